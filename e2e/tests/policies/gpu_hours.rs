@@ -43,7 +43,7 @@ async fn limits_and_used_gpu_hours_survive_a_restart() {
         .await;
     let says = message(&waits);
     assert!(
-        says.contains("its 1 GPU hour is burnt, and nothing starts until"),
+        says.contains("its 1 GPU hour is used, and nothing starts until"),
         "{says}"
     );
     check_external_pod_waits(&site).await;

@@ -1,7 +1,6 @@
 //! Decides whether the queue annotations of an external pod are trusted.
 
 use trellis_gang::external;
-use trellis_gang::gang_step;
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPod;
 
@@ -27,7 +26,7 @@ impl Cache {
         let plan = journal.and_then(|journal| journal.plan.as_ref());
         plan.is_some_and(|plan| {
             let is_its = pod.plan.as_ref() == Some(&plan.hash) && pod.queue == plan.queue;
-            is_its && gang_step::planned_pods(plan).any(|(planned, _)| planned.uid == pod.uid)
+            is_its && external::plan::planned_pods(plan).any(|(planned, _)| planned.uid == pod.uid)
         })
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use trellis_api::TrainingJobSpec;
 use trellis_compiler::HashedProfile;
-use trellis_gang::lookup;
-use trellis_gang::lookup::{CachedProfile, MissingObject};
+use trellis_gang::lookup::CachedProfile;
+use trellis_gang::{JobHold, lookup};
 
 /// All profiles, by name.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Profiles {
     pub fn find_for_job(
         &self,
         job: &TrainingJobSpec,
-    ) -> Result<Option<Arc<HashedProfile>>, MissingObject> {
+    ) -> Result<Option<Arc<HashedProfile>>, JobHold> {
         lookup::find_profile(job, |name| self.get(name), || self.defaults())
     }
 

@@ -1,5 +1,5 @@
-//! Builds of jobs, kept while none of their inputs changes. A job is reconciled far more often than
-//! its spec changes.
+//! Caches the builds of jobs while their inputs stay the same. A job is reconciled far more often
+//! than its spec changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use trellis_gang::key::Key;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::Requester;
 
-use super::build::{BuildOutcome, PolicyOutcome};
+use super::build::{BuildOutcome, PolicyOutcome, compiled_profile};
 use super::job_context::{JobContext, UntrustedStamp};
 use super::{build, validate};
 
-/// Inputs from which a job has to be built.
+/// The inputs of a build that has not been made yet.
 pub(super) struct PendingBuild {
     inputs: BuildInputs,
-    /// When the inputs had been read.
+    /// When the inputs were read.
     read_at: Instant,
 }
 
@@ -38,7 +38,7 @@ struct BuildInputs {
     namespace_labels: Option<BTreeMap<String, String>>,
     labels: Option<BTreeMap<String, String>>,
     requester: Option<Requester>,
-    doubt: Option<UntrustedStamp>,
+    untrusted_stamp: Option<UntrustedStamp>,
     attempt: i64,
     /// Version of the policies that decide on the job.
     policies: Option<String>,
@@ -52,34 +52,38 @@ struct BuildInputs {
 type QueueVersion = (Option<String>, Option<String>, Option<i64>);
 
 impl BuildInputs {
-    fn from_context(seen: &JobContext) -> Self {
-        let queue = seen.queue.as_ref().map_err(Clone::clone).map(|q| {
+    fn from_context(job_context: &JobContext) -> Self {
+        let queue = job_context.queue.as_ref().map_err(Clone::clone).map(|q| {
             let meta = &q.metadata;
             (meta.name.clone(), meta.uid.clone(), meta.generation)
         });
         Self {
-            uid: seen.uid().to_owned(),
-            generation: seen.job.metadata.generation,
+            uid: job_context.uid().to_owned(),
+            generation: job_context.job.metadata.generation,
             queue,
-            // The queue's name is left out because a stored plan does not record it.
-            queue_resources: seen.queue_resources.per_gpu(),
-            priority: seen.priority.clone(),
-            namespace_labels: seen.namespace_labels.clone(),
-            labels: seen.job.metadata.labels.clone(),
-            requester: seen.requester.clone(),
-            doubt: seen.untrusted_stamp.clone(),
-            attempt: seen.attempt(),
-            policies: seen.policies.as_ref().map(|p| p.version(seen.namespace())),
+            // The amounts do not include the queue's name, which a stored plan does not record.
+            queue_resources: job_context.queue_resources.per_gpu(),
+            priority: job_context.priority.clone(),
+            namespace_labels: job_context.namespace_labels.clone(),
+            labels: job_context.job.metadata.labels.clone(),
+            requester: job_context.requester.clone(),
+            untrusted_stamp: job_context.untrusted_stamp.clone(),
+            attempt: job_context.attempt(),
+            policies: job_context
+                .policies
+                .as_ref()
+                .map(|p| p.version(job_context.namespace())),
             quotas: (
-                seen.quotas.0,
-                // Only if no stamp names the requester: otherwise each place would change the
-                // inputs.
-                seen.placed_plan()
-                    .filter(|_| seen.requester.is_none())
+                job_context.quotas.0,
+                // The requester of the plan matters only without a stamp. Otherwise each placement
+                // would change the inputs.
+                job_context
+                    .placed_plan()
+                    .filter(|_| job_context.requester.is_none())
                     .and_then(|plan| plan.requester.clone()),
             ),
-            services: seen.services.clone(),
-            profile: seen.profile.clone(),
+            services: job_context.services.clone(),
+            profile: job_context.profile.clone(),
         }
     }
 }
@@ -87,16 +91,16 @@ impl BuildInputs {
 /// Result of building a job.
 pub(super) struct JobBuild {
     inputs: BuildInputs,
-    /// When the inputs had been read.
+    /// When the inputs were read.
     pub(super) read_at: Instant,
-    /// The job with its children, or why it stands still.
+    /// The authorized job, or why it may not start.
     pub(super) result: Result<Arc<AuthorizedJob>, JobHold>,
-    /// Why a later stage could not run: nothing starts.
+    /// Why a later stage could not run. Then no stage starts.
     pub(super) blocked_stage: Option<BlockedStage>,
-    /// Decision of the policies. None: they were not evaluated.
+    /// Decision of the policies. None if they were not evaluated.
     pub(super) policy: Option<PolicyOutcome>,
-    /// State that the children keep while the job has pods, even if it may not start any more: the
-    /// last build, or the plan.
+    /// The compiled job that the children keep while the job has pods, even if the job may not
+    /// start any more.
     retained: Option<RetainedBuild>,
     /// The children with their hashes. Their readiness is filled in later.
     pub(super) objects: Vec<CompiledObject>,
@@ -106,7 +110,7 @@ pub(super) struct JobBuild {
     pub(super) verified_versions: Mutex<BTreeMap<(String, Arc<str>), String>>,
 }
 
-/// The compiled result that the children of a job with pods keep.
+/// The compiled job that the children of a job with pods keep.
 #[derive(Clone)]
 enum RetainedBuild {
     /// The last build.
@@ -125,55 +129,53 @@ impl RetainedBuild {
 }
 
 impl JobBuild {
-    /// The profile with which the job is compiled, or was compiled when it was placed.
-    pub(super) fn profile(&self, seen: &JobContext) -> Option<JobProfile> {
+    /// Returns the profile with which the job is compiled, or was compiled when it was placed.
+    pub(super) fn profile(&self, job_context: &JobContext) -> Option<JobProfile> {
         match &self.result {
-            Ok(job) if !has_other_profile(job, seen) => compiled_profile(job.compiled()),
-            Err(_) if !seen.has_pods() => None,
-            _ => seen.status_profile().cloned(),
+            Ok(job) if !has_other_profile(job, job_context) => compiled_profile(job.compiled()),
+            Err(_) if !job_context.has_pods() => None,
+            _ => job_context.status_profile().cloned(),
         }
     }
 
-    /// The compiled result for the job's children. None: they are left as they are.
-    pub(super) fn compiled_children(&self, seen: &JobContext) -> Option<&CompiledJob> {
+    /// Returns the compiled job for the job's children. None if the children stay as they are.
+    pub(super) fn compiled_children(&self, job_context: &JobContext) -> Option<&CompiledJob> {
         match &self.result {
-            // An earlier operator compiled it, with a profile that is not known any more.
-            Ok(job) if has_other_profile(job, seen) => None,
+            // The running gang was compiled with a profile that is not known any more.
+            Ok(job) if has_other_profile(job, job_context) => None,
             // No pod of the job starts.
-            Ok(_) if self.blocked_stage.is_some() && !seen.has_pods() => None,
+            Ok(_) if self.blocked_stage.is_some() && !job_context.has_pods() => None,
             Ok(job) => Some(job.compiled()),
             Err(_) => {
-                let kept = self.retained.as_ref().filter(|_| seen.has_pods());
-                kept.map(RetainedBuild::compiled)
+                let retained = self.retained.as_ref().filter(|_| job_context.has_pods());
+                retained.map(RetainedBuild::compiled)
             }
         }
     }
 
-    /// True if the job is refused and has no pods: it must not read from secret stores.
-    pub(super) fn is_refused(&self, seen: &JobContext) -> bool {
-        let later = self.blocked_stage.as_ref().map(|later| &later.held);
-        let mut held = self.result.as_ref().err().into_iter().chain(later);
-        held.any(JobHold::is_refused) && !seen.has_pods()
+    /// Returns true if the job is refused and has no pods. Then it must not read from secret
+    /// stores.
+    pub(super) fn is_refused(&self, job_context: &JobContext) -> bool {
+        let stage_hold = self
+            .blocked_stage
+            .as_ref()
+            .map(|stage_hold| &stage_hold.held);
+        let mut holds = self.result.as_ref().err().into_iter().chain(stage_hold);
+        holds.any(JobHold::is_refused) && !job_context.has_pods()
     }
 }
 
-/// True if the gang is placed, and was compiled with another profile than now.
-fn has_other_profile(job: &AuthorizedJob, seen: &JobContext) -> bool {
+/// Returns true if the gang is placed and was compiled with another profile.
+fn has_other_profile(job: &AuthorizedJob, job_context: &JobContext) -> bool {
     let compiled = job.compiled();
-    let planned = seen.placed_plan().filter(|_| seen.is_placed());
+    let planned = job_context
+        .placed_plan()
+        .filter(|_| job_context.is_placed());
     let is_as_planned = planned.is_none_or(|plan| plan.compiled == compiled.hash());
     !is_as_planned
-        && seen
+        && job_context
             .status_profile()
-            .is_some_and(|told| Some(told) != compiled_profile(compiled).as_ref())
-}
-
-/// The profile with which a job is compiled, as its status shows it.
-pub(super) fn compiled_profile(compiled: &CompiledJob) -> Option<JobProfile> {
-    compiled.profile().map(|profile| JobProfile {
-        name: profile.name().to_owned(),
-        hash: profile.hash().to_owned(),
-    })
+            .is_some_and(|profile| Some(profile) != compiled_profile(compiled).as_ref())
 }
 
 /// The builds of all jobs.
@@ -183,58 +185,58 @@ pub(super) struct BuildCache {
 }
 
 impl BuildCache {
-    /// The job's last build, if its inputs have not changed. A placed job keeps the profile with
-    /// which it was built: another one is for the next attempt.
+    /// Returns the job's last build, if its inputs have not changed. A placed job keeps the profile
+    /// with which it was built. Another profile applies to the next attempt.
     ///
     /// # Errors
-    /// The inputs for a new build ([`BuildCache::build`]).
+    /// If there is no such build: the inputs for [`BuildCache::build`].
     pub(super) fn get(
         &self,
         key: &Key,
-        seen: &mut JobContext,
+        job_context: &mut JobContext,
     ) -> Result<Arc<JobBuild>, Box<PendingBuild>> {
-        let before = self.builds.lock().get(key).cloned();
-        if let Some(before) = &before
-            && seen.is_placed()
-            && before.inputs.uid == seen.uid()
-            && before.inputs.attempt == seen.attempt()
-            && before.inputs.profile.is_ok()
+        let previous = self.builds.lock().get(key).cloned();
+        if let Some(previous) = &previous
+            && job_context.is_placed()
+            && previous.inputs.uid == job_context.uid()
+            && previous.inputs.attempt == job_context.attempt()
+            && previous.inputs.profile.is_ok()
         {
-            seen.profile = before.inputs.profile.clone();
+            job_context.profile = previous.inputs.profile.clone();
         }
-        let inputs = BuildInputs::from_context(seen);
+        let inputs = BuildInputs::from_context(job_context);
         let read_at = Instant::now();
-        match before.filter(|before| before.inputs == inputs) {
-            Some(before) => Ok(before),
+        match previous.filter(|previous| previous.inputs == inputs) {
+            Some(previous) => Ok(previous),
             None => Err(Box::new(PendingBuild { inputs, read_at })),
         }
     }
 
-    /// Builds the job. This takes long if there are many policies.
+    /// Builds the job. This may take seconds if there are many policies.
     pub(super) fn build(
         &self,
         key: &Key,
-        unbuilt: PendingBuild,
-        seen: &JobContext,
+        pending: PendingBuild,
+        job_context: &JobContext,
         settings: &Arc<Settings>,
     ) -> Arc<JobBuild> {
-        let PendingBuild { inputs, read_at } = unbuilt;
-        let before = self.builds.lock().get(key).cloned();
+        let PendingBuild { inputs, read_at } = pending;
+        let previous = self.builds.lock().get(key).cloned();
         let BuildOutcome {
-            policy: decided,
+            policy: policy_outcome,
             result,
-            blocked_stage: later,
-        } = build::build_job(seen, settings);
+            blocked_stage,
+        } = build::build_job(job_context, settings);
         let result = result.map(Arc::new);
-        let kept = match &result {
+        let retained = match &result {
             Ok(job) => Some(RetainedBuild::Built(job.clone())),
-            Err(_) => before
-                .filter(|before| before.inputs.uid == inputs.uid)
-                .and_then(|before| before.retained.clone())
-                .or_else(|| retained_plan(seen, settings)),
+            Err(_) => previous
+                .filter(|previous| previous.inputs.uid == inputs.uid)
+                .and_then(|previous| previous.retained.clone())
+                .or_else(|| retained_plan(job_context, settings)),
         };
         let build = Arc::new(JobBuild {
-            retained: kept,
+            retained,
             objects: result
                 .as_ref()
                 .map_or_else(|_| Vec::new(), |job| compiled_objects(job)),
@@ -243,8 +245,8 @@ impl BuildCache {
                 .map_or_else(|_| BTreeMap::new(), |job| job.compiled().required_objects()),
             inputs,
             read_at,
-            blocked_stage: later,
-            policy: decided,
+            blocked_stage,
+            policy: policy_outcome,
             result,
             verified_versions: Mutex::default(),
         });
@@ -252,19 +254,19 @@ impl BuildCache {
         build
     }
 
-    /// The build, made if it does not exist.
+    /// Returns the build, and makes it if it does not exist.
     #[cfg(test)]
     pub(super) fn get_or_build(
         &self,
         key: &Key,
-        seen: &mut JobContext,
+        job_context: &mut JobContext,
         settings: &Arc<Settings>,
     ) -> Arc<JobBuild> {
-        self.get(key, seen)
-            .unwrap_or_else(|unbuilt| self.build(key, *unbuilt, seen, settings))
+        self.get(key, job_context)
+            .unwrap_or_else(|pending| self.build(key, *pending, job_context, settings))
     }
 
-    /// Forgets a job that is gone or has ended.
+    /// Removes the build of a job that is deleted or has ended.
     pub(super) fn remove(&self, key: &Key) {
         self.builds.lock().remove(key);
     }
@@ -275,9 +277,9 @@ impl BuildCache {
     }
 }
 
-fn retained_plan(seen: &JobContext, settings: &Arc<Settings>) -> Option<RetainedBuild> {
-    let job = validate::validate_job(seen).ok()?;
-    let compiled = build::compile_planned(job, seen.placed_plan()?, seen, settings)?;
+fn retained_plan(job_context: &JobContext, settings: &Arc<Settings>) -> Option<RetainedBuild> {
+    let job = validate::validate_job(job_context).ok()?;
+    let compiled = build::compile_planned(job, job_context.placed_plan()?, job_context, settings)?;
     Some(RetainedBuild::Planned(Arc::new(compiled)))
 }
 
@@ -308,7 +310,7 @@ fn compiled_objects(job: &AuthorizedJob) -> Vec<CompiledObject> {
         list.push(object("v1", "ConfigMap", name, hash_of(&map)));
     }
     if let Some(name) = compiled.key_secret_name() {
-        // The hash is of the name, because the operator may not read the content.
+        // The operator may not read the content, so this is the hash of the name.
         list.push(object("v1", "Secret", &name, hash_of(&name)));
     }
     list.extend(compiled.external_secrets().iter().map(|secret| {

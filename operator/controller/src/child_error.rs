@@ -1,10 +1,11 @@
-//! Reports that a child of a job cannot be written. A job without a place does not start meanwhile.
+//! Reports that a child of a job cannot be written. Such a job does not start.
 
 use trellis_api::Reason;
 use trellis_dispatch::commands::WriteError;
 use trellis_gang::JobHold;
 
-/// State of a job that lacks a child because of this error. None: wait for the next try.
+/// Returns why a job waits that lacks a child because of this error. None if the next try may
+/// succeed without a change.
 pub(super) fn waiting_state(error: &WriteError) -> Option<JobHold> {
     let reason = match error {
         WriteError::NotLeading(_)
@@ -33,7 +34,7 @@ mod tests {
 
     #[test]
     fn lasting_child_error_makes_the_job_wait_with_its_reason() {
-        let told = |error: WriteError| match waiting_state(&error) {
+        let reason_of = |error: WriteError| match waiting_state(&error) {
             Some(JobHold {
                 phase: JobPhase::Waiting,
                 reason,
@@ -41,18 +42,18 @@ mod tests {
             }) => Some((reason, message.contains("why"))),
             _ => None,
         };
-        let why = || "why".to_owned();
-        assert_eq!(told(WriteError::Conflict(why())), None);
+        let text = || "why".to_owned();
+        assert_eq!(reason_of(WriteError::Conflict(text())), None);
         assert_eq!(
-            told(WriteError::Exhausted(why())),
+            reason_of(WriteError::Exhausted(text())),
             Some((Reason::ResourceQuotaExceeded, true))
         );
         for error in [
-            WriteError::Webhook(why()),
-            WriteError::Unauthorized(why()),
-            WriteError::Transient(why()),
+            WriteError::Webhook(text()),
+            WriteError::Unauthorized(text()),
+            WriteError::Transient(text()),
         ] {
-            assert_eq!(told(error), Some((Reason::ChildMissing, true)));
+            assert_eq!(reason_of(error), Some((Reason::ChildMissing, true)));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The fourth step: the children, in the order in which they must exist. A missing child is created
-//! by POST, so that a foreign object is never adopted. A child whose owned fields differ is
-//! corrected by a merge patch, which also removes fields that are no longer wanted.
+//! The fourth step: applies the children of the job. POST creates a missing child, so a foreign
+//! object of its name is never adopted. A merge patch corrects a child whose owned fields differ,
+//! and removes fields that the job no longer has.
 
 mod external_secrets;
 mod framework;
@@ -28,41 +28,49 @@ use super::build_cache::JobBuild;
 use super::drift;
 use super::job_context::JobContext;
 
-/// Brings the children to their desired state. Some: a foreign object is in the way.
+/// Brings the children to their desired state. Returns why the job is on hold if a foreign object
+/// has the name of a child.
 pub(super) async fn apply_children(
     commands: &Commands,
     cache: &Cache,
     key: &Key,
-    seen: &JobContext,
+    job_context: &JobContext,
     build: &JobBuild,
 ) -> Result<Option<JobHold>, WriteError> {
-    let Some(compiled) = build.compiled_children(seen) else {
-        if build.is_refused(seen) {
-            external_secrets::remove_external_secrets(commands, cache, key, seen.uid(), |_| false)
-                .await?;
+    let Some(compiled) = build.compiled_children(job_context) else {
+        if build.is_refused(job_context) {
+            external_secrets::remove_external_secrets(
+                commands,
+                cache,
+                key,
+                job_context.uid(),
+                |_| false,
+            )
+            .await?;
         }
         return Ok(None);
     };
-    let place = ChildApplier {
+    let applier = ChildApplier {
         commands,
         key,
-        uid: seen.uid(),
+        uid: job_context.uid(),
         build,
     };
-    // Concurrently: no child needs another, and no pod is created before all of them exist.
+    // No child needs another child, and pods are created only after all children exist, so the
+    // writes are concurrent.
     let (services, policy, files, secret, group, external) = tokio::join!(
-        place.apply_services(compiled, cache),
-        place.apply_child(key, || compiled.network_policy(), &cache.network_policies),
-        place.apply_config_map(compiled, cache),
-        place.create_key_secret(compiled, seen),
-        place.apply_child(key, || compiled.pod_group(), &cache.pod_groups),
-        external_secrets::apply_external_secrets(&place, cache, compiled),
+        applier.apply_services(compiled, cache),
+        applier.apply_child(key, || compiled.network_policy(), &cache.network_policies),
+        applier.apply_config_map(compiled, cache),
+        applier.create_key_secret(compiled, job_context),
+        applier.apply_child(key, || compiled.pod_group(), &cache.pod_groups),
+        external_secrets::apply_external_secrets(&applier, cache, compiled),
     );
     secret?;
     Ok(services?.or(policy?).or(files?).or(group?).or(external?))
 }
 
-/// Identity of one job for its children.
+/// Applies the children of one job.
 struct ChildApplier<'a> {
     commands: &'a Commands,
     key: &'a Key,
@@ -71,11 +79,11 @@ struct ChildApplier<'a> {
 }
 
 impl ChildApplier<'_> {
-    /// Brings one child of this name to its desired state. `A` is the form in which it is watched.
+    /// Brings one child of this name to its desired state. `A` is the type that the watch decodes.
     async fn apply_child<K, A>(
         &self,
         key: &Key,
-        wanted: impl Fn() -> K,
+        desired: impl Fn() -> K,
         store: &Store<A>,
     ) -> Result<Option<JobHold>, WriteError>
     where
@@ -89,7 +97,7 @@ impl ChildApplier<'_> {
         let kind = K::kind(&());
         let live = match store.get(key) {
             Some(live) => live,
-            None => match self.create_child(key, &wanted()).await? {
+            None => match self.create_child(key, &desired()).await? {
                 CreatedChild::New(object) => {
                     store.insert_returned(key.clone(), object);
                     return Ok(None);
@@ -101,7 +109,7 @@ impl ChildApplier<'_> {
             return Ok(Some(explain_conflict(&kind, self.key, key, live.meta())));
         }
         if live.meta().deletion_timestamp.is_some() {
-            // The child is created again once it is gone: its deletion triggers a reconciliation.
+            // The deletion triggers a reconciliation, which creates the child again.
             return Ok(None);
         }
         let version = live.meta().resource_version.clone().unwrap_or_default();
@@ -109,21 +117,21 @@ impl ChildApplier<'_> {
         if self.build.verified_versions.lock().get(&child) == Some(&version) {
             return Ok(None);
         }
-        let wanted = serde_json::to_value(wanted()).unwrap_or_default();
+        let desired = serde_json::to_value(desired()).unwrap_or_default();
         let actual = serde_json::to_value(live.as_ref()).unwrap_or_default();
-        let Some(mut patch) = drift::drift_patch(&kind, &actual, &wanted) else {
+        let Some(mut patch) = drift::drift_patch(&kind, &actual, &desired) else {
             self.build.verified_versions.lock().insert(child, version);
             store.insert_returned(key.clone(), live.as_ref().clone());
             return Ok(None);
         };
-        info!(job = %self.key, %kind, "drift of a child is put right");
+        info!(job = %self.key, %kind, "corrected the drift of a child");
         // The patch names the compared version, so a concurrent change makes it fail.
         let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.insert("uid".to_owned(), json!(live.meta().uid));
             metadata.insert("resourceVersion".to_owned(), json!(version));
         }
-        let put_right: A = self
+        let corrected: A = self
             .commands
             .patch_as(
                 &K::url_path(&(), Some(&key.namespace)),
@@ -132,20 +140,23 @@ impl ChildApplier<'_> {
                 &Value::Object(patch),
             )
             .await?;
-        // The result is accepted as it is, even if the API server or a webhook has changed the
-        // patch. Another patch follows only after another change, so that the operator does not
-        // fight with webhooks.
-        let version = put_right
+        // The result counts as correct even if a webhook has changed it. The child is compared
+        // again only after another change, so the operator does not fight with webhooks.
+        let version = corrected
             .meta()
             .resource_version
             .clone()
             .unwrap_or_default();
         self.build.verified_versions.lock().insert(child, version);
-        store.update_returned(key.clone(), put_right);
+        store.update_returned(key.clone(), corrected);
         Ok(None)
     }
 
-    async fn create_child<K, A>(&self, key: &Key, wanted: &K) -> Result<CreatedChild<A>, WriteError>
+    async fn create_child<K, A>(
+        &self,
+        key: &Key,
+        desired: &K,
+    ) -> Result<CreatedChild<A>, WriteError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize,
         A: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -156,14 +167,15 @@ impl ChildApplier<'_> {
         let namespace = &key.namespace;
         let created = self
             .commands
-            .create(namespace, names::COMPILER_MANAGER, wanted, false)
+            .create(namespace, names::COMPILER_MANAGER, desired, false)
             .await;
         match created {
             Ok(object) => Ok(CreatedChild::New(object)),
-            // The watch is late, the object has lost our label, or it is a foreign object: read it.
+            // The watch is late, the object has lost the label of Trellis, or it is a foreign
+            // object.
             Err(WriteError::AlreadyExists(message) | WriteError::Conflict(message)) => {
-                let there = self.commands.get(namespace, &key.name).await?;
-                there
+                let existing = self.commands.get(namespace, &key.name).await?;
+                existing
                     .map(|object| CreatedChild::Existing(Arc::new(object)))
                     .ok_or(WriteError::Conflict(message))
             }
@@ -179,7 +191,8 @@ enum CreatedChild<A> {
     Existing(Arc<A>),
 }
 
-/// Explains that an object of a child's name is not the job's.
+/// Returns why the job is on hold: an object has the name of a child and does not belong to the
+/// job.
 fn explain_conflict(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> JobHold {
     let name = &key.name;
     let owner = meta
@@ -187,14 +200,14 @@ fn explain_conflict(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> JobH
         .iter()
         .flatten()
         .find(|o| o.controller == Some(true));
-    let of_a_job = owner::controlling_job(meta).is_some_and(|o| o.name == *job.name);
-    if of_a_job || meta.deletion_timestamp.is_some() {
-        let whose = if of_a_job {
+    let is_of_earlier_job = owner::controlling_job(meta).is_some_and(|o| o.name == *job.name);
+    if is_of_earlier_job || meta.deletion_timestamp.is_some() {
+        let origin = if is_of_earlier_job {
             " of an earlier job of this name"
         } else {
             ""
         };
-        let message = format!("{kind} {name:?}{whose} is still being removed");
+        let message = format!("{kind} {name:?}{origin} is still being removed");
         return JobHold::waiting(Reason::PodsTerminating, message);
     }
     let owner = owner.map_or_else(String::new, |o| {
@@ -206,8 +219,9 @@ fn explain_conflict(kind: &str, job: &Key, key: &Key, meta: &ObjectMeta) -> JobH
     JobHold::blocked(Reason::NameConflict, message)
 }
 
-/// Removes the children of an ended job in reverse order. The scheduler deletes pods. The key,
-/// which the operator may not delete, goes with the job.
+/// Removes the children of an ended job in reverse order. The scheduler deletes the pods. The
+/// garbage collector deletes the Secret with the key together with the job, because the operator
+/// may not delete Secrets.
 pub(super) async fn remove_children(
     commands: &Commands,
     cache: &Cache,
@@ -229,9 +243,9 @@ pub(super) async fn remove_children(
     {
         match store.get(key) {
             Some(live) if is_live_child(Some(live.as_ref()), uid) => {
-                let own = live.meta().uid.clone().unwrap_or_default();
+                let child_uid = live.meta().uid.clone().unwrap_or_default();
                 commands
-                    .delete::<K>(&key.namespace, &key.name, &own, None)
+                    .delete::<K>(&key.namespace, &key.name, &child_uid, None)
                     .await
             }
             _ => Ok(()),

@@ -1,9 +1,9 @@
-//! Claims that come with pods: generic ephemeral volumes (KEP-1698). kube-controller-manager
-//! creates the claim once its pod exists. Only the scheduler that chose the pod's node can say
-//! where the volume has to be, and the pod does not start before.
+//! Claims of generic ephemeral volumes (KEP-1698). kube-controller-manager creates the claim once
+//! its pod exists. The provisioner then needs the node of the pod, which only the scheduler that
+//! placed the pod knows. Trellis writes it to the claim.
 //!
-//! The state is read from the claim: a claim with the pod's plan and without a node was rejected by
-//! the provisioner. So a new leader continues where the last one was.
+//! The claim records the progress, so a new leader continues the work: if the claim has the pod's
+//! plan but no node, the provisioner has rejected the node.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use trellis_gang::observed::{
 use trellis_gang::volumes;
 use trellis_scheduler::{Constraints, Node, NodeName, Resources};
 
-/// Events of the claim or of the pod say why it is not created or not provisioned.
+/// Message while the claim is not created or not provisioned.
 const WAITING_MESSAGE: &str = "is not bound yet: its events say why, or those of the pod";
-/// Claims of one job written at once.
+/// Most concurrent writes to claims of one job.
 const MAX_CONCURRENT_WRITES: usize = 16;
 
 /// A claim whose volume has to be provisioned for its pod's node.
@@ -40,58 +40,64 @@ pub(super) struct ClaimNodeRequest {
 /// State of a pod's ephemeral claim.
 #[derive(Clone, Debug)]
 enum ClaimState {
-    /// It is bound, and the node reaches its volume.
+    /// The claim is bound, and the node reaches its volume.
     Bound,
-    /// It needs the node of its pod.
+    /// The claim needs the node of its pod.
     NeedsNode(ClaimNodeRequest),
-    /// kube-controller-manager is creating it, or its volume is being provisioned.
+    /// kube-controller-manager is creating the claim, or its volume is being provisioned.
     Waiting,
-    /// It cannot be bound on its pod's node.
+    /// The claim cannot be bound on the node of its pod.
     Unbindable(String),
 }
 
-/// Checks the claims of pods that have not started. Returns the pods, marked as stuck if they wait
-/// for a claim, and the claims that need a node. `own`: task groups with the ephemeral volumes of
-/// each of their pods.
+/// Checks the claims of pods that have not started. Returns the pods, with a start obstacle if they
+/// wait for a claim, and the claims that need a node. `volumes_by_group` has the ephemeral volumes
+/// of the pods of each task group.
 pub(super) fn check_claims(
     storage: &impl Storage,
     uid: &str,
-    own: &[(String, String)],
+    volumes_by_group: &[(String, String)],
     mut pods: Arc<JobPods>,
 ) -> (Arc<JobPods>, Vec<ClaimNodeRequest>) {
-    let mut asks = Vec::new();
-    let mut stuck = Vec::new();
-    let waits =
+    let mut requests = Vec::new();
+    let mut obstacles = Vec::new();
+    let is_waiting =
         |pod: &PodView| pod.job_uid == uid && !pod.deleting && pod.phase == PodPhase::Pending;
-    for (name, pod) in pods.iter().filter(|(_, pod)| !own.is_empty() && waits(pod)) {
+    for (name, pod) in pods
+        .iter()
+        .filter(|(_, pod)| !volumes_by_group.is_empty() && is_waiting(pod))
+    {
         let Some(node) = &pod.node else { continue };
-        for (_, volume) in own.iter().filter(|(group, _)| *group == pod.group) {
+        for (_, volume) in volumes_by_group
+            .iter()
+            .filter(|(group, _)| *group == pod.group)
+        {
             let claim = format!("{name}-{volume}");
-            let is_new = match claim_state(storage, &claim, name, pod, node) {
+            let obstacle = match claim_state(storage, &claim, name, pod, node) {
                 ClaimState::Bound => continue,
-                ClaimState::NeedsNode(ask) => {
-                    asks.push(ask);
+                ClaimState::NeedsNode(request) => {
+                    requests.push(request);
                     (StartObstacleKind::Claim, WAITING_MESSAGE.to_owned())
                 }
                 ClaimState::Waiting => (StartObstacleKind::Claim, WAITING_MESSAGE.to_owned()),
-                ClaimState::Unbindable(words) => (StartObstacleKind::Volume, words),
+                ClaimState::Unbindable(message) => (StartObstacleKind::Volume, message),
             };
-            stuck.push((name.clone(), stuck_on_claim(claim, is_new, pod.created)));
+            obstacles.push((name.clone(), stuck_on_claim(claim, obstacle, pod.created)));
         }
     }
-    if !stuck.is_empty() {
+    if !obstacles.is_empty() {
         let pods = Arc::make_mut(&mut pods);
-        for (name, new) in stuck {
+        for (name, obstacle) in obstacles {
             if let Some(pod) = pods.get_mut(&name) {
-                // A failure that is final replaces one that may pass.
-                let before = pod.start_obstacle.as_ref().map(|stuck| stuck.kind);
-                if before.is_none_or(|before| before == StartObstacleKind::Claim) {
-                    pod.start_obstacle = Some(Arc::new(new));
+                // A permanent obstacle replaces a temporary one.
+                let current = pod.start_obstacle.as_ref().map(|obstacles| obstacles.kind);
+                if current.is_none_or(|current| current == StartObstacleKind::Claim) {
+                    pod.start_obstacle = Some(Arc::new(obstacle));
                 }
             }
         }
     }
-    (pods, asks)
+    (pods, requests)
 }
 
 fn stuck_on_claim(
@@ -119,7 +125,7 @@ fn claim_state(
     };
     match claim.pod() {
         Some(owner) if owner.uid == pod.uid => {}
-        // It belongs to the previous pod, and goes with that pod.
+        // The claim belongs to the previous pod of this name, and is deleted with that pod.
         Some(owner) if owner.name == pod_name => return ClaimState::Waiting,
         _ => {
             return ClaimState::Unbindable(
@@ -176,17 +182,17 @@ fn is_volume_reachable(
     constraints.are_met_by(&node)
 }
 
-/// Writes to each claim the node of its pod. If admission refuses the write, the waiting pod shows
-/// the claim.
+/// Writes to each claim the node of its pod. If admission refuses a write, the start obstacle of
+/// the pod still names the claim.
 pub(super) async fn write_claim_nodes(
     commands: &Commands,
     context: &Context,
     job: &Key,
-    asks: &[ClaimNodeRequest],
+    requests: &[ClaimNodeRequest],
 ) -> Result<(), WriteError> {
-    let writes = asks
+    let writes = requests
         .iter()
-        .map(|ask| write_claim_node(commands, context, job, ask));
+        .map(|request| write_claim_node(commands, context, job, request));
     let writes: Vec<_> = writes.collect();
     stream::iter(writes)
         .buffer_unordered(MAX_CONCURRENT_WRITES)
@@ -198,28 +204,28 @@ async fn write_claim_node(
     commands: &Commands,
     context: &Context,
     job: &Key,
-    ask: &ClaimNodeRequest,
+    request: &ClaimNodeRequest,
 ) -> Result<(), WriteError> {
-    let meta = &ask.claim.metadata;
+    let meta = &request.claim.metadata;
     let name = meta.name.as_deref().unwrap_or_default();
     let patch = json!({"metadata": {
         "uid": meta.uid,
         "resourceVersion": meta.resource_version,
-        "annotations": {SELECTED_NODE: ask.node, names::PLAN: ask.plan},
+        "annotations": {SELECTED_NODE: request.node, names::PLAN: request.plan},
     }});
     let path = SlimClaim::url_path(&(), Some(&job.namespace));
-    let asked = commands
+    let written = commands
         .patch_as::<SlimClaim>(&path, name, names::SCHEDULER_MANAGER, &patch)
         .await;
-    match asked {
-        Ok(asked) => {
-            info!(%job, claim = name, node = ask.node, "a volume is asked for");
-            context.apply_written_claim(&Key::new(&job.namespace, name), asked);
+    match written {
+        Ok(written) => {
+            info!(%job, claim = name, node = request.node, "requested a volume for a pod's node");
+            context.apply_written_claim(&Key::new(&job.namespace, name), written);
             Ok(())
         }
         Err(WriteError::NotFound(_)) => Ok(()),
         Err(WriteError::Refused { message, .. }) => {
-            warn!(%job, claim = name, why = %message, "a claim does not take the node of its pod");
+            warn!(%job, claim = name, why = %message, "admission refused the node of a pod's claim");
             Ok(())
         }
         Err(error) => Err(error),

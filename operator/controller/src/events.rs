@@ -1,6 +1,5 @@
-//! Events of jobs, each once. A task of its own writes them, so that the caller never waits. Events
-//! that do not fit into its queue are dropped, because the status has the same content, and their
-//! number is logged.
+//! Events of jobs. A separate task writes each event once, so the caller never waits. If the queue
+//! is full, events are dropped and their number is logged, because the status has the same content.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,18 +15,18 @@ use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_dispatch::commands::Commands;
 
-/// Events that may wait to be written.
+/// Most events that wait to be written.
 const MAX_QUEUED_EVENTS: usize = 1024;
-/// Events written at once.
+/// Most concurrent writes.
 const MAX_CONCURRENT_WRITES: usize = 4;
 /// Longest note of an event (events.k8s.io/v1).
 const MAX_NOTE_LENGTH: usize = 1000;
 
-/// One event.
+/// An event that waits to be written.
 struct QueuedEvent {
     subject: ObjectReference,
     event: Event,
-    /// When it happened.
+    /// When the event happened.
     happened_at: Instant,
 }
 
@@ -38,7 +37,7 @@ pub(super) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Writes events through `commands`, after the writes of gangs.
+    /// Returns a queue whose events are written with a lower priority than gangs.
     pub(super) fn new(client: Client, commands: &Commands) -> Self {
         let (chapters, told) = mpsc::channel::<QueuedEvent>(MAX_QUEUED_EVENTS);
         let dropped = Arc::<AtomicU64>::default();
@@ -46,8 +45,8 @@ impl EventQueue {
             controller: "trellis.dev/operator".to_owned(),
             instance: None,
         };
-        // A recorder counts two events with one reason as a repetition, and keeps the note of the
-        // first. Two failures differ in their notes, so each event gets a recorder of its own.
+        // A recorder merges events with the same reason and keeps the note of the first. Failures
+        // with the same reason have different notes, so each event gets a new recorder.
         let recorder = move || Recorder::new(client.clone(), reporter.clone());
         tokio::spawn(write_events(
             told,
@@ -92,8 +91,8 @@ impl EventQueue {
     }
 }
 
-/// Writes events until the sender is gone. The time in this queue counts as waiting for other
-/// writes: otherwise only one event in ten seconds would be written.
+/// Writes events until the sender is dropped. The time in this queue counts as waiting time in the
+/// write limiter. Otherwise the limiter would admit only one event in ten seconds.
 async fn write_events(
     told: mpsc::Receiver<QueuedEvent>,
     recorder: impl Fn() -> Recorder,

@@ -1,77 +1,31 @@
-//! Evicts gangs that run something a policy with `onViolation: Evict` forbids.
+//! Evicts gangs that violate a policy with `onViolation: Evict`.
 //!
-//! Only a certain decision evicts. An uncertain one keeps new gangs from starting.
+//! Only a certain decision evicts a gang. An uncertain decision only keeps new gangs from starting.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
-use trellis_api::job::JobProfile;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_gang::eviction::{EvictionReasons, eviction_reasons};
+use trellis_gang::eviction::EvictionReasons;
 use trellis_gang::key::Key;
-use trellis_policies::cedar::JobDecision;
 
 use super::Controller;
 use super::build::PolicyOutcome;
 use super::job_context::JobContext;
 
-/// Jobs that are evicted in any [`WINDOW`] at most.
+/// Most jobs that are evicted in one [`WINDOW`].
 const MAX_EVICTIONS: usize = 10;
-/// Gives the author of a wrong policy time to take it back before it has stopped everything.
+/// Window of the rate limit. The author of a wrong policy has time to correct it before all jobs
+/// are evicted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// How long until a blind operator checks again.
+/// Pause before the next check while a watch is broken.
 const BROKEN_WATCH_RETRY: Duration = Duration::from_secs(30);
-/// Policies that a message names at most.
+/// Most policies that a message names.
 const MAX_NAMED_POLICIES: usize = 3;
 
-/// Demands of a job, as it was built, that evicting policies forbid.
-#[derive(Clone, Debug)]
-pub(super) struct EvictingDecisions {
-    /// Decision on the job as it is. If its stamp is not trusted, also the decision for the
-    /// requester that the stamp names.
-    decisions: Vec<JobDecision>,
-    /// Hash of the compiled job.
-    compiled: String,
-    /// Profile with which the job was compiled.
-    profile: Option<JobProfile>,
-}
-
-impl EvictingDecisions {
-    /// None: no demand is a reason to evict the job.
-    pub(super) fn from_decisions(
-        decision: JobDecision,
-        believed: Option<JobDecision>,
-        compiled: String,
-        profile: Option<JobProfile>,
-    ) -> Option<Self> {
-        if decision.eviction_reasons(|_| true).is_empty() {
-            return None;
-        }
-        Some(Self {
-            decisions: [decision].into_iter().chain(believed).collect(),
-            compiled,
-            profile,
-        })
-    }
-
-    /// Reasons to evict the running gang. Empty if they are not certain.
-    pub(super) fn eviction_reasons(&self, seen: &JobContext) -> EvictionReasons {
-        let Some(plan) = seen.placed_plan().filter(|_| seen.is_placed()) else {
-            return EvictionReasons::new();
-        };
-        // Compiled with another profile it is not what runs.
-        let is_what_runs =
-            plan.compiled == self.compiled || seen.status_profile() == self.profile.as_ref();
-        if !(seen.namespace_labels.is_some() && is_what_runs) {
-            return EvictionReasons::new();
-        }
-        eviction_reasons(plan, &self.decisions)
-    }
-}
-
-/// Message of an evicted job.
+/// Returns the message of an evicted job.
 fn eviction_message(reasons: &EvictionReasons) -> String {
     let named = reasons.iter().take(MAX_NAMED_POLICIES);
     let named: Vec<_> = named
@@ -91,11 +45,11 @@ pub(super) struct EvictionRateLimit {
 }
 
 impl EvictionRateLimit {
-    /// Admits the eviction of a job, or returns how long it has to wait. A job that asks again
-    /// after a failed write is not counted twice. No job is admitted while a watch is broken,
-    /// because the violation may have been mended.
-    fn admit(&mut self, job: &Key, is_blind: bool, now: Instant) -> Result<(), Duration> {
-        if is_blind {
+    /// Admits the eviction of a job, or returns how long the eviction must wait. A job counts once,
+    /// even if a failed write is repeated. No eviction is admitted while a watch is broken, because
+    /// the violation may have been corrected.
+    fn admit(&mut self, job: &Key, is_watch_broken: bool, now: Instant) -> Result<(), Duration> {
+        if is_watch_broken {
             return Err(BROKEN_WATCH_RETRY);
         }
         let age = |at: Instant| now.saturating_duration_since(at);
@@ -106,7 +60,7 @@ impl EvictionRateLimit {
         {
             self.recent.pop_front();
         }
-        if self.recent.iter().any(|(begun, _)| begun == job) {
+        if self.recent.iter().any(|(recent, _)| recent == job) {
             return Ok(());
         }
         match self.recent.front() {
@@ -121,39 +75,39 @@ impl EvictionRateLimit {
     }
 }
 
-/// Eviction of a job, if it is due.
+/// The eviction of a job, if it is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DueEviction {
     /// Why the job has to be evicted now, in words.
     pub(super) message: Option<String>,
-    /// When to check again, if the eviction has to wait.
+    /// Time of the next check, if the eviction must wait.
     pub(super) check_again_at: Option<Timestamp>,
 }
 
 impl Controller {
-    /// Decides whether the job's gang is evicted because policies forbid what it runs.
+    /// Decides whether the job's gang is evicted because policies forbid it.
     pub(super) fn due_eviction(
         &self,
         key: &Key,
-        seen: &JobContext,
-        decided: Option<&PolicyOutcome>,
+        job_context: &JobContext,
+        policy_outcome: Option<&PolicyOutcome>,
         now: Timestamp,
     ) -> DueEviction {
-        let violated = decided.and_then(|decided| decided.evicting.as_ref());
-        let reasons = violated.map(|violated| violated.eviction_reasons(seen));
+        let evicting = policy_outcome.and_then(|policy_outcome| policy_outcome.evicting.as_ref());
+        let reasons = evicting.map(|evicting| evicting.eviction_reasons(job_context));
         let Some(reasons) = reasons.filter(|reasons| !reasons.is_empty()) else {
             return DueEviction::default();
         };
-        // A suspended job stops anyway, and a gang that is being placed is rolled back.
-        let journal = seen.journal().and_then(|journal| journal.phase);
-        if seen.job.spec.is_suspended() || journal != Some(PodGroupPhase::Placed) {
+        // A suspended job stops for that reason, and a gang under commit is rolled back.
+        let journal = job_context.journal().and_then(|journal| journal.phase);
+        if job_context.job.spec.is_suspended() || journal != Some(PodGroupPhase::Placed) {
             return DueEviction::default();
         }
-        let is_blind = self.context.cache.stale_watch().is_some();
+        let is_watch_broken = self.context.cache.stale_watch().is_some();
         match self
             .eviction_pace
             .lock()
-            .admit(key, is_blind, Instant::now())
+            .admit(key, is_watch_broken, Instant::now())
         {
             Ok(()) => DueEviction {
                 message: Some(eviction_message(&reasons)),
@@ -179,45 +133,45 @@ mod tests {
 
     #[test]
     fn rate_limit_admits_ten_jobs_a_minute_each_counted_once() {
-        let (mut paced, start) = (EvictionRateLimit::default(), Instant::now());
-        let mut admit = |n, at| paced.admit(&job(n), false, at);
+        let (mut limit, start) = (EvictionRateLimit::default(), Instant::now());
+        let mut admit = |n, at| limit.admit(&job(n), false, at);
         let second = |n| start + Duration::from_secs(n);
         for n in 0..MAX_EVICTIONS {
             let at = second(u64::try_from(n).unwrap());
             assert_eq!(admit(n, at), Ok(()));
-            assert_eq!(admit(n, at), Ok(()), "its write has failed");
+            assert_eq!(admit(n, at), Ok(()), "a repeated eviction counts once");
         }
         assert_eq!(admit(10, second(20)), Err(Duration::from_secs(40)));
         assert_eq!(admit(3, second(20)), Ok(()));
         assert_eq!(admit(10, second(59)), Err(Duration::from_secs(1)));
         assert_eq!(admit(10, second(60)), Ok(()));
-        // The next to leave is the second.
+        // The second eviction is now the oldest.
         assert_eq!(admit(11, second(60)), Err(Duration::from_secs(1)));
     }
 
     #[test]
     fn rate_limit_admits_no_eviction_while_a_watch_is_broken() {
-        let (mut pace, now) = (EvictionRateLimit::default(), Instant::now());
-        assert_eq!(pace.admit(&job(0), true, now), Err(BROKEN_WATCH_RETRY));
-        assert!(pace.recent.is_empty());
-        // Not even one that was being stopped.
-        assert_eq!(pace.admit(&job(0), false, now), Ok(()));
-        assert_eq!(pace.admit(&job(0), true, now), Err(BROKEN_WATCH_RETRY));
+        let (mut limit, now) = (EvictionRateLimit::default(), Instant::now());
+        assert_eq!(limit.admit(&job(0), true, now), Err(BROKEN_WATCH_RETRY));
+        assert!(limit.recent.is_empty());
+        // This also holds for a job that was admitted before.
+        assert_eq!(limit.admit(&job(0), false, now), Ok(()));
+        assert_eq!(limit.admit(&job(0), true, now), Err(BROKEN_WATCH_RETRY));
     }
 
     #[test]
     fn eviction_message_names_the_forbidding_policies() {
-        let of = |ids: &[&str]| {
-            let all = ids
+        let message_for = |ids: &[&str]| {
+            let reasons = ids
                 .iter()
                 .map(|id| ((*id).to_owned(), "it runs".to_owned()));
-            eviction_message(&all.collect())
+            eviction_message(&reasons.collect())
         };
         assert_eq!(
-            of(&["a/0", "b/0"]),
+            message_for(&["a/0", "b/0"]),
             "stopped (onViolation: Evict): it runs, which the policy \"a/0\" forbids; it runs, \
              which the policy \"b/0\" forbids"
         );
-        assert!(of(&["a", "b", "c", "d", "e"]).ends_with("\"c\" forbids; and 2 more"));
+        assert!(message_for(&["a", "b", "c", "d", "e"]).ends_with("\"c\" forbids; and 2 more"));
     }
 }

@@ -1,5 +1,5 @@
-//! The first step: all the reads. They come from the caches, which are complete before the first
-//! reconciliation.
+//! The first step: reads everything that the job depends on. The reads come from the caches, which
+//! are complete before the first reconciliation.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,53 +23,52 @@ use trellis_policies::quota::QuotaPolicies;
 
 use super::ephemeral_claims::{self, ClaimNodeRequest};
 
-/// A job with everything that it depends on.
+/// A job and everything that it depends on.
 pub(super) struct JobContext {
     /// The job, with the task groups of its current stage.
     pub(super) job: Arc<TrainingJob>,
-    /// The job as it is in the cluster, with the task groups of all stages.
+    /// The job with the task groups of all stages, as it is stored.
     pub(super) job_with_all_stages: Arc<TrainingJob>,
-    /// Labels of its namespace. None: the watch has not shown it, which does not mean that it has
-    /// none.
+    /// Labels of its namespace. None if the watch has not shown the namespace yet.
     pub(super) namespace_labels: Option<BTreeMap<String, String>>,
-    /// Its namespace is terminating, and no object can be created in it.
+    /// True if its namespace is terminating, so that no object can be created in it.
     pub(super) namespace_terminating: bool,
     /// Its queue, or why it has none.
     pub(super) queue: Result<Arc<TrainingQueue>, JobHold>,
-    /// Amounts per GPU that its queue and the queues above it state. A placed job keeps those with
+    /// Amounts per GPU of its queue and the queues above it. A placed job keeps the amounts with
     /// which it was placed.
     pub(super) queue_resources: QueueResources,
-    /// The queue in which it was placed, if that exists.
+    /// The queue in which it was placed, if the queue exists.
     pub(super) placed_in: Option<Arc<TrainingQueue>>,
     /// Its PriorityClass and priority, or why it has none.
     pub(super) priority: Result<(Option<String>, i32), JobHold>,
-    /// Its PriorityClass does not preempt.
+    /// True if its PriorityClass does not preempt.
     pub(super) never_preempts: bool,
-    /// Its RuntimeProfile, if it has one, or why the one that it should have is missing.
+    /// Its RuntimeProfile, if it has one, or why the profile cannot be used.
     pub(super) profile: Result<Option<Arc<HashedProfile>>, JobHold>,
-    /// Policies in force. None: they have not been read yet.
+    /// The active policies. None if they are not loaded yet.
     pub(super) policies: Option<Arc<Policies>>,
     /// Quota policies, and their version.
     pub(super) quotas: (u64, Arc<QuotaPolicies>),
     /// Requester of the job, if known.
     pub(super) requester: Option<Requester>,
-    /// Why the job's stamp is not trusted.
+    /// The stamp of the job, if it is not trusted.
     pub(super) untrusted_stamp: Option<UntrustedStamp>,
     /// Services of its namespace that the job names.
     pub(super) services: BTreeMap<String, Service>,
-    /// Nodes that the volumes of its claims allow, or why there are none.
+    /// Nodes that the volumes of its claims allow, or why the claims cannot be used.
     pub(super) volumes: Result<VolumeRequirements, JobHold>,
-    /// The PodGroup of its name, if that exists.
+    /// The PodGroup of its name, if it exists.
     pub(super) pod_group: Option<Arc<PodGroup>>,
     /// Pods of its name.
     pub(super) pods: Arc<JobPods>,
     /// Ephemeral claims of its pods that need the pod's node.
     pub(super) claims_needing_node: Vec<ClaimNodeRequest>,
-    /// Why it waits.
+    /// The scheduler's explanation for a waiting gang.
     pub(super) explanation: Option<GangExplanation>,
 }
 
-/// A stamp that is not trusted.
+/// A requester stamp that is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UntrustedStamp {
     /// Requester that the stamp names.
@@ -80,67 +79,67 @@ pub(super) struct UntrustedStamp {
 
 impl JobContext {
     /// Marks the requester as not trusted.
-    pub(super) fn distrust_requester(&mut self, why: String) {
-        self.untrusted_stamp = self.requester.take().map(|named| UntrustedStamp {
-            requester: named,
-            reason: why,
-        });
+    pub(super) fn distrust_requester(&mut self, reason: String) {
+        self.untrusted_stamp = self
+            .requester
+            .take()
+            .map(|requester| UntrustedStamp { requester, reason });
     }
 
-    /// Uid of the job.
+    /// Returns the uid of the job.
     pub(super) fn uid(&self) -> &str {
         self.job.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// Namespace of the job.
+    /// Returns the namespace of the job.
     pub(super) fn namespace(&self) -> &str {
         self.job.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Number of the current attempt, or of the next one before it starts.
+    /// Returns the number of the current attempt, or of the next attempt before it starts.
     pub(super) fn attempt(&self) -> i64 {
         let status = self.job.status.as_ref();
         status.and_then(|status| status.attempt).unwrap_or(1)
     }
 
-    /// Current stage, from 1.
+    /// Returns the number of the current stage, from 1.
     pub(super) fn stage(&self) -> u32 {
         stage(&self.job)
     }
 
-    /// The profile that the job's status names.
+    /// Returns the profile in the job's status.
     pub(super) fn status_profile(&self) -> Option<&JobProfile> {
         self.job.status.as_ref()?.profile.as_ref()
     }
 
-    /// The PodGroup of the job, if it is known.
+    /// Returns the PodGroup of the job, if it exists and the job owns it.
     pub(super) fn own_group(&self) -> Option<&PodGroup> {
         find_own_group(self.pod_group.as_deref(), self.uid())
     }
 
-    /// The journal. None: it is empty, or the job's PodGroup is not known.
+    /// Returns the journal. None if it is empty, or if the job owns no PodGroup.
     pub(super) fn journal(&self) -> Option<&PodGroupStatus> {
         self.own_group()?.status.as_ref()
     }
 
-    /// The plan of the place that the gang has or is getting.
+    /// Returns the plan of a gang that is placed or under commit.
     pub(super) fn placed_plan(&self) -> Option<&Plan> {
         self.own_group().and_then(placed_plan_of)
     }
 
-    /// True if the current attempt has its place or is getting it.
+    /// Returns true if the current attempt is placed or under commit.
     pub(super) fn is_placed(&self) -> bool {
         self.placed_plan()
             .is_some_and(|plan| plan.attempt == self.attempt())
     }
 
-    /// True if pods of this attempt are being created, or their claims are being bound.
+    /// Returns true if pods of this attempt are being created, or their claims are being bound.
     pub(super) fn is_committing(&self) -> bool {
         let phase = self.journal().and_then(|journal| journal.phase);
         self.is_placed() && phase == Some(PodGroupPhase::Committing)
     }
 
-    /// Nodes that its volumes allow. If they are not known: no node.
+    /// Returns the nodes that its volumes allow. No node if they are not known.
     pub(super) fn volumes_or_nowhere(&self) -> VolumeRequirements {
         let profile = self.profile.as_ref().ok().and_then(|p| p.as_deref());
         let nowhere = |_: &JobHold| {
@@ -149,34 +148,35 @@ impl JobContext {
         self.volumes.as_ref().cloned().unwrap_or_else(nowhere)
     }
 
-    /// True if the journal has a place for this attempt, even if victims have to leave it first.
+    /// Returns true if the journal has a plan for this attempt, even if its victims have not left
+    /// yet.
     pub(super) fn is_planned(&self) -> bool {
         let plan = self.journal().and_then(|journal| journal.plan.as_ref());
         plan.is_some_and(|plan| plan.attempt == self.attempt())
     }
 
-    /// True if pods of the job exist, or may exist at any moment.
+    /// Returns true if pods of the job exist or may be created at any moment.
     pub(super) fn has_pods(&self) -> bool {
         let phase = self.journal().and_then(|journal| journal.phase);
         let holds = phase.is_some_and(|phase| phase != PodGroupPhase::Pending);
         let status = self.job.status.as_ref();
-        let of_now = |pod: &PodView| {
+        let is_current = |pod: &PodView| {
             let is_left = |status: &TrainingJobStatus| status.is_of_earlier_stage(pod.attempt);
             !(pod.phase.is_over() && status.is_some_and(is_left))
         };
-        let mut own = self.pods.values().filter(|pod| pod.job_uid == self.uid());
-        holds || own.any(of_now)
+        let mut own_pods = self.pods.values().filter(|pod| pod.job_uid == self.uid());
+        holds || own_pods.any(is_current)
     }
 }
 
-/// Reads everything on which the job depends.
+/// Reads everything that the job depends on.
 pub(super) fn read_job(
     cache: &Cache,
     key: &Key,
-    whole: Arc<TrainingJob>,
-    certificate: Option<GangExplanation>,
+    full_job: Arc<TrainingJob>,
+    explanation: Option<GangExplanation>,
 ) -> JobContext {
-    let job = with_current_stage(&whole);
+    let job = with_current_stage(&full_job);
     let namespace = cache.namespaces.get(&Key::new("", &key.namespace));
     let namespace_terminating = namespace
         .as_ref()
@@ -196,24 +196,22 @@ pub(super) fn read_job(
     let (pod_group, pods) = read_gang(cache, key);
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let place = find_own_group(pod_group.as_deref(), uid).and_then(placed_plan_of);
-    let profile = cache
-        .profiles
-        .find_for_job(&job.spec)
-        .map_err(JobHold::from);
+    let profile = cache.profiles.find_for_job(&job.spec);
     let is_placed = place.is_some_and(|plan| {
         let attempt = job.status.as_ref().and_then(|status| status.attempt);
         plan.attempt == attempt.unwrap_or(1)
     });
-    let own = claims::ephemeral_volumes(
-        &whole.spec,
+    let volumes_by_group = claims::ephemeral_volumes(
+        &full_job.spec,
         profile.as_ref().ok().and_then(|p| p.as_deref()),
     );
     let queue = find_queue(cache, key, &job, namespace_labels.as_ref(), place);
     let placed = place.filter(|_| is_placed);
     let storage = cache.storage(&key.namespace);
-    let (pods, asks) = ephemeral_claims::check_claims(&storage, uid, &own, pods);
+    let (pods, node_requests) =
+        ephemeral_claims::check_claims(&storage, uid, &volumes_by_group, pods);
     JobContext {
-        claims_needing_node: asks,
+        claims_needing_node: node_requests,
         queue_resources: find_queue_resources(cache, queue.as_deref().ok(), placed),
         queue,
         placed_in: place.and_then(|plan| cache.queues.get(&Key::new("", plan.queue.as_deref()?))),
@@ -221,7 +219,7 @@ pub(super) fn read_job(
         never_preempts: never_preempts(cache, &job),
         volumes: find_volumes(
             cache,
-            &whole,
+            &full_job,
             profile.as_ref().ok(),
             &key.namespace,
             is_placed,
@@ -236,36 +234,36 @@ pub(super) fn read_job(
         services,
         pod_group,
         pods,
-        explanation: certificate,
+        explanation,
         job,
-        job_with_all_stages: whole,
+        job_with_all_stages: full_job,
     }
 }
 
-/// Current stage of a job, from 1.
+/// Returns the number of the current stage of a job, from 1.
 fn stage(job: &TrainingJob) -> u32 {
     let status = job.status.as_ref();
     status.map_or(1, TrainingJobStatus::stage_number)
 }
 
-/// The job with the task groups of its current stage.
-fn with_current_stage(whole: &Arc<TrainingJob>) -> Arc<TrainingJob> {
-    match whole.spec.for_stage(stage(whole)) {
-        Cow::Borrowed(_) => whole.clone(),
+/// Returns the job with the task groups of its current stage.
+fn with_current_stage(full_job: &Arc<TrainingJob>) -> Arc<TrainingJob> {
+    match full_job.spec.for_stage(stage(full_job)) {
+        Cow::Borrowed(_) => full_job.clone(),
         Cow::Owned(spec) => Arc::new(TrainingJob {
-            metadata: whole.metadata.clone(),
+            metadata: full_job.metadata.clone(),
             spec,
-            status: whole.status.clone(),
+            status: full_job.status.clone(),
         }),
     }
 }
 
-/// The PodGroup, if the job of that uid owns it.
+/// Returns the PodGroup, if the job of that uid owns it.
 fn find_own_group<'a>(group: Option<&'a PodGroup>, uid: &str) -> Option<&'a PodGroup> {
     group.filter(|g| is_owned(*g, uid))
 }
 
-/// The plan of the place that the gang has or is getting.
+/// Returns the plan of a gang that is placed or under commit.
 fn placed_plan_of(group: &PodGroup) -> Option<&Plan> {
     let journal = group.status.as_ref()?;
     let has_it = matches!(
@@ -275,8 +273,8 @@ fn placed_plan_of(group: &PodGroup) -> Option<&Plan> {
     journal.plan.as_ref().filter(|_| has_it)
 }
 
-/// Reads the journal and the pods as of one moment. Otherwise a pod's deletion, or its absence,
-/// could be compared with an older or newer journal.
+/// Reads the journal and the pods of the same moment. Otherwise a deleted or missing pod could be
+/// compared with an older or newer journal.
 fn read_gang(cache: &Cache, key: &Key) -> (Option<Arc<PodGroup>>, Arc<JobPods>) {
     loop {
         let before = cache.pod_groups.get(key);
@@ -292,8 +290,8 @@ fn read_gang(cache: &Cache, key: &Key) -> (Option<Arc<PodGroup>>, Arc<JobPods>) 
     }
 }
 
-/// A placed gang without a named queue stays in the queue where it was placed, even if the default
-/// changes.
+/// Returns the queue of the job. A placed gang without a named queue stays in the queue where it
+/// was placed, even if the default changes.
 fn find_queue(
     cache: &Cache,
     key: &Key,
@@ -305,7 +303,7 @@ fn find_queue(
     let get = |name: &str| cache.queues.get(&Key::new("", name));
     let placed_in = || place.and_then(|plan| plan.queue.as_deref());
     let name = job.spec.queue_name.as_deref().or_else(placed_in);
-    lookup::resolve_queue(name, labels, get, || cache.queues.all()).map_err(JobHold::from)
+    lookup::resolve_queue(name, labels, get, || cache.queues.all())
 }
 
 fn find_queue_resources(
@@ -330,19 +328,18 @@ fn find_volumes(
     is_placed: bool,
 ) -> Result<VolumeRequirements, JobHold> {
     let profile = profile.and_then(|profile| profile.as_deref());
-    let found = claims::find_volumes(
+    claims::find_volumes(
         &job.spec,
         stage(job),
         profile.map(HashedProfile::spec),
         &cache.storage(namespace),
         is_placed,
-    );
-    found.map_err(JobHold::from)
+    )
 }
 
 fn never_preempts(cache: &Cache, job: &TrainingJob) -> bool {
-    let named = |name: &str| cache.priority_classes.get(&Key::new("", name));
-    lookup::job_never_preempts(&job.spec, named, || cache.priority_classes.all())
+    let get = |name: &str| cache.priority_classes.get(&Key::new("", name));
+    lookup::job_never_preempts(&job.spec, get, || cache.priority_classes.all())
 }
 
 fn find_priority(
@@ -353,6 +350,6 @@ fn find_priority(
     if let Some(priority) = place.and_then(|plan| plan.priority) {
         return Ok((job.spec.priority_class_name.clone(), priority));
     }
-    let named = |name: &str| cache.priority_classes.get(&Key::new("", name));
-    lookup::find_priority(&job.spec, named, || cache.priority_classes.all()).map_err(JobHold::from)
+    let get = |name: &str| cache.priority_classes.get(&Key::new("", name));
+    lookup::find_priority(&job.spec, get, || cache.priority_classes.all())
 }

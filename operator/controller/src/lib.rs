@@ -1,6 +1,6 @@
-//! The TrainingJob reconciler, one file a step: `dereference` (all the reads), `validate`, `build`
-//! (pure), `apply` (all the writes of children), `status` (all the writes of status). It does not
-//! depend on which event called it, keeps no state in messages, and a second pass writes nothing.
+//! The TrainingJob reconciler. Its steps are `job_context` (reads), `validate`, `build`, `children`
+//! (writes of children) and `status` (writes of the status). A reconciliation does not depend on
+//! the event that caused it, and a second reconciliation without a change writes nothing.
 
 mod build;
 mod build_cache;
@@ -9,6 +9,7 @@ mod children;
 mod drift;
 mod ephemeral_claims;
 mod events;
+mod evicting_decisions;
 mod eviction;
 mod job_context;
 pub mod policies;
@@ -59,17 +60,18 @@ use eviction::EvictionRateLimit;
 use job_context::JobContext;
 use references::ReferenceChecker;
 
-/// Reconciliations at once.
+/// Most concurrent reconciliations.
 const MAX_CONCURRENT_RECONCILES: usize = 16;
-/// How long jobs wait at the start for the policies to be read.
+/// How long jobs wait after the start of the operator until the policies are loaded.
 const POLICIES_TIMEOUT: Duration = Duration::from_secs(10);
 /// Least time between two status patches that only update pod counts.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(3);
 
-/// A reconciliation that takes so long is logged.
+/// A reconciliation that takes longer than this is logged.
 const SLOW_AFTER: Duration = Duration::from_secs(30);
 
-/// True if an object had changed meanwhile: the next reconciliation sees it.
+/// Returns true if the object had changed before the write. The next reconciliation reads the
+/// change.
 fn is_outdated(error: &WriteError) -> bool {
     matches!(
         error,
@@ -84,22 +86,22 @@ pub struct Controller {
     settings: Arc<Settings>,
     events: EventQueue,
     builds: Arc<BuildCache>,
-    /// Until then jobs wait for the policies of their namespace to be loaded. Set once the
-    /// cluster's policies are loaded.
+    /// Until this time, jobs wait until the policies of their namespace are loaded. Set once the
+    /// policies of the cluster are loaded.
     policies_deadline: OnceLock<Instant>,
     references: ReferenceChecker,
-    /// When counts were last written, by job. Only for throttling.
+    /// When counts were last written, by job. The writes are throttled.
     counts_written: Mutex<HashMap<Key, Instant>>,
     /// Jobs without a status, and when they were first reconciled.
     without_status: Mutex<HashMap<Key, Instant>>,
-    /// Jobs that do not decode and whose status says so.
+    /// Jobs that do not decode, once their status reports it.
     refused_undecodable: Mutex<HashMap<Key, Undecodable>>,
     /// Jobs that were evicted recently.
     eviction_pace: Mutex<EvictionRateLimit>,
 }
 
 impl Controller {
-    /// A controller that writes through `commands`.
+    /// Returns a controller that writes through `commands`.
     #[must_use]
     pub fn new(
         context: Arc<Context>,
@@ -107,12 +109,12 @@ impl Controller {
         client: Client,
         settings: Settings,
     ) -> Self {
-        let story = EventQueue::new(client, &commands);
+        let events = EventQueue::new(client, &commands);
         Self {
             context,
             commands,
             settings: Arc::new(settings),
-            events: story,
+            events,
             builds: Arc::default(),
             policies_deadline: OnceLock::new(),
             references: ReferenceChecker::default(),
@@ -123,7 +125,7 @@ impl Controller {
         }
     }
 
-    /// Trusts the annotation that names a job's requester, whoever writes it.
+    /// Trusts the annotation that names a job's requester, even if users can write it.
     #[must_use]
     pub fn trust_requested_by(self, trusts_requested_by: bool) -> Self {
         if trusts_requested_by {
@@ -132,7 +134,7 @@ impl Controller {
         self
     }
 
-    /// Namespaces in which Secrets are checked before a job is placed.
+    /// Checks in these namespaces before the placement of a job that its Secrets exist.
     #[must_use]
     pub fn check_secrets_in(self, namespaces: Vec<String>) -> Self {
         Self {
@@ -141,8 +143,8 @@ impl Controller {
         }
     }
 
-    /// Runs until the process ends. Starts once everything has been listed and the policies are
-    /// loaded. If they are not loaded in time, each job says so.
+    /// Runs until the process ends. Starts once all kinds are listed and the policies are loaded.
+    /// If the policies are not loaded in time, the status of each job reports it.
     pub async fn run(self: Arc<Self>) {
         self.context.cache.wait_synced().await;
         self.context
@@ -174,22 +176,24 @@ impl Controller {
 
     async fn process(&self, key: Key) {
         let work = self.context.work_queue.work_on(&key);
-        let began = Instant::now();
-        let look = self
+        let start = Instant::now();
+        let reconciliation = self
             .reconcile(&key)
             .instrument(span!("reconcile", job = %key));
-        let result = self.log_while_slow(&key, look).await;
+        let result = self.log_while_slow(&key, reconciliation).await;
         self.context.pass_turn(&key.namespace);
-        let how = match &result {
+        let outcome = match &result {
             Ok(_) => ReconcileResult::Done,
             Err(error) if is_outdated(error) => ReconcileResult::Behind,
             Err(_) => ReconcileResult::Failed,
         };
-        self.context.metrics.count_reconcile(how, began.elapsed());
+        self.context
+            .metrics
+            .count_reconcile(outcome, start.elapsed());
         match result {
-            Ok(again) => {
+            Ok(next_time) => {
                 work.succeed();
-                if let Some(at) = again {
+                if let Some(at) = next_time {
                     let wait = at.duration_since(Timestamp::now());
                     let wait = Duration::try_from(wait).unwrap_or_default();
                     self.context
@@ -201,7 +205,7 @@ impl Controller {
                 self.context
                     .send_event(SchedulerEvent::Undecided(key.clone()));
                 let delay = work.fail();
-                match how {
+                match outcome {
                     ReconcileResult::Behind => debug!(job = %key, %error, ?delay, "tried again"),
                     _ => warn!(job = %key, %error, ?delay, "not reconciled; tried again"),
                 }
@@ -209,19 +213,19 @@ impl Controller {
         }
     }
 
-    /// Logs again and again that a reconciliation takes long.
-    async fn log_while_slow<T>(&self, key: &Key, look: impl Future<Output = T>) -> T {
-        let began = Instant::now();
-        let mut look = std::pin::pin!(look);
+    /// Logs repeatedly that a reconciliation takes long.
+    async fn log_while_slow<T>(&self, key: &Key, reconciliation: impl Future<Output = T>) -> T {
+        let start = Instant::now();
+        let mut reconciliation = std::pin::pin!(reconciliation);
         loop {
-            match tokio::time::timeout(SLOW_AFTER, &mut look).await {
+            match tokio::time::timeout(SLOW_AFTER, &mut reconciliation).await {
                 Ok(done) => return done,
-                Err(_) => warn!(job = %key, took = ?began.elapsed(), "still being reconciled"),
+                Err(_) => warn!(job = %key, took = ?start.elapsed(), "still being reconciled"),
             }
         }
     }
 
-    /// Forgets what is remembered of a job.
+    /// Removes the state of a job.
     fn forget_job(&self, key: &Key) {
         self.counts_written.lock().remove(key);
         self.without_status.lock().remove(key);
@@ -229,58 +233,63 @@ impl Controller {
         self.context.cache.policies.violations.remove(key);
     }
 
-    /// The build of the job. None: it is being built on another thread, and the job is reconciled
-    /// again afterwards.
-    fn get_build(&self, key: &Key, mut seen: JobContext) -> Option<(JobContext, Arc<JobBuild>)> {
-        if let Some(patience) = self.policies_wait(&seen) {
-            self.context.work_queue.add_after(key.clone(), patience);
+    /// Returns the build of the job. None if the build is being made on another thread. The job is
+    /// reconciled again afterwards.
+    fn get_build(
+        &self,
+        key: &Key,
+        mut job_context: JobContext,
+    ) -> Option<(JobContext, Arc<JobBuild>)> {
+        if let Some(wait) = self.policies_wait(&job_context) {
+            self.context.work_queue.add_after(key.clone(), wait);
             return None;
         }
-        let unbuilt = match self.builds.get(key, &mut seen) {
-            Ok(build) => return Some((seen, build)),
-            Err(unbuilt) => unbuilt,
+        let pending = match self.builds.get(key, &mut job_context) {
+            Ok(build) => return Some((job_context, build)),
+            Err(pending) => pending,
         };
         let mut turn = self.context.take_turn(key)?;
         let (builds, settings) = (self.builds.clone(), self.settings.clone());
         let key = key.clone();
         tokio::spawn(async move {
-            let policies = seen.policies.clone();
-            let make = move |policies| {
-                seen.policies = policies;
-                builds.build(&key, *unbuilt, &seen, &settings);
+            let policies = job_context.policies.clone();
+            let build_job = move |policies| {
+                job_context.policies = policies;
+                builds.build(&key, *pending, &job_context, &settings);
             };
-            turn.evaluate(policies, make).await;
+            turn.evaluate(policies, build_job).await;
         });
         None
     }
 
-    /// How long a job still waits, after a start, for the policies of its namespace to be loaded.
-    /// The wait keeps a gang that is being committed from being rolled back. None: they are loaded,
-    /// or the time is over and the job says so.
-    fn policies_wait(&self, seen: &JobContext) -> Option<Duration> {
-        let policies = seen.policies.as_ref()?;
-        let left = self
+    /// Returns how long a job still waits until the policies of its namespace are loaded. Without
+    /// this wait, a gang under commit would be rolled back after a start of the operator. None if
+    /// the policies are loaded or the time is over.
+    fn policies_wait(&self, job_context: &JobContext) -> Option<Duration> {
+        let policies = job_context.policies.as_ref()?;
+        let remaining = self
             .policies_deadline
             .get()?
             .checked_duration_since(Instant::now())?;
-        (!policies.is_loaded(seen.namespace())).then_some(left)
+        (!policies.is_loaded(job_context.namespace())).then_some(remaining)
     }
 
-    /// One pass over one job. Returns the time of the next pass.
+    /// Reconciles one job. Returns the time of the next reconciliation.
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
-        let seen = match self.context.cache.job(key) {
+        let job_context = match self.context.cache.job(key) {
             Some(CachedJob::Job(job)) => {
-                let certificate = self.context.explanations.read().get(key).cloned();
-                let mut seen = job_context::read_job(&self.context.cache, key, job, certificate);
-                let doubt = self
+                let explanation = self.context.explanations.read().get(key).cloned();
+                let mut job_context =
+                    job_context::read_job(&self.context.cache, key, job, explanation);
+                let untrusted_reason = self
                     .context
                     .cache
                     .stamping
-                    .forgery_doubt(&seen.job.metadata);
-                if let Some(why) = doubt {
-                    seen.distrust_requester(why);
+                    .forgery_doubt(&job_context.job.metadata);
+                if let Some(reason) = untrusted_reason {
+                    job_context.distrust_requester(reason);
                 }
-                seen
+                job_context
             }
             Some(CachedJob::Undecodable(undecodable)) => {
                 self.context
@@ -296,61 +305,69 @@ impl Controller {
                 return Ok(None);
             }
         };
-        if seen.job.spec.external_manager().is_some() {
+        if job_context.job.spec.external_manager().is_some() {
             self.forget_job(key);
             self.context
                 .send_event(SchedulerEvent::DesiredGang(key.clone(), None));
             return Ok(None);
         }
-        if seen.job.metadata.deletion_timestamp.is_some() || seen.namespace_terminating {
-            // The garbage collector removes the children by their owner reference, and the end of
-            // the namespace removes everything.
+        if job_context.job.metadata.deletion_timestamp.is_some()
+            || job_context.namespace_terminating
+        {
+            // The garbage collector deletes the children by their owner reference. A terminating
+            // namespace deletes all objects.
             self.context
                 .send_event(SchedulerEvent::DesiredGang(key.clone(), None));
             return Ok(None);
         }
-        let ended = seen
+        let ended = job_context
             .job
             .status
             .as_ref()
             .is_some_and(TrainingJobStatus::has_ended);
         if ended {
-            // Ended jobs may be many and stay for long, so their state is dropped.
+            // Many ended jobs may exist for a long time, so their state is removed.
             self.forget_job(key);
         }
-        // An ended job is not judged again.
-        let (seen, build) = match ended {
-            true => (seen, None),
-            false => match self.get_build(key, seen) {
-                Some((seen, build)) => (seen, Some(build)),
+        // An ended job is not built again.
+        let (job_context, build) = match ended {
+            true => (job_context, None),
+            false => match self.get_build(key, job_context) {
+                Some((job_context, build)) => (job_context, Some(build)),
                 None => return Ok(None),
             },
         };
         let children = match &build {
             Some(build) => {
-                children::apply_children(&self.commands, &self.context.cache, key, &seen, build)
-                    .await
+                children::apply_children(
+                    &self.commands,
+                    &self.context.cache,
+                    key,
+                    &job_context,
+                    build,
+                )
+                .await
             }
             None => Ok(None),
         };
-        let asked = ephemeral_claims::write_claim_nodes(
+        let claim_writes = ephemeral_claims::write_claim_nodes(
             &self.commands,
             &self.context,
             key,
-            &seen.claims_needing_node,
+            &job_context.claims_needing_node,
         )
         .await;
-        match children.and_then(|conflict| asked.map(|()| conflict)) {
+        match children.and_then(|conflict| claim_writes.map(|()| conflict)) {
             Ok(conflict) => {
-                self.finish_reconcile(key, &seen, build.as_deref(), conflict)
+                self.finish_reconcile(key, &job_context, build.as_deref(), conflict)
                     .await
             }
             Err(error) => {
-                // The first failure is not reported: it may pass with the next try.
+                // The first failure is not reported, because the next try may succeed.
                 if self.context.work_queue.has_failed(key)
                     && let Some(missing) = child_error::waiting_state(&error)
                 {
-                    self.finish_reconcile(key, &seen, build.as_deref(), Some(missing))
+                    self.finish_reconcile(key, &job_context, build.as_deref(), Some(missing))
                         .await?;
                 }
                 Err(error)

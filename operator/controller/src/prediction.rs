@@ -1,5 +1,5 @@
-//! Predicts what the controller will decide on a job that is about to be stored: by the same steps,
-//! from the caches, without a write. For the admission webhook.
+//! Predicts for the admission webhook what the controller will decide on a job. The prediction
+//! takes the same steps from the same caches, and writes nothing.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use super::{build, job_context};
 /// Prediction for a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobPrediction {
-    /// Why the job will not start. None: no known reason.
+    /// Why the job will not start. None without a known reason.
     pub held: Option<JobHold>,
     /// Demands denied by policies whose enforcement is Warn.
     pub warnings: Vec<String>,
 }
 
-/// Predicts the decision on the job if `requester` stores it like this, under these policies.
+/// Predicts the decision of these policies on the job if `requester` stores it.
 pub fn predict_job(
     cache: &Cache,
     job: TrainingJob,
@@ -38,39 +38,42 @@ pub fn predict_job(
     }
     let is_new = status.is_none();
     let phase = status.and_then(|status| status.phase);
-    // Policies do not apply to a suspended job, and a running one continues.
-    let is_left_alone =
+    // Policies do not apply to a suspended job, and a running job continues.
+    let is_exempt =
         job.spec.is_suspended() || matches!(phase, Some(JobPhase::Starting | JobPhase::Running));
     let key = Key::from_meta(&job.metadata);
-    let mut seen = job_context::read_job(cache, &key, Arc::new(job), None);
-    seen.requester = requester;
-    seen.policies = policies;
+    let mut job_context = job_context::read_job(cache, &key, Arc::new(job), None);
+    job_context.requester = requester;
+    job_context.policies = policies;
     let BuildOutcome {
-        policy: decided,
+        policy: policy_outcome,
         result,
-        blocked_stage: later,
-    } = build::build_job(&seen, settings);
-    let later = later.map(|later| later.held);
-    let held = match result.and_then(|job| later.map_or(Ok(job), Err)) {
-        // For a stored job the scheduler decides, because the usage may include the job's own
-        // share.
-        Ok(job) if is_new && !is_left_alone => {
-            let limits = decided.as_ref().map(|decided| &decided.limits.draws);
-            let standing = cache.quotas.report();
-            let lacks = limits.zip(standing.as_ref()).and_then(|(draws, standing)| {
-                quota::find_exceeded_limit(draws, &JobDemand::from_job(job.compiled()), standing)
+        blocked_stage,
+    } = build::build_job(&job_context, settings);
+    let blocked_stage = blocked_stage.map(|stage| stage.held);
+    let held = match result.and_then(|job| blocked_stage.map_or(Ok(job), Err)) {
+        // The usage of the limits may include a stored job, so its limits are not checked here.
+        Ok(job) if is_new && !is_exempt => {
+            let limits = policy_outcome
+                .as_ref()
+                .map(|policy_outcome| &policy_outcome.limits.draws);
+            let report = cache.quotas.report();
+            let exceeded = limits.zip(report.as_ref()).and_then(|(draws, report)| {
+                quota::find_exceeded_limit(draws, &JobDemand::from_job(job.compiled()), report)
             });
-            lacks.map(|message| JobHold::refused(Reason::QuotaPolicyExceeded, message))
+            exceeded.map(|message| JobHold::refused(Reason::QuotaPolicyExceeded, message))
         }
         Ok(_) => None,
-        // An invalid spec is refused at once, not when the job is resumed.
-        Err(held) if is_left_alone && !(is_new && held.reason == Reason::InvalidSpec) => {
+        // The invalid spec of a new job is refused at once, even if the job is suspended.
+        Err(held) if is_exempt && !(is_new && held.reason == Reason::InvalidSpec) => {
             Some(JobHold::waiting(held.reason, held.message))
         }
         Err(held) => Some(held),
     };
     JobPrediction {
         held,
-        warnings: decided.map(|d| d.verdict.warnings).unwrap_or_default(),
+        warnings: policy_outcome
+            .map(|d| d.verdict.warnings)
+            .unwrap_or_default(),
     }
 }

@@ -1,4 +1,4 @@
-//! Status of RuntimeProfiles: whether jobs can be compiled with them, and if not, why.
+//! Writes the status of RuntimeProfiles: whether jobs can be compiled with them, or why not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ const MAX_MESSAGE_LENGTH: usize = 8_000;
 pub async fn maintain_profile_status(cache: Arc<Cache>, commands: Commands) {
     cache.wait_synced().await;
     loop {
-        let all = cache.profiles.all();
-        for (name, profile) in &all {
-            match write_status(&cache, &commands, name, profile, &all).await {
-                // The watch brings the newer version before the next round.
+        let profiles = cache.profiles.all();
+        for (name, profile) in &profiles {
+            match write_status(&cache, &commands, name, profile, &profiles).await {
+                // The watch shows the newer version before the next round.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
                 Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
                     debug!(profile = name, %error, "its status was not written");
@@ -44,12 +44,12 @@ async fn write_status(
     commands: &Commands,
     name: &str,
     profile: &CachedProfile,
-    all: &BTreeMap<String, CachedProfile>,
+    profiles: &BTreeMap<String, CachedProfile>,
 ) -> Result<(), WriteError> {
     let Some(meta) = &profile.meta else {
         return Ok(());
     };
-    let after = build_status(profile, all, Timestamp::now());
+    let after = build_status(profile, profiles, Timestamp::now());
     if profile.status == after {
         return Ok(());
     }
@@ -64,13 +64,14 @@ async fn write_status(
     Ok(())
 }
 
-/// The status of a profile among all profiles.
+/// Returns the status of a profile. `profiles` has all profiles, because only one may be the
+/// default.
 fn build_status(
     profile: &CachedProfile,
-    all: &BTreeMap<String, CachedProfile>,
+    profiles: &BTreeMap<String, CachedProfile>,
     now: Timestamp,
 ) -> RuntimeProfileStatus {
-    let defaults = all.iter().filter(|(_, other)| other.is_default);
+    let defaults = profiles.iter().filter(|(_, other)| other.is_default);
     let defaults: Vec<_> = defaults.map(|(name, _)| name.as_str()).collect();
     let (ready, reason, message) = match &profile.profile {
         Err(wrong) => (false, Reason::InvalidSpec, wrong.clone()),
@@ -83,7 +84,7 @@ fn build_status(
     };
     let message: String = message.chars().take(MAX_MESSAGE_LENGTH).collect();
     let generation = profile.meta.as_ref().and_then(|meta| meta.generation);
-    let said = ConditionUpdate {
+    let update = ConditionUpdate {
         generation,
         reason,
         message,
@@ -93,7 +94,7 @@ fn build_status(
     RuntimeProfileStatus {
         observed_generation: generation,
         hash: profile.profile.as_ref().ok().map(|p| p.hash().to_owned()),
-        conditions: said.conditions(&[
+        conditions: update.conditions(&[
             ("Ready", ready),
             ("Reconciling", false),
             ("Stalled", !ready),
@@ -116,12 +117,12 @@ mod tests {
         (name.to_owned(), object.into())
     }
 
-    /// Status, reason and message of the condition `Ready`.
+    /// Returns the status, reason and message of the condition `Ready`.
     fn ready_condition(
         name: &str,
-        all: &BTreeMap<String, CachedProfile>,
+        profiles: &BTreeMap<String, CachedProfile>,
     ) -> (String, String, String) {
-        let status = build_status(&all[name], all, Timestamp::UNIX_EPOCH);
+        let status = build_status(&profiles[name], profiles, Timestamp::UNIX_EPOCH);
         assert_eq!(status.observed_generation, Some(3));
         let ready = &status.conditions[0];
         let stalled = &status.conditions[2];
@@ -132,23 +133,23 @@ mod tests {
 
     #[test]
     fn profile_status_reports_errors_and_duplicate_defaults() {
-        let mut all = BTreeMap::from([
+        let mut profiles = BTreeMap::from([
             known("a", json!({"globalDefault": true})),
             known("b", json!({})),
             known("c", json!({"podTemplate": {"spec": {"nodeName": "n"}}})),
         ]);
         for good in ["a", "b"] {
-            assert_eq!(ready_condition(good, &all).0, "True");
+            assert_eq!(ready_condition(good, &profiles).0, "True");
         }
-        let (ready, reason, message) = ready_condition("c", &all);
+        let (ready, reason, message) = ready_condition("c", &profiles);
         assert_eq!((ready.as_str(), reason.as_str()), ("False", "InvalidSpec"));
         assert!(
             message.contains("spec.podTemplate.spec.nodeName"),
             "{message}"
         );
-        all.extend([known("b", json!({"globalDefault": true}))]);
+        profiles.extend([known("b", json!({"globalDefault": true}))]);
         for one in ["a", "b"] {
-            let (ready, reason, message) = ready_condition(one, &all);
+            let (ready, reason, message) = ready_condition(one, &profiles);
             assert_eq!(
                 (ready.as_str(), reason.as_str()),
                 ("False", "ProfileMisconfigured")
@@ -160,9 +161,12 @@ mod tests {
     #[test]
     fn unchanged_profile_status_stays_equal() {
         let (name, mut profile) = known("a", json!({}));
-        let all = BTreeMap::from([(name, profile.clone())]);
-        profile.status = build_status(&profile, &all, Timestamp::UNIX_EPOCH);
+        let profiles = BTreeMap::from([(name, profile.clone())]);
+        profile.status = build_status(&profile, &profiles, Timestamp::UNIX_EPOCH);
         assert_eq!(profile.status.hash.as_ref().unwrap().len(), 16);
-        assert_eq!(build_status(&profile, &all, Timestamp::MAX), profile.status);
+        assert_eq!(
+            build_status(&profile, &profiles, Timestamp::MAX),
+            profile.status
+        );
     }
 }

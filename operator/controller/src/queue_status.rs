@@ -1,6 +1,5 @@
-//! Status of queues: how many jobs wait and how many hold a place, and whether the queue is active.
-//! Changes are collected, so that a thousand jobs passing through a queue do not cost a thousand
-//! writes.
+//! Writes the status of queues: the numbers of pending and admitted jobs, the usage, and whether
+//! the queue is active. The changes of two seconds are one write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,22 +26,22 @@ use super::quota_bypass;
 
 /// Time between two rounds.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
-/// The condition that Kueue users know.
+/// The condition that shows whether the queue starts jobs, as in Kueue.
 const ACTIVE: &str = "Active";
-/// Users may have invented a part of the usage.
+/// The condition that shows that users may have forged a part of the usage.
 const DEGRADED: &str = "Degraded";
 
 /// Writes the status of queues until the process ends.
 pub async fn maintain_queue_status(context: Arc<Context>, commands: Commands) {
     context.cache.wait_synced().await;
-    // Queues that do not decode and whose status says so.
-    let mut told = BTreeMap::new();
+    // Queues that do not decode, once their status reports it.
+    let mut reported = BTreeMap::new();
     loop {
         tokio::time::sleep(UPDATE_INTERVAL).await;
         let (answer, reports) = oneshot::channel();
         context.send_event(SchedulerEvent::AskQueues(answer));
         let Ok(reports) = reports.await else { continue };
-        report_undecodable(&context.cache, &commands, &mut told).await;
+        report_undecodable(&context.cache, &commands, &mut reported).await;
         let bypasses = find_bypasses(&context.cache);
         for queue in context.cache.queues.all() {
             let name = queue.metadata.name.as_deref().unwrap_or_default();
@@ -51,7 +50,7 @@ pub async fn maintain_queue_status(context: Arc<Context>, commands: Commands) {
             };
             let bypassed_by = bypasses.get(name).map_or(&[][..], Vec::as_slice);
             match write_status(&context.cache, &commands, &queue, (report, bypassed_by)).await {
-                // The watch brings the newer version before the next round.
+                // The watch shows the newer version before the next round.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
                 Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
                     debug!(queue = name, %error, "its status was not written");
@@ -62,7 +61,7 @@ pub async fn maintain_queue_status(context: Arc<Context>, commands: Commands) {
     }
 }
 
-/// Namespaces that evade a quota, by the queue without quota that they may use.
+/// Returns the namespaces that may evade their quota, by the queue without quota that they may use.
 fn find_bypasses(cache: &Cache) -> BTreeMap<String, Vec<String>> {
     static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
     let namespaces = cache.namespaces.all();
@@ -71,7 +70,7 @@ fn find_bypasses(cache: &Cache) -> BTreeMap<String, Vec<String>> {
         let labels = meta.labels.as_ref().unwrap_or(&NO_LABELS);
         Some((meta.name.as_deref()?, labels))
     });
-    // In the order of names.
+    // Sorted by name.
     let namespaces: BTreeMap<_, _> = namespaces.collect();
     quota_bypass::find_bypasses(&cache.queues.all(), namespaces.into_iter())
 }
@@ -84,13 +83,13 @@ async fn write_status(
 ) -> Result<(), WriteError> {
     let name = queue.metadata.name.as_deref().unwrap_or_default();
     let before = queue.status.clone().unwrap_or_default();
-    let is_there = |flavor: &str| cache.has_flavor(flavor);
+    let flavor_exists = |flavor: &str| cache.has_flavor(flavor);
     let now = Timestamp::now();
-    let mut after = build_status(queue, (report, bypassed_by), is_there, now);
+    let mut after = build_status(queue, (report, bypassed_by), flavor_exists, now);
     after
         .conditions
         .extend(degraded_condition(queue, cache.guards.problem(), now));
-    // The past usage follows from the other fields and the time, so it alone is no reason to write.
+    // The past usage changes all the time, so it alone causes no write.
     after.internal.clone_from(&before.internal);
     if before == after {
         return Ok(());
@@ -110,17 +109,17 @@ async fn write_status(
     Ok(())
 }
 
-/// Writes to the status of each queue that does not decode that it does not, once for each change
-/// of it. The API server refuses the status if the stored spec breaks a newer rule: then the write
-/// is not repeated.
+/// Reports each queue that does not decode in its status, once for each change of the queue. The
+/// API server refuses the write if the stored spec violates a rule that is newer than the queue.
+/// Then the write is not repeated.
 async fn report_undecodable(
     cache: &Cache,
     commands: &Commands,
-    told: &mut BTreeMap<String, Undecodable>,
+    reported: &mut BTreeMap<String, Undecodable>,
 ) {
     let undecodable = cache.undecodable_queues.read().clone();
     for (name, queue) in &undecodable {
-        if told.get(name) == Some(queue) {
+        if reported.get(name) == Some(queue) {
             continue;
         }
         match write_undecodable_status(commands, name, queue).await {
@@ -133,12 +132,12 @@ async fn report_undecodable(
                 continue;
             }
         }
-        told.insert(name.clone(), queue.clone());
+        reported.insert(name.clone(), queue.clone());
     }
-    told.retain(|name, _| undecodable.contains_key(name));
+    reported.retain(|name, _| undecodable.contains_key(name));
 }
 
-/// Writes to the status of a queue that it does not decode.
+/// Reports in the status of a queue that the queue does not decode.
 async fn write_undecodable_status(
     commands: &Commands,
     name: &str,
@@ -166,7 +165,7 @@ fn build_status(
     now: Timestamp,
 ) -> QueueStatus {
     let fault = report.usage.as_ref().and_then(|s| s.fault.clone());
-    let (undefined, useless) = find_missing_flavors(queue, is_there);
+    let (undefined, is_useless) = find_missing_flavors(queue, is_there);
     let (active, reason, message) = match (queue.spec.stop_policy, fault) {
         (_, Some(fault)) => (
             "False",
@@ -184,7 +183,7 @@ fn build_status(
             "spec.stopPolicy is HoldAndDrain: nothing of the queue is started, and what runs is preempted"
                 .to_owned(),
         ),
-        (Some(StopPolicy::None) | None, None) if useless => (
+        (Some(StopPolicy::None) | None, None) if is_useless => (
             "False",
             Reason::FlavorNotFound,
             format!("the queue starts no job: {}", missing_flavors_message(&undefined)),
@@ -226,7 +225,7 @@ fn build_status(
     }
 }
 
-/// Reports that an admission policy is missing. None: all are in force.
+/// Returns the condition for a missing admission policy. None if all admission policies exist.
 fn degraded_condition(
     queue: &TrainingQueue,
     problem: Option<String>,
@@ -245,33 +244,34 @@ fn degraded_condition(
     })
 }
 
-/// The queue's flavors that do not exist, and whether a resource group has no other flavors.
+/// Returns the queue's flavors that do not exist, and whether a resource group has only such
+/// flavors.
 fn find_missing_flavors(
     queue: &TrainingQueue,
-    is_there: impl Fn(&str) -> bool,
+    exists: impl Fn(&str) -> bool,
 ) -> (BTreeSet<&str>, bool) {
     let mut undefined = BTreeSet::new();
-    let mut useless = false;
+    let mut is_useless = false;
     for group in &queue.spec.resource_groups {
         let names = group.flavors.iter().map(|flavor| flavor.name.as_str());
-        let (_, gone): (Vec<&str>, Vec<&str>) = names.partition(|name| is_there(name));
-        useless |= gone.len() == group.flavors.len() && !gone.is_empty();
-        undefined.extend(gone);
+        let (_, missing): (Vec<&str>, Vec<&str>) = names.partition(|name| exists(name));
+        is_useless |= missing.len() == group.flavors.len() && !missing.is_empty();
+        undefined.extend(missing);
     }
-    (undefined, useless)
+    (undefined, is_useless)
 }
 
-/// Namespaces that a message names at most.
+/// Most namespaces that a message names.
 const MAX_NAMED_NAMESPACES: usize = 3;
 
-/// Message for a queue without quota that these namespaces may use.
-fn bypass_message(by: &[String]) -> String {
-    let names: Vec<String> = by
+/// Returns the message for a queue without quota that these namespaces may use.
+fn bypass_message(namespaces: &[String]) -> String {
+    let names: Vec<String> = namespaces
         .iter()
         .take(MAX_NAMED_NAMESPACES)
         .map(|name| format!("{name:?}"))
         .collect();
-    let more = match by.len().saturating_sub(MAX_NAMED_NAMESPACES) {
+    let more = match namespaces.len().saturating_sub(MAX_NAMED_NAMESPACES) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -281,7 +281,7 @@ fn bypass_message(by: &[String]) -> String {
     )
 }
 
-/// Message that names the ResourceFlavors to create.
+/// Returns the message that names the ResourceFlavors to create.
 fn missing_flavors_message(flavors: &BTreeSet<&str>) -> String {
     let names: Vec<String> = flavors.iter().map(|name| format!("{name:?}")).collect();
     format!(
@@ -290,7 +290,7 @@ fn missing_flavors_message(flavors: &BTreeSet<&str>) -> String {
     )
 }
 
-/// Adds the past usage of the queue.
+/// Adds the past usage of the queue to its status.
 fn add_past_usage(status: &mut QueueStatus, report: &QueueReport) {
     let Some(memory) = &report.memory else { return };
     let at = Timestamp::from_millisecond(memory.at.as_millis());
@@ -305,9 +305,9 @@ fn add_past_usage(status: &mut QueueStatus, report: &QueueReport) {
         .collect();
 }
 
-/// The usage of the queue. Pods are left out unless they are limited.
-fn flavor_usage(standing: &QueueUsage) -> impl Iterator<Item = FlavorUsage> {
-    let shown = standing
+/// Returns the usage of the queue. The number of pods is included only if it is limited.
+fn flavor_usage(usage: &QueueUsage) -> impl Iterator<Item = FlavorUsage> {
+    let shown = usage
         .lines
         .iter()
         .filter(|l| l.nominal > 0 || l.resource.as_str() != "pods");
@@ -322,7 +322,8 @@ fn flavor_usage(standing: &QueueUsage) -> impl Iterator<Item = FlavorUsage> {
     })
 }
 
-/// Rounded to three digits, because the share changes all the time and each change costs a write.
+/// Returns the share with three digits. The share changes all the time, and each change causes a
+/// write.
 pub fn format_share(share: f64) -> String {
     if share.is_finite() {
         format!("{share:.3}")

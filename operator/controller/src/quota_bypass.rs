@@ -1,5 +1,5 @@
-//! Queues without quota that a namespace may use although it has quota in a queue of its own. A job
-//! that names such a queue evades that quota. Pure.
+//! Finds queues without quota that a namespace may use although the namespace has a queue with
+//! quota. A job that names such a queue evades the quota.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use trellis_policies::selects;
 
 type NamespaceLabels = BTreeMap<String, String>;
 
-/// Most queues above a queue: a longer chain is a cycle.
+/// Most queues above a queue. A longer chain is a cycle.
 const MAX_DEPTH: usize = 64;
 
-/// For each queue without quota: the namespaces that may use it, and that have a queue of their own
-/// with quota.
+/// Returns for each queue without quota the namespaces that may use it and that have a queue with
+/// quota.
 pub(super) fn find_bypasses<'n>(
     queues: &[impl AsRef<TrainingQueue>],
     namespaces: impl Iterator<Item = (&'n str, &'n NamespaceLabels)>,
@@ -41,9 +41,9 @@ pub(super) fn find_bypasses<'n>(
         .copied()
         .filter(|queue| !above.contains(name(queue)))
         .partition(|queue| bounded.contains(&root(queue)));
-    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut bypasses: BTreeMap<String, Vec<String>> = BTreeMap::new();
     if open.is_empty() || bounded.is_empty() {
-        return found;
+        return bypasses;
     }
     for (namespace, labels) in namespaces {
         if !bounded.iter().any(|queue| is_own(queue, labels)) {
@@ -51,15 +51,15 @@ pub(super) fn find_bypasses<'n>(
         }
         let may = |queue: &&&TrainingQueue| selects(queue.spec.namespace_selector.as_ref(), labels);
         for queue in open.iter().filter(may) {
-            let namespaces = found.entry(name(queue).to_owned()).or_default();
+            let namespaces = bypasses.entry(name(queue).to_owned()).or_default();
             namespaces.push(namespace.to_owned());
         }
     }
-    found
+    bypasses
 }
 
-/// True if a queue is a namespace's own: the namespace may use it, and the queue is its default or
-/// is not open to every namespace.
+/// Returns true if a queue is meant for the namespace: the namespace may use it, and the queue is
+/// the namespace's default or is not open to all namespaces.
 fn is_own(queue: &TrainingQueue, labels: &NamespaceLabels) -> bool {
     let selector = queue.spec.namespace_selector.as_ref();
     selects(selector, labels)
@@ -117,21 +117,21 @@ mod tests {
             json!({"namespaceSelector": {}, "defaultFor": {}}),
         );
         let red = queue("red", team_queue_spec(None, true));
-        let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
-        assert_eq!(bypasses(&[default.clone(), red.clone()]), found.into());
-        // Closed for teams, as the documentation shows it.
+        let expected = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
+        assert_eq!(bypasses(&[default.clone(), red.clone()]), expected.into());
+        // The queue is closed to teams, as in the documentation.
         let closed = queue(
             "default",
             json!({"namespaceSelector": {"matchExpressions": [
                 {"key": "team", "operator": "DoesNotExist"}]}}),
         );
         assert_eq!(bypasses(&[closed, red]), BTreeMap::new());
-        // A team without quota evades none.
+        // A team without quota bypasses no quota.
         let free = queue("red", team_queue_spec(None, false));
         assert_eq!(bypasses(&[default, free]), BTreeMap::new());
     }
 
-    /// A queue with quota and with this `namespaceSelector`, and no `defaultFor`.
+    /// Returns a queue with quota and this `namespaceSelector`, and without `defaultFor`.
     fn admits(selector: &Value) -> Arc<TrainingQueue> {
         let mut spec = team_queue_spec(None, true);
         spec["namespaceSelector"] = selector.clone();
@@ -147,9 +147,9 @@ mod tests {
             json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["red"]}]}),
             json!({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["blue"]}]}),
         ] {
-            let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
+            let expected = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
             let bypasses = bypasses(&[default.clone(), admits(&selector)]);
-            assert_eq!(bypasses, found.into(), "{selector}");
+            assert_eq!(bypasses, expected.into(), "{selector}");
         }
     }
 
@@ -164,12 +164,12 @@ mod tests {
             let bypasses = bypasses(&[default.clone(), admits(&selector)]);
             assert_eq!(bypasses, BTreeMap::new(), "{selector}");
         }
-        // Unless the queue is the default of a namespace.
+        // The queue belongs to a namespace if it is the default of the namespace.
         let mut spec = team_queue_spec(None, true);
         spec["namespaceSelector"] = json!({});
         let red = queue("red", spec);
-        let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
-        assert_eq!(bypasses(&[default, red]), found.into());
+        let expected = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
+        assert_eq!(bypasses(&[default, red]), expected.into());
     }
 
     #[test]

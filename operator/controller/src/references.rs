@@ -1,6 +1,5 @@
-//! Checks that the ConfigMaps, ServiceAccounts and Secrets that a job's pods need exist. The API
-//! server is asked on demand and no object is kept, because a watch would hold every ConfigMap of
-//! the cluster.
+//! Checks that the ConfigMaps, ServiceAccounts and Secrets that a job's pods need exist. Each check
+//! is a request to the API server, because a watch would store all ConfigMaps of the cluster.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use trellis_gang::JobHold;
 const POSITIVE_TTL: Duration = Duration::from_secs(30);
 /// How long a negative answer is reused.
 const NEGATIVE_TTL: Duration = Duration::from_secs(3);
-/// Answers kept at most.
+/// Most cached answers.
 const MAX_ANSWERS: usize = 4096;
 
 /// An object of a namespace.
@@ -34,7 +33,7 @@ pub(super) struct ReferenceChecker {
 }
 
 impl ReferenceChecker {
-    /// Secrets are checked in these namespaces only.
+    /// Returns a checker that checks Secrets only in these namespaces.
     pub(super) fn with_secrets_of(namespaces: impl IntoIterator<Item = String>) -> Self {
         Self {
             secrets_in: namespaces.into_iter().collect(),
@@ -42,16 +41,17 @@ impl ReferenceChecker {
         }
     }
 
-    /// Why the job waits for the first missing object. None: no object is known to be missing.
+    /// Returns why the job waits for its first missing object. None if no object is known to be
+    /// missing.
     pub(super) async fn find_missing(
         &self,
         commands: &Commands,
         namespace: &Arc<str>,
-        needs: &BTreeMap<RequiredObject, String>,
+        objects: &BTreeMap<RequiredObject, String>,
     ) -> Option<JobHold> {
-        for (need, field) in needs {
-            if !self.exists(commands, namespace, need).await {
-                let (kind, name) = (need.kind(), need.name());
+        for (object, field) in objects {
+            if !self.exists(commands, namespace, object).await {
+                let (kind, name) = (object.kind(), object.name());
                 let message =
                     format!("{field}: {kind} {name:?} does not exist: create it or name another");
                 return Some(JobHold::waiting(Reason::ReferenceNotFound, message));
@@ -64,39 +64,40 @@ impl ReferenceChecker {
         &self,
         commands: &Commands,
         namespace: &Arc<str>,
-        need: &RequiredObject,
+        object: &RequiredObject,
     ) -> bool {
-        if matches!(need, RequiredObject::Secret(_)) && !self.secrets_in.contains(&**namespace) {
+        if matches!(object, RequiredObject::Secret(_)) && !self.secrets_in.contains(&**namespace) {
             return true;
         }
-        let key = (namespace.clone(), need.clone());
+        let key = (namespace.clone(), object.clone());
         if let Some(known) = self.cached_answer(&key) {
             return known;
         }
-        let asked = match need {
+        let answer = match object {
             RequiredObject::ConfigMap(name) => commands.exists::<ConfigMap>(namespace, name).await,
             RequiredObject::Secret(name) => commands.exists::<Secret>(namespace, name).await,
             RequiredObject::ServiceAccount(name) => {
                 commands.exists::<ServiceAccount>(namespace, name).await
             }
         };
-        // Without the right to look, the object counts as present: the kubelet will report it.
-        let there = asked.unwrap_or_else(|error: WriteError| {
-            debug!(%namespace, ?need, %error, "whether it is there is not known");
+        // If the operator may not read the object, it counts as present. The kubelet reports it if
+        // it is missing.
+        let exists = answer.unwrap_or_else(|error: WriteError| {
+            debug!(%namespace, ?object, %error, "could not check whether the object exists");
             true
         });
         let mut answers = self.answers.lock();
         if answers.len() >= MAX_ANSWERS {
             answers.retain(|_, (at, _)| at.elapsed() < POSITIVE_TTL);
         }
-        answers.insert(key, (Instant::now(), there));
-        there
+        answers.insert(key, (Instant::now(), exists));
+        exists
     }
 
     fn cached_answer(&self, key: &ReferenceKey) -> Option<bool> {
         let answers = self.answers.lock();
-        let (at, there) = answers.get(key)?;
-        let holds = if *there { POSITIVE_TTL } else { NEGATIVE_TTL };
-        (at.elapsed() < holds).then_some(*there)
+        let (at, exists) = answers.get(key)?;
+        let ttl = if *exists { POSITIVE_TTL } else { NEGATIVE_TTL };
+        (at.elapsed() < ttl).then_some(*exists)
     }
 }

@@ -1,5 +1,5 @@
-//! Checks that the Secrets of a job that come from an external store exist. Only the status of each
-//! ExternalSecret is read, never a Secret.
+//! Checks that the Secrets of a job from an external store exist. The check reads the status of
+//! each ExternalSecret, and never a Secret.
 
 use trellis_api::{Reason, names};
 use trellis_cache::Cache;
@@ -12,7 +12,7 @@ use trellis_gang::key::Key;
 const NOT_INSTALLED: &str = "the cluster does not know ExternalSecret (external-secrets.io/v1): \
      install External Secrets Operator, or name a Secret that is there";
 
-/// Why the job's first missing Secret is missing. None: all exist.
+/// Returns why the job's first missing Secret is missing. None if all Secrets exist.
 pub(super) fn find_missing_secret(
     cache: &Cache,
     job: &Key,
@@ -37,7 +37,7 @@ pub(super) fn find_missing_secret(
     Some(JobHold::waiting(Reason::SecretNotReady, message))
 }
 
-/// Why an ExternalSecret of the job of that uid is not ready. None: it is ready.
+/// Returns why an ExternalSecret of the job of that uid is not ready. None if it is ready.
 pub(super) fn external_secret_problem(cache: &Cache, key: &Key, uid: &str) -> Option<String> {
     let object = cache.external_secrets.objects.get(key);
     match object.filter(|object| is_owned(object.as_ref(), uid)) {

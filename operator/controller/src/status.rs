@@ -1,5 +1,5 @@
-//! The last step: writes the job's status, and then sends the wish for its gang. In this order,
-//! because an attempt counts once it is written.
+//! The last step: writes the job's status, and then sends the desired gang to the scheduler. In
+//! this order, because an attempt counts once the status has it.
 
 mod compiled_objects;
 mod missing_objects;
@@ -30,216 +30,225 @@ use super::status_writes::StatusWrite;
 use super::{Controller, children, status_metrics};
 use compiled_objects::compiled_objects;
 
-/// How often a foreign object in a job's way is checked. Its deletion causes no event if its kind
-/// is watched by label.
+/// Interval at which a foreign object with the name of a child is checked. Its deletion causes no
+/// event, because the watch selects objects by label.
 const CONFLICT_CHECK_INTERVAL: SignedDuration = SignedDuration::from_secs(15);
 
-/// How often missing objects of a job's pods are checked, because no watch shows them.
+/// Interval at which missing objects of a job's pods are checked. No watch shows these objects.
 const REFERENCE_CHECK_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 
-/// Changed pods that the status of a job names at most.
+/// Most changed pods that the status of a job names.
 const MAX_NAMED_PODS: usize = 5;
 
-/// How long a job may be without a status. The scheduler answers within milliseconds, so a gang
-/// that is placed at once costs no write for its waiting.
+/// How long a job may be without a status. The scheduler answers within milliseconds, so the status
+/// of a gang that is placed at once is written once.
 const STATUS_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
 
 impl Controller {
     pub(super) async fn finish_reconcile(
         &self,
         key: &Key,
-        seen: &JobContext,
+        job_context: &JobContext,
         build: Option<&JobBuild>,
         conflict: Option<JobHold>,
     ) -> Result<Option<Timestamp>, WriteError> {
         let now = Timestamp::now();
         let built = build.and_then(|build| build.result.as_ref().ok());
         let built = built.filter(|_| conflict.is_none());
-        let look_at_foreign = conflict
+        let conflict_check = conflict
             .is_some()
             .then(|| now.saturating_add(CONFLICT_CHECK_INTERVAL).unwrap_or(now));
         // A later stage does not stop a placed gang.
-        let later = build.and_then(|build| build.blocked_stage.as_ref());
-        let later = later.filter(|_| !seen.is_planned());
-        let stands = match (conflict, build.map(|b| &b.result)) {
+        let blocked_stage = build.and_then(|build| build.blocked_stage.as_ref());
+        let blocked_stage = blocked_stage.filter(|_| !job_context.is_planned());
+        let buildable = match (conflict, build.map(|b| &b.result)) {
             (Some(conflict), _) => Err(conflict),
             (None, Some(Ok(job))) => {
-                let held = self.find_missing_volume_or_secret(key, seen, job);
-                let held = held.or_else(|| later.map(|later| later.held.clone()));
-                held.map_or_else(|| Ok(job.clone()), Err)
+                let hold = self.find_missing_volume_or_secret(key, job_context, job);
+                let hold =
+                    hold.or_else(|| blocked_stage.map(|blocked_stage| blocked_stage.held.clone()));
+                hold.map_or_else(|| Ok(job.clone()), Err)
             }
-            (None, Some(Err(held))) => Err(held.clone()),
-            // An ended job is not judged again.
+            (None, Some(Err(hold))) => Err(hold.clone()),
+            // An ended job has no build.
             (None, None) => Err(JobHold::waiting(Reason::NotApplicable, String::new())),
         };
-        let mut look_again = look_at_foreign;
-        let stands = match stands {
-            Ok(job) if !seen.is_planned() && !seen.job.spec.is_suspended() => {
+        let mut reference_check = conflict_check;
+        let buildable = match buildable {
+            Ok(job) if !job_context.is_planned() && !job_context.job.spec.is_suspended() => {
                 match self.find_missing_reference(key, build).await {
                     None => Ok(job),
                     Some(missing) => {
-                        look_again = now.saturating_add(REFERENCE_CHECK_INTERVAL).ok();
+                        reference_check = now.saturating_add(REFERENCE_CHECK_INTERVAL).ok();
                         Err(missing)
                     }
                 }
             }
-            stands => stands,
+            buildable => buildable,
         };
-        let standing = match &stands {
+        let readiness = match &buildable {
             Ok(job) => JobReadiness::Runnable {
                 compiled: job.compiled().hash().to_owned(),
             },
-            Err(held) => JobReadiness::OnHold(held.clone()),
+            Err(hold) => JobReadiness::OnHold(hold.clone()),
         };
         let (no_status, no_journal) = (TrainingJobStatus::default(), PodGroupStatus::default());
-        let status = seen.job.status.as_ref().unwrap_or(&no_status);
-        let journal = seen.journal().unwrap_or(&no_journal);
-        let queue = seen.queue.as_ref().ok();
-        let certificate = seen.explanation.clone();
-        let certificate = certificate.or_else(|| self.explain_missing_status(key, status));
-        let decided = build.and_then(|build| build.policy.as_ref());
-        let eviction = self.due_eviction(key, seen, decided, now);
+        let status = job_context.job.status.as_ref().unwrap_or(&no_status);
+        let journal = job_context.journal().unwrap_or(&no_journal);
+        let queue = job_context.queue.as_ref().ok();
+        let explanation = job_context.explanation.clone();
+        let explanation = explanation.or_else(|| self.explain_missing_status(key, status));
+        let policy_outcome = build.and_then(|build| build.policy.as_ref());
+        let eviction = self.due_eviction(key, job_context, policy_outcome, now);
         let next = lifecycle::evaluate(ObservedJob {
             now,
-            created: seen
+            created: job_context
                 .job
                 .metadata
                 .creation_timestamp
                 .as_ref()
                 .map_or(now, |t| t.0),
-            generation: seen.job.metadata.generation,
-            uid: seen.uid(),
-            spec: &seen.job.spec,
-            whole_spec: &seen.job_with_all_stages.spec,
+            generation: job_context.job.metadata.generation,
+            uid: job_context.uid(),
+            spec: &job_context.job.spec,
+            whole_spec: &job_context.job_with_all_stages.spec,
             status,
-            readiness: &standing,
+            readiness: &readiness,
             eviction_reason: eviction.message.as_deref(),
             queue: queue.and_then(|q| q.metadata.name.as_deref()),
             journal,
-            has_journal: seen.own_group().is_some(),
-            pods: &seen.pods,
+            has_journal: job_context.own_group().is_some(),
+            pods: &job_context.pods,
             is_lost: &|node| self.context.cache.is_lost(node),
             unhealthy_reason: &|node| self.context.cache.unhealthy_reason(node),
             is_open: &|node| self.context.cache.is_open(node),
             eviction_decision: &|node| self.context.cache.eviction_decision(node, Instant::now()),
-            explanation: certificate.as_ref(),
+            explanation: explanation.as_ref(),
         });
         if next.expired != ExpiredObjects::Nothing {
-            self.remove_expired(key, seen, next.expired).await?;
+            self.remove_expired(key, job_context, next.expired).await?;
             return Ok(next.next_check);
         }
         let EvaluationResult {
-            status: said,
-            desired: wish,
-            next_check: again,
+            status: new_status,
+            desired,
+            next_check,
             ..
         } = next;
-        let mut again = earliest(again, look_again);
-        again = earliest(again, eviction.check_again_at);
-        if said.is_none() && status.phase.is_none() {
-            again = earliest(again, now.saturating_add(STATUS_TIMEOUT).ok());
+        let mut next_check = earliest(next_check, reference_check);
+        next_check = earliest(next_check, eviction.check_again_at);
+        if new_status.is_none() && status.phase.is_none() {
+            next_check = earliest(next_check, now.saturating_add(STATUS_TIMEOUT).ok());
         }
         let mut attempt = status.attempt.unwrap_or(1);
         let mut preempted = status.was_preempted();
-        let mut completed = CompletedRun::from_status(key, seen.uid(), status);
-        self.record_violations(key, seen, decided);
-        if let Some(node) = said
+        let mut completed = CompletedRun::from_status(key, job_context.uid(), status);
+        self.record_violations(key, job_context, policy_outcome);
+        if let Some(node) = new_status
             .as_ref()
-            .and_then(|said| left_unhealthy_node(status, said))
+            .and_then(|new_status| left_unhealthy_node(status, new_status))
         {
             self.context.cache.record_eviction(node, Instant::now());
         }
-        if let Some(mut said) = said {
-            match decided {
-                Some(decided) => {
-                    let told = decided.verdict.clone();
-                    let of_later = later.and_then(|later| later.verdict.clone());
-                    said.policy = Some(match of_later {
-                        Some(later) => PolicyVerdict {
-                            requester: told.requester,
-                            requester_unknown: told.requester_unknown,
-                            ..later
+        if let Some(mut new_status) = new_status {
+            match policy_outcome {
+                Some(policy_outcome) => {
+                    let verdict = policy_outcome.verdict.clone();
+                    let stage_verdict =
+                        blocked_stage.and_then(|blocked_stage| blocked_stage.verdict.clone());
+                    new_status.policy = Some(match stage_verdict {
+                        Some(blocked_stage) => PolicyVerdict {
+                            requester: verdict.requester,
+                            requester_unknown: verdict.requester_unknown,
+                            ..blocked_stage
                         },
-                        None => told,
+                        None => verdict,
                     });
                 }
-                // The demands that the policies judged are not known any more.
-                None if build.is_some() && !seen.has_pods() => said.policy = None,
+                // The decision in the status is about an earlier build.
+                None if build.is_some() && !job_context.has_pods() => new_status.policy = None,
                 None => {}
             }
-            add_changed_pod_warnings(seen, &mut said);
+            add_changed_pod_warnings(job_context, &mut new_status);
             if let Some(build) = build {
-                said.profile = build.profile(seen);
+                new_status.profile = build.profile(job_context);
             }
             if let (Some(build), Some(job)) = (build, built) {
-                let attempt = said.attempt.unwrap_or(1);
-                said.compiled =
-                    compiled_objects(&self.context.cache, key, build, job, seen, attempt);
-                if said.has_ended() {
-                    // Running pods are being stopped, and the status is not written again.
-                    let up = said.pods.is_some_and(|p| p.succeeded == p.total);
-                    let pods = said.compiled.iter_mut().filter(|o| o.kind == "Pod");
-                    pods.for_each(|entry| entry.ready &= up);
+                let attempt = new_status.attempt.unwrap_or(1);
+                new_status.compiled =
+                    compiled_objects(&self.context.cache, key, build, job, job_context, attempt);
+                if new_status.has_ended() {
+                    // The status is not written again when the running pods have stopped.
+                    let have_succeeded = new_status.pods.is_some_and(|p| p.succeeded == p.total);
+                    let pods = new_status.compiled.iter_mut().filter(|o| o.kind == "Pod");
+                    pods.for_each(|entry| entry.ready &= have_succeeded);
                 }
             }
-            attempt = said.attempt.unwrap_or(1);
-            preempted = said.was_preempted();
-            completed = CompletedRun::from_status(key, seen.uid(), &said);
-            match self.due_write(key, status, &said, certificate.as_ref()) {
+            attempt = new_status.attempt.unwrap_or(1);
+            preempted = new_status.was_preempted();
+            completed = CompletedRun::from_status(key, job_context.uid(), &new_status);
+            match self.due_write(key, status, &new_status, explanation.as_ref()) {
                 StatusWrite::None => {}
-                StatusWrite::Later(at) => again = earliest(again, Some(at)),
-                StatusWrite::Now => self.write_status(key, seen, status, &said).await?,
+                StatusWrite::Later(at) => next_check = earliest(next_check, Some(at)),
+                StatusWrite::Now => {
+                    self.write_status(key, job_context, status, &new_status)
+                        .await?
+                }
             }
         }
         let plan_attempt = journal.plan.as_ref().map(|p| p.attempt);
-        // Each attempt needs a new policy decision: the written attempt triggers it.
-        let is_of_now = |job: &Arc<AuthorizedJob>| job.attempt() == attempt;
-        let job = stands.ok();
-        if job.as_ref().is_some_and(|job| !is_of_now(job)) {
-            again = Some(now);
+        // Each attempt needs a new policy decision. The next reconciliation makes it.
+        let is_current = |job: &Arc<AuthorizedJob>| job.attempt() == attempt;
+        let job = buildable.ok();
+        if job.as_ref().is_some_and(|job| !is_current(job)) {
+            next_check = Some(now);
         }
-        let job = job.filter(is_of_now);
-        let wish = wish.authorize(plan_attempt, |attempt| {
+        let job = job.filter(is_current);
+        let desired = desired.authorize(plan_attempt, |attempt| {
             Some(AuthorizedAttempt {
                 attempt,
                 job: job?,
                 read_at: build.map_or_else(Instant::now, |build| build.read_at),
-                uid: seen.uid().to_owned(),
+                uid: job_context.uid().to_owned(),
                 preempted,
-                never_preempts: seen.never_preempts,
-                volumes: seen.volumes_or_nowhere(),
+                never_preempts: job_context.never_preempts,
+                volumes: job_context.volumes_or_nowhere(),
             })
         });
-        // Sent at each evaluation, because the answer to the status write may have been lost.
+        // Sent at each evaluation, because the answer to the status write may be lost.
         if let Some(run) = completed {
             self.context.send_event(SchedulerEvent::RunCompleted(run));
         }
-        // Before the wish: the scheduler places no gang without its limits.
-        let limits = match decided {
-            Some(decided) => Some(decided.limits.clone()),
-            None => build.and_then(|_| limits_of_place(seen)).map(Arc::new),
+        // Sent before the desired gang, because the scheduler places no gang without its limits.
+        let limits = match policy_outcome {
+            Some(policy_outcome) => Some(policy_outcome.limits.clone()),
+            None => build
+                .and_then(|_| limits_of_place(job_context))
+                .map(Arc::new),
         };
         if let Some(limits) = limits {
             self.context
                 .send_event(SchedulerEvent::Limits(key.clone(), limits));
         }
         self.context
-            .send_event(SchedulerEvent::DesiredGang(key.clone(), Some(wish)));
-        Ok(again)
+            .send_event(SchedulerEvent::DesiredGang(key.clone(), Some(desired)));
+        Ok(next_check)
     }
 
-    /// An explanation for a job that has had no status for some seconds.
+    /// Returns an explanation for a job that has had no status for some seconds.
     fn explain_missing_status(
         &self,
         key: &Key,
         status: &TrainingJobStatus,
     ) -> Option<GangExplanation> {
-        let mut unheard = self.without_status.lock();
+        let mut without_status = self.without_status.lock();
         if status.phase.is_some() {
-            unheard.remove(key);
+            without_status.remove(key);
             return None;
         }
-        let since = *unheard.entry(key.clone()).or_insert_with(Instant::now);
+        let since = *without_status
+            .entry(key.clone())
+            .or_insert_with(Instant::now);
         let long = since.elapsed() >= STATUS_TIMEOUT.unsigned_abs();
         long.then(|| {
             let message =
@@ -251,14 +260,14 @@ impl Controller {
     async fn write_status(
         &self,
         key: &Key,
-        seen: &JobContext,
+        job_context: &JobContext,
         before: &TrainingJobStatus,
         after: &TrainingJobStatus,
     ) -> Result<(), WriteError> {
         let patch = json!({
             "metadata": {
-                "uid": seen.job.metadata.uid,
-                "resourceVersion": seen.job.metadata.resource_version,
+                "uid": job_context.job.metadata.uid,
+                "resourceVersion": job_context.job.metadata.resource_version,
             },
             "status": patch::diff(before, after),
         });
@@ -282,67 +291,71 @@ impl Controller {
         Ok(())
     }
 
-    /// Removes a job whose time to live is over, or its children.
+    /// Deletes a job whose time to live is over, or its children.
     async fn remove_expired(
         &self,
         key: &Key,
-        seen: &JobContext,
+        job_context: &JobContext,
         expired: ExpiredObjects,
     ) -> Result<(), WriteError> {
-        let wish = DesiredGang::Finish {
+        let desired = DesiredGang::Finish {
             keep: false,
             hurry: true,
         };
         self.context
-            .send_event(SchedulerEvent::DesiredGang(key.clone(), Some(wish)));
-        // Argo CD or Flux would create the job again, and it would run again.
-        let comes_back = Delivery::from_metadata(&seen.job.metadata).is_some();
-        if expired == ExpiredObjects::Job && !comes_back {
+            .send_event(SchedulerEvent::DesiredGang(key.clone(), Some(desired)));
+        // Argo CD or Flux would create the deleted job again, and it would run again.
+        let is_recreated = Delivery::from_metadata(&job_context.job.metadata).is_some();
+        if expired == ExpiredObjects::Job && !is_recreated {
             return self
                 .commands
-                .delete::<TrainingJob>(&key.namespace, &key.name, seen.uid(), None)
+                .delete::<TrainingJob>(&key.namespace, &key.name, job_context.uid(), None)
                 .await;
         }
-        // The PodGroup goes last: until then the scheduler removes the pods.
-        if seen.pods.values().any(|p| p.job_uid == seen.uid()) {
+        // The scheduler needs the PodGroup to delete the pods, so it is deleted last.
+        if job_context
+            .pods
+            .values()
+            .any(|p| p.job_uid == job_context.uid())
+        {
             return Ok(());
         }
         children::remove_children(
             &self.commands,
             &self.context.cache,
             key,
-            &seen.job_with_all_stages,
+            &job_context.job_with_all_stages,
         )
         .await
     }
 }
 
-/// Warns of pods that were changed after policies judged them, because they run unjudged content.
-fn add_changed_pod_warnings(seen: &JobContext, said: &mut TrainingJobStatus) {
-    let own = seen
+/// Adds warnings about pods that were changed after policies judged them.
+fn add_changed_pod_warnings(job_context: &JobContext, new_status: &mut TrainingJobStatus) {
+    let own_pods = job_context
         .pods
         .iter()
-        .filter(|(_, pod)| pod.job_uid == seen.uid());
-    let changed = own.filter_map(|(name, pod)| Some((name, pod.judged_spec.changed_parts()?)));
+        .filter(|(_, pod)| pod.job_uid == job_context.uid());
+    let changed = own_pods.filter_map(|(name, pod)| Some((name, pod.judged_spec.changed_parts()?)));
     let warnings: Vec<_> = changed
         .take(MAX_NAMED_PODS)
-        .map(|(name, what)| format!("{what} of pod {name:?} changed after policies judged it"))
+        .map(|(name, parts)| format!("{parts} of pod {name:?} changed after policies judged it"))
         .collect();
     for warning in warnings {
-        // Warnings of an earlier look remain if policies were not evaluated this time.
-        let known = &mut said.policy.get_or_insert_default().warnings;
-        if !known.contains(&warning) {
-            known.push(warning);
+        // Earlier warnings stay if policies were not evaluated in this reconciliation.
+        let recorded = &mut new_status.policy.get_or_insert_default().warnings;
+        if !recorded.contains(&warning) {
+            recorded.push(warning);
         }
     }
 }
 
-/// The unhealthy node that an attempt leaves, if it ends now.
+/// Returns the unhealthy node that ends the attempt now.
 fn left_unhealthy_node<'s>(
     before: &TrainingJobStatus,
-    said: &'s TrainingJobStatus,
+    new_status: &'s TrainingJobStatus,
 ) -> Option<&'s str> {
-    let last = said.last_failure.as_ref()?;
+    let last = new_status.last_failure.as_ref()?;
     let is_new = before.last_failure.as_ref() != Some(last);
     let leaves = is_new && last.reason == Reason::NodeUnhealthy.as_str();
     last.node.as_deref().filter(|_| leaves)
@@ -352,7 +365,7 @@ fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     a.into_iter().chain(b).min()
 }
 
-/// The part of the status whose change is worth an event.
+/// Returns the fields of the status whose change is published as an event.
 fn event_key(
     status: &TrainingJobStatus,
 ) -> (Option<JobPhase>, Option<Reason>, Option<i64>, Option<i64>) {

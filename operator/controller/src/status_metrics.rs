@@ -1,4 +1,4 @@
-//! Metrics that follow from a change of a job's status. Each is counted once, with the write.
+//! Metrics about changes of a job's status. Each change counts once, when it is written.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_dispatch::OperatorMetrics;
 use trellis_gang::key::Key;
 
-/// Counts what has happened between two statuses of a job.
+/// Counts the changes between two statuses of a job.
 pub(super) fn count_status_change(
     counts: &OperatorMetrics,
     job: &Key,
@@ -25,7 +25,8 @@ pub(super) fn count_status_change(
     }
 }
 
-/// Time from the creation of a gang's pods until all run, if they run from now on.
+/// Returns the time from the creation of a gang's pods until all pods run, if they run now for the
+/// first time.
 fn start_duration(before: &TrainingJobStatus, after: &TrainingJobStatus) -> Option<Duration> {
     let runs = |status: &TrainingJobStatus| status.phase == Some(JobPhase::Running);
     if runs(before) || !runs(after) {
@@ -35,7 +36,8 @@ fn start_duration(before: &TrainingJobStatus, after: &TrainingJobStatus) -> Opti
     Duration::try_from(runs.0.duration_since(placed.0)).ok()
 }
 
-/// Why the last attempt has ended, if another one follows. The end of a stage does not count.
+/// Returns why the last attempt has ended, if another attempt follows. The end of a stage does not
+/// count.
 fn attempt_end_reason<'s>(
     before: &TrainingJobStatus,
     after: &'s TrainingJobStatus,

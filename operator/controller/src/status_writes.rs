@@ -1,5 +1,5 @@
-//! Decides whether and when a status is worth a patch. A number that changes in the status of ten
-//! thousand waiting jobs must not cost ten thousand writes.
+//! Decides whether and when a status is written. A number that changes in the status of ten
+//! thousand waiting jobs must not cause ten thousand writes.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -12,7 +12,7 @@ use super::{COUNTS_INTERVAL, Controller};
 
 /// When to patch the status.
 pub(super) enum StatusWrite {
-    /// Only together with another change.
+    /// With the next write for another reason.
     None,
     /// Not before this time.
     Later(Timestamp),
@@ -22,24 +22,24 @@ pub(super) enum StatusWrite {
 /// Importance of a change of the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StatusChange {
-    /// It goes with the next write.
+    /// The change is part of the next write for another reason.
     Insignificant,
-    /// Counts or a message: written now and then.
+    /// Only counts or a message have changed. The writes are throttled.
     CountsOnly,
     Significant,
 }
 
 impl Controller {
-    /// Decides whether and when the status is patched. Counts alone are patched now and then: a
-    /// gang of a thousand pods must not cost a thousand patches.
+    /// Decides whether and when the status is written. Writes of counts alone are throttled, so a
+    /// gang of a thousand pods does not cause a thousand writes.
     pub(super) fn due_write(
         &self,
         key: &Key,
         before: &TrainingJobStatus,
         after: &TrainingJobStatus,
-        certificate: Option<&GangExplanation>,
+        explanation: Option<&GangExplanation>,
     ) -> StatusWrite {
-        match classify_change(before, after, certificate) {
+        match classify_change(before, after, explanation) {
             StatusChange::Insignificant => return StatusWrite::None,
             StatusChange::CountsOnly => {}
             StatusChange::Significant => {
@@ -49,8 +49,8 @@ impl Controller {
                 return StatusWrite::Now;
             }
         }
-        let mut counted = self.counts_written.lock();
-        let due = counted
+        let mut counts_written = self.counts_written.lock();
+        let due = counts_written
             .get(key)
             .and_then(|at| at.checked_add(COUNTS_INTERVAL))
             .filter(|due| *due > Instant::now());
@@ -63,7 +63,7 @@ impl Controller {
                 StatusWrite::Later(at.unwrap_or(Timestamp::now()))
             }
             None => {
-                counted.insert(key.clone(), Instant::now());
+                counts_written.insert(key.clone(), Instant::now());
                 StatusWrite::Now
             }
         }
@@ -73,26 +73,26 @@ impl Controller {
 fn classify_change(
     before: &TrainingJobStatus,
     after: &TrainingJobStatus,
-    certificate: Option<&GangExplanation>,
+    explanation: Option<&GangExplanation>,
 ) -> StatusChange {
     if before == after {
         return StatusChange::Insignificant;
     }
-    // Each change of a policy changes the hash in ten thousand jobs.
+    // A change of one policy changes the hash in all jobs.
     let after = &with_policy_hash_of(before, after.clone());
     if without_counts(before) != without_counts(after) {
         return StatusChange::Significant;
     }
-    // Numbers of the moment are not written, because the endpoint serves them. Why a try failed is
-    // written. So are numbers that the driver renews, at a bounded rate.
-    let numbers = certificate.is_some_and(|certificate| {
-        !certificate.only_numbers_changed
+    // The current numbers of a waiting job are not written, because the aggregated API serves them.
+    // Why an attempt failed is written, and numbers that the driver renews at a bounded rate.
+    let is_current_explanation = explanation.is_some_and(|explanation| {
+        !explanation.only_numbers_changed
             && after.phase == Some(JobPhase::Queued)
-            && after.reason == Some(certificate.reason)
-            && after.full_message() == certificate.message
-            && certificate.reason != Reason::BackingOff
+            && after.reason == Some(explanation.reason)
+            && after.full_message() == explanation.message
+            && explanation.reason != Reason::BackingOff
     });
-    let differs = if numbers {
+    let differs = if is_current_explanation {
         without_message(before.clone()) != without_message(after.clone())
     } else {
         before != after
@@ -104,7 +104,7 @@ fn classify_change(
     }
 }
 
-/// The status with the policy hash of `before`, if both have one.
+/// Returns the status with the policy hash of `before`, if both have a hash.
 fn with_policy_hash_of(
     before: &TrainingJobStatus,
     mut status: TrainingJobStatus,
@@ -119,28 +119,28 @@ fn with_policy_hash_of(
 }
 
 fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {
-    let mut bare = status.clone();
-    bare.pods = None;
-    bare.ready = None;
-    bare.nodes = None;
-    // Up to a thousand ranks may report a checkpoint or their end.
-    bare.checkpoint = None;
-    bare.internal.finished_pods = None;
-    // Awaited pods may come one by one. The round shows when new ones are awaited.
-    if let Some(awaited) = &mut bare.internal.awaited_pods {
+    let mut stripped = status.clone();
+    stripped.pods = None;
+    stripped.ready = None;
+    stripped.nodes = None;
+    // A thousand ranks may report their checkpoints and ends one after the other.
+    stripped.checkpoint = None;
+    stripped.internal.finished_pods = None;
+    // Awaited pods may be created one by one. The round changes when new pods are awaited.
+    if let Some(awaited) = &mut stripped.internal.awaited_pods {
         awaited.pods.clear();
     }
-    for object in &mut bare.compiled {
+    for object in &mut stripped.compiled {
         object.ready = false;
     }
-    // The message, also in the conditions, counts as a number while nothing else happens.
+    // In these phases, the message and the messages of the conditions contain counts.
     if matches!(
-        bare.phase,
+        stripped.phase,
         Some(JobPhase::Starting | JobPhase::Restarting | JobPhase::Queued)
     ) {
-        return without_message(bare);
+        return without_message(stripped);
     }
-    bare
+    stripped
 }
 
 fn without_message(mut status: TrainingJobStatus) -> TrainingJobStatus {
@@ -170,10 +170,10 @@ mod tests {
 
     #[test]
     fn changed_numbers_are_written_only_when_renewed() {
-        let lacks = Reason::InsufficientCapacity;
-        let before = status_with(JobPhase::Queued, lacks, "8 are missing");
-        let after = status_with(JobPhase::Queued, lacks, "6 are missing");
-        let now = explanation_with(lacks, "6 are missing");
+        let reason = Reason::InsufficientCapacity;
+        let before = status_with(JobPhase::Queued, reason, "8 are missing");
+        let after = status_with(JobPhase::Queued, reason, "6 are missing");
+        let now = explanation_with(reason, "6 are missing");
         assert_eq!(
             classify_change(&before, &after, Some(&now)),
             StatusChange::Insignificant
@@ -188,12 +188,12 @@ mod tests {
         );
         // The first message of a reason is written with it.
         let new = status_with(JobPhase::Queued, Reason::Fragmented, "6 are missing");
-        let certificate = explanation_with(Reason::Fragmented, "6 are missing");
+        let explanation = explanation_with(Reason::Fragmented, "6 are missing");
         assert_eq!(
-            classify_change(&before, &new, Some(&certificate)),
+            classify_change(&before, &new, Some(&explanation)),
             StatusChange::Significant
         );
-        // They go with whatever else is written.
+        // They are part of a write for another reason.
         let mut counts = after.clone();
         counts.ready = Some("0/4".to_owned());
         assert_eq!(
@@ -212,22 +212,22 @@ mod tests {
     fn new_failure_message_is_written_with_the_same_reason() {
         let before = status_with(JobPhase::Queued, Reason::PodRefused, "one policy");
         let after = status_with(JobPhase::Queued, Reason::PodRefused, "another policy");
-        let of_before = explanation_with(Reason::Fragmented, "6 are missing");
-        for certificate in [None, Some(&of_before)] {
+        let earlier_explanation = explanation_with(Reason::Fragmented, "6 are missing");
+        for explanation in [None, Some(&earlier_explanation)] {
             assert_eq!(
-                classify_change(&before, &after, certificate),
+                classify_change(&before, &after, explanation),
                 StatusChange::CountsOnly
             );
         }
         let before = status_with(JobPhase::Queued, Reason::BackingOff, "one");
         let after = status_with(JobPhase::Queued, Reason::BackingOff, "another");
-        let certificate = explanation_with(Reason::BackingOff, "another");
+        let explanation = explanation_with(Reason::BackingOff, "another");
         assert_eq!(
-            classify_change(&before, &after, Some(&certificate)),
+            classify_change(&before, &after, Some(&explanation)),
             StatusChange::CountsOnly
         );
         assert_eq!(
-            classify_change(&after, &after, Some(&certificate)),
+            classify_change(&after, &after, Some(&explanation)),
             StatusChange::Insignificant
         );
     }

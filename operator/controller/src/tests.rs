@@ -6,7 +6,7 @@ use trellis_dispatch::leader::Leadership;
 
 use super::*;
 
-/// A controller whose API server does not answer.
+/// Returns a controller whose API server does not answer.
 fn controller() -> Controller {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
@@ -64,22 +64,22 @@ async fn controller_forgets_an_ended_job() {
     assert!(controller.counts_written.lock().is_empty());
 }
 
-/// The log line that on-call engineers search for.
+/// On-call engineers search for this log line.
 #[tokio::test(start_paused = true)]
 async fn slow_reconciliation_is_logged_repeatedly() {
-    let (written, _guard) = CapturedLog::begin();
+    let (log, _guard) = CapturedLog::begin();
     let controller = controller();
     let key = Key::new("ns", "j");
-    let takes = |takes| controller.log_while_slow(&key, tokio::time::sleep(takes));
-    takes(SLOW_AFTER - Duration::from_millis(1)).await;
-    assert_eq!(written.lines(), Vec::<String>::new());
-    takes(SLOW_AFTER * 5 / 2).await;
-    let told = written.lines();
-    for (line, took) in told.iter().zip(["30s", "60s"]) {
+    let reconcile_for = |time| controller.log_while_slow(&key, tokio::time::sleep(time));
+    reconcile_for(SLOW_AFTER - Duration::from_millis(1)).await;
+    assert_eq!(log.lines(), Vec::<String>::new());
+    reconcile_for(SLOW_AFTER * 5 / 2).await;
+    let lines = log.lines();
+    for (line, duration) in lines.iter().zip(["30s", "60s"]) {
         assert!(line.contains(" WARN "), "{line}");
         assert!(line.contains("still being reconciled job=ns/j"), "{line}");
         let last = line.rsplit_once("took=").unwrap().1;
-        assert!(last.starts_with(took.trim_end_matches('s')), "{line}");
+        assert!(last.starts_with(duration.trim_end_matches('s')), "{line}");
     }
-    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(lines.len(), 2, "{lines:?}");
 }

@@ -1,5 +1,5 @@
-//! A TrainingJob that does not decode: its user is informed, and nothing else is done. A newer
-//! version may have written its status, so the status is read as raw JSON and kept.
+//! Reports a TrainingJob that does not decode, and does nothing else with it. A newer version of
+//! the operator may have written its status, so the status is read as raw JSON and kept.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -18,7 +18,7 @@ use trellis_gang::key::Key;
 
 use super::Controller;
 
-/// Message for such an object.
+/// Returns the message for an object that does not decode.
 pub fn undecodable_message(error: &impl std::fmt::Display) -> String {
     format!("the object does not decode: {error}")
 }
@@ -33,8 +33,9 @@ struct RawJob {
 }
 
 impl Controller {
-    /// Reports that a job does not decode, once for each change of it: by an event, because the API
-    /// server refuses the status if the stored spec breaks a newer rule, and by its status.
+    /// Reports a job that does not decode, once for each change of the job: in its status and by an
+    /// event. The API server refuses the status if the stored spec violates a rule that is newer
+    /// than the job.
     pub(super) async fn refuse_undecodable(
         &self,
         key: &Key,
@@ -95,9 +96,9 @@ impl Controller {
     }
 }
 
-/// The merge patch for the status of a job that does not decode. None: it has ended, and is not
-/// judged again. If it has had a place, or is being placed, only the condition changes, because it
-/// continues with its phase, counters and times once it decodes again.
+/// Returns the merge patch for the status of a job that does not decode. None if the job has ended.
+/// If the job was placed or is under commit, only the condition changes, because the job continues
+/// with its phase, counters and times once it decodes again.
 fn undecodable_status_patch(
     status: &Value,
     planned: bool,
@@ -154,12 +155,12 @@ mod tests {
     #[test]
     fn undecodable_job_without_a_place_is_refused() {
         for status in [Value::Null, json!({}), json!({"phase": "Queued"})] {
-            let said = status_patch(status, false).unwrap();
+            let patch = status_patch(status, false).unwrap();
             assert_eq!(
-                (&said["phase"], &said["reason"]),
+                (&patch["phase"], &patch["reason"]),
                 (&json!("Refused"), &json!("InvalidSpec"))
             );
-            assert_eq!(said["conditions"].as_array().unwrap().len(), 10);
+            assert_eq!(patch["conditions"].as_array().unwrap().len(), 10);
         }
     }
 
@@ -183,16 +184,16 @@ mod tests {
             "phase": "Running", "attempt": 3, "admittedTime": "2026-01-01T00:00:00Z",
             "conditions": [accepted, running],
         });
-        let one = status_patch(status.clone(), false).unwrap();
+        let patch = status_patch(status.clone(), false).unwrap();
         assert_eq!(
-            one.as_object().unwrap().keys().collect::<Vec<_>>(),
+            patch.as_object().unwrap().keys().collect::<Vec<_>>(),
             ["conditions"]
         );
-        assert_eq!(one["conditions"][0], running);
-        assert_eq!(one["conditions"][1]["type"], "Accepted");
-        assert_eq!(one["conditions"][1]["status"], "False");
-        assert_eq!(one["conditions"][1]["message"], "no");
-        // Being placed for the first time: so far only the journal says it.
+        assert_eq!(patch["conditions"][0], running);
+        assert_eq!(patch["conditions"][1]["type"], "Accepted");
+        assert_eq!(patch["conditions"][1]["status"], "False");
+        assert_eq!(patch["conditions"][1]["message"], "no");
+        // The job is under its first commit, which only the journal shows.
         let first = status_patch(json!({"phase": "Queued"}), true).unwrap();
         assert_eq!(first.get("phase"), None);
     }

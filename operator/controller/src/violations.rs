@@ -1,4 +1,4 @@
-//! Violations of jobs that run or start in spite of them.
+//! Policy violations of jobs that run or start in spite of them.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use trellis_api::job::{JobPhase, PolicyDecision, PolicyVerdict, TrainingJobStatus};
@@ -10,58 +10,61 @@ use super::build::PolicyOutcome;
 use super::job_context::JobContext;
 
 impl Controller {
-    /// Counts the job at the policies that deny it: at enforced ones if it has pods in spite of
-    /// them, and at all others.
+    /// Counts the job as a violation of each policy that denies it. A policy with enforcement Deny
+    /// counts only jobs with pods.
     pub(super) fn record_violations(
         &self,
         key: &Key,
-        seen: &JobContext,
-        decided: Option<&PolicyOutcome>,
+        job_context: &JobContext,
+        policy_outcome: Option<&PolicyOutcome>,
     ) {
-        let has_pods = seen.has_pods();
-        let forbidden = decided.iter().flat_map(|decided| &decided.forbidden);
-        let counted = forbidden.filter(|(_, (enforcement, _))| match enforcement {
+        let has_pods = job_context.has_pods();
+        let forbidden = policy_outcome
+            .iter()
+            .flat_map(|policy_outcome| &policy_outcome.forbidden);
+        let violated = forbidden.filter(|(_, (enforcement, _))| match enforcement {
             Enforcement::Deny => has_pods,
             Enforcement::Warn | Enforcement::Audit => true,
         });
-        let denied = counted.map(|(id, (_, words))| (id.clone(), words.clone()));
+        let denied = violated.map(|(id, (_, demand))| (id.clone(), demand.clone()));
         let violations = &self.context.cache.policies.violations;
         violations.set(key, denied.collect());
     }
 
-    /// Writes events about policy decisions that do not stop the job, each once.
+    /// Publishes each policy decision that does not stop the job as one event.
     pub(super) fn publish_policy_events(
         &self,
-        about: ObjectReference,
+        job: ObjectReference,
         before: &TrainingJobStatus,
         after: &TrainingJobStatus,
     ) {
-        let Some(now) = &after.policy else { return };
-        let none = PolicyVerdict::default();
-        let was = before.policy.as_ref().unwrap_or(&none);
+        let Some(verdict) = &after.policy else { return };
+        let no_verdict = PolicyVerdict::default();
+        let previous = before.policy.as_ref().unwrap_or(&no_verdict);
         let phase = after.phase.unwrap_or(JobPhase::Queued);
-        let tell = |reason, message: String| {
-            let chapter = TrainingJobStatus {
+        let publish = |reason, message: String| {
+            let status = TrainingJobStatus {
                 message: Some(message),
                 ..TrainingJobStatus::default()
             };
-            self.events.publish(about.clone(), phase, reason, &chapter);
+            self.events.publish(job.clone(), phase, reason, &status);
         };
-        if !now.warnings.is_empty() && now.warnings != was.warnings {
-            tell(Reason::PolicyWarning, now.warnings.join("; "));
+        if !verdict.warnings.is_empty() && verdict.warnings != previous.warnings {
+            publish(Reason::PolicyWarning, verdict.warnings.join("; "));
         }
         let runs = matches!(phase, JobPhase::Starting | JobPhase::Running);
-        let denied = now.decision == Some(PolicyDecision::Denied) && was.decision != now.decision;
+        let denied = verdict.decision == Some(PolicyDecision::Denied)
+            && previous.decision != verdict.decision;
         if runs && denied {
-            tell(Reason::PolicyViolation, violation_message(now));
+            publish(Reason::PolicyViolation, violation_message(verdict));
         }
     }
 }
 
-/// Message for a running job that policies no longer allow.
+/// Returns the message for a running job that policies no longer allow.
 fn violation_message(policy: &PolicyVerdict) -> String {
     let missing = &policy.missing_permits;
-    let by = match (policy.policies.as_slice(), missing.as_slice()) {
+    let cause = match (policy.policies.as_slice(), missing.as_slice()) {
         ([], []) => "a rule denies it".to_owned(),
         ([], missing) => format!(
             "no policy permits it any more: missing {}",
@@ -72,5 +75,5 @@ fn violation_message(policy: &PolicyVerdict) -> String {
             format!("forbidden by {}", ids.join(", "))
         }
     };
-    format!("policies no longer allow what runs: {by}")
+    format!("policies no longer allow what runs: {cause}")
 }

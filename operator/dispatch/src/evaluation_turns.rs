@@ -10,13 +10,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tracing::error;
-use trellis_gang::external;
 use trellis_gang::key::Key;
 use trellis_policies::cedar::Policies;
-
-use crate::SchedulerEvent;
-use crate::context::Context;
 
 /// How long an evaluation keeps a core before the next waiting evaluation gets it. One request in a
 /// namespace with the largest allowed policies takes about twice as long, and is not interrupted.
@@ -24,8 +19,6 @@ const SLICE: Duration = Duration::from_millis(5);
 /// After this time, an evaluation is slow. A wait for all jobs then excludes the jobs of its
 /// namespace.
 const SLOW_AFTER: Duration = Duration::from_millis(250);
-/// Pause before the next try after an evaluation has panicked.
-const PANIC_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
 /// The running evaluations, and the jobs and pods that wait for one.
 #[derive(Debug)]
@@ -37,7 +30,7 @@ pub struct EvaluationTurns {
     namespaces: Mutex<BTreeMap<Arc<str>, NamespaceTurns>>,
 }
 
-/// One namespace.
+/// The turns of one namespace.
 #[derive(Debug, Default)]
 struct NamespaceTurns {
     /// The jobs and pods that have a turn, with its start.
@@ -55,7 +48,8 @@ impl Default for EvaluationTurns {
 }
 
 impl EvaluationTurns {
-    fn new(cores: usize) -> Self {
+    /// Returns turns for evaluations on so many cores.
+    pub(crate) fn new(cores: usize) -> Self {
         Self {
             cores: Arc::new(Semaphore::new(cores)),
             max_per_namespace: cores.div_ceil(2),
@@ -63,25 +57,31 @@ impl EvaluationTurns {
         }
     }
 
-    /// Returns true if the key has a turn. Otherwise it waits, and is woken when a turn of its
-    /// namespace ends.
-    fn try_take(&self, key: &Key) -> bool {
+    /// Returns the cores for evaluations.
+    pub(crate) fn cores(&self) -> &Arc<Semaphore> {
+        &self.cores
+    }
+
+    /// Gives the key a turn and returns true. If the namespace has no turn left, the key waits:
+    /// [`Self::take_next`] returns it later.
+    pub(crate) fn try_take(&self, key: &Key) -> bool {
         let mut namespaces = self.namespaces.lock();
-        let waiting = namespaces.entry(key.namespace.clone()).or_default();
-        if waiting.running.len() < self.max_per_namespace && !waiting.running.contains_key(key) {
-            waiting.running.insert(key.clone(), Instant::now());
+        let turns = namespaces.entry(key.namespace.clone()).or_default();
+        if turns.running.len() < self.max_per_namespace && !turns.running.contains_key(key) {
+            turns.running.insert(key.clone(), Instant::now());
             return true;
         }
-        if waiting.waiting.insert(key.clone()) {
-            waiting.order.push_back(key.clone());
+        if turns.waiting.insert(key.clone()) {
+            turns.order.push_back(key.clone());
         }
         false
     }
 
-    fn end_turn(&self, key: &Key) {
+    /// Ends the turn of the key.
+    pub(crate) fn end_turn(&self, key: &Key) {
         let mut namespaces = self.namespaces.lock();
-        if let Some(waiting) = namespaces.get_mut(&key.namespace) {
-            waiting.running.remove(key);
+        if let Some(turns) = namespaces.get_mut(&key.namespace) {
+            turns.running.remove(key);
         }
     }
 
@@ -89,102 +89,33 @@ impl EvaluationTurns {
     /// for a while.
     pub(crate) fn is_slow(&self, namespace: &str) -> bool {
         let namespaces = self.namespaces.lock();
-        let turns = namespaces.get(namespace).into_iter();
-        let mut turns = turns.flat_map(|waiting| waiting.running.values());
-        turns.any(|since| since.elapsed() >= SLOW_AFTER)
+        let turns = namespaces.get(namespace);
+        turns.is_some_and(|turns| {
+            let mut starts = turns.running.values();
+            starts.any(|start| start.elapsed() >= SLOW_AFTER)
+        })
     }
 
     /// Returns the key that has waited longest, if the namespace has a turn left.
-    fn take_next(&self, namespace: &str) -> Option<Key> {
+    pub(crate) fn take_next(&self, namespace: &str) -> Option<Key> {
         let mut namespaces = self.namespaces.lock();
-        let waiting = namespaces.get_mut(namespace)?;
-        if waiting.running.len() >= self.max_per_namespace {
+        let turns = namespaces.get_mut(namespace)?;
+        if turns.running.len() >= self.max_per_namespace {
             return None;
         }
-        let next = waiting.order.pop_front();
+        let next = turns.order.pop_front();
         if let Some(next) = &next {
-            waiting.waiting.remove(next);
-        } else if waiting.running.is_empty() {
+            turns.waiting.remove(next);
+        } else if turns.running.is_empty() {
             namespaces.remove(namespace);
         }
         next
     }
 }
 
-impl Context {
-    /// Returns a turn for a job, or for pods of another controller. None: the namespace uses all of
-    /// its turns. The job or the pods are looked at again once a turn has ended.
-    pub fn take_turn(self: &Arc<Self>, key: &Key) -> Option<EvaluationTurn> {
-        self.evaluation_turns.try_take(key).then(|| EvaluationTurn {
-            context: self.clone(),
-            key: key.clone(),
-            has_failed: false,
-        })
-    }
-
-    /// Passes a free turn on to the next waiting job or pods of the namespace. The job or pods
-    /// looked at before may not have used their turn.
-    pub fn pass_turn(&self, namespace: &str) {
-        if let Some(next) = self.evaluation_turns.take_next(namespace) {
-            self.wake(next);
-        }
-    }
-
-    fn wake(&self, key: Key) {
-        match external::is_external(&key) {
-            true => self.send_event(SchedulerEvent::Recheck(key)),
-            false => self.work_queue.add(key),
-        }
-    }
-}
-
-/// A turn for an evaluation. Once it has ended, its job or pods are looked at again.
-pub struct EvaluationTurn {
-    context: Arc<Context>,
-    key: Key,
-    has_failed: bool,
-}
-
-impl EvaluationTurn {
-    /// Runs `work` on its own thread, with a core. `work` gets policies that share the core with
-    /// other evaluations. Returns false if the evaluation panicked. Then the next try comes later.
-    pub async fn evaluate(
-        &mut self,
-        policies: Option<Arc<Policies>>,
-        work: impl FnOnce(Option<Arc<Policies>>) + Send + 'static,
-    ) -> bool {
-        let cores = self.context.evaluation_turns.cores.clone();
-        let core = cores.clone().acquire_owned().await.ok();
-        let acquire = move || {
-            let cores = cores.clone();
-            async move { cores.acquire_owned().await.ok() }
-        };
-        let done = tokio::task::spawn_blocking(move || work(share_core(policies, core, acquire)));
-        if let Err(error) = done.await {
-            error!(of = %self.key, %error, "policies were not evaluated");
-            self.has_failed = true;
-        }
-        !self.has_failed
-    }
-}
-
-impl Drop for EvaluationTurn {
-    fn drop(&mut self) {
-        self.context.evaluation_turns.end_turn(&self.key);
-        self.context.pass_turn(&self.key.namespace);
-        if !self.has_failed {
-            return self.context.wake(self.key.clone());
-        }
-        let (context, key) = (self.context.clone(), self.key.clone());
-        tokio::spawn(async move {
-            tokio::time::sleep(PANIC_RETRY_PAUSE).await;
-            context.wake(key);
-        });
-    }
-}
-
-/// Returns the same policies, but they give `core` back between two requests after each `SLICE`,
-/// and continue once they have another core. For a thread that may block.
+/// Returns the same policies, which share their core with other evaluations: after each `SLICE`,
+/// they drop `core` between two requests and wait for another core. Only a thread that may block
+/// can evaluate them.
 pub fn share_core<P, F>(
     policies: Option<Arc<Policies>>,
     core: P,
@@ -194,13 +125,13 @@ where
     P: Send + 'static,
     F: Future<Output = P>,
 {
-    let held = Mutex::new((Some(core), Instant::now()));
+    let current_slice = Mutex::new((Some(core), Instant::now()));
     let handle = Handle::current();
     let pause = move || {
-        let mut held = held.lock();
-        if held.1.elapsed() >= SLICE {
-            held.0 = None;
-            *held = (Some(handle.block_on(acquire())), Instant::now());
+        let mut slice = current_slice.lock();
+        if slice.1.elapsed() >= SLICE {
+            slice.0 = None;
+            *slice = (Some(handle.block_on(acquire())), Instant::now());
         }
     };
     // Without policies, there is no evaluation.
@@ -209,141 +140,18 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-    use trellis_policies::cedar::{
-        JobAttributes, JobItself, PolicyLoader, PolicyRequest, RequestingNamespace,
-    };
-
     use super::*;
 
-    fn key(namespace: &str, name: &str) -> Key {
-        Key::new(namespace, name)
-    }
-
-    #[tokio::test]
-    async fn namespace_uses_only_its_own_turns() {
-        let (context, _heard) = Context::new();
-        let each = context.evaluation_turns.max_per_namespace;
-        let names: Vec<_> = (0..=each).map(|i| key("a", &i.to_string())).collect();
-        let (last, first) = names.split_last().unwrap();
-        let turns: Vec<_> = first
-            .iter()
-            .map(|key| context.take_turn(key).unwrap())
-            .collect();
-        assert!(context.take_turn(last).is_none() && context.take_turn(last).is_none());
-        let other = context.take_turn(&key("b", "x"));
-        assert!(other.is_some(), "others have turns of their own");
-        context.pass_turn("a");
-        drop(turns);
-        // Each that had a turn is looked at again, and the one that waited, once.
-        let mut woken = BTreeSet::new();
-        for _ in 0..names.len() {
-            let key = context.work_queue.next().await;
-            context.work_queue.work_on(&key).succeed();
-            assert!(woken.insert(key));
-        }
-        assert_eq!(woken, names.into_iter().collect());
-        context.pass_turn("a");
-        drop(other);
-        context.pass_turn("b");
-        assert!(
-            context.evaluation_turns.namespaces.lock().is_empty(),
-            "nothing is kept"
-        );
-    }
-
-    /// A job that is woken may need no turn: its look wakes the next one.
-    #[tokio::test]
-    async fn next_waiting_job_is_woken_when_the_previous_needs_no_turn() {
-        let (context, _heard) = Context::new();
-        let running: Vec<_> = (0..context.evaluation_turns.max_per_namespace)
-            .map(|i| context.take_turn(&key("a", &format!("r{i}"))).unwrap())
-            .collect();
-        for waits in ["x", "y"] {
-            assert!(context.take_turn(&key("a", waits)).is_none());
-        }
-        drop(running);
-        let mut woken = BTreeSet::new();
-        while !woken.contains(&key("a", "y")) {
-            let next = tokio::time::timeout(Duration::from_secs(9), context.work_queue.next());
-            let next = next.await.unwrap();
-            context.work_queue.work_on(&next).succeed();
-            context.pass_turn("a");
-            woken.insert(next);
-        }
-    }
-
-    /// One evaluation of thousands of requests, and a short one beside it, on one core.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn long_evaluation_gives_its_core_to_the_next_after_a_slice() {
-        let (mut context, _heard) = Context::new();
-        Arc::get_mut(&mut context).unwrap().evaluation_turns = EvaluationTurns::new(1);
-        let loader = PolicyLoader::new().unwrap();
-        let policies = Arc::new(loader.load(None, Vec::new()).0);
-        let decide = |policies: Option<Arc<Policies>>| {
-            let labels = BTreeMap::new();
-            let (namespace, labels) = ("a", &labels);
-            let about = JobAttributes {
-                job: "j",
-                labels,
-                requester: None,
-                gpus: 0,
-                pods: 1,
-                framework: "None",
-                priority: 0,
-                runtime_seconds: None,
-                profile: None,
-                attempt: 1,
-            };
-            let subject = RequestingNamespace { namespace, labels };
-            drop(
-                policies
-                    .unwrap()
-                    .decide(&subject, &about, [&PolicyRequest::Submit(JobItself)]),
-            );
-        };
-        let is_done = Arc::new(AtomicBool::new(false));
-        let rounds = Arc::new(AtomicUsize::new(0));
-        let mut long = context.take_turn(&key("a", "long")).unwrap();
-        let long = tokio::spawn({
-            let (policies, is_done, rounds) = (policies.clone(), is_done.clone(), rounds.clone());
-            async move {
-                let work = move |policies: Option<Arc<Policies>>| {
-                    // It does not end before the other has been evaluated.
-                    while !is_done.load(Ordering::Acquire) {
-                        decide(policies.clone());
-                        rounds.fetch_add(1, Ordering::AcqRel);
-                    }
-                };
-                long.evaluate(Some(policies), work).await
-            }
-        });
-        while rounds.load(Ordering::Acquire) == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        assert!(!context.evaluation_turns.is_slow("b"));
-        let mut short = context.take_turn(&key("b", "short")).unwrap();
-        let evaluated = short.evaluate(Some(policies), decide);
-        let evaluated = tokio::time::timeout(Duration::from_secs(60), evaluated);
-        assert!(evaluated.await.unwrap());
-        is_done.store(true, Ordering::Release);
-        assert!(long.await.unwrap());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn panicked_evaluation_is_retried_later() {
-        let (context, _heard) = Context::new();
-        let mut turn = context.take_turn(&key("a", "x")).unwrap();
-        let is_done = turn.evaluate(None, |_| panic!("a fault of ours")).await;
-        assert!(!is_done);
-        drop(turn);
-        assert!(
-            context.take_turn(&key("a", "y")).is_some(),
-            "its turn is over"
-        );
-        let began = tokio::time::Instant::now();
-        while context.work_queue.next().await != key("a", "x") {}
-        assert!(began.elapsed() >= PANIC_RETRY_PAUSE);
+    #[test]
+    fn namespace_with_a_waiting_key_is_forgotten_after_its_last_turn() {
+        let turns = EvaluationTurns::new(2);
+        let (first, second) = (Key::new("a", "first"), Key::new("a", "second"));
+        assert!(turns.try_take(&first));
+        assert!(!turns.try_take(&second) && !turns.try_take(&second));
+        assert_eq!(turns.take_next("a"), None);
+        turns.end_turn(&first);
+        assert_eq!(turns.take_next("a"), Some(second));
+        assert_eq!(turns.take_next("a"), None);
+        assert!(turns.namespaces.lock().is_empty());
     }
 }

@@ -18,8 +18,8 @@ use trellis_gang::quota::{JobLimits, LimitsReport};
 use trellis_gang::{CompletedRun, DesiredGang};
 use trellis_scheduler::{QueueName, Resources, Snapshot};
 
-use super::commit::TaskOutcome;
 use super::{QueueReport, TotalsReport};
+use crate::task_outcome::TaskOutcome;
 
 /// An event of the scheduler.
 #[derive(Debug)]

@@ -20,6 +20,7 @@ pub mod metric_catalog;
 pub mod metrics;
 mod preflight;
 mod reports;
+mod task_outcome;
 pub mod tasks;
 pub mod traces;
 mod watched_kinds;

@@ -164,15 +164,15 @@ mod tests {
 
     use super::*;
 
-    /// Returns the signature of a job of a framework, and of a name.
+    /// Returns the signature of a job with this framework and name.
     fn signature_of_job(framework: &str, group: Value, job: &str) -> String {
         let mut spec = fixtures::spec_with(json!({"framework": framework}));
-        let written = spec["taskGroups"][0].as_object_mut().unwrap();
-        written.extend(group.as_object().unwrap().clone());
+        let group_fields = spec["taskGroups"][0].as_object_mut().unwrap();
+        group_fields.extend(group.as_object().unwrap().clone());
         let compiled = fixtures::compile_job(spec);
         let group = &compiled.groups()[0];
         let mut pod = group.pod(0, &PodPlacement::UNPLACED);
-        // As in a job of another name.
+        // The variables contain the name of the job.
         for container in &mut pod.spec.as_mut().unwrap().containers {
             for variable in container.env.iter_mut().flatten() {
                 variable.value = variable.value.take().map(|v| v.replace("llm", job));
@@ -183,72 +183,76 @@ mod tests {
 
     #[test]
     fn signature_omits_variables_set_by_the_framework_of_the_job() {
-        let none = || json!({});
+        let no_fields = || json!({});
         for framework in ["PyTorch", "JAX", "None"] {
-            let (one, other) = (
-                signature_of_job(framework, none(), "a"),
-                signature_of_job(framework, none(), "b"),
+            let (job_a, job_b) = (
+                signature_of_job(framework, no_fields(), "a"),
+                signature_of_job(framework, no_fields(), "b"),
             );
-            assert_eq!(one, other, "{framework}");
+            assert_eq!(job_a, job_b, "{framework}");
         }
-        // A user's own, which a policy of the cluster may refuse.
+        // An admission policy of the cluster may refuse a variable that the user sets.
         let env = |name: &str, value: &str| json!({"env": [{"name": name, "value": value}]});
         for (framework, name) in [
             ("None", "NVIDIA_VISIBLE_DEVICES"),
             ("PyTorch", "NVIDIA_VISIBLE_DEVICES"),
             ("JAX", "MASTER_ADDR"),
         ] {
-            let of = |value: &str| signature_of_job(framework, env(name, value), "a");
-            assert_ne!(of("all"), of("none"), "{framework} {name}");
+            let signature_with = |value: &str| signature_of_job(framework, env(name, value), "a");
+            assert_ne!(
+                signature_with("all"),
+                signature_with("none"),
+                "{framework} {name}"
+            );
         }
         // Variables of the other containers always come from the template.
-        let beside = |value: &str| {
+        let signature_with_sidecar = |value: &str| {
             let template = json!({"spec": {"containers": [{"name": "s", "image": "i",
                 "env": [{"name": "RANK", "value": value}],
                 "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}});
             signature_of_job("PyTorch", json!({"podTemplate": template}), "a")
         };
-        assert_ne!(beside("1"), beside("2"));
+        assert_ne!(signature_with_sidecar("1"), signature_with_sidecar("2"));
     }
 
     /// A hanging webhook receives few pods, and the other pods fail without waiting for it.
     #[tokio::test(start_paused = true)]
     async fn waiting_dry_runs_fail_when_the_webhook_hangs() {
-        let line = DryRunQueue::default();
-        let began = Instant::now();
-        let asked = Mutex::new(0_usize);
-        let hangs = || async {
-            let question = async {
-                *asked.lock() += 1;
+        let queue = DryRunQueue::default();
+        let start = Instant::now();
+        let requests = Mutex::new(0_usize);
+        let run_hanging = || async {
+            let dry_run = async {
+                *requests.lock() += 1;
                 tokio::time::sleep(Duration::from_secs(10)).await;
-                Err::<(), _>(WriteError::Webhook("it hangs".to_owned()))
+                Err::<(), _>(WriteError::Webhook("the webhook hangs".to_owned()))
             };
-            let error = line.run(question).await.unwrap_err();
-            assert_eq!(error.to_string(), "it hangs");
+            let error = queue.run(dry_run).await.unwrap_err();
+            assert_eq!(error.to_string(), "the webhook hangs");
             assert!(matches!(error, WriteError::Webhook(_)));
         };
-        futures::future::join_all((0..20).map(|_| hangs())).await;
-        assert_eq!(began.elapsed(), Duration::from_secs(10));
-        assert_eq!(*asked.lock(), MAX_DRY_RUNS_PER_NAMESPACE);
-        // The next try is one.
-        hangs().await;
-        assert_eq!(*asked.lock(), MAX_DRY_RUNS_PER_NAMESPACE + 1);
+        futures::future::join_all((0..20).map(|_| run_hanging())).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(10));
+        assert_eq!(*requests.lock(), MAX_DRY_RUNS_PER_NAMESPACE);
+        // The next dry run is sent alone.
+        run_hanging().await;
+        assert_eq!(*requests.lock(), MAX_DRY_RUNS_PER_NAMESPACE + 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn answered_dry_run_does_not_fail_the_waiting_dry_runs() {
-        let line = DryRunQueue::default();
+        let queue = DryRunQueue::default();
         let answers = (0..20).map(|number| {
-            let line = &line;
+            let queue = &queue;
             async move {
-                let question = async {
+                let dry_run = async {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     match number % 2 {
                         0 => Ok(()),
                         _ => Err(WriteError::Exhausted(String::new())),
                     }
                 };
-                line.run(question).await
+                queue.run(dry_run).await
             }
         });
         let answers = futures::future::join_all(answers).await;

@@ -32,20 +32,20 @@ mod tests {
 
     #[test]
     fn trace_endpoint_takes_precedence_over_the_general_endpoint() {
-        let of = |traces: &str, all: &str| {
+        let endpoint = |traces: &str, general: &str| {
             trace_endpoint(|name| {
                 let value = match name.contains("TRACES") {
                     true => traces,
-                    false => all,
+                    false => general,
                 };
                 Some(value.to_owned())
             })
         };
         assert_eq!(
-            of("http://a:4318/v1/traces", "http://b:4318").unwrap(),
+            endpoint("http://a:4318/v1/traces", "http://b:4318").unwrap(),
             "http://a:4318/v1/traces"
         );
-        assert_eq!(of("", "http://b:4318").unwrap(), "http://b:4318");
-        assert_eq!(of(" ", ""), None);
+        assert_eq!(endpoint("", "http://b:4318").unwrap(), "http://b:4318");
+        assert_eq!(endpoint(" ", ""), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A group's pod as the API server would store it.
+//! A pod of a task group, as the API server would store it after admission.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,6 @@ use unsupported_requirement::UnsupportedRequirement;
 
 use super::namespace_quota::PodQuotaFields;
 use super::{constraints, resource_request, unsupported_requirement};
-use crate::engine;
 use crate::observed::{SlimClaimSpec, SlimPod};
 
 /// Labels that differ between jobs and pods. Facts about one job's pod also hold for another job's
@@ -45,17 +44,17 @@ impl PartialEq for AdmittedPod {
             request,
             constraints,
             claims,
-            ephemeral_claims: ephemeral,
+            ephemeral_claims: own_claims,
             labels,
             unsupported,
             quota_fields: _,
         } = self;
-        let alike = ephemeral.len() == other.ephemeral_claims.len()
-            && ephemeral.iter().all(|(volume, asked)| {
+        let have_equal_claims = own_claims.len() == other.ephemeral_claims.len()
+            && own_claims.iter().all(|(volume, claim)| {
                 let other = other.ephemeral_claims.get(volume);
-                other.is_some_and(|other| asked.has_same_requirements(other))
+                other.is_some_and(|other| claim.has_same_requirements(other))
             });
-        alike
+        have_equal_claims
             && (request, constraints, claims, labels, unsupported)
                 == (
                     &other.request,
@@ -68,36 +67,36 @@ impl PartialEq for AdmittedPod {
 }
 
 impl AdmittedPod {
-    /// Returns the pod as Trellis sends it: the assumption before an answer of admission is known.
+    /// Returns the pod as Trellis sends it, before admission.
     #[must_use]
     pub fn from_group(group: &CompiledGroup) -> Self {
         // The constraints come from the same pod that would be created.
         let pod = group.pod(0, &PodPlacement::UNPLACED);
-        let request = engine::group_pod_request(group);
+        let request = resource_request::group_pod_request(group);
         // The pods of a job have limits equal to their requests.
-        let counted = PodQuotaFields::from_pod(request.clone(), &pod);
-        Self::new(request, counted, &pod)
+        let quota_fields = PodQuotaFields::from_pod(request.clone(), &pod);
+        Self::new(request, quota_fields, &pod)
     }
 
-    /// Returns the same pod without the tolerations of the place's flavors, which it would not have
-    /// in another place. The group's own tolerations stay.
+    /// Removes the tolerations that the pod got from the flavors of its place. The group's own
+    /// tolerations stay.
     #[must_use]
     pub fn strip_flavor_tolerations(
         mut self,
-        brought: &[Toleration],
+        flavor_tolerations: &[Toleration],
         group: &CompiledGroup,
     ) -> Self {
-        if brought.is_empty() {
+        if flavor_tolerations.is_empty() {
             return self;
         }
-        let own = Self::from_group(group).constraints.tolerations;
-        let brought: Vec<_> = brought
+        let group_tolerations = Self::from_group(group).constraints.tolerations;
+        let flavor_tolerations: Vec<_> = flavor_tolerations
             .iter()
             .filter_map(constraints::convert_toleration)
             .collect();
         self.constraints
             .tolerations
-            .retain(|t| own.contains(t) || !brought.contains(t));
+            .retain(|t| group_tolerations.contains(t) || !flavor_tolerations.contains(t));
         self
     }
 
@@ -108,15 +107,15 @@ impl AdmittedPod {
     pub fn from_stored(stored: Value) -> Result<Self, serde_json::Error> {
         let slim: SlimPod = serde_json::from_value(stored.clone())?;
         let pod: Pod = serde_json::from_value(stored)?;
-        let counted = PodQuotaFields::from_pod(resource_request::pod_limits(&slim), &pod);
+        let quota_fields = PodQuotaFields::from_pod(resource_request::pod_limits(&slim), &pod);
         Ok(Self::new(
             resource_request::pod_request(&slim),
-            counted,
+            quota_fields,
             &pod,
         ))
     }
 
-    fn new(request: Resources, counted: PodQuotaFields, pod: &Pod) -> Self {
+    fn new(request: Resources, quota_fields: PodQuotaFields, pod: &Pod) -> Self {
         let mut labels = pod.metadata.labels.clone().unwrap_or_default();
         labels.retain(|label, _| !POD_IDENTITY_LABELS.contains(&label.as_str()));
         let spec = pod.spec.as_ref();
@@ -127,7 +126,7 @@ impl AdmittedPod {
             ephemeral_claims: spec.map(ephemeral_claim_specs).unwrap_or_default(),
             labels,
             unsupported: spec.and_then(unsupported_requirement::find_in_pod),
-            quota_fields: counted,
+            quota_fields,
         }
     }
 
@@ -139,17 +138,18 @@ impl AdmittedPod {
         sent: &Self,
         known: impl Fn(&str) -> bool,
     ) -> Option<UnsupportedRequirement> {
-        let strange = self.claims.iter().find(|claim| !known(claim));
+        let unknown_claim = self.claims.iter().find(|claim| !known(claim));
         let mut ephemeral = self.ephemeral_claims.iter();
-        let other = ephemeral.find(|(volume, asked)| {
+        let changed_volume = ephemeral.find(|(volume, claim)| {
             let sent = sent.ephemeral_claims.get(*volume);
-            sent.is_none_or(|sent| !sent.has_same_requirements(asked))
+            sent.is_none_or(|sent| !sent.has_same_requirements(claim))
         });
         self.unsupported
             .clone()
-            .or_else(|| strange.map(|claim| unsupported_requirement::added_claim(claim)))
+            .or_else(|| unknown_claim.map(|claim| unsupported_requirement::added_claim(claim)))
             .or_else(|| {
-                other.map(|(volume, _)| unsupported_requirement::changed_ephemeral_volume(volume))
+                changed_volume
+                    .map(|(volume, _)| unsupported_requirement::changed_ephemeral_volume(volume))
             })
     }
 }
@@ -164,11 +164,11 @@ fn mounted_claims(pod: &PodSpec) -> BTreeSet<String> {
 /// Returns the specs of the claims that are created with the pod, by volume.
 fn ephemeral_claim_specs(pod: &PodSpec) -> BTreeMap<String, SlimClaimSpec> {
     let volumes = pod.volumes.iter().flatten();
-    let own = volumes.filter_map(|volume| {
+    let specs = volumes.filter_map(|volume| {
         let template = volume.ephemeral.as_ref()?.volume_claim_template.as_ref()?;
         Some((volume.name.clone(), template.spec.clone().into()))
     });
-    own.collect()
+    specs.collect()
 }
 
 #[cfg(test)]
@@ -238,15 +238,15 @@ mod tests {
             ]})))
             .unwrap()
         };
-        let own = ephemeral("1Gi");
-        assert!(own.refusal(&sent, |_| true).is_some(), "added");
+        let one_gib = ephemeral("1Gi");
+        assert!(one_gib.refusal(&sent, |_| true).is_some(), "added");
         assert!(
-            ephemeral("2Gi").refusal(&own, |_| true).is_some(),
+            ephemeral("2Gi").refusal(&one_gib, |_| true).is_some(),
             "changed"
         );
         // The spelling of a quantity does not matter.
-        assert_eq!(ephemeral("1024Mi").refusal(&own, |_| true), None);
-        assert_eq!(ephemeral("1024Mi"), own);
+        assert_eq!(ephemeral("1024Mi").refusal(&one_gib, |_| true), None);
+        assert_eq!(ephemeral("1024Mi"), one_gib);
     }
 
     #[test]
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn flavor_tolerations_are_stripped_and_admission_tolerations_stay() {
-        let wish = crate::fixtures::desired_run(1);
-        let group = &wish.attempt().unwrap().job.compiled().groups()[0];
+        let desired = crate::fixtures::desired_run(1);
+        let group = &desired.attempt().unwrap().job.compiled().groups()[0];
         let toleration = |key: &str| Toleration {
             key: Some(key.to_owned()),
             operator: Some("Exists".to_owned()),
@@ -274,16 +274,16 @@ mod tests {
             ..Toleration::default()
         };
         // The group itself has the second toleration as well.
-        let brought = [toleration("spot"), toleration("nvidia.com/gpu")];
-        let at = PodPlacement {
-            tolerations: &brought,
+        let flavor_tolerations = [toleration("spot"), toleration("nvidia.com/gpu")];
+        let placement = PodPlacement {
+            tolerations: &flavor_tolerations,
             ..PodPlacement::UNPLACED
         };
-        let sent = group.pod(0, &at);
+        let sent = group.pod(0, &placement);
         let stored = AdmittedPod::from_stored(serde_json::to_value(&sent).unwrap()).unwrap();
-        let without = stored.strip_flavor_tolerations(&brought, group);
+        let stripped = stored.strip_flavor_tolerations(&flavor_tolerations, group);
         assert_eq!(
-            without.constraints,
+            stripped.constraints,
             AdmittedPod::from_group(group).constraints
         );
         // Tolerations that admission adds stay.
@@ -294,11 +294,11 @@ mod tests {
             .unwrap()
             .push(toleration("webhook"));
         let stored = AdmittedPod::from_stored(serde_json::to_value(&changed).unwrap()).unwrap();
-        let without = stored
-            .strip_flavor_tolerations(&brought, group)
+        let stripped = stored
+            .strip_flavor_tolerations(&flavor_tolerations, group)
             .constraints
             .tolerations;
-        let keys: Vec<_> = without.iter().filter_map(|t| t.key.as_deref()).collect();
+        let keys: Vec<_> = stripped.iter().filter_map(|t| t.key.as_deref()).collect();
         assert_eq!(keys, [names::DEDICATED_NODE, "nvidia.com/gpu", "webhook"]);
     }
 
@@ -306,8 +306,8 @@ mod tests {
     /// runtime class.
     #[test]
     fn quota_fields_come_from_the_stored_pod_without_changing_placement() {
-        let wish = crate::fixtures::desired_run(1);
-        let group = &wish.attempt().unwrap().job.compiled().groups()[0];
+        let desired = crate::fixtures::desired_run(1);
+        let group = &desired.attempt().unwrap().job.compiled().groups()[0];
         let sent = AdmittedPod::from_group(group);
         assert_eq!(sent.quota_fields.limits, sent.request);
         assert_eq!(sent.quota_fields.priority_class, None);
@@ -315,7 +315,7 @@ mod tests {
         pod["spec"]["priorityClassName"] = json!("default");
         pod["spec"]["activeDeadlineSeconds"] = json!(60);
         let stored = AdmittedPod::from_stored(pod.clone()).unwrap();
-        assert_eq!(stored, sent, "it is placed as before");
+        assert_eq!(stored, sent, "the placement stays the same");
         assert_eq!(
             stored.quota_fields.priority_class.as_deref(),
             Some("default")
@@ -326,20 +326,21 @@ mod tests {
         containers.push(json!({"name": "proxy", "resources": {
             "requests": {"cpu": "1"}, "limits": {"cpu": "4"}}}));
         let stored = AdmittedPod::from_stored(pod).unwrap();
-        let cpu = |of: &Resources| of.get(&trellis_scheduler::ResourceName::new("cpu"));
+        let cpu =
+            |resources: &Resources| resources.get(&trellis_scheduler::ResourceName::new("cpu"));
         assert_eq!(
             (cpu(&stored.request), cpu(&stored.quota_fields.limits)),
             (98_000, 101_000)
         );
         // The plan's pods that do not exist yet count in the same way.
-        let job = wish.attempt().unwrap().job.compiled();
+        let job = desired.attempt().unwrap().job.compiled();
         let admitted = BTreeMap::from([(group.name().to_owned(), stored)]);
-        let whole = OpenPlan::new("h", job, &admitted).total_demand();
+        let demand = OpenPlan::new("h", job, &admitted).total_demand();
         let quota = |hard: Value| {
             let spec = json!({"hard": hard, "scopeSelector": {"matchExpressions": [
                 {"scopeName": "PriorityClass", "operator": "In", "values": ["default"]}]}});
             let quota = json!({"metadata": {"name": "q"}, "spec": spec});
-            find_exceeded_quota([&serde_json::from_value(quota).unwrap()], &whole, &[])
+            find_exceeded_quota([&serde_json::from_value(quota).unwrap()], &demand, &[])
         };
         assert_eq!(quota(json!({"pods": "1", "limits.cpu": "101"})), None);
         assert!(quota(json!({"pods": "0"})).is_some());

@@ -16,8 +16,9 @@ use trellis_policies::cedar::{
 use trellis_policies::quota::{QuotaPolicies, QuotaVerdict};
 use trellis_policies::{AuthorizedJob, ClusterFacts, Refusal};
 
-use crate::lookup::{MissingObject, enforces_restricted};
-use crate::{JobHold, quota, unsupported_requirement};
+use crate::lookup::enforces_restricted;
+use crate::unplaceable_job::refuse_unplaceable_job;
+use crate::{JobHold, quota};
 
 /// Labels of an object that has none.
 pub static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
@@ -60,7 +61,7 @@ impl BuildContext<'_> {
     ///
     /// # Errors
     /// If a group has none of its own, and neither profile nor queue states any.
-    pub fn resolve(&self, job: ValidatedJob) -> Result<ResolvedJob, MissingObject> {
+    pub fn resolve(&self, job: ValidatedJob) -> Result<ResolvedJob, JobHold> {
         let profile = self.profile.map(AsRef::as_ref);
         resolve(job, profile, self.queue_name(), self.queue_resources)
     }
@@ -73,18 +74,15 @@ impl BuildContext<'_> {
         &self,
         job: ResolvedJob,
         settings: &Arc<Settings>,
-    ) -> Result<CompiledJob, MissingObject> {
+    ) -> Result<CompiledJob, JobHold> {
         let found = CompileFacts {
             queue: self.queue_name(),
             priority: self.priority,
             namespace_enforces_restricted: enforces_restricted(self.namespace_labels),
             services: self.services,
         };
-        let surroundings =
-            CompileContext::resolve(job.job(), found).map_err(|missing| MissingObject {
-                reason: Reason::ServiceNotFound,
-                message: missing.to_string(),
-            })?;
+        let surroundings = CompileContext::resolve(job.job(), found)
+            .map_err(|missing| JobHold::waiting(Reason::ServiceNotFound, missing.to_string()))?;
         let surroundings = surroundings.with_profile(self.profile.cloned());
         Ok(compile(job, surroundings.at_stage(self.stage), settings))
     }
@@ -179,12 +177,10 @@ pub fn resolve(
     profile: Option<&HashedProfile>,
     queue: &str,
     of_queue: &QueueResources,
-) -> Result<ResolvedJob, MissingObject> {
+) -> Result<ResolvedJob, JobHold> {
     let profile = profile.map(HashedProfile::validated);
-    ResolvedJob::new(job, profile, queue, of_queue.clone()).map_err(|missing| MissingObject {
-        reason: Reason::ResourcesMissing,
-        message: missing.to_string(),
-    })
+    ResolvedJob::new(job, profile, queue, of_queue.clone())
+        .map_err(|missing| JobHold::waiting(Reason::ResourcesMissing, missing.to_string()))
 }
 
 /// Returns the user to whom quota policies count a job: the requester that a trusted stamp names,
@@ -229,7 +225,7 @@ fn find_stage_obstacle(
 ) -> Option<(JobHold, Option<PolicyVerdict>)> {
     let compiled = match around.compile(job.clone(), settings) {
         Ok(compiled) => compiled,
-        Err(missing) => return Some((missing.into(), None)),
+        Err(hold) => return Some((hold, None)),
     };
     let verdict = around.limit(&compiled);
     let (decision, outcome) = around.authorize(compiled);
@@ -247,8 +243,7 @@ fn allow_or_refuse(
 ) -> Result<AuthorizedJob, JobHold> {
     let job = outcome.map_err(|not| JobHold::from(&not))?;
     let held = refuse_over_limit(&verdict.refusals);
-    let held =
-        held.or_else(|| unsupported_requirement::find_in_job(job.compiled()).map(JobHold::from));
+    let held = held.or_else(|| refuse_unplaceable_job(job.compiled()));
     held.map_or(Ok(job), Err)
 }
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Volume;
 use trellis_api::{PodTemplate, Reason, RuntimeProfileSpec, TrainingJobSpec};
 use trellis_compiler::HashedProfile;
 
-use super::lookup::MissingObject;
+use crate::JobHold;
 use crate::binding::Storage;
 use crate::observed::{SlimClaim, SlimClaimSpec};
 use crate::volumes::{VolumeRequirement, VolumeRequirements};
@@ -170,14 +170,14 @@ pub fn find_volumes(
     profile: Option<&RuntimeProfileSpec>,
     storage: &impl Storage,
     is_placed: bool,
-) -> Result<VolumeRequirements, MissingObject> {
+) -> Result<VolumeRequirements, JobHold> {
     let mut found = VolumeRequirements::default();
     for MountedClaim { field, claim: what } in mounted_claims(job, Some(stage), profile) {
         let mounted = match &what {
             ClaimSource::Existing(name) => {
-                find_claim_volume(name, storage).map_err(|(reason, what)| MissingObject {
-                    reason,
-                    message: format!("{field}: PersistentVolumeClaim {name:?} {what}"),
+                find_claim_volume(name, storage).map_err(|(reason, problem)| {
+                    let message = format!("{field}: PersistentVolumeClaim {name:?} {problem}");
+                    JobHold::waiting(reason, message)
                 })?
             }
             ClaimSource::Ephemeral {
@@ -190,9 +190,9 @@ pub fn find_volumes(
                     true => Ok(VolumeRequirement::unreachable()),
                     false => Err(what),
                 });
-                mounted.map_err(|what| MissingObject {
-                    reason: Reason::ClaimNotBound,
-                    message: format!("{field}: the claim of each pod's own {what}"),
+                mounted.map_err(|problem| {
+                    let message = format!("{field}: the claim of each pod's own {problem}");
+                    JobHold::waiting(Reason::ClaimNotBound, message)
                 })?
             }
         };

@@ -93,8 +93,8 @@ mod tests {
 
     #[test]
     fn anti_affinity_repels_a_gang_by_its_own_and_admission_labels() {
-        let mut repulsions = AntiAffinityIndex::default();
-        let foreign = |label: &str, value: &str| {
+        let mut index = AntiAffinityIndex::default();
+        let repelling_pod = |label: &str, value: &str| {
             serde_json::from_value(json!({
                 "metadata": {"name": "db-0", "namespace": "db"},
                 "spec": {"nodeName": "n", "affinity": {"podAntiAffinity": {
@@ -107,31 +107,32 @@ mod tests {
             }))
             .unwrap()
         };
-        let wish = desired_run(1);
-        let job = wish.attempt().unwrap().job.compiled();
-        let none = LabelMap::new();
+        let desired = desired_run(1);
+        let job = desired.attempt().unwrap().job.compiled();
+        let no_labels = LabelMap::new();
         let key = Key::new("db", "db-0");
-        let kept_out = |repulsions: &AntiAffinityIndex, actual: &BTreeMap<String, AdmittedPod>| {
-            let gang = TargetGang::new(job, &none, actual);
+        let closed_domains = |index: &AntiAffinityIndex, actual: &BTreeMap<String, AdmittedPod>| {
+            let gang = TargetGang::new(job, &no_labels, actual);
             let label = |_: &str, _: &str| Some("a".to_owned());
-            let out = gang.closed_domains(repulsions, label);
-            out.into_iter()
-                .map(|(group, out)| (group, out.len()))
+            let domains = gang.closed_domains(index, label);
+            domains
+                .into_iter()
+                .map(|(group, domains)| (group, domains.len()))
                 .collect::<Vec<_>>()
         };
         let worker = vec![("worker".to_owned(), 1)];
-        let sent = BTreeMap::new();
-        assert_eq!(kept_out(&repulsions, &sent), []);
-        let terms = repulsions.apply(&key, &foreign(names::JOB, "llm"));
-        assert_eq!(kept_out(&repulsions, &sent), worker);
-        assert!(TargetGang::new(job, &none, &sent).is_repelled_by(&terms[0]));
-        repulsions.apply(&key, &foreign("mesh", "on"));
-        assert_eq!(kept_out(&repulsions, &sent), []);
-        let added = AdmittedPod {
+        let not_admitted = BTreeMap::new();
+        assert_eq!(closed_domains(&index, &not_admitted), []);
+        let terms = index.apply(&key, &repelling_pod(names::JOB, "llm"));
+        assert_eq!(closed_domains(&index, &not_admitted), worker);
+        assert!(TargetGang::new(job, &no_labels, &not_admitted).is_repelled_by(&terms[0]));
+        index.apply(&key, &repelling_pod("mesh", "on"));
+        assert_eq!(closed_domains(&index, &not_admitted), []);
+        let admitted = AdmittedPod {
             labels: [("mesh".to_owned(), "on".to_owned())].into(),
             ..AdmittedPod::default()
         };
-        let added = [("worker".to_owned(), added)].into();
-        assert_eq!(kept_out(&repulsions, &added), worker);
+        let admitted = [("worker".to_owned(), admitted)].into();
+        assert_eq!(closed_domains(&index, &admitted), worker);
     }
 }

@@ -47,23 +47,25 @@ mod tests {
     #[test]
     fn unchanged_condition_keeps_its_transition_time() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let said = |before: &[Condition], ready, now| {
+        let conditions_after = |before: &[Condition], ready, now| {
             let (reason, message) = (Reason::Accepted, String::new());
-            let said = ConditionUpdate {
+            let update = ConditionUpdate {
                 generation: Some(1),
                 reason,
                 message,
                 previous: before,
                 now,
             };
-            said.conditions(&[("Ready", ready), ("Stalled", false)])
+            update.conditions(&[("Ready", ready), ("Stalled", false)])
         };
         let times = |conditions: &[Condition]| -> Vec<i64> {
-            let all = conditions.iter();
-            all.map(|c| c.last_transition_time.0.as_second()).collect()
+            let conditions = conditions.iter();
+            conditions
+                .map(|c| c.last_transition_time.0.as_second())
+                .collect()
         };
-        let first = said(&[], true, at(1));
-        assert_eq!(said(&first, true, at(2)), first);
-        assert_eq!(times(&said(&first, false, at(3))), [3, 1]);
+        let first = conditions_after(&[], true, at(1));
+        assert_eq!(conditions_after(&first, true, at(2)), first);
+        assert_eq!(times(&conditions_after(&first, false, at(3))), [3, 1]);
     }
 }

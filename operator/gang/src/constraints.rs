@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn toleration_with_unknown_operator_or_effect_is_dropped() {
-        for (toleration, read) in [
+        for (toleration, is_kept) in [
             (json!({"key": "a", "operator": "Exists"}), true),
             (json!({"key": "a", "value": "b"}), true),
             (json!({"key": "a", "operator": "Equal", "effect": ""}), true),
@@ -202,7 +202,7 @@ mod tests {
             ),
         ] {
             let tolerations = constraints_from(json!({"tolerations": [toleration]})).tolerations;
-            assert_eq!(!tolerations.is_empty(), read, "{toleration}");
+            assert_eq!(!tolerations.is_empty(), is_kept, "{toleration}");
         }
     }
 

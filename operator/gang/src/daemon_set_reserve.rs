@@ -113,7 +113,7 @@ mod tests {
     /// Returns the cores and pod slots that are left.
     fn remaining_capacity(node: Node, sets: &[SlimDaemonSet]) -> (i64, i64) {
         let mut node = node;
-        reserve_for_daemon_sets(&mut node, sets, |uid| uid == "there");
+        reserve_for_daemon_sets(&mut node, sets, |uid| uid == "present");
         let get = |name: &str| node.allocatable.get(&ResourceName::new(name));
         (get("cpu") / 1000, get("pods"))
     }
@@ -154,13 +154,13 @@ mod tests {
 
     #[test]
     fn present_or_deleted_daemon_set_reserves_nothing() {
-        let mut there = daemon_set(json!({}));
-        there.metadata.uid = Some("there".to_owned());
-        assert_eq!(remaining_capacity(own_node(), &[there]), (96, 110));
-        let mut goes = daemon_set(json!({}));
-        goes.metadata.deletion_timestamp =
+        let mut present = daemon_set(json!({}));
+        present.metadata.uid = Some("present".to_owned());
+        assert_eq!(remaining_capacity(own_node(), &[present]), (96, 110));
+        let mut deleted = daemon_set(json!({}));
+        deleted.metadata.deletion_timestamp =
             serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-        assert_eq!(remaining_capacity(own_node(), &[goes]), (96, 110));
+        assert_eq!(remaining_capacity(own_node(), &[deleted]), (96, 110));
     }
 
     #[test]
@@ -191,15 +191,15 @@ mod tests {
 
     #[test]
     fn node_is_own_only_with_label_and_taint() {
-        let mut bare = own_node();
-        bare.taints.clear();
-        let mut soft = own_node();
-        soft.taints[0].effect = TaintEffect::PreferNoSchedule;
+        let mut untainted = own_node();
+        untainted.taints.clear();
+        let mut softly_tainted = own_node();
+        softly_tainted.taints[0].effect = TaintEffect::PreferNoSchedule;
         let mut unlabelled = own_node();
         unlabelled
             .labels
             .insert(names::DEDICATED_NODE.into(), "false".into());
-        for shared in [bare, soft, unlabelled] {
+        for shared in [untainted, softly_tainted, unlabelled] {
             assert!(!is_own(&shared), "{shared:?}");
             assert_eq!(
                 remaining_capacity(shared, &[daemon_set(json!({}))]),
@@ -211,8 +211,11 @@ mod tests {
 
     #[test]
     fn demand_above_node_capacity_leaves_nothing() {
-        let greedy =
+        let large_demand =
             json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "500"}}}]});
-        assert_eq!(remaining_capacity(own_node(), &[daemon_set(greedy)]).0, 0);
+        assert_eq!(
+            remaining_capacity(own_node(), &[daemon_set(large_demand)]).0,
+            0
+        );
     }
 }

@@ -86,16 +86,16 @@ mod tests {
     fn delete_of_a_remaining_pod_is_repeated_after_growing_pauses() {
         let start = Instant::now();
         let mut deletions = Deletions::default();
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for second in 0..2000 {
             let now = start + Duration::from_secs(second);
             if deletions.is_due("a", true, now) {
                 deletions.record_request("a", true, now);
-                asked.push(second);
+                requests.push(second);
             }
         }
         assert_eq!(
-            asked,
+            requests,
             [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111, 1411, 1711]
         );
         assert_eq!(

@@ -165,13 +165,13 @@ mod tests {
         let authorized = desired_run(2).attempt().unwrap().as_ref().clone();
         let mut attempt = desired_attempt(2);
         attempt.excluded_nodes = vec!["node-a".to_owned()];
-        let wanted = DesiredGang::Run(attempt.clone()).authorize(None, |attempt| {
+        let desired = DesiredGang::Run(attempt.clone()).authorize(None, |attempt| {
             Some(AuthorizedAttempt {
                 attempt,
                 ..authorized
             })
         });
-        assert_eq!(wanted.attempt().unwrap().attempt, attempt);
+        assert_eq!(desired.attempt().unwrap().attempt, attempt);
     }
 
     #[test]
@@ -183,8 +183,8 @@ mod tests {
     fn gang_restarts_while_policies_decide_on_its_next_attempt() {
         let restart = DesiredGang::stop(Reason::Restarting);
         assert_eq!(run(2).authorize(Some(1), |_| None), restart);
-        // The gang's pods have left already. The scheduler must not count it as a job that may not
-        // run, because then it would give the gang's nodes away.
+        // The pods of the earlier attempt have ended, and the journal has no plan. The desired
+        // state is not `Wait`, because then the scheduler would give the place to another gang.
         assert_eq!(run(2).authorize(None, |_| None), restart);
     }
 }

@@ -108,8 +108,8 @@ mod tests {
         .unwrap()
     }
 
-    /// Returns the explanation for a waiting job that asks for this many thousandths of a core, and
-    /// for a GPU.
+    /// Returns the explanation for a waiting job that requests this many thousandths of a core, and
+    /// a GPU.
     fn explain_waiting_job(
         cpu: i64,
         classes: &[SlimDeviceClass],
@@ -143,27 +143,26 @@ mod tests {
 
     #[test]
     fn reason_is_unchanged_when_a_node_advertises_the_device() {
-        let none = [node("a", "0", false)];
+        let without_gpus = [node("a", "0", false)];
         let classes = [class("h100", GPU)];
         assert_eq!(
-            explain_waiting_job(1_000, &[], &none).0,
+            explain_waiting_job(1_000, &[], &without_gpus).0,
             Reason::NoMatchingNodes
         );
-        let others = [class("x", "x.example/y")];
+        let other_classes = [class("x", "x.example/y")];
         assert_eq!(
-            explain_waiting_job(1_000, &others, &none).0,
+            explain_waiting_job(1_000, &other_classes, &without_gpus).0,
             Reason::NoMatchingNodes
         );
-        // A device plugin advertises the resource on another node, which only does not match the
-        // job.
-        let some = [node("a", "0", false), node("b", "8", true)];
+        // A device plugin advertises the resource on another node, which has a taint.
+        let with_tainted_gpus = [node("a", "0", false), node("b", "8", true)];
         assert_eq!(
-            explain_waiting_job(1_000, &classes, &some).0,
+            explain_waiting_job(1_000, &classes, &with_tainted_gpus).0,
             Reason::NoMatchingNodes
         );
-        let small = [node("a", "8", false)];
+        let small_node = [node("a", "8", false)];
         assert_eq!(
-            explain_waiting_job(9_000, &classes, &small).0,
+            explain_waiting_job(9_000, &classes, &small_node).0,
             Reason::ExceedsCluster
         );
     }

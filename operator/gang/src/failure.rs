@@ -1,4 +1,4 @@
-//! Finds out why an attempt ended, and whether its restart counts against the job or the cluster.
+//! Finds the failure that ends an attempt, and the budget that its restart counts against.
 
 use std::collections::BTreeSet;
 
@@ -8,78 +8,9 @@ use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
 
 use super::lifecycle::{AwaitedIndex, BadNodes, FinishedIndex, NamedPod};
-use super::restart_rules;
+use crate::fault::{Blame, Fault, find_restart_rule};
 use crate::observed::{EvictionDecision, PodPhase, PodView};
 use crate::plan_members;
-
-/// The first failure of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The pod that failed.
-    pub pod: String,
-    /// The pod's task group. Empty if the failure belongs to no pod.
-    pub group: String,
-    /// The pod's index in the group.
-    pub index: Option<u32>,
-    /// The pod's node.
-    pub node: Option<String>,
-    /// Exit code of the pod's container.
-    pub exit_code: Option<i32>,
-    /// The last line of the container's termination message.
-    pub last_line: Option<String>,
-    /// The reason.
-    pub reason: Reason,
-    /// The kubelet's reason.
-    pub kubelet_reason: String,
-    /// The failure in words.
-    pub message: String,
-    /// The budget that a restart counts against.
-    pub blame: Blame,
-}
-
-/// The budget that a restart counts against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
-    /// The job's budget: `restart.limit`.
-    Job,
-    /// The cluster's budget: `restart.disruptionLimit`.
-    Cluster,
-    /// No budget: a missing object may still be created.
-    Uncounted,
-}
-
-impl Fault {
-    /// Returns a failure that belongs to no pod.
-    pub fn for_gang(reason: Reason, message: String, blame: Blame) -> Self {
-        Self {
-            pod: String::new(),
-            group: String::new(),
-            index: None,
-            node: None,
-            exit_code: None,
-            last_line: None,
-            reason,
-            kubelet_reason: reason.as_str().to_owned(),
-            message,
-            blame,
-        }
-    }
-
-    pub(super) fn for_pod(
-        (name, pod): NamedPod<'_>,
-        reason: Reason,
-        message: String,
-        blame: Blame,
-    ) -> Self {
-        Self {
-            pod: name.to_owned(),
-            group: pod.group.clone(),
-            index: Some(pod.index),
-            node: pod.node.clone(),
-            ..Self::for_gang(reason, message, blame)
-        }
-    }
-}
 
 /// A restart rule that matches a failure: its position and its action.
 type RuleMatch = (usize, RestartAction);
@@ -118,17 +49,19 @@ pub struct Diagnosis {
 }
 
 impl ObservedAttempt<'_> {
-    /// Diagnoses the attempt. One failure often causes others, so the failure closest to the cause
-    /// wins: a lost node, an unhealthy node, a pod that the kubelet refused, a pod that was evicted
-    /// or deleted, then a container's own failure. So ranks that fail because their peer's node is
-    /// gone do not cost the user's budget.
+    /// Diagnoses the attempt. One failure often causes other failures, so the failure closest to
+    /// the cause wins: a lost node, an unhealthy node, a pod that the kubelet refused, a pod that
+    /// was evicted or deleted, then the failure of a container. So ranks that fail because the node
+    /// of another rank is lost do not count against the job's budget.
     #[must_use]
     pub fn diagnose(&self) -> Diagnosis {
-        let mut stays = None;
+        let mut unhealthy_node = None;
         let fault = self
             .find_fault(|name, pod| self.lost_node_fault(name, pod))
             .or_else(|| {
-                self.find_fault(|name, pod| self.unhealthy_node_fault(name, pod, &mut stays))
+                self.find_fault(|name, pod| {
+                    self.unhealthy_node_fault(name, pod, &mut unhealthy_node)
+                })
             })
             .or_else(|| self.find_fault(kubelet_refusal))
             .or_else(|| self.find_fault(|name, pod| self.disruption_fault(name, pod)))
@@ -136,13 +69,13 @@ impl ObservedAttempt<'_> {
             .or_else(|| self.first_container_fault());
         Diagnosis {
             fault,
-            unhealthy_node: stays,
+            unhealthy_node,
         }
     }
 
     /// Returns the failure of each pod that has failed or is missing.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
-        let of = |&(name, pod): &NamedPod<'_>| {
+        let find_pod_fault = |&(name, pod): &NamedPod<'_>| {
             self.lost_node_fault(name, pod)
                 .or_else(|| self.unhealthy_node_fault(name, pod, &mut None))
                 .or_else(|| kubelet_refusal(name, pod))
@@ -151,19 +84,19 @@ impl ObservedAttempt<'_> {
         };
         self.pods
             .iter()
-            .filter_map(of)
+            .filter_map(find_pod_fault)
             .chain(self.missing_pod_faults())
     }
 
-    fn find_fault(&self, mut which: impl FnMut(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
-        self.pods.iter().find_map(|(name, pod)| which(name, pod))
+    fn find_fault(&self, mut find: impl FnMut(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
+        self.pods.iter().find_map(|(name, pod)| find(name, pod))
     }
 
     fn lost_node_fault(&self, name: &str, pod: &PodView) -> Option<Fault> {
         let node = pod.node.as_deref()?;
-        let lost = !pod.phase.is_over() && self.nodes.is_lost(node);
+        let is_lost = !pod.phase.is_over() && self.nodes.is_lost(node);
         let message = || format!("node {node:?} of pod {name:?} is lost");
-        lost.then(|| Fault::for_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
+        is_lost.then(|| Fault::for_pod(name, pod, Reason::NodeLost, message(), Blame::Cluster))
     }
 
     /// Returns the failure of an unhealthy node. A rank that failed on the node counts as the
@@ -172,40 +105,40 @@ impl ObservedAttempt<'_> {
         &self,
         name: &str,
         pod: &PodView,
-        stays: &mut Option<(String, EvictionDecision)>,
+        unhealthy_node: &mut Option<(String, EvictionDecision)>,
     ) -> Option<Fault> {
         let node = pod.node.as_deref()?;
         if pod.phase == PodPhase::Succeeded || self.is_ignored(pod) {
             return None;
         }
-        let why = self.nodes.unhealthy_reason(node)?;
+        let reason = self.nodes.unhealthy_reason(node)?;
         if !pod.phase.is_over() {
-            let leave = (self.eviction_decision)(node);
-            if leave != EvictionDecision::Now {
-                stays.get_or_insert_with(|| (node.to_owned(), leave));
+            let decision = (self.eviction_decision)(node);
+            if decision != EvictionDecision::Now {
+                unhealthy_node.get_or_insert_with(|| (node.to_owned(), decision));
                 return None;
             }
         }
-        let message = format!("node {node:?} of pod {name:?} is unhealthy: {why}");
-        let fault = Fault::for_pod((name, pod), Reason::NodeUnhealthy, message, Blame::Cluster);
+        let message = format!("node {node:?} of pod {name:?} is unhealthy: {reason}");
+        let fault = Fault::for_pod(name, pod, Reason::NodeUnhealthy, message, Blame::Cluster);
         Some(fault)
     }
 
     /// Returns the failure of a pod that is being evicted or deleted. If its container has ended,
     /// the kubelet's reason is kept for the restart rules.
     fn disruption_fault(&self, name: &str, pod: &PodView) -> Option<Fault> {
-        let taken = pod.is_disrupted || is_stopped_by_deletion(pod);
-        if !taken || self.is_ignored(pod) {
+        let is_disrupted = pod.is_disrupted || is_stopped_by_deletion(pod);
+        if !is_disrupted || self.is_ignored(pod) {
             return None;
         }
-        let message = format!("pod {name:?} is being deleted or evicted by someone else");
-        let fault = Fault::for_pod((name, pod), Reason::PodDisrupted, message, Blame::Cluster);
+        let message = format!("pod {name:?} is being deleted or evicted by another client");
+        let fault = Fault::for_pod(name, pod, Reason::PodDisrupted, message, Blame::Cluster);
         Some(match container_fault(name, pod) {
-            Some(own) => Fault {
+            Some(container) => Fault {
                 reason: fault.reason,
                 blame: fault.blame,
                 message: fault.message,
-                ..own
+                ..container
             },
             None => fault,
         })
@@ -238,16 +171,16 @@ impl ObservedAttempt<'_> {
     /// Returns the failure of a pod's container, and the rule that matches it.
     fn fault_with_rule(&self, name: &str, pod: &PodView) -> Option<(Fault, Option<RuleMatch>)> {
         let fault = container_fault(name, pod)?;
-        let rule = restart_rules::find_restart_rule(self.rules, &fault);
+        let rule = find_restart_rule(self.rules, &fault);
         Some((fault, rule))
     }
 
     fn is_failure_ignored(&self, pod: &PodView, rule: Option<RuleMatch>) -> bool {
-        let says_so = rule.is_some_and(|(_, action)| action == RestartAction::Ignore);
+        let is_rule_ignore = rule.is_some_and(|(_, action)| action == RestartAction::Ignore);
         // The leader's failure is never ignored, because no other pod's success makes the job
         // succeed.
-        let leads = self.leader_group == Some(pod.group.as_str()) && pod.index == 0;
-        says_so && !leads && self.can_ignore_failures
+        let is_leader = self.leader_group == Some(pod.group.as_str()) && pod.index == 0;
+        is_rule_ignore && !is_leader && self.can_ignore_failures
     }
 
     /// Returns the pods of the plan that are gone although they had not ended: another client has
@@ -271,7 +204,7 @@ impl ObservedAttempt<'_> {
         });
         missing.map(|(group, index, node)| {
             let what = names::pod_name("", group, index);
-            let message = format!("pod {index} of group {group:?} was deleted by someone else");
+            let message = format!("pod {index} of group {group:?} was deleted by another client");
             Fault {
                 pod: what.trim_start_matches('-').to_owned(),
                 group: group.to_owned(),
@@ -304,7 +237,7 @@ fn kubelet_refusal(name: &str, pod: &PodView) -> Option<Fault> {
     let message = format!("the kubelet of node {node:?} refused pod {name:?}: {reason}");
     Some(Fault {
         kubelet_reason: reason.clone(),
-        ..Fault::for_pod((name, pod), Reason::KubeletRefused, message, Blame::Cluster)
+        ..Fault::for_pod(name, pod, Reason::KubeletRefused, message, Blame::Cluster)
     })
 }
 
@@ -334,7 +267,7 @@ fn container_fault(name: &str, pod: &PodView) -> Option<Fault> {
         exit_code: *exit_code,
         last_line: last_line.clone(),
         kubelet_reason: word.clone(),
-        ..Fault::for_pod((name, pod), reason, message, blame)
+        ..Fault::for_pod(name, pod, reason, message, blame)
     };
     if NODE_REASONS.contains(&word.as_str()) {
         let message = format!("pod {name:?} was stopped by node {node:?}: {word}");

@@ -92,17 +92,17 @@ mod tests {
 
     #[test]
     fn group_gets_each_toleration_of_its_flavors_once() {
-        let brings = |keys: &[&str]| -> ResourceFlavorSpec {
-            let all: Vec<_> = keys
+        let flavor_with = |keys: &[&str]| -> ResourceFlavorSpec {
+            let tolerations: Vec<_> = keys
                 .iter()
                 .map(|key| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9}))
                 .collect();
-            serde_json::from_value(json!({"tolerations": all})).unwrap()
+            serde_json::from_value(json!({"tolerations": tolerations})).unwrap()
         };
         let mut flavors = FlavorTolerations::default();
-        flavors.apply(FlavorName::new("spot"), &brings(&["spot", "shared"]));
-        flavors.apply(FlavorName::new("fast"), &brings(&["shared", "fast"]));
-        flavors.apply(FlavorName::new("gone"), &brings(&["gone"]));
+        flavors.apply(FlavorName::new("spot"), &flavor_with(&["spot", "shared"]));
+        flavors.apply(FlavorName::new("fast"), &flavor_with(&["shared", "fast"]));
+        flavors.apply(FlavorName::new("gone"), &flavor_with(&["gone"]));
         flavors.delete(&FlavorName::new("gone"));
         let planned = flavors.plan_groups(&[
             group_flavors(
@@ -119,8 +119,11 @@ mod tests {
             .iter()
             .map(|t| (t.key.clone().unwrap(), t.toleration_seconds))
             .collect();
-        let one = |key: &str| (key.to_owned(), Some(9));
-        assert_eq!(keys, [one("spot"), one("shared"), one("fast")]);
+        let toleration = |key: &str| (key.to_owned(), Some(9));
+        assert_eq!(
+            keys,
+            [toleration("spot"), toleration("shared"), toleration("fast")]
+        );
         assert!(group_tolerations(&planned, "ghost").is_empty());
         assert!(group_tolerations(&planned, "free").is_empty());
     }

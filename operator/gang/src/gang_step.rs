@@ -9,10 +9,8 @@ mod created_members;
 mod external_members;
 mod pod_replacement;
 
-pub use created_members::{CreatedMembers, CreatedStep};
-pub use external_members::{
-    ExternalMembers, ExternalStep, MAX_MEMBERS, is_in_place, is_stopping, planned_pods, ready_pods,
-};
+pub use created_members::{CreatedMembers, CreatedStep, WholeGang};
+pub use external_members::{ExternalMembers, ExternalStep};
 pub use pod_replacement::{MissingPod, SurplusPods};
 
 use k8s_openapi::jiff::Timestamp;
@@ -50,11 +48,11 @@ impl PodDeletion {
     }
 }
 
-/// The next step for a gang. `Request` is what the engine needs to place it, `Addition` is a pod
-/// that joins a placed gang, and `Own` is a step that only these members have.
+/// The next step for a gang. `Request` selects the members to place, `Addition` is a pod that joins
+/// a placed gang, and `Special` is a step that only gangs with such members have.
 #[derive(Clone, Debug, PartialEq)]
-pub enum GangStep<Request, Addition, Own> {
-    /// Wait until pods of an earlier place are gone.
+pub enum GangStep<Request, Addition, Special> {
+    /// Wait until the pods of an earlier place are gone.
     AwaitPods,
     /// Let the engine find a place.
     Enqueue(Request),
@@ -62,14 +60,14 @@ pub enum GangStep<Request, Addition, Own> {
     Withdraw,
     /// Write that this leader continues the plan of an earlier leader.
     TakeOver,
-    /// Ask the victims of the journal's plan to leave, and wait for them.
-    Follow,
-    /// Write that the gang gives up the place that it was nominated for.
-    Void,
+    /// Ask the victims of the nominated gang to leave, and wait until they have left.
+    RemoveVictims,
+    /// Write that the gang gives up its nomination.
+    CancelNomination,
     /// Carry out the plan of the journal.
     Commit,
     /// Keep the gang's place, and add these pods.
-    Hold(Vec<Addition>),
+    KeepPlace(Vec<Addition>),
     /// Write that the plan is rolled back.
     RollBack {
         /// The reason.
@@ -84,16 +82,16 @@ pub enum GangStep<Request, Addition, Own> {
     /// Evict these pods: a PodDisruptionBudget may delay that.
     Evict(Vec<PodDeletion>),
     /// Write that no pod of the plan is left.
-    Clear,
+    ClearPlan,
     /// Do nothing, because this process no longer leads.
     StandBy,
-    /// A step that only these members have.
-    Own(Own),
+    /// A step that only gangs with such members have.
+    Special(Special),
 }
 
 /// The step of a gang with these members.
 pub type StepOf<M> =
-    GangStep<<M as Members>::Request, <M as Members>::Addition, <M as Members>::Own>;
+    GangStep<<M as Members>::Request, <M as Members>::Addition, <M as Members>::SpecialStep>;
 
 /// The observed state of one gang.
 #[derive(Clone, Copy, Debug)]
@@ -110,18 +108,18 @@ pub struct ObservedGang<'a, M> {
     pub now: Timestamp,
     /// The monotonic time, which measures pauses.
     pub clock: Instant,
-    /// The pods of the gang, and the wish for them.
+    /// The pods of the gang, and their desired state.
     pub members: M,
 }
 
 /// The part of the machine that depends on the members.
 pub trait Members: Sized {
-    /// Input of the engine for a gang without a place.
+    /// Selects the members that the engine places.
     type Request;
     /// A pod that joins a placed gang.
     type Addition;
-    /// A step that only these members have.
-    type Own;
+    /// A step that only gangs with such members have.
+    type SpecialStep;
 
     /// Removes pods that may not exist in this phase, before anything else is done. None: there are
     /// none.
@@ -174,7 +172,9 @@ pub struct Departures {
 
 impl Departures {
     /// Returns the step that asks pods to leave. None: no pod needs to be asked now.
-    fn request_step<Request, Addition, Own>(self) -> Option<GangStep<Request, Addition, Own>> {
+    fn request_step<Request, Addition, Special>(
+        self,
+    ) -> Option<GangStep<Request, Addition, Special>> {
         Self {
             are_left: false,
             ..self
@@ -183,7 +183,7 @@ impl Departures {
     }
 
     /// Returns the step that makes the pods leave. None: all have left.
-    fn step<Request, Addition, Own>(self) -> Option<GangStep<Request, Addition, Own>> {
+    fn step<Request, Addition, Special>(self) -> Option<GangStep<Request, Addition, Special>> {
         if !self.deleted.is_empty() {
             Some(GangStep::Delete(self.deleted))
         } else if !self.evicted.is_empty() {
@@ -215,10 +215,10 @@ impl<M: Members> ObservedGang<'_, M> {
     fn nominated_step(&self) -> StepOf<M> {
         let plan = self.journal.plan.as_ref();
         match self.author {
-            _ if !plan.is_some_and(|plan| M::wants_plan(self, plan)) => GangStep::Void,
-            Some(PlanAuthor::ThisLeader) => GangStep::Follow,
+            _ if !plan.is_some_and(|plan| M::wants_plan(self, plan)) => GangStep::CancelNomination,
+            Some(PlanAuthor::ThisLeader) => GangStep::RemoveVictims,
             Some(PlanAuthor::Predecessor) => GangStep::TakeOver,
-            Some(PlanAuthor::Stale) => GangStep::Void,
+            Some(PlanAuthor::Stale) => GangStep::CancelNomination,
             None => GangStep::StandBy,
         }
     }
@@ -260,7 +260,7 @@ impl<M: Members> ObservedGang<'_, M> {
         let plan = self.journal.plan.as_ref().unwrap_or(&no_plan);
         M::maintain(self, plan)
             .or_else(|| self.make_room())
-            .unwrap_or_else(|| GangStep::Hold(M::additions(self, plan)))
+            .unwrap_or_else(|| GangStep::KeepPlace(M::additions(self, plan)))
     }
 
     fn make_room(&self) -> Option<StepOf<M>> {

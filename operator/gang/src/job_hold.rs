@@ -4,9 +4,6 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_policies::cedar::NotAuthorized;
 
-use super::lookup::MissingObject;
-use crate::unsupported_requirement::UnsupportedRequirement;
-
 /// Why a job does not start, as its status reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobHold {
@@ -49,20 +46,6 @@ impl JobHold {
     /// Returns true if only a change of the job, or of the rule that refuses it, can end this.
     pub fn is_refused(&self) -> bool {
         self.phase == JobPhase::Refused
-    }
-}
-
-impl From<MissingObject> for JobHold {
-    fn from(missing: MissingObject) -> Self {
-        Self::waiting(missing.reason, missing.message)
-    }
-}
-
-impl From<UnsupportedRequirement> for JobHold {
-    /// A requirement that the scheduler does not evaluate refuses the job until the job or its
-    /// profile changes.
-    fn from(unsupported: UnsupportedRequirement) -> Self {
-        Self::refused(unsupported.reason, unsupported.message)
     }
 }
 

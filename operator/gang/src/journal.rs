@@ -190,7 +190,7 @@ pub fn nominate(
 
 /// Returns the status of a gang that gives up the place that it was nominated for.
 #[must_use]
-pub fn void_nomination(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+pub fn cancel_nomination(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Pending),
         plan: None,

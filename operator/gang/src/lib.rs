@@ -3,8 +3,8 @@
 //!
 //! `observed` holds the parts of the cluster's objects that Trellis reads. `lookup`, `claims` and
 //! `quota` find what a job names. `lifecycle` evaluates a TrainingJob, `gang_step` decides the next
-//! step of its gang and of external gangs, and `external` describes pods of other controllers. `journal` is the
-//! record in the PodGroup, and `engine` converts gangs into the engine's form.
+//! step of its gang and of external gangs, and `external` describes pods of other controllers.
+//! `journal` is the record in the PodGroup, and `engine` converts gangs into the engine's form.
 
 pub mod admitted_pod;
 pub mod binding;
@@ -24,6 +24,7 @@ pub mod eviction;
 mod explanation;
 pub mod external;
 mod failure;
+mod fault;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod flavors;
@@ -40,20 +41,19 @@ pub mod patch;
 pub mod pod_usage;
 pub mod quota;
 pub mod resource_request;
-pub mod restart_rules;
 pub mod surplus;
+mod unplaceable_job;
 pub mod unsupported_requirement;
 pub mod volumes;
 
 pub use completed_run::CompletedRun;
 pub use desired_gang::{AuthorizedAttempt, DesiredAttempt, DesiredGang};
 pub use explanation::GangExplanation;
-pub use failure::{Blame, Fault};
+pub use fault::{Blame, Fault, find_restart_rule};
 pub use job_hold::JobHold;
 pub use journal::{
     PLAN_TIMEOUT, is_plan_complete, is_preempted, members as plan_members, plan_start,
 };
 pub use lifecycle::exclusion_time;
 pub use lifecycle::restart_backoff;
-pub use restart_rules::find_restart_rule;
 pub use surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS};

@@ -1,5 +1,5 @@
 //! Finds the objects that a job names: its queue, its priority and its profile. The controller and
-//! `trellis plan` share the rule and the wording. Pure.
+//! `trellis plan` share the rules and the messages.
 
 mod profile;
 mod queue_resources;
@@ -13,78 +13,65 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::{Reason, TrainingJobSpec, TrainingQueue, names};
 use trellis_policies::selects;
 
+use crate::JobHold;
+
 pub use profile::{CachedProfile, describe_several_defaults, find_profile};
 pub use queue_resources::{find_queue_resources, placed_resources};
 
 /// Number of queues that a message suggests.
 const MAX_SUGGESTED_QUEUES: usize = 5;
 
-/// Error for a named object that does not exist. The job waits for it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct MissingObject {
-    /// The reason.
-    pub reason: Reason,
-    /// The reason in words: the field, the rule and the fix.
-    pub message: String,
-}
-
-/// Returns the error for a namespace that the watch has not shown, so that its labels are unknown.
+/// Keeps a job waiting while the watch has not shown its namespace, whose labels are then unknown.
 #[must_use]
-pub fn unknown_namespace(namespace: &str) -> MissingObject {
-    MissingObject {
-        reason: Reason::CacheNotReady,
-        message: format!(
-            "namespace {namespace:?} has not been read yet, and policies go by its labels"
-        ),
-    }
+pub fn unknown_namespace(namespace: &str) -> JobHold {
+    let message =
+        format!("namespace {namespace:?} has not been read yet, and policies go by its labels");
+    JobHold::waiting(Reason::CacheNotReady, message)
 }
 
-/// Returns the queue that the job names, else the default of its namespace, by the namespace's
-/// labels. If there are several defaults, the one whose selector has most requirements wins, so
-/// that `{}` is the last resort; ties go to the first by name, so that the result does not depend
-/// on the caller.
+/// Returns the queue that the job names, else the default queue of its namespace.
+///
+/// If several defaults match the namespace's labels, the selector with most requirements wins, so
+/// `{}` is the last resort. Of equal selectors, the first queue by name wins, so the result does
+/// not depend on the order of `all`.
 ///
 /// # Errors
-/// If the job names a queue that does not exist, or one that has queues below it and does not
-/// select the namespace; or if the job names none and there is no default.
+/// - The job names a queue that does not exist.
+/// - The job names a queue that has queues below it and does not select the namespace.
+/// - The job names no queue, and the namespace has no default.
 pub fn resolve_queue<Q: Borrow<TrainingQueue>>(
     name: Option<&str>,
     namespace_labels: &BTreeMap<String, String>,
     get: impl FnOnce(&str) -> Option<Q>,
     all: impl FnOnce() -> Vec<Q>,
-) -> Result<Q, MissingObject> {
-    let missing = |message: String| MissingObject {
-        reason: Reason::QueueNotFound,
-        message,
-    };
+) -> Result<Q, JobHold> {
+    let missing = |message: String| JobHold::waiting(Reason::QueueNotFound, message);
     if let Some(name) = name {
-        let Some(found) = get(name) else {
+        let Some(queue) = get(name) else {
             return Err(missing(format!(
                 "spec.queueName: queue {name:?} does not exist: create it or name another{}",
                 list_usable_queues(&all(), namespace_labels)
             )));
         };
         if selects(
-            found.borrow().spec.namespace_selector.as_ref(),
+            queue.borrow().spec.namespace_selector.as_ref(),
             namespace_labels,
         ) {
-            return Ok(found);
+            return Ok(queue);
         }
-        // Policies deny the queue. To let it select the namespace would not help if jobs go to the
-        // queues below it.
+        // Policies deny a queue that does not select the namespace. The message of a queue with
+        // queues below it must not suggest to change its selector, because jobs go to the queues
+        // below it.
         let all = all();
         let is_parent = |q: &Q| q.borrow().spec.parent_name.as_deref() == Some(name);
         if !all.iter().any(is_parent) {
-            return Ok(found);
+            return Ok(queue);
         }
-        return Err(MissingObject {
-            reason: Reason::QueueMisconfigured,
-            message: format!(
-                "spec.queueName: queue {name:?} has queues below it, and jobs go to those: name another{}",
-                list_usable_queues(&all, namespace_labels)
-            ),
-        });
+        let message = format!(
+            "spec.queueName: queue {name:?} has queues below it, and jobs go to those: name another{}",
+            list_usable_queues(&all, namespace_labels)
+        );
+        return Err(JobHold::waiting(Reason::QueueMisconfigured, message));
     }
     let is_default =
         |queue: &Q| selects(queue.borrow().spec.default_for.as_ref(), namespace_labels);
@@ -156,7 +143,7 @@ pub fn never_preempts(class: &PriorityClass) -> bool {
     class.preemption_policy.as_deref() == Some("Never")
 }
 
-/// Returns true if the job's PriorityClass forbids preemption. False if the class does not exist.
+/// Returns true if the job's PriorityClass exists and forbids preemption.
 pub fn job_never_preempts<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
@@ -175,25 +162,23 @@ fn find_priority_class<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
     all: impl FnOnce() -> Vec<C>,
-) -> Result<Option<C>, MissingObject> {
+) -> Result<Option<C>, JobHold> {
     if let Some(name) = &job.priority_class_name {
-        return match get(name) {
-            Some(class) => Ok(Some(class)),
-            None => Err(MissingObject {
-                reason: Reason::PriorityClassNotFound,
-                message: format!(
-                    "spec.priorityClassName: PriorityClass {name:?} does not exist: create it or name another"
-                ),
-            }),
+        let missing = || {
+            let message = format!(
+                "spec.priorityClassName: PriorityClass {name:?} does not exist: create it or name another"
+            );
+            JobHold::waiting(Reason::PriorityClassNotFound, message)
         };
+        return get(name).map(Some).ok_or_else(missing);
     }
     let default = all()
         .into_iter()
         .filter(|c| c.borrow().global_default == Some(true))
         // Equal values are ordered by name, so that the order of the list does not matter.
         .min_by(|a, b| {
-            let of = |c: &C| (priority_value(c.borrow()), c.borrow().metadata.name.clone());
-            of(a).cmp(&of(b))
+            let order_key = |c: &C| (priority_value(c.borrow()), c.borrow().metadata.name.clone());
+            order_key(a).cmp(&order_key(b))
         });
     Ok(default)
 }
@@ -206,7 +191,7 @@ pub fn find_priority<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
     all: impl FnOnce() -> Vec<C>,
-) -> Result<(Option<String>, i32), MissingObject> {
+) -> Result<(Option<String>, i32), JobHold> {
     let class = find_priority_class(job, get, all)?;
     Ok(class.map_or((None, 0), |c| {
         (c.borrow().metadata.name.clone(), priority_value(c.borrow()))
@@ -254,17 +239,14 @@ mod tests {
         defaults.iter().map(queue).collect()
     }
 
-    fn find_queue(
-        job: &TrainingJobSpec,
-        queues: &[TrainingQueue],
-    ) -> Result<String, MissingObject> {
+    fn find_queue(job: &TrainingJobSpec, queues: &[TrainingQueue]) -> Result<String, JobHold> {
         let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
-        let named = |name: &str| {
+        let get = |name: &str| {
             queues
                 .iter()
                 .find(|q| q.metadata.name.as_deref() == Some(name))
         };
-        resolve_queue(job.queue_name.as_deref(), &labels, named, || {
+        resolve_queue(job.queue_name.as_deref(), &labels, get, || {
             queues.iter().collect()
         })
         .map(|q| q.metadata.name.clone().unwrap())
@@ -272,46 +254,50 @@ mod tests {
 
     #[test]
     fn job_waits_when_its_named_queue_does_not_exist() {
-        let there = queues(&[("a", json!({})), ("b", Value::Null)]);
-        let named = |name: &str| find_queue(&spec(json!({"queueName": name})), &there);
-        assert_eq!(named("b").unwrap(), "b");
-        let missing = named("c").unwrap_err();
+        let queues_a_and_b = queues(&[("a", json!({})), ("b", Value::Null)]);
+        let find_named =
+            |name: &str| find_queue(&spec(json!({"queueName": name})), &queues_a_and_b);
+        assert_eq!(find_named("b").unwrap(), "b");
+        let missing = find_named("c").unwrap_err();
         assert_eq!(missing.reason, Reason::QueueNotFound);
         assert!(missing.message.contains("spec.queueName") && missing.message.contains("\"c\""));
     }
 
     #[test]
     fn message_for_a_wrong_queue_lists_usable_queues() {
-        let mut there = queues(&[("lab", Value::Null), ("a", Value::Null), ("b", Value::Null)]);
-        let named = |name: &str, there: &[TrainingQueue]| {
-            find_queue(&spec(json!({"queueName": name})), there)
+        let mut known = queues(&[("lab", Value::Null), ("a", Value::Null), ("b", Value::Null)]);
+        let message_for = |name: &str, known: &[TrainingQueue]| {
+            find_queue(&spec(json!({"queueName": name})), known)
                 .unwrap_err()
                 .message
         };
-        let none = named("nope", &there);
-        assert!(none.ends_with("(none selects this namespace)"), "{none}");
-        there[1].spec.parent_name = Some("lab".to_owned());
-        for queue in &mut there {
+        let without_usable = message_for("nope", &known);
+        assert!(
+            without_usable.ends_with("(none selects this namespace)"),
+            "{without_usable}"
+        );
+        known[1].spec.parent_name = Some("lab".to_owned());
+        for queue in &mut known {
             queue.spec.namespace_selector = Some(Default::default());
         }
-        let some = named("nope", &there);
+        let with_usable = message_for("nope", &known);
         assert!(
-            some.ends_with("(this namespace may use \"a\", \"b\")"),
-            "{some}"
+            with_usable.ends_with("(this namespace may use \"a\", \"b\")"),
+            "{with_usable}"
         );
-        // A queue with queues below it: the message does not suggest to let it select the
-        // namespace.
-        there[0].spec.namespace_selector = None;
-        let below = named("lab", &there);
-        assert!(below.contains("has queues below it"), "{below}");
+        // The message for a queue with queues below it does not suggest to change its selector.
+        known[0].spec.namespace_selector = None;
+        let for_parent = message_for("lab", &known);
+        assert!(for_parent.contains("has queues below it"), "{for_parent}");
         assert!(
-            below.ends_with("(this namespace may use \"a\", \"b\")"),
-            "{below}"
+            for_parent.ends_with("(this namespace may use \"a\", \"b\")"),
+            "{for_parent}"
         );
-        // Any other queue that does not select the namespace is found: policies deny it.
-        there[2].spec.namespace_selector = None;
+        // A queue without queues below it is found even if it does not select the namespace,
+        // because policies deny the job.
+        known[2].spec.namespace_selector = None;
         assert_eq!(
-            find_queue(&spec(json!({"queueName": "b"})), &there).unwrap(),
+            find_queue(&spec(json!({"queueName": "b"})), &known).unwrap(),
             "b"
         );
     }
@@ -320,24 +306,27 @@ mod tests {
     fn default_queue_with_most_selector_requirements_wins() {
         let unnamed = spec(json!({}));
         let team = |team: &str| json!({"matchLabels": {"team": team}});
-        let both = json!({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "team", "operator": "Exists"}]});
-        let take = |queues: &[TrainingQueue]| find_queue(&unnamed, queues).unwrap();
+        let two_requirements = json!({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "team", "operator": "Exists"}]});
+        let default_of = |queues: &[TrainingQueue]| find_queue(&unnamed, queues).unwrap();
         let catch_all = ("default", json!({}));
         assert_eq!(
-            take(&queues(&[catch_all.clone(), ("vision", team("a"))])),
+            default_of(&queues(&[catch_all.clone(), ("vision", team("a"))])),
             "vision"
         );
         assert_eq!(
-            take(&queues(&[catch_all.clone(), ("vision", team("b"))])),
+            default_of(&queues(&[catch_all.clone(), ("vision", team("b"))])),
             "default"
         );
         assert_eq!(
-            take(&queues(&[("z", team("a")), ("b", team("a")), catch_all])),
+            default_of(&queues(&[("z", team("a")), ("b", team("a")), catch_all])),
             "b"
         );
-        assert_eq!(take(&queues(&[("b", team("a")), ("z", both)])), "z");
-        let there = queues(&[("z", json!({})), ("b", team("b")), ("m", team("a"))]);
-        assert_eq!(find_queue(&unnamed, &there).unwrap(), "m");
+        assert_eq!(
+            default_of(&queues(&[("b", team("a")), ("z", two_requirements)])),
+            "z"
+        );
+        let known = queues(&[("z", json!({})), ("b", team("b")), ("m", team("a"))]);
+        assert_eq!(find_queue(&unnamed, &known).unwrap(), "m");
         let missing = find_queue(&unnamed, &queues(&[("b", team("b"))])).unwrap_err();
         assert_eq!(missing.reason, Reason::QueueNotFound);
     }
@@ -353,32 +342,38 @@ mod tests {
             global_default: Some(default),
             ..PriorityClass::default()
         };
-        let there = [
+        let classes = [
             class("high", 9, true),
             class("low", 1, true),
-            class("own", 5, false),
+            class("named", 5, false),
         ];
-        let find = |job: &TrainingJobSpec, there: &[PriorityClass]| {
-            let named = |name: &str| {
-                there
+        let find = |job: &TrainingJobSpec, classes: &[PriorityClass]| {
+            let get = |name: &str| {
+                classes
                     .iter()
                     .find(|c| c.metadata.name.as_deref() == Some(name))
                     .cloned()
             };
-            find_priority(job, named, || there.to_vec())
+            find_priority(job, get, || classes.to_vec())
         };
-        let own = spec(json!({"priorityClassName": "own"}));
-        let none = spec(json!({}));
-        assert_eq!(find(&own, &there).unwrap(), (Some("own".to_owned()), 5));
-        assert_eq!(find(&none, &there).unwrap(), (Some("low".to_owned()), 1));
-        assert_eq!(find(&none, &[]).unwrap(), (None, 0));
-        let missing = find(&own, &[]).unwrap_err();
+        let with_class = spec(json!({"priorityClassName": "named"}));
+        let without_class = spec(json!({}));
+        assert_eq!(
+            find(&with_class, &classes).unwrap(),
+            (Some("named".to_owned()), 5)
+        );
+        assert_eq!(
+            find(&without_class, &classes).unwrap(),
+            (Some("low".to_owned()), 1)
+        );
+        assert_eq!(find(&without_class, &[]).unwrap(), (None, 0));
+        let missing = find(&with_class, &[]).unwrap_err();
         assert_eq!(missing.reason, Reason::PriorityClassNotFound);
-        let mut polite = class("polite", 5, false);
-        assert!(!never_preempts(&polite));
+        let mut never_preempting = class("never", 5, false);
+        assert!(!never_preempts(&never_preempting));
         for (policy, never) in [("PreemptLowerPriority", false), ("Never", true)] {
-            polite.preemption_policy = Some(policy.to_owned());
-            assert_eq!(never_preempts(&polite), never, "{policy}");
+            never_preempting.preemption_policy = Some(policy.to_owned());
+            assert_eq!(never_preempts(&never_preempting), never, "{policy}");
         }
     }
 }

@@ -1,21 +1,16 @@
-//! The namespace's core ResourceQuotas, counted for a whole gang at once: the API server counts pod
-//! by pod, and would reject some pods of a gang after it has admitted others.
+//! Checks the core ResourceQuotas of a namespace for a whole gang. The API server checks pod by
+//! pod, so it could admit some pods of a gang and reject the rest.
 
 mod quota_fields;
 
 pub use quota_fields::{EphemeralClaim, PodQuotaFields};
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::ResourceQuota;
 use trellis_api::Quantity;
 use trellis_api::quantity::Amount;
-use trellis_compiler::CompiledJob;
 use trellis_scheduler::{ResourceName, Resources};
 
-use super::open_plan::OpenPlan;
-
-/// Demand of a gang.
+/// Demand of a gang on ResourceQuotas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaDemand {
     pods: Vec<PodBatch>,
@@ -77,7 +72,7 @@ impl<'a> QuotaItem<'a> {
 
 impl PodBatch {
     fn units(&self, item: &QuotaItem<'_>) -> i64 {
-        let one = match item {
+        let per_pod = match item {
             QuotaItem::Pods => 1,
             QuotaItem::Request(resource) => self.request.get(&ResourceName::new(*resource)),
             QuotaItem::Limit(resource) => {
@@ -86,7 +81,7 @@ impl PodBatch {
             QuotaItem::Claims(class) => self.claims(*class, |_| 1),
             QuotaItem::Storage(class) => self.claims(*class, |claim| claim.bytes),
         };
-        one.saturating_mul(self.count)
+        per_pod.saturating_mul(self.count)
     }
 
     fn claims(&self, class: Option<&str>, amount: impl Fn(&EphemeralClaim) -> i64) -> i64 {
@@ -97,18 +92,12 @@ impl PodBatch {
 }
 
 impl QuotaDemand {
-    /// Returns the demand of a job's whole gang, before admission.
-    #[must_use]
-    pub fn from_job(job: &CompiledJob) -> Self {
-        OpenPlan::new("", job, &BTreeMap::new()).total_demand()
-    }
-
-    /// Adds so many pods.
-    pub fn add(&mut self, count: i64, request: &Resources, counted: &PodQuotaFields) {
+    /// Adds equal pods.
+    pub fn add(&mut self, count: i64, request: &Resources, quota_fields: &PodQuotaFields) {
         self.pods.push(PodBatch {
             count,
             request: request.clone(),
-            quota_fields: counted.clone(),
+            quota_fields: quota_fields.clone(),
         });
     }
 
@@ -133,18 +122,20 @@ impl QuotaDemand {
     }
 }
 
-/// Returns the amount that all these demands add to a key of the quota. None on overflow.
-fn sum_demands(asks: &[QuotaDemand], quota: &ResourceQuota, key: &str) -> Option<Amount> {
-    let mut amounts = asks.iter().filter_map(|ask| ask.amount_for_key(quota, key));
+/// Returns the sum of what these demands add to a key of the quota. None on overflow.
+fn sum_demands(demands: &[QuotaDemand], quota: &ResourceQuota, key: &str) -> Option<Amount> {
+    let mut amounts = demands
+        .iter()
+        .filter_map(|demand| demand.amount_for_key(quota, key));
     amounts.try_fold(Amount::ZERO, Amount::checked_add)
 }
 
-/// Returns the first quota by name that the gang would exceed, in words. None if all have room.
-/// `promised` holds the pods of other gangs that are still to be created.
+/// Describes the first quota, by name, that the gang would exceed. None if all quotas have room.
+/// `promised` has the demands of pods of other gangs that are still to be created.
 #[must_use]
 pub fn find_exceeded_quota<'a>(
     quotas: impl IntoIterator<Item = &'a ResourceQuota>,
-    ask: &QuotaDemand,
+    demand: &QuotaDemand,
     promised: &[QuotaDemand],
 ) -> Option<String> {
     let mut quotas: Vec<_> = quotas.into_iter().collect();
@@ -157,25 +148,25 @@ pub fn find_exceeded_quota<'a>(
             let hard = quota.spec.as_ref().and_then(|s| s.hard.as_ref())?;
             let used = quota.status.as_ref().and_then(|s| s.used.as_ref());
             hard.iter().find_map(|(key, limit)| {
-                let asked = ask.amount_for_key(quota, key)?;
+                let needed = demand.amount_for_key(quota, key)?;
                 let used_text = used.and_then(|u| u.get(key)).map_or("0", |q| q.0.as_str());
                 let limit_amount = Quantity::new(limit.0.clone()).amount().ok()?;
                 let used_amount = Quantity::new(used_text).amount().ok()?;
-                let coming = sum_demands(promised, quota, key);
-                let fits = coming
-                    .and_then(|coming| used_amount.checked_add(coming))
-                    .and_then(|sum| sum.checked_add(asked))
+                let promised_amount = sum_demands(promised, quota, key);
+                let fits = promised_amount
+                    .and_then(|promised_amount| used_amount.checked_add(promised_amount))
+                    .and_then(|sum| sum.checked_add(needed))
                     .is_some_and(|sum| sum <= limit_amount);
                 if fits {
                     return None;
                 }
-                let coming = coming
-                    .filter(|coming| *coming > Amount::ZERO)
-                    .map_or_else(String::new, |coming| {
-                        format!(" and {coming} are promised to gangs that are starting")
+                let promised_amount = promised_amount
+                    .filter(|promised_amount| *promised_amount > Amount::ZERO)
+                    .map_or_else(String::new, |promised_amount| {
+                        format!(" and {promised_amount} are promised to gangs that are starting")
                     });
                 Some(format!(
-                    "ResourceQuota {name:?} of the namespace allows {} {key}, of which {used_text} are used{coming}; the whole gang needs {asked}",
+                    "ResourceQuota {name:?} of the namespace allows {} {key}, of which {used_text} are used{promised_amount}; the whole gang needs {needed}",
                     limit.0
                 ))
             })
@@ -184,16 +175,16 @@ pub fn find_exceeded_quota<'a>(
 
 /// Returns the quota without the usage of these pods.
 #[must_use]
-pub fn release_usage(quota: &ResourceQuota, held: &[QuotaDemand]) -> ResourceQuota {
+pub fn release_usage(quota: &ResourceQuota, released: &[QuotaDemand]) -> ResourceQuota {
     let mut free = quota.clone();
     let used = free.status.as_mut().and_then(|s| s.used.as_mut());
     for (key, used) in used.into_iter().flatten() {
-        if let (Some(given), Ok(before)) = (
-            sum_demands(held, quota, key),
+        if let (Some(amount), Ok(used_amount)) = (
+            sum_demands(released, quota, key),
             Quantity::new(used.0.clone()).amount(),
-        ) && given > Amount::ZERO
+        ) && amount > Amount::ZERO
         {
-            used.0 = before.saturating_sub(given).to_string();
+            used.0 = used_amount.saturating_sub(amount).to_string();
         }
     }
     free

@@ -33,6 +33,12 @@ impl OpenPlan {
         }
     }
 
+    /// Returns the demand of a job's whole gang, before admission.
+    #[must_use]
+    pub fn job_demand(job: &CompiledJob) -> QuotaDemand {
+        Self::new("", job, &BTreeMap::new()).total_demand()
+    }
+
     /// Returns the demand of the whole gang.
     #[must_use]
     pub fn total_demand(&self) -> QuotaDemand {

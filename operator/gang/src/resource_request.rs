@@ -1,25 +1,35 @@
-//! Request of a pod, as the kubelet counts it.
+//! Requests and limits of pods, as Kubernetes counts them.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as RawQuantity;
 use trellis_api::Quantity;
+use trellis_api::quantity::Amount;
+use trellis_compiler::CompiledGroup;
 use trellis_scheduler::{ResourceName, Resources};
 
 use crate::observed::{SlimContainer, SlimContainerStatus, SlimNode, SlimPod};
 
-/// Returns the base units of a resource: thousandths of a core, bytes, or a count. A quantity that
-/// does not parse counts as more than any node has, so that no pod is placed beside it.
-fn base_units(resource: &str, quantity: &str) -> i64 {
-    let Ok(amount) = Quantity::new(quantity).amount() else {
-        return i64::MAX;
-    };
+/// Returns an amount in the resource's base units: thousandths of a core, bytes, or a count.
+pub(crate) fn base_units(resource: &str, amount: Amount) -> i64 {
     let units = if resource == "cpu" {
         amount.ceil_millis()
     } else {
         amount.ceil_units()
     };
-    units.unwrap_or(i64::MAX).max(0)
+    units.unwrap_or(i64::MAX)
+}
+
+/// Returns a quantity in the resource's base units. A quantity that does not parse counts as more
+/// than any node has, so that no other pod is placed on the node.
+pub(crate) fn quantity_units(resource: &str, quantity: &Quantity) -> i64 {
+    quantity
+        .amount()
+        .map_or(i64::MAX, |amount| base_units(resource, amount).max(0))
+}
+
+fn raw_quantity_units(resource: &str, quantity: &RawQuantity) -> i64 {
+    quantity_units(resource, &Quantity::new(quantity.0.as_str()))
 }
 
 type ResourceSums = BTreeMap<String, i64>;
@@ -41,7 +51,7 @@ fn raise_to_maximum(to: &mut ResourceSums, from: &ResourceSums) {
 fn to_sums(quantities: &BTreeMap<String, RawQuantity>) -> ResourceSums {
     quantities
         .iter()
-        .map(|(resource, q)| (resource.clone(), base_units(resource, &q.0)))
+        .map(|(resource, q)| (resource.clone(), raw_quantity_units(resource, q)))
         .collect()
 }
 
@@ -92,16 +102,16 @@ fn actual_amounts(
 /// Returns the total of the pod's containers and init containers.
 fn sum_containers(pod: &SlimPod, infeasible: bool, read: AmountReader) -> ResourceSums {
     // The kubelet sorts statuses by name, so they are found by name.
-    let one = |container: &SlimContainer, statuses: &[SlimContainerStatus]| {
+    let amounts_of = |container: &SlimContainer, statuses: &[SlimContainerStatus]| {
         let status = statuses.iter().find(|s| s.name == container.name);
         read(container, status, infeasible)
     };
     let containers = pod.spec.containers.iter();
-    let containers = containers.map(|c| one(c, &pod.status.container_statuses));
+    let containers = containers.map(|c| amounts_of(c, &pod.status.container_statuses));
     let inits = pod.spec.init_containers.iter().map(|container| {
         let is_sidecar = container.restart_policy.as_deref() == Some("Always");
         let statuses = &pod.status.init_container_statuses;
-        (is_sidecar, one(container, statuses))
+        (is_sidecar, amounts_of(container, statuses))
     });
     trellis_compiler::combine_requests(containers, inits, i64::saturating_add)
 }
@@ -123,34 +133,37 @@ fn has_infeasible_resize(pod: &SlimPod) -> bool {
 pub fn pod_request(pod: &SlimPod) -> Resources {
     let (spec, status) = (&pod.spec, &pod.status);
     let infeasible = has_infeasible_resize(pod);
-    let told = status.resources.as_ref().and_then(|r| r.requests.as_ref());
-    let mut most = match (&status.allocated_resources, told) {
+    let running = status.resources.as_ref().and_then(|r| r.requests.as_ref());
+    let mut request = match (&status.allocated_resources, running) {
         // The kubelet's totals over all containers.
         (Some(allocated), Some(actual)) => {
-            let mut most = to_sums(allocated);
-            raise_to_maximum(&mut most, &to_sums(actual));
-            most
+            let mut request = to_sums(allocated);
+            raise_to_maximum(&mut request, &to_sums(actual));
+            request
         }
         _ => {
-            let mut most = sum_containers(pod, infeasible, allocated_amounts);
-            raise_to_maximum(&mut most, &sum_containers(pod, infeasible, actual_amounts));
-            most
+            let mut request = sum_containers(pod, infeasible, allocated_amounts);
+            raise_to_maximum(
+                &mut request,
+                &sum_containers(pod, infeasible, actual_amounts),
+            );
+            request
         }
     };
     if !infeasible {
         raise_to_maximum(
-            &mut most,
+            &mut request,
             &sum_containers(pod, infeasible, requested_amounts),
         );
     }
-    let mut whole = to_sums(&spec.resources.requests);
-    if whole.keys().any(|r| is_pod_level_resource(r)) && status.resources.is_some() {
+    let mut pod_level = to_sums(&spec.resources.requests);
+    if pod_level.keys().any(|r| is_pod_level_resource(r)) && status.resources.is_some() {
         if infeasible {
-            whole.clear();
+            pod_level.clear();
         }
-        raise_to_maximum(&mut whole, &told.map(to_sums).unwrap_or_default());
+        raise_to_maximum(&mut pod_level, &running.map(to_sums).unwrap_or_default());
         raise_to_maximum(
-            &mut whole,
+            &mut pod_level,
             &status
                 .allocated_resources
                 .as_ref()
@@ -158,26 +171,33 @@ pub fn pod_request(pod: &SlimPod) -> Resources {
                 .unwrap_or_default(),
         );
     }
-    for (resource, amount) in whole.into_iter().filter(|(r, _)| is_pod_level_resource(r)) {
-        most.insert(resource, amount);
+    for (resource, amount) in pod_level
+        .into_iter()
+        .filter(|(r, _)| is_pod_level_resource(r))
+    {
+        request.insert(resource, amount);
     }
-    add_sums(&mut most, &to_sums(&spec.overhead));
-    to_resources(most)
+    add_sums(&mut request, &to_sums(&spec.overhead));
+    to_resources(request)
 }
 
 /// Returns the limits of a pod as quotas count them (`PodLimits` of
 /// `k8s.io/component-helpers/resource`): the overhead is added to resources that have a limit.
 #[must_use]
 pub fn pod_limits(pod: &SlimPod) -> Resources {
-    let mut most = sum_containers(pod, false, limit_amounts);
-    let whole = to_sums(&pod.spec.resources.limits);
-    most.extend(whole.into_iter().filter(|(r, _)| is_pod_level_resource(r)));
+    let mut limits = sum_containers(pod, false, limit_amounts);
+    let pod_level = to_sums(&pod.spec.resources.limits);
+    limits.extend(
+        pod_level
+            .into_iter()
+            .filter(|(r, _)| is_pod_level_resource(r)),
+    );
     let overhead = to_sums(&pod.spec.overhead);
-    for (resource, limit) in most.iter_mut().filter(|(_, limit)| **limit > 0) {
-        let more = overhead.get(resource).copied().unwrap_or(0);
-        *limit = limit.saturating_add(more);
+    for (resource, limit) in limits.iter_mut().filter(|(_, limit)| **limit > 0) {
+        let extra = overhead.get(resource).copied().unwrap_or(0);
+        *limit = limit.saturating_add(extra);
     }
-    to_resources(most)
+    to_resources(limits)
 }
 
 /// Resources that a pod may request as a whole (`IsSupportedPodLevelResource`).
@@ -185,12 +205,22 @@ fn is_pod_level_resource(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
+/// Returns the request of one pod of the group, before admission.
+#[must_use]
+pub fn group_pod_request(group: &CompiledGroup) -> Resources {
+    group
+        .request()
+        .iter()
+        .map(|(name, amount)| (ResourceName::new(name.as_str()), base_units(name, *amount)))
+        .collect()
+}
+
 /// Returns the allocatable resources of a node.
 #[must_use]
 pub fn node_allocatable(node: &SlimNode) -> Resources {
     // An amount that does not parse counts as zero.
     let offered = node.status.allocatable.iter().map(|(resource, q)| {
-        let units = base_units(resource, &q.0);
+        let units = raw_quantity_units(resource, q);
         (resource.clone(), if units == i64::MAX { 0 } else { units })
     });
     to_resources(offered.collect())
@@ -291,26 +321,28 @@ mod tests {
     #[test]
     fn pod_level_resources_replace_container_requests() {
         let pod = |spec: Value, status: Value| {
-            let mut all = json!({"containers": [container("4")], "overhead": {"cpu": "250m"}});
-            all.as_object_mut()
+            let mut pod_spec = json!({"containers": [container("4")], "overhead": {"cpu": "250m"}});
+            pod_spec
+                .as_object_mut()
                 .unwrap()
                 .extend(spec.as_object().unwrap().clone());
-            pod(json!({"metadata": {}, "spec": all, "status": status}))
+            pod(json!({"metadata": {}, "spec": pod_spec, "status": status}))
         };
-        let asked = json!({"resources": {"requests": {"cpu": "2", "nvidia.com/gpu": "1"}}});
-        let asked = |status: Value| pod(asked.clone(), status);
-        assert_eq!(get(&asked(json!({})), "cpu"), 2250);
-        // Not a resource that a pod may request as a whole.
-        assert_eq!(get(&asked(json!({})), "nvidia.com/gpu"), 0);
+        let request_with_status =
+            json!({"resources": {"requests": {"cpu": "2", "nvidia.com/gpu": "1"}}});
+        let request_with_status = |status: Value| pod(request_with_status.clone(), status);
+        assert_eq!(get(&request_with_status(json!({})), "cpu"), 2250);
+        // A pod cannot request devices as a whole.
+        assert_eq!(get(&request_with_status(json!({})), "nvidia.com/gpu"), 0);
         let resized = json!({
             "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "1"}},
         });
-        assert_eq!(get(&asked(resized), "cpu"), 3250);
+        assert_eq!(get(&request_with_status(resized), "cpu"), 3250);
         // Requests of the containers, as the kubelet adds them up.
-        let told = json!({
+        let running = json!({
             "allocatedResources": {"cpu": "5"}, "resources": {"requests": {"cpu": "6"}},
         });
-        assert_eq!(get(&pod(json!({}), told), "cpu"), 6250);
+        assert_eq!(get(&pod(json!({}), running), "cpu"), 6250);
     }
 
     #[test]
@@ -359,7 +391,7 @@ mod tests {
         };
         let plain = limits(json!({}));
         assert_eq!((get(&plain, "cpu"), get(&plain, "memory")), (5250, 0));
-        let whole = limits(json!({"resources": {"limits": {"cpu": "3"}}}));
-        assert_eq!(get(&whole, "cpu"), 3250);
+        let pod_level = limits(json!({"resources": {"limits": {"cpu": "3"}}}));
+        assert_eq!(get(&pod_level, "cpu"), 3250);
     }
 }

@@ -1,6 +1,6 @@
-//! Surplus pods: those of elastic groups above `minReplicas`, and those of groups with `membership:
-//! BestEffort`. Each is placed by itself and needs no journal: one write creates it with its node,
-//! so that there is nothing to roll back. Pure.
+//! Surplus pods: the pods of elastic groups above `minReplicas`, and all pods of groups with
+//! `membership: BestEffort`. Each surplus pod is placed alone. It needs no journal, because one
+//! write creates the pod with its node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::observed::PodView;
 
 /// Number of surplus pods of one job for which the engine seeks places at once.
 pub const MAX_PENDING_SURPLUS_PODS: usize = 32;
-/// Shortest time between two growths of an elastic job: when pods join, all other pods restart from
+/// Shortest time between two growths of an elastic job. When pods join, all other pods restart from
 /// their last checkpoint.
 pub const GROWTH_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -50,25 +50,31 @@ pub fn surplus_pod_states(
         .map(|awaited| awaited.index_by_pod())
         .unwrap_or_default();
     let finished = finished.filter(|finished| finished.attempt == plan.attempt);
-    let mut seats = BTreeMap::new();
+    let mut states = BTreeMap::new();
     for group in run.job.compiled().groups() {
-        let most = max_replicas(run, plan, group);
-        if most <= group.gang_size() {
+        let max_pods = max_replicas(run, plan, group);
+        if max_pods <= group.gang_size() {
             continue;
         }
-        let held = awaited.is_none_or(|a| a.held_groups.iter().any(|held| held == group.name()));
-        let ended = finished_indexes(finished, group.name());
-        for index in group.gang_size()..most {
+        let is_group_held = awaited.is_none_or(|a| {
+            a.held_groups
+                .iter()
+                .any(|is_group_held| is_group_held == group.name())
+        });
+        let finished_pods = finished_indexes(finished, group.name());
+        for index in group.gang_size()..max_pods {
             let entry = by_pod.get(group.name(), index);
             let round = entry.map_or(0, |entry| entry.round);
-            let seat = match pods.get(&group.pod_name(index)) {
+            let state = match pods.get(&group.pod_name(index)) {
                 Some(pod) => match &pod.node {
                     Some(node) if is_current_pod(pod, run, plan, round) => {
                         SurplusPodState::Present(node.clone())
                     }
                     _ => SurplusPodState::Unavailable,
                 },
-                None if held || ended.contains(&index) => SurplusPodState::Unavailable,
+                None if is_group_held || finished_pods.contains(&index) => {
+                    SurplusPodState::Unavailable
+                }
                 None => SurplusPodState::Creatable {
                     round,
                     not_before: entry.and_then(|e| e.not_before.as_ref()).map(|t| t.0),
@@ -78,14 +84,14 @@ pub fn surplus_pod_states(
                 group: group.name().to_owned(),
                 index,
             };
-            seats.insert(member, seat);
+            states.insert(member, state);
         }
     }
-    seats
+    states
 }
 
-/// Returns the largest number of pods of the group. If running pods know how many they may become,
-/// additional pods would wait forever to join.
+/// Returns the largest number of pods of the group. With some frameworks, the running pods know the
+/// number of replicas of the plan, and pods beyond that number could never join.
 fn max_replicas(run: &AuthorizedAttempt, plan: &Plan, group: &CompiledGroup) -> u32 {
     let framework = run.job.compiled().job().spec().framework();
     if !framework.spec().fixes_max_replicas {
@@ -98,16 +104,16 @@ fn max_replicas(run: &AuthorizedAttempt, plan: &Plan, group: &CompiledGroup) -> 
 
 fn finished_indexes(finished: Option<&FinishedPods>, group: &str) -> BTreeSet<u32> {
     let groups = finished.into_iter().flat_map(|finished| &finished.groups);
-    let of_it = groups.filter(|ended| ended.name == group);
-    of_it
+    let groups_of_name = groups.filter(|ended| ended.name == group);
+    groups_of_name
         .flat_map(|g| [&g.completed_indexes, &g.failed_indexes])
         .flat_map(|ranges| parse_ranges(ranges))
         .collect()
 }
 
 fn is_current_pod(pod: &PodView, run: &AuthorizedAttempt, plan: &Plan, round: i64) -> bool {
-    let own = pod.job_uid == run.uid && pod.plan == plan.hash && pod.round >= round;
-    own && !pod.deleting && !pod.phase.is_over()
+    let is_of_plan = pod.job_uid == run.uid && pod.plan == plan.hash && pod.round >= round;
+    is_of_plan && !pod.deleting && !pod.phase.is_over()
 }
 
 /// Returns true if the job no longer asks for the pod.
@@ -140,11 +146,11 @@ mod tests {
         };
         let worker = group("worker", json!({"replicas": 6, "minReplicas": 2}));
         let board = group("board", json!({"membership": "BestEffort"}));
-        let wish = desired_run_with(
+        let desired = desired_run_with(
             1,
             json!({"framework": "PyTorch", "taskGroups": [worker, board]}),
         );
-        let mut run = AuthorizedAttempt::clone(wish.attempt().unwrap());
+        let mut run = AuthorizedAttempt::clone(desired.attempt().unwrap());
         run.attempt.awaited = awaited;
         run
     }
@@ -195,27 +201,27 @@ mod tests {
     }
 
     /// Returns the members and their states, as text.
-    fn describe_states(seats: &BTreeMap<SurplusPodId, SurplusPodState>) -> Vec<String> {
-        let word = |(member, seat): (&SurplusPodId, &SurplusPodState)| {
-            let word = match seat {
+    fn describe_states(states: &BTreeMap<SurplusPodId, SurplusPodState>) -> Vec<String> {
+        let word = |(member, state): (&SurplusPodId, &SurplusPodState)| {
+            let word = match state {
                 SurplusPodState::Present(node) => node.clone(),
                 SurplusPodState::Creatable { round, .. } => format!("free {round}"),
                 SurplusPodState::Unavailable => "closed".to_owned(),
             };
             format!("{}-{} {word}", member.group, member.index)
         };
-        seats.iter().map(word).collect()
+        states.iter().map(word).collect()
     }
 
     #[test]
     fn surplus_pod_is_present_when_it_exists_and_creatable_when_missing() {
-        let none = BTreeMap::new();
+        let no_pods = BTreeMap::new();
         let free = ["board-0 free 0", "worker-2 free 0", "worker-3 free 0"];
         assert_eq!(
             describe_states(&surplus_pod_states(
                 &run(awaited_none(1)),
                 &plan(4),
-                &none,
+                &no_pods,
                 None
             )),
             free
@@ -233,8 +239,8 @@ mod tests {
             seats_of(&pods),
             ["board-0 n", "worker-2 n", "worker-3 free 0"]
         );
-        // The pod is being deleted, has ended, or belongs to another plan or job: its successor is
-        // not created before it is gone.
+        // The pod is being deleted, has ended, or belongs to another plan or job. Its replacement
+        // has the same name, so the replacement is created after the pod is gone.
         type PodMutation = fn(&mut PodView);
         let changes: [PodMutation; 4] = [
             |pod| pod.deleting = true,
@@ -252,7 +258,7 @@ mod tests {
 
     #[test]
     fn awaited_surplus_pod_is_creatable_in_its_round_and_finished_unavailable() {
-        let none = BTreeMap::new();
+        let no_pods = BTreeMap::new();
         let mut awaited = awaited_none(1);
         awaited.round = 3;
         awaited.await_pods("worker", &[3].into(), None, false);
@@ -265,15 +271,15 @@ mod tests {
                 failed_indexes: String::new(),
             }],
         };
-        let seats = surplus_pod_states(&run(awaited), &plan(4), &none, Some(&finished));
+        let states = surplus_pod_states(&run(awaited), &plan(4), &no_pods, Some(&finished));
         let words = ["board-0 closed", "worker-2 closed", "worker-3 free 3"];
-        assert_eq!(describe_states(&seats), words);
-        // The state of another attempt's pods is not known.
-        let seats = super::surplus_pod_states(&run(awaited_none(2)), &plan(4), &none, None);
+        assert_eq!(describe_states(&states), words);
+        // The awaited pods of another attempt do not count.
+        let states = super::surplus_pod_states(&run(awaited_none(2)), &plan(4), &no_pods, None);
         assert!(
-            describe_states(&seats)
+            describe_states(&states)
                 .iter()
-                .all(|seat| seat.ends_with("closed"))
+                .all(|state| state.ends_with("closed"))
         );
     }
 

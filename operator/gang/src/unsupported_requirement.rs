@@ -1,14 +1,8 @@
-//! Requirements of a pod that the engine does not evaluate. The compiler sets none of them, apart
-//! from node ports by hostNetwork, but admission may. Such a pod is not placed at all, because its
-//! requirement could be violated. Pure.
-
-use std::collections::BTreeSet;
+//! Requirements of a pod that the engine does not evaluate. The compiler sets none of them, but
+//! admission may. Such a pod is not placed at all, because its node could violate the requirement.
 
 use k8s_openapi::api::core::v1::{ContainerPort, PodSpec, Volume};
 use trellis_api::Reason;
-use trellis_compiler::{CompiledJob, PodPlacement};
-
-use super::admitted_pod::AdmittedPod;
 
 /// Why a pod is not placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,63 +29,8 @@ pub fn find_in_pod(pod: &PodSpec) -> Option<UnsupportedRequirement> {
     find_constraint(pod).map(|what| not_supported(&what))
 }
 
-/// Returns a requirement of a job that can never be met, even with enough room.
-#[must_use]
-pub fn find_in_job(job: &CompiledJob) -> Option<UnsupportedRequirement> {
-    let too_long = job
-        .config_map_problem()
-        .map(|message| UnsupportedRequirement {
-            reason: Reason::InvalidSpec,
-            message,
-        });
-    too_long
-        .or_else(|| find_node_port(job))
-        .or_else(|| find_claim_name_conflict(job))
-}
-
-/// An ephemeral claim is named after its pod and volume, and two pods may get the same name
-/// (`ephemeral.VolumeClaimName`): `a-0` with `b-0-c`, and `a-0-b-0` with `c`.
-fn find_claim_name_conflict(job: &CompiledJob) -> Option<UnsupportedRequirement> {
-    let mut names = BTreeSet::new();
-    let groups = job
-        .groups()
-        .iter()
-        .map(|group| (group, AdmittedPod::from_group(group)));
-    let own = groups.filter(|(_, pod)| !pod.ephemeral_claims.is_empty());
-    own.flat_map(|(group, pod)| {
-        let pods = (0..group.replicas()).map(|index| group.pod_name(index));
-        let names = pods.flat_map(|pod_name| {
-            let volumes: Vec<_> = pod.ephemeral_claims.keys().cloned().collect();
-            volumes.into_iter().map(move |volume| format!("{pod_name}-{volume}"))
-        });
-        names.collect::<Vec<_>>()
-    })
-    .find(|claim| !names.insert(claim.clone()))
-    .map(|claim| UnsupportedRequirement {
-        reason: Reason::InvalidSpec,
-        message: format!("spec.taskGroups: two pods would have the PersistentVolumeClaim {claim:?} for an ephemeral volume: rename a volume or a group"),
-    })
-}
-
-/// Returns the ports that the job's pods would take on their nodes: with hostNetwork the API server
-/// makes each container port a port of the node (`SetDefaults_Pod`).
-fn find_node_port(job: &CompiledJob) -> Option<UnsupportedRequirement> {
-    job.groups().iter().find_map(|group| {
-        let spec = group.pod(0, &PodPlacement::UNPLACED).spec?;
-        let port = container_ports(&spec).next().filter(|_| spec.host_network == Some(true))?;
-        let message = format!(
-            "pods of the task group {:?} have hostNetwork, so that their port {} is one of the node's, which Trellis does not count: two pods could be placed where one port is. Leave hostNetwork out of podTemplate and of the RuntimeProfile, or run without ports: framework None, which needs none, and no ports of the group or its template",
-            group.name(),
-            port.container_port
-        );
-        Some(UnsupportedRequirement {
-            reason: Reason::ConstraintNotSupported,
-            message,
-        })
-    })
-}
-
-fn container_ports(pod: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
+/// Returns the ports of all containers of the pod.
+pub(crate) fn container_ports(pod: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
     let inits = pod.init_containers.iter().flatten();
     let all = pod.containers.iter().chain(inits);
     all.flat_map(|container| container.ports.iter().flatten())
@@ -179,7 +118,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fixtures;
 
     fn find_in_spec(more: Value) -> Option<(&'static str, String)> {
         let mut spec = json!({"containers": [{"name": "c"}]});
@@ -244,59 +182,6 @@ mod tests {
                 assert!(message.contains(words), "{message}");
             }
         }
-    }
-
-    /// Node ports that the job itself asks for are found before its pods are sent to admission;
-    /// hostNetwork without ports is allowed.
-    #[test]
-    fn host_network_port_of_a_compiled_job_is_unsupported() {
-        let host = json!({"hostNetwork": true});
-        let side = json!([{"name": "s", "image": "i", "restartPolicy": "Always", "ports": [{"containerPort": 9100}], "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]);
-        let own = json!({"hostNetwork": true, "initContainers": side});
-        for (framework, template, group, port) in [
-            ("PyTorch", &host, json!({}), Some("29500")),
-            (
-                "None",
-                &host,
-                json!({"ports": [{"name": "a", "port": 8080}]}),
-                Some("8080"),
-            ),
-            ("None", &own, json!({}), Some("9100")),
-            ("None", &host, json!({}), None),
-            ("PyTorch", &json!({"hostNetwork": false}), json!({}), None),
-            ("PyTorch", &json!({}), json!({}), None),
-        ] {
-            let mut spec = fixtures::spec_with(json!({"framework": framework}));
-            let written = spec["taskGroups"][0].as_object_mut().unwrap();
-            written.insert("podTemplate".to_owned(), json!({"spec": template}));
-            written.extend(group.as_object().unwrap().clone());
-            let said = find_in_job(&fixtures::compile_job(spec.clone()));
-            assert_eq!(said.is_some(), port.is_some(), "{spec}: {said:?}");
-            if let (Some(said), Some(port)) = (said, port) {
-                assert_eq!(said.reason, Reason::ConstraintNotSupported);
-                let words = format!("\"worker\" have hostNetwork, so that their port {port} ");
-                assert!(said.message.contains(&words), "{}", said.message);
-            }
-        }
-    }
-
-    #[test]
-    fn job_is_invalid_when_its_hostfile_exceeds_a_config_map() {
-        let of = |replicas: u32| {
-            let group = json!({"name": "w", "replicas": replicas, "image": "i",
-                "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
-            let mut launcher = group.clone();
-            launcher["name"] = json!("l");
-            launcher["role"] = json!("Launcher");
-            launcher["replicas"] = json!(1);
-            let spec = json!({"framework": "MPI", "taskGroups": [launcher, group]});
-            let job = fixtures::compile_job_as(&"j".repeat(55), &"n".repeat(63), spec);
-            find_in_job(&job).map(|said| (said.reason, said.message))
-        };
-        assert_eq!(of(2000), None);
-        let (reason, message) = of(4095).unwrap();
-        assert_eq!(reason, Reason::InvalidSpec);
-        assert!(message.starts_with("spec.taskGroups: "), "{message}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use trellis_gang::namespace_quota::{
     PodQuotaFields, QuotaDemand, find_exceeded_quota, release_usage,
 };
 use trellis_gang::observed::{PodView, SlimPod};
+use trellis_gang::open_plan::OpenPlan;
 use trellis_gang::{JobHold, engine, resource_request};
 use trellis_scheduler::Resources;
 
@@ -73,7 +74,7 @@ impl NamespaceQuotas {
     /// Starts a gang that has a placement.
     /// Fails if a quota has no room for the whole gang.
     pub(super) fn start_gang(&mut self, job: &Key, compiled: &CompiledJob) -> Result<(), JobHold> {
-        let ask = QuotaDemand::from_job(compiled);
+        let ask = OpenPlan::job_demand(compiled);
         let quotas = self.quotas.get(&job.namespace).into_iter().flatten();
         let promised = self.promised.entry(job.namespace.clone()).or_default();
         if let Some(message) = find_exceeded_quota(quotas, &ask, promised) {

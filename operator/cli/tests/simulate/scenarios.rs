@@ -384,7 +384,7 @@ fn gpu_hours_are_used_and_recovered() {
     let waits: Vec<_> = waits.map(|l| l["reason"].as_str().unwrap()).collect();
     assert!(waits[1].starts_with("QuotaPolicyExceeded: "), "{waits:?}");
     assert!(
-        waits[1].ends_with("its 1 GPU hour is burnt, and nothing starts until 3675 s"),
+        waits[1].ends_with("its 1 GPU hour is used, and nothing starts until 3675 s"),
         "{waits:?}"
     );
     // Without the limit the second job starts when the first one ends.

@@ -1,4 +1,4 @@
-//! Inputs and builds of one job.
+//! The builds of one job, and the inputs that change them.
 
 mod children;
 mod eviction;
@@ -23,14 +23,14 @@ use trellis_policies::cedar::{ObjectKey, Policies, PolicyLoader, PolicyObject};
 use super::*;
 use crate::job_context;
 
-/// A context whose cache has the job "ns/j" and its inputs.
+/// A cache with the job "ns/j" and the inputs of its build.
 struct BuildFixture {
     context: Arc<Context>,
     version: u64,
 }
 
 impl BuildFixture {
-    /// With a default queue, and these fields in the job's spec.
+    /// Returns a fixture with a default queue, and with these fields in the job's spec.
     fn new(more: Value) -> Self {
         let mut case = Self {
             context: Context::new().0,
@@ -50,12 +50,12 @@ impl BuildFixture {
         case
     }
 
-    /// A queue that anyone may use, and the default of these namespaces.
+    /// Adds a queue that all namespaces may use, as the default of these namespaces.
     fn queue(&mut self, name: &str, default_for: Value) {
         self.queue_with(name, json!({"defaultFor": default_for}));
     }
 
-    /// A queue that anyone may use, with these fields.
+    /// Adds a queue that all namespaces may use, with these fields.
     fn queue_with(&mut self, name: &str, more: Value) {
         let version = self.next_version();
         let mut queue: TrainingQueue = serde_json::from_value(json!({
@@ -72,7 +72,7 @@ impl BuildFixture {
             .insert_observed(Key::new("", name), queue);
     }
 
-    /// The namespace of the job has these labels.
+    /// Sets the labels of the job's namespace.
     fn namespace(&mut self, labels: Value) {
         let namespace: SlimNamespace = serde_json::from_value(json!({
             "metadata": {"name": "ns", "uid": "ns", "resourceVersion": self.next_version(), "labels": labels},
@@ -95,12 +95,12 @@ impl BuildFixture {
             .delete_observed(&Key::new("", name), name);
     }
 
-    /// The cluster's default profile has this variable.
+    /// Adds a default profile with this value of the variable A.
     fn profile(&self, name: &str, value: &str) {
         self.profile_with(name, json!({"env": [{"name": "A", "value": value}]}));
     }
 
-    /// The cluster's default profile has these fields.
+    /// Adds a default profile with these fields.
     fn profile_with(&self, name: &str, more: Value) {
         let mut profile: RuntimeProfile = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
@@ -111,7 +111,7 @@ impl BuildFixture {
         self.context.cache.profiles.insert(name, profile.into());
     }
 
-    /// The job's status says that it is at this attempt, with this profile.
+    /// Sets the attempt and the profile in the job's status.
     fn status(&mut self, attempt: i64, profile: Option<JobProfile>) {
         let mut job = self
             .context
@@ -130,14 +130,14 @@ impl BuildFixture {
         self.context.cache.jobs.insert_observed(key(), job);
     }
 
-    /// The profile in the job's status, and the hash of the result that its children keep.
+    /// Returns the profile in the job's status, and the hash of the compiled job for its children.
     fn profile_and_children(&self, builds: &BuildCache) -> (Option<JobProfile>, Option<String>) {
-        let mut seen = self.read_context();
-        let build = builds.get_or_build(&key(), &mut seen, &Arc::default());
+        let mut job_context = self.read_context();
+        let build = builds.get_or_build(&key(), &mut job_context, &Arc::default());
         let children = build
-            .compiled_children(&seen)
+            .compiled_children(&job_context)
             .map(|job| job.hash().to_owned());
-        (build.profile(&seen), children)
+        (build.profile(&job_context), children)
     }
 
     fn next_version(&mut self) -> String {
@@ -150,7 +150,7 @@ impl BuildFixture {
         job_context::read_job(&self.context.cache, &key(), job, None)
     }
 
-    /// Queue and priority of the build.
+    /// Builds the job. Returns its queue and priority.
     fn build(&self, builds: &BuildCache) -> Result<(String, i32), Reason> {
         let build = builds.get_or_build(&key(), &mut self.read_context(), &Arc::default());
         match &build.result {
@@ -158,11 +158,11 @@ impl BuildFixture {
                 let job = job.compiled();
                 Ok((job.queue().to_owned(), job.priority()))
             }
-            Err(held) => Err(held.reason),
+            Err(hold) => Err(hold.reason),
         }
     }
 
-    /// The job was planned as it is built now, and its journal is in this phase.
+    /// Adds a journal in this phase, with a plan for the job as it is built now.
     fn add_plan(&mut self, phase: PodGroupPhase) {
         let build =
             BuildCache::default().get_or_build(&key(), &mut self.read_context(), &Arc::default());
@@ -201,7 +201,7 @@ fn key() -> Key {
     Key::new("ns", "j")
 }
 
-/// A policy object that denies.
+/// Returns a policy object with the enforcement Deny.
 fn policy_object(
     namespace: Option<&str>,
     name: &str,
@@ -228,13 +228,13 @@ fn load_policies(objects: Vec<PolicyObject>) -> Arc<Policies> {
     Arc::new(PolicyLoader::new().unwrap().load(None, objects).0)
 }
 
-/// Policies of these namespaces.
+/// Loads these policies, given by namespace and text.
 fn reporting_policies(objects: &[(Option<&str>, &str)]) -> Arc<Policies> {
-    let all = objects.iter().enumerate();
+    let objects = objects.iter().enumerate();
     let object = |(n, (namespace, cedar)): (usize, &(Option<&str>, &str))| {
         policy_object(*namespace, &format!("p{n}"), cedar, OnViolation::Report)
     };
-    load_policies(all.map(object).collect())
+    load_policies(objects.map(object).collect())
 }
 
 const ALL: &str = "permit(principal, action, resource);";

@@ -14,10 +14,10 @@ use trellis_gang::key::Key;
 
 use super::ChildApplier;
 
-/// Applies the job's ExternalSecrets and removes others of the job. Does nothing in a cluster
-/// without that kind; the readiness of the job's Secrets reports it.
+/// Applies the job's ExternalSecrets, and removes ExternalSecrets that the job no longer has. Does
+/// nothing in a cluster without that kind. The check of the job's Secrets reports that.
 pub(super) async fn apply_external_secrets(
-    place: &ChildApplier<'_>,
+    applier: &ChildApplier<'_>,
     cache: &Cache,
     compiled: &CompiledJob,
 ) -> Result<Option<JobHold>, WriteError> {
@@ -25,37 +25,47 @@ pub(super) async fn apply_external_secrets(
         return Ok(None);
     }
     let mut conflict = None;
-    let mut wanted = BTreeSet::new();
+    let mut desired = BTreeSet::new();
     for secret in compiled.external_secrets() {
         let name = secret.metadata.name.as_deref().unwrap_or_default();
-        let key = Key::new(&place.key.namespace, name);
+        let key = Key::new(&applier.key.namespace, name);
         let objects = &cache.external_secrets.objects;
-        let in_the_way = place.apply_child(&key, || secret.clone(), objects).await?;
+        let in_the_way = applier
+            .apply_child(&key, || secret.clone(), objects)
+            .await?;
         if in_the_way.is_none() {
-            cache.external_secrets.insert(place.key, &key);
+            cache.external_secrets.insert(applier.key, &key);
         }
         conflict = conflict.or(in_the_way);
-        wanted.insert(key);
+        desired.insert(key);
     }
-    let is_wanted = |key: &Key| wanted.contains(key);
-    remove_external_secrets(place.commands, cache, place.key, place.uid, is_wanted).await?;
+    let is_desired = |key: &Key| desired.contains(key);
+    remove_external_secrets(
+        applier.commands,
+        cache,
+        applier.key,
+        applier.uid,
+        is_desired,
+    )
+    .await?;
     Ok(conflict)
 }
 
-/// Removes the job's ExternalSecrets that are not wanted, and with them their Secrets.
+/// Removes the ExternalSecrets of the job for which the predicate is false, and with them their
+/// Secrets.
 pub(super) async fn remove_external_secrets(
     commands: &Commands,
     cache: &Cache,
     job: &Key,
     uid: &str,
-    is_wanted: impl Fn(&Key) -> bool,
+    is_desired: impl Fn(&Key) -> bool,
 ) -> Result<(), WriteError> {
     for (key, object) in cache.external_secrets.for_job(job) {
-        if !is_wanted(&key) && is_live_child(Some(object.as_ref()), uid) {
-            let own = object.meta().uid.clone().unwrap_or_default();
-            info!(%job, external_secret = %key.name, "an ExternalSecret that is not wanted is removed");
+        if !is_desired(&key) && is_live_child(Some(object.as_ref()), uid) {
+            let object_uid = object.meta().uid.clone().unwrap_or_default();
+            info!(%job, external_secret = %key.name, "deletes an ExternalSecret that the job no longer has");
             commands
-                .delete::<ExternalSecret>(&key.namespace, &key.name, &own, None)
+                .delete::<ExternalSecret>(&key.namespace, &key.name, &object_uid, None)
                 .await?;
         }
     }

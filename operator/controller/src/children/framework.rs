@@ -14,7 +14,7 @@ use super::ChildApplier;
 use crate::job_context::JobContext;
 
 impl ChildApplier<'_> {
-    /// The headless Service, and the leader's if the framework gives it one.
+    /// Applies the headless Service, and the Service of the leader if the framework has one.
     pub(super) async fn apply_services(
         &self,
         compiled: &CompiledJob,
@@ -23,19 +23,19 @@ impl ChildApplier<'_> {
         for name in compiled.job().spec().service_names(&self.key.name) {
             let key = Key::new(&self.key.namespace, &name);
             let is_wanted = |service: &Service| service.metadata.name.as_ref() == Some(&name);
-            let wanted = || {
+            let desired = || {
                 let mut services = compiled.services().into_iter();
                 services.find(is_wanted).unwrap_or_default()
             };
-            let held = self.apply_child(&key, wanted, &cache.services).await?;
-            if held.is_some() {
-                return Ok(held);
+            let conflict = self.apply_child(&key, desired, &cache.services).await?;
+            if conflict.is_some() {
+                return Ok(conflict);
             }
         }
         Ok(None)
     }
 
-    /// The ConfigMap with the framework's files, if it has one.
+    /// Applies the ConfigMap with the framework's files, if it has files.
     pub(super) async fn apply_config_map(
         &self,
         compiled: &CompiledJob,
@@ -48,21 +48,22 @@ impl ChildApplier<'_> {
             &self.key.namespace,
             &names::hosts_config_map_name(&self.key.name),
         );
-        let wanted = || compiled.config_maps().pop().unwrap_or_default();
-        self.apply_child(&key, wanted, &cache.config_maps).await
+        let desired = || compiled.config_maps().pop().unwrap_or_default();
+        self.apply_child(&key, desired, &cache.config_maps).await
     }
 
-    /// Creates the Secret with the job's key once. The operator may create Secrets but not read
-    /// them. A Secret of that name belongs to this job, because the name contains the job's uid.
+    /// Creates the Secret with the job's key, once. The operator may create Secrets but not read
+    /// them. An existing Secret of that name belongs to this job, because its name contains the uid
+    /// of the job.
     pub(super) async fn create_key_secret(
         &self,
         compiled: &CompiledJob,
-        seen: &JobContext,
+        job_context: &JobContext,
     ) -> Result<(), WriteError> {
         let Some(name) = compiled.key_secret_name() else {
             return Ok(());
         };
-        let was_there = || had_key(seen.job.status.as_ref(), &name);
+        let was_there = || had_key(job_context.job.status.as_ref(), &name);
         let child = ("Secret".to_owned(), name.as_str().into());
         if self.build.verified_versions.lock().contains_key(&child) {
             return Ok(());
@@ -83,10 +84,11 @@ impl ChildApplier<'_> {
     }
 }
 
-/// Decides from the result of a create whether the key exists. The API server checks quotas before
-/// it looks for an object of that name, in a dry run too. So if the quota is exhausted, the key
-/// exists if it existed before. If another client has deleted it since, the pods wait for it, as
-/// for any Secret, until the next attempt finds room in the quota.
+/// Decides from the result of a create whether the key exists.
+///
+/// The API server checks quotas before it looks for an object of that name, even in a dry run. So
+/// with an exhausted quota, the key exists if the status says that it existed before. If another
+/// client has deleted the key since then, the pods wait for it until a later attempt creates it.
 fn check_key_created<T>(
     created: Result<T, WriteError>,
     was_there: impl FnOnce() -> bool,
@@ -98,11 +100,11 @@ fn check_key_created<T>(
     }
 }
 
-/// True if the job's status says that its key exists: an earlier operator created it. The name
-/// contains the start of the job's uid.
+/// Returns true if the job's status says that its key exists. The name contains the start of the
+/// job's uid.
 fn had_key(status: Option<&TrainingJobStatus>, name: &str) -> bool {
-    let mut told = status.into_iter().flat_map(|status| &status.compiled);
-    told.any(|object| object.kind == "Secret" && object.name == name && object.ready)
+    let mut children = status.into_iter().flat_map(|status| &status.compiled);
+    children.any(|object| object.kind == "Secret" && object.name == name && object.ready)
 }
 
 #[cfg(test)]
@@ -113,27 +115,27 @@ mod tests {
 
     #[test]
     fn key_exists_if_created_or_recorded_in_the_status() {
-        let why = || "why".to_owned();
+        let text = || "why".to_owned();
         let made =
             |created: Result<(), WriteError>, was: bool| check_key_created(created, || was).is_ok();
         for was in [false, true] {
             assert!(made(Ok(()), was));
-            assert!(made(Err(WriteError::AlreadyExists(why())), was));
-            // Nothing was made, and what is there is not known: it is tried again.
+            assert!(made(Err(WriteError::AlreadyExists(text())), was));
+            // It is not known whether the key exists, so the create is tried again.
             for error in [
-                WriteError::Conflict(why()),
-                WriteError::Transient(why()),
-                WriteError::Webhook(why()),
+                WriteError::Conflict(text()),
+                WriteError::Transient(text()),
+                WriteError::Webhook(text()),
                 WriteError::Refused {
                     code: 403,
-                    message: why(),
+                    message: text(),
                 },
             ] {
                 assert!(!made(Err(error), was));
             }
         }
-        assert!(!made(Err(WriteError::Exhausted(why())), false));
-        assert!(made(Err(WriteError::Exhausted(why())), true));
+        assert!(!made(Err(WriteError::Exhausted(text())), false));
+        assert!(made(Err(WriteError::Exhausted(text())), true));
     }
 
     #[test]

@@ -6,8 +6,9 @@ use super::*;
 
 const POD_UID: &str = "pod-now";
 
-/// The pod "j-w-0" on node "n", and what is to be done about its claim.
-fn check_pod(shelf: &FakeStorage, phase: &str) -> (Option<(StartObstacleKind, String)>, usize) {
+/// Checks the claim of the pod "j-w-0" on node "n". Returns the start obstacle of the pod, and the
+/// number of claims that need a node.
+fn check_pod(storage: &FakeStorage, phase: &str) -> (Option<(StartObstacleKind, String)>, usize) {
     let pod: SlimPod = serde_json::from_value(json!({
         "metadata": {"name": "j-w-0", "namespace": "a", "uid": POD_UID,
             "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -20,18 +21,18 @@ fn check_pod(shelf: &FakeStorage, phase: &str) -> (Option<(StartObstacleKind, St
     .unwrap();
     let (_, view) = PodView::from_pod(&pod).unwrap();
     let pods: JobPods = [("j-w-0".to_owned(), view)].into();
-    let own = [
+    let volumes_by_group = [
         ("w".to_owned(), "scratch".to_owned()),
         ("other".to_owned(), "x".to_owned()),
     ];
-    let (pods, asks) = check_claims(shelf, "u", &own, Arc::new(pods));
-    let stuck = pods["j-w-0"].start_obstacle.as_ref();
-    let stuck = stuck.map(|stuck| {
-        assert_eq!(stuck.container, "j-w-0-scratch");
-        assert!(stuck.since.is_some());
-        (stuck.kind, stuck.message.clone())
+    let (pods, requests) = check_claims(storage, "u", &volumes_by_group, Arc::new(pods));
+    let obstacle = pods["j-w-0"].start_obstacle.as_ref();
+    let obstacle = obstacle.map(|obstacle| {
+        assert_eq!(obstacle.container, "j-w-0-scratch");
+        assert!(obstacle.since.is_some());
+        (obstacle.kind, obstacle.message.clone())
     });
-    (stuck, asks.len())
+    (obstacle, requests.len())
 }
 
 fn storage_with_mode(mode: &str) -> FakeStorage {
@@ -43,7 +44,7 @@ fn late_binding_storage() -> FakeStorage {
     storage_with_mode("WaitForFirstConsumer")
 }
 
-/// The pod's claim; `more` is merged over it, one level deep.
+/// Returns the claim of the pod, with these fields of its metadata, spec and status.
 fn claim(pod_uid: &str, more: Value) -> Value {
     let mut claim = json!({
         "metadata": {"name": "j-w-0-scratch", "namespace": "a", "uid": "c", "ownerReferences": [
@@ -61,51 +62,58 @@ fn claim(pod_uid: &str, more: Value) -> Value {
 
 #[test]
 fn ephemeral_claim_gets_the_node_of_its_pod() {
-    let waits = |shelf: FakeStorage| {
-        let (stuck, asks) = check_pod(&shelf, "Pending");
-        let (obstacle, words) = stuck.unwrap();
-        assert_eq!(obstacle, StartObstacleKind::Claim, "{words}");
-        asks
+    let count_requests = |storage: FakeStorage| {
+        let (obstacle, requests) = check_pod(&storage, "Pending");
+        let (kind, message) = obstacle.unwrap();
+        assert_eq!(kind, StartObstacleKind::Claim, "{message}");
+        requests
     };
-    assert_eq!(waits(late_binding_storage()), 0, "it is not made yet");
     assert_eq!(
-        waits(late_binding_storage().with_claim(claim(POD_UID, json!({})))),
+        count_requests(late_binding_storage()),
+        0,
+        "the claim does not exist yet"
+    );
+    assert_eq!(
+        count_requests(late_binding_storage().with_claim(claim(POD_UID, json!({})))),
         1
     );
-    // A claim of the previous pod goes with that pod, bound or not.
+    // A claim of the previous pod is deleted with that pod.
     for phase in ["Bound", "Pending"] {
-        let old = claim(
+        let earlier_claim = claim(
             "pod-before",
             json!({"status": {"phase": phase}, "spec": {"volumeName": "v"}}),
         );
-        assert_eq!(waits(late_binding_storage().with_claim(old)), 0);
+        assert_eq!(
+            count_requests(late_binding_storage().with_claim(earlier_claim)),
+            0
+        );
     }
     let selected = |node: &str| json!({"metadata": {"annotations": {SELECTED_NODE: node, names::PLAN: "plan"}}});
     assert_eq!(
-        waits(late_binding_storage().with_claim(claim(POD_UID, selected("n")))),
+        count_requests(late_binding_storage().with_claim(claim(POD_UID, selected("n")))),
         0
     );
-    // The claim names another node, on which the pod is not.
+    // The claim names another node than the pod.
     assert_eq!(
-        waits(late_binding_storage().with_claim(claim(POD_UID, selected("m")))),
+        count_requests(late_binding_storage().with_claim(claim(POD_UID, selected("m")))),
         1
     );
-    let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     assert_eq!(
-        waits(late_binding_storage().with_claim(claim(POD_UID, going))),
+        count_requests(late_binding_storage().with_claim(claim(POD_UID, deleted))),
         0
     );
     // A class that binds immediately needs no node.
     assert_eq!(
-        waits(storage_with_mode("Immediate").with_claim(claim(POD_UID, json!({})))),
+        count_requests(storage_with_mode("Immediate").with_claim(claim(POD_UID, json!({})))),
         0
     );
 }
 
 #[test]
 fn unbindable_claim_is_reported_immediately() {
-    let mut strange = claim(POD_UID, json!({}));
-    strange["metadata"]
+    let mut unowned_claim = claim(POD_UID, json!({}));
+    unowned_claim["metadata"]
         .as_object_mut()
         .unwrap()
         .remove("ownerReferences");
@@ -115,9 +123,9 @@ fn unbindable_claim_is_reported_immediately() {
         json!({"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]}}}})
     };
-    for (shelf, words) in [
+    for (storage, text) in [
         (
-            late_binding_storage().with_claim(strange),
+            late_binding_storage().with_claim(unowned_claim),
             "does not belong to this pod",
         ),
         (
@@ -138,22 +146,29 @@ fn unbindable_claim_is_reported_immediately() {
             "which node \"n\" does not reach",
         ),
     ] {
-        let (stuck, asks) = check_pod(&shelf, "Pending");
-        let (obstacle, said) = stuck.unwrap();
-        assert_eq!((obstacle, asks), (StartObstacleKind::Volume, 0), "{said}");
-        assert!(said.contains(words), "{said}");
+        let (obstacle, requests) = check_pod(&storage, "Pending");
+        let (kind, message) = obstacle.unwrap();
+        assert_eq!(
+            (kind, requests),
+            (StartObstacleKind::Volume, 0),
+            "{message}"
+        );
+        assert!(message.contains(text), "{message}");
     }
-    let here = late_binding_storage()
+    let reachable = late_binding_storage()
         .with_claim(claim(POD_UID, bound))
         .with_volume(volume("n"));
-    assert_eq!(check_pod(&here, "Pending"), (None, 0));
+    assert_eq!(check_pod(&reachable, "Pending"), (None, 0));
     // A running pod has its volumes.
     assert_eq!(check_pod(&late_binding_storage(), "Running"), (None, 0));
-    // Refused under an earlier plan: the current plan asks again.
-    let before = json!({"metadata": {"annotations": {names::PLAN: "before"}}});
-    let (stuck, asks) = check_pod(
-        &late_binding_storage().with_claim(claim(POD_UID, before)),
+    // The provisioner rejected the node of an earlier plan. The current plan requests its own node.
+    let earlier_plan = json!({"metadata": {"annotations": {names::PLAN: "before"}}});
+    let (obstacle, requests) = check_pod(
+        &late_binding_storage().with_claim(claim(POD_UID, earlier_plan)),
         "Pending",
     );
-    assert_eq!((stuck.unwrap().0, asks), (StartObstacleKind::Claim, 1));
+    assert_eq!(
+        (obstacle.unwrap().0, requests),
+        (StartObstacleKind::Claim, 1)
+    );
 }

@@ -1,7 +1,9 @@
-//! Loads the policy objects into the active policies, on a blocking thread. The cluster's policies
-//! are loaded separately from those of namespaces, and never wait for them. Namespaces are loaded
-//! one after the other, the one that has waited longest first. Each rests for a while after it was
-//! loaded, so that one that is edited all the time delays no other.
+//! Loads the policy objects into the active policies, on a blocking thread.
+//!
+//! The policies of the cluster are loaded separately, and never wait for those of namespaces.
+//! Namespaces are loaded one after the other. The namespace that has waited longest comes first.
+//! After its load, a namespace pauses for a while, so that a namespace that is edited all the time
+//! does not delay the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +18,9 @@ use trellis_policies::cedar::{Policies, PolicyLoader, PolicyObjectState, PolicyP
 
 /// Changes within this time are loaded together.
 const GATHER: Duration = Duration::from_millis(100);
-/// A namespace rests for so many times its loading time, so that it takes at most a quarter of the
-/// loader's time.
-const REST_FACTOR: u32 = 3;
+/// The pause of a namespace is so many times its loading time. So one namespace uses at most a
+/// quarter of the loader's time.
+const PAUSE_FACTOR: u32 = 3;
 /// Pause before the next try after loading a namespace has panicked.
 const PANIC_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
@@ -38,42 +40,42 @@ async fn maintain_cluster_policies(context: &Arc<Context>, loader: &Arc<PolicyLo
     loop {
         let started = Instant::now();
         load_scope(context, loader, &None).await;
-        // Policies that are written all the time take half of one core at most.
-        let took = started.elapsed();
+        // Policies that change all the time use at most half of one core.
+        let duration = started.elapsed();
         context.cache.policies.wait_cluster_change().await;
-        tokio::time::sleep(took.max(GATHER)).await;
+        tokio::time::sleep(duration.max(GATHER)).await;
     }
 }
 
 async fn maintain_namespace_policies(context: &Arc<Context>, loader: &Arc<PolicyLoader>) {
     let set = &context.cache.policies;
-    // Without the policies of the cluster no decision is possible.
+    // No decision is possible without the policies of the cluster.
     set.wait_loaded().await;
-    let mut rests = BTreeMap::new();
+    let mut pauses = BTreeMap::new();
     loop {
-        let namespace = next_namespace(set, &mut rests).await;
+        let namespace = next_namespace(set, &mut pauses).await;
         let started = Instant::now();
         let is_loaded = load_scope(context, loader, &Some(namespace.clone())).await;
-        let rest = match is_loaded {
-            true => started.elapsed().saturating_mul(REST_FACTOR),
+        let pause = match is_loaded {
+            true => started.elapsed().saturating_mul(PAUSE_FACTOR),
             false => PANIC_RETRY_PAUSE,
         };
-        if let Some(until) = Instant::now().checked_add(rest) {
-            rests.insert(namespace, until);
+        if let Some(until) = Instant::now().checked_add(pause) {
+            pauses.insert(namespace, until);
         }
     }
 }
 
-/// The next namespace to load, once it is due: the one that has waited longest, except for resting
-/// ones.
-async fn next_namespace(set: &PolicySet, rests: &mut BTreeMap<String, Instant>) -> String {
+/// Waits until a namespace is due, and returns it: the namespace that has waited longest and does
+/// not pause.
+async fn next_namespace(set: &PolicySet, pauses: &mut BTreeMap<String, Instant>) -> String {
     loop {
         let now = Instant::now();
-        rests.retain(|_, until| *until > now);
+        pauses.retain(|_, until| *until > now);
         let mut soonest: Option<Instant> = None;
         for (namespace, since) in set.changed_namespaces() {
             let gathered = since.checked_add(GATHER).unwrap_or(since);
-            let at = rests.get(&namespace).copied().unwrap_or(gathered);
+            let at = pauses.get(&namespace).copied().unwrap_or(gathered);
             let at = at.max(gathered);
             if at <= now {
                 return namespace;
@@ -91,14 +93,15 @@ async fn next_namespace(set: &PolicySet, rests: &mut BTreeMap<String, Instant>) 
     }
 }
 
-/// Loads all current policies of a scope. False: the load failed, and the last good policies stay.
+/// Loads all current policies of a scope. Returns false if the load failed. Then the last good
+/// policies stay active.
 async fn load_scope(context: &Context, loader: &Arc<PolicyLoader>, scope: &PolicyScope) -> bool {
     let set = &context.cache.policies;
     let latest = set.latest_change(scope).unwrap_or_default();
     let objects = set.objects(scope);
-    let (apart, previous, namespace) = (loader.clone(), set.active(), scope.clone());
+    let (part_loader, previous, namespace) = (loader.clone(), set.active(), scope.clone());
     let loaded = tokio::task::spawn_blocking(move || {
-        apart.load_part(previous.as_deref(), namespace.as_deref(), objects)
+        part_loader.load_part(previous.as_deref(), namespace.as_deref(), objects)
     });
     let part = match loaded.await {
         Ok(part) => part,
@@ -160,48 +163,48 @@ mod tests {
     /// Simulates a load of this duration. The busy namespace is edited meanwhile.
     async fn load_next(
         set: &PolicySet,
-        rests: &mut BTreeMap<String, Instant>,
-        took: Duration,
+        pauses: &mut BTreeMap<String, Instant>,
+        duration: Duration,
     ) -> String {
-        let namespace = next_namespace(set, rests).await;
+        let namespace = next_namespace(set, pauses).await;
         let scope = Some(namespace.clone());
         let latest = set.latest_change(&scope).unwrap();
-        tokio::time::sleep(took).await;
+        tokio::time::sleep(duration).await;
         if namespace == "busy" {
             touch(set, "busy");
         }
         set.pending().mark_loaded(&scope, latest, Instant::now());
         let until = Instant::now()
-            .checked_add(took.saturating_mul(REST_FACTOR))
+            .checked_add(duration.saturating_mul(PAUSE_FACTOR))
             .unwrap();
-        rests.insert(namespace.clone(), until);
+        pauses.insert(namespace.clone(), until);
         namespace
     }
 
     #[tokio::test(start_paused = true)]
     async fn constantly_edited_namespace_does_not_delay_the_rest() {
         let (context, _heard) = Context::new();
-        let (set, mut rests) = (&context.cache.policies, BTreeMap::new());
-        let took = Duration::from_secs(1);
+        let (set, mut pauses) = (&context.cache.policies, BTreeMap::new());
+        let duration = Duration::from_secs(1);
         touch(set, "busy");
-        assert_eq!(load_next(set, &mut rests, took).await, "busy");
+        assert_eq!(load_next(set, &mut pauses, duration).await, "busy");
         for round in 0..9 {
             let name = format!("calm{round}");
             touch(set, &name);
             let began = Instant::now();
-            assert_eq!(next_namespace(set, &mut rests).await, name);
-            // At once, apart from a load that is under way and the time to collect changes.
+            assert_eq!(next_namespace(set, &mut pauses).await, name);
+            // Other namespaces wait only for the running load and for the time to collect changes.
             assert!(began.elapsed() <= GATHER, "{:?}", began.elapsed());
-            assert_eq!(load_next(set, &mut rests, Duration::ZERO).await, name);
-            assert_eq!(load_next(set, &mut rests, took).await, "busy");
+            assert_eq!(load_next(set, &mut pauses, Duration::ZERO).await, name);
+            assert_eq!(load_next(set, &mut pauses, duration).await, "busy");
         }
-        // A quarter of the time at most, even if no other namespace is due.
+        // The busy namespace gets at most a quarter of the time, even if no other namespace is due.
         let began = Instant::now();
         for _ in 0..9 {
-            assert_eq!(load_next(set, &mut rests, took).await, "busy");
+            assert_eq!(load_next(set, &mut pauses, duration).await, "busy");
         }
         assert!(
-            began.elapsed() >= took * (1 + REST_FACTOR) * 9,
+            began.elapsed() >= duration * (1 + PAUSE_FACTOR) * 9,
             "{:?}",
             began.elapsed()
         );
@@ -210,13 +213,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn namespaces_are_loaded_in_the_order_in_which_they_changed() {
         let (context, _heard) = Context::new();
-        let (set, mut rests) = (&context.cache.policies, BTreeMap::new());
+        let (set, mut pauses) = (&context.cache.policies, BTreeMap::new());
         for namespace in ["c", "a", "c", "b", "c"] {
             touch(set, namespace);
         }
         let mut order = Vec::new();
         for _ in 0..3 {
-            order.push(load_next(set, &mut rests, Duration::from_millis(1)).await);
+            order.push(load_next(set, &mut pauses, Duration::from_millis(1)).await);
         }
         assert_eq!(order, ["c", "a", "b"]);
         assert!(set.changed_namespaces().is_empty());

@@ -1,5 +1,5 @@
-//! Status of policy objects: whether they take effect, their problems, and the jobs that they would
-//! deny. Changes are collected, as for queues.
+//! Writes the status of policy objects: whether they take effect, their problems, and the jobs that
+//! they would deny. Changes are collected, as for queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ const MAX_MESSAGE_LENGTH: usize = 8_000;
 /// Writes the status of policy objects until the process ends.
 pub async fn maintain_policy_status(cache: Arc<Cache>, commands: Commands) {
     cache.policies.wait_loaded().await;
-    // Objects that do not decode and whose status says so.
-    let mut told = BTreeMap::new();
+    // Objects that do not decode, once their status reports it.
+    let mut reported = BTreeMap::new();
     loop {
         if let Some(policies) = cache.policies.active() {
-            write_statuses(&cache, &commands, &policies, &mut told).await;
+            write_statuses(&cache, &commands, &policies, &mut reported).await;
         }
         tokio::time::sleep(UPDATE_INTERVAL).await;
     }
@@ -45,20 +45,27 @@ async fn write_statuses(
     cache: &Cache,
     commands: &Commands,
     policies: &Policies,
-    told: &mut BTreeMap<ObjectKey, Undecodable>,
+    reported: &mut BTreeMap<ObjectKey, Undecodable>,
 ) {
     let mut violations = cache.policies.violations.by_object();
     for verdict in policies.load_results() {
-        // There may be ten thousand objects without a change.
+        // Ten thousand objects without a change must not block the worker thread.
         tokio::task::consume_budget().await;
         let violations = violations
             .remove(&verdict.key.to_string())
             .unwrap_or_default();
-        let written =
-            write_status(cache, commands, policies.hash(), &verdict, violations, told).await;
+        let written = write_status(
+            cache,
+            commands,
+            policies.hash(),
+            &verdict,
+            violations,
+            reported,
+        )
+        .await;
         let policy = &verdict.key;
         match written {
-            // The watch brings the newer version before the next round.
+            // The watch shows the newer version before the next round.
             Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
             Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
                 debug!(%policy, %error, "its status was not written");
@@ -67,7 +74,7 @@ async fn write_statuses(
         }
     }
     let unreadable = cache.policies.undecodable.read();
-    told.retain(|key, _| unreadable.contains_key(key));
+    reported.retain(|key, _| unreadable.contains_key(key));
 }
 
 async fn write_status(
@@ -76,13 +83,13 @@ async fn write_status(
     hash: &str,
     verdict: &ObjectLoadResult,
     violations: ObjectViolations,
-    told: &mut BTreeMap<ObjectKey, Undecodable>,
+    reported: &mut BTreeMap<ObjectKey, Undecodable>,
 ) -> Result<(), WriteError> {
     let ObjectKey { namespace, name } = &verdict.key;
     let now = Timestamp::now();
     let unreadable = cache.policies.undecodable.read().get(&verdict.key).cloned();
     if let Some(object) = unreadable {
-        if told.get(&verdict.key) == Some(&object) {
+        if reported.get(&verdict.key) == Some(&object) {
             return Ok(());
         }
         let status = build_status(verdict, None, &[], hash, violations, now);
@@ -93,10 +100,10 @@ async fn write_status(
             }
             None => patch_cluster::<ClusterJobPolicy>(commands, name, &patch).await,
         };
-        // The API server refuses the status if the stored spec breaks a newer rule. The write is
-        // not repeated until the object changes.
+        // The API server refuses the write if the stored spec violates a rule that is newer than
+        // the object. Then the write is repeated only after the object has changed.
         if matches!(written, Ok(()) | Err(WriteError::Refused { .. })) {
-            told.insert(verdict.key.clone(), object);
+            reported.insert(verdict.key.clone(), object);
         }
         return written;
     }
@@ -161,8 +168,8 @@ where
     written.map(|_| ())
 }
 
-/// The patch of an object's status. None: nothing has changed, or the watch has shown a newer
-/// object than the loaded one, which the next set of policies will judge.
+/// Returns the patch of an object's status. None without a change, or if the watch has shown a
+/// newer version of the object than the loaded policies have.
 fn status_patch(
     meta: &ObjectMeta,
     before: &JobPolicyStatus,
@@ -183,8 +190,8 @@ fn status_patch(
         violations,
         now,
     );
-    // Each change of one object changes the hash of all. The hash alone is no reason to write ten
-    // thousand of them.
+    // A change of one object changes the hash in the status of all objects, so a new hash alone
+    // causes no write.
     let hash = std::mem::replace(&mut after.active_set_hash, before.active_set_hash.clone());
     if *before == after {
         return None;
@@ -196,7 +203,7 @@ fn status_patch(
     }))
 }
 
-/// The status of a policy object.
+/// Returns the status of a policy object.
 pub(super) fn build_status(
     verdict: &ObjectLoadResult,
     generation: Option<i64>,
@@ -205,17 +212,17 @@ pub(super) fn build_status(
     violations: ObjectViolations,
     now: Timestamp,
 ) -> JobPolicyStatus {
-    let (active, as_it_stands) = match verdict.state {
+    let (active, is_accepted) = match verdict.state {
         PolicyObjectState::Active => (true, true),
         PolicyObjectState::Degraded => (true, false),
         PolicyObjectState::Invalid => (false, false),
     };
-    let (reason, message) = if as_it_stands {
+    let (reason, message) = if is_accepted {
         (Reason::Accepted, effect_message(verdict))
     } else {
         (Reason::InvalidSpec, problem_message(verdict))
     };
-    let said = ConditionUpdate {
+    let update = ConditionUpdate {
         generation,
         reason,
         message,
@@ -228,12 +235,12 @@ pub(super) fn build_status(
         active_set_hash: Some(hash.to_owned()),
         violation_count: Some(violations.count),
         violations: violations.shown,
-        conditions: said.conditions(&[
+        conditions: update.conditions(&[
             ("Active", active),
-            ("Degraded", !as_it_stands),
-            ("Ready", as_it_stands),
+            ("Degraded", !is_accepted),
+            ("Ready", is_accepted),
             ("Reconciling", false),
-            ("Stalled", !as_it_stands),
+            ("Stalled", !is_accepted),
         ]),
     }
 }
@@ -248,22 +255,22 @@ fn effect_message(verdict: &ObjectLoadResult) -> String {
 
 fn problem_message(verdict: &ObjectLoadResult) -> String {
     let problems = format_problems(verdict);
-    let what = match verdict.state {
+    let effect = match verdict.state {
         PolicyObjectState::Degraded => "the last good version takes effect, not this one",
         _ => {
             "it does not take effect, and where it reaches nothing is allowed unless it is Warn or Audit"
         }
     };
-    truncate_message(&format!("{what}:\n{problems}"))
+    truncate_message(&format!("{effect}:\n{problems}"))
 }
 
-/// All problems of an object, each with its place in the text.
+/// Returns all problems of an object, each with its position in the text.
 pub fn format_problems(verdict: &ObjectLoadResult) -> String {
     let problems: Vec<_> = verdict.problems.iter().map(ToString::to_string).collect();
     problems.join("\n")
 }
 
-/// The message, cut to its longest allowed length.
+/// Returns the message, cut to the longest allowed length.
 pub fn truncate_message(message: &str) -> String {
     message.chars().take(MAX_MESSAGE_LENGTH).collect()
 }

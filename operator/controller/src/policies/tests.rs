@@ -38,34 +38,34 @@ fn namespaced(namespace: &str, name: &str, cedar: &str) -> JobPolicy {
     .unwrap()
 }
 
-async fn with_timeout<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), what)
+async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future)
         .await
         .unwrap()
 }
 
 #[tokio::test]
 async fn policies_load_only_after_both_kinds_are_listed() {
-    let (context, _heard) = Context::new();
-    let watched = WatchSink::new(&context);
+    let (context, _events) = Context::new();
+    let sink = WatchSink::new(&context);
     let task = tokio::spawn(maintain_policies(
         context.clone(),
         PolicyLoader::new().unwrap(),
     ));
-    watched.apply(Key::new("", "all"), cluster("all", 1, ALL));
-    Sink::<ClusterJobPolicy>::synced(&*watched);
+    sink.apply(Key::new("", "all"), cluster("all", 1, ALL));
+    Sink::<ClusterJobPolicy>::synced(&*sink);
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(context.cache.policies.active().is_none());
-    watched.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
-    Sink::<JobPolicy>::synced(&*watched);
+    sink.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
+    Sink::<JobPolicy>::synced(&*sink);
     with_timeout(context.cache.policies.wait_settled("a")).await;
     // Changes of the first list may be loaded a moment later.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let first = context.cache.policies.active().unwrap();
     assert_eq!(first.load_results().count(), 2);
 
-    // A later change is loaded, too. A status that the operator wrote is no change.
-    let next = async |before: &Arc<Policies>| {
+    // A later change is loaded, too. A status that the operator has written is no change.
+    let next_policies = async |before: &Arc<Policies>| {
         with_timeout(async {
             loop {
                 let now = context.cache.policies.active().unwrap();
@@ -77,50 +77,53 @@ async fn policies_load_only_after_both_kinds_are_listed() {
         })
         .await
     };
-    let mut ours = cluster("all", 1, ALL);
-    ours.metadata.resource_version = Some("2".to_owned());
-    watched.apply(Key::new("", "all"), ours);
+    let mut with_new_status = cluster("all", 1, ALL);
+    with_new_status.metadata.resource_version = Some("2".to_owned());
+    sink.apply(Key::new("", "all"), with_new_status);
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(Arc::ptr_eq(
         &first,
         &context.cache.policies.active().unwrap()
     ));
-    watched.apply(Key::new("", "all"), cluster("all", 3, NONE));
+    sink.apply(Key::new("", "all"), cluster("all", 3, NONE));
     with_timeout(context.cache.policies.wait_settled("a")).await;
-    let second = next(&first).await;
+    let second = next_policies(&first).await;
     assert_ne!(first.hash(), second.hash());
-    let gone = |key: &Key, uid: &str| Sink::<JobPolicy>::delete(&*watched, key, uid);
-    let a = Some("a".to_owned());
-    gone(&Key::new("a", "no"), "another");
-    assert_eq!(context.cache.policies.objects(&a).len(), 1);
-    gone(&Key::new("a", "no"), "no");
-    let third = next(&second).await;
+    let delete = |key: &Key, uid: &str| Sink::<JobPolicy>::delete(&*sink, key, uid);
+    let scope = Some("a".to_owned());
+    delete(&Key::new("a", "no"), "another");
+    assert_eq!(context.cache.policies.objects(&scope).len(), 1);
+    delete(&Key::new("a", "no"), "no");
+    let third = next_policies(&second).await;
     assert_eq!(third.load_results().count(), 1);
     task.abort();
 }
 
-/// A namespace of which policies are known and not loaded.
+/// The policies of the namespace are known and not loaded yet.
 #[tokio::test]
 async fn cluster_policies_load_without_waiting_for_namespace_policies() {
-    let (context, _heard) = Context::new();
-    let watched = WatchSink::new(&context);
+    let (context, _events) = Context::new();
+    let sink = WatchSink::new(&context);
     let loader = PolicyLoader::new().unwrap();
-    watched.apply(Key::new("", "all"), cluster("all", 1, ALL));
-    watched.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
+    sink.apply(Key::new("", "all"), cluster("all", 1, ALL));
+    sink.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
     let part = loader.load_part(None, None, context.cache.policies.objects(&None));
     let latest = context.cache.policies.latest_change(&None).unwrap();
     let namespaces = context.cache.policies.namespaces();
-    let begin = |_: Option<&Policies>| loader.load_cluster_first(part, namespaces);
-    let (before, begun) = context.cache.policies.update(&None, latest, begin);
+    let load = |_: Option<&Policies>| loader.load_cluster_first(part, namespaces);
+    let (before, cluster_only) = context.cache.policies.update(&None, latest, load);
     assert!(before.is_none());
-    assert!(begun.is_loaded("b") && !begun.is_loaded("a"));
+    assert!(cluster_only.is_loaded("b") && !cluster_only.is_loaded("a"));
     with_timeout(context.cache.policies.wait_loaded()).await;
-    // A place in another namespace waits for nothing of this one.
+    // Jobs of another namespace do not wait for the policies of this namespace.
     with_timeout(context.cache.policies.wait_settled("b")).await;
-    let own = context.cache.policies.wait_settled("a");
-    let waits = tokio::time::timeout(Duration::from_millis(50), own).await;
-    assert!(waits.is_err(), "its policies are not loaded");
-    // A change that comes while it waits is not waited for.
+    let settled = context.cache.policies.wait_settled("a");
+    let result = tokio::time::timeout(Duration::from_millis(50), settled).await;
+    assert!(
+        result.is_err(),
+        "the policies of the namespace are not loaded"
+    );
+    // The wait ends although the policies change again.
     let settled = {
         let context = context.clone();
         tokio::spawn(async move { context.cache.policies.wait_settled("a").await })
@@ -140,38 +143,38 @@ async fn cluster_policies_load_without_waiting_for_namespace_policies() {
     with_timeout(settled).await.unwrap();
     let active = context.cache.policies.active().unwrap();
     assert!(active.is_loaded("a"));
-    assert_ne!(active.version("a"), begun.version("a"));
-    assert_eq!(active.version("b"), begun.version("b"));
+    assert_ne!(active.version("a"), cluster_only.version("a"));
+    assert_eq!(active.version("b"), cluster_only.version("b"));
 }
 
 #[test]
 fn undecodable_policy_stays_in_the_policy_set() {
-    let (context, _heard) = Context::new();
-    let watched = WatchSink::new(&context);
+    let (context, _events) = Context::new();
+    let sink = WatchSink::new(&context);
     let key = Key::new("", "no");
-    watched.apply(key.clone(), cluster("no", 1, NONE));
+    sink.apply(key.clone(), cluster("no", 1, NONE));
     let broken = Undecodable {
         uid: "no".to_owned(),
         generation: Some(2),
         error: "why".to_owned(),
     };
-    Sink::<ClusterJobPolicy>::undecodable(&*watched, &key, broken);
+    Sink::<ClusterJobPolicy>::undecodable(&*sink, &key, broken);
     let objects = context.cache.policies.objects(&None);
     assert_eq!(objects.len(), 1);
     assert_eq!(objects[0].decode_error.as_deref(), Some("why"));
-    watched.apply(key, cluster("no", 3, NONE));
+    sink.apply(key, cluster("no", 3, NONE));
     assert_eq!(context.cache.policies.objects(&None)[0].decode_error, None);
 }
 
 #[test]
 fn policy_status_reports_whether_the_policy_takes_effect() {
     let loader = PolicyLoader::new().unwrap();
-    let of = |before: Option<&Policies>, version, text| {
+    let load = |before: Option<&Policies>, version, text| {
         let object = PolicyObject::from(&cluster("x", version, text));
         let (policies, mut verdicts) = loader.load(before, vec![object]);
         (policies, verdicts.remove(0))
     };
-    let told = |verdict: &_| {
+    let describe_status = |verdict: &_| {
         let status = build_status(
             verdict,
             Some(1),
@@ -180,7 +183,7 @@ fn policy_status_reports_whether_the_policy_takes_effect() {
             ObjectViolations::default(),
             Timestamp::UNIX_EPOCH,
         );
-        let holds: String = status
+        let conditions: String = status
             .conditions
             .iter()
             .map(|c| c.status.chars().next().unwrap())
@@ -190,21 +193,21 @@ fn policy_status_reports_whether_the_policy_takes_effect() {
             types,
             ["Active", "Degraded", "Ready", "Reconciling", "Stalled"]
         );
-        (holds, status.conditions[0].message.clone())
+        (conditions, status.conditions[0].message.clone())
     };
-    let (good, verdict) = of(None, 1, ALL);
-    assert_eq!(told(&verdict).0, "TFTFF");
-    let (_, verdict) = of(Some(&good), 2, "permit(");
+    let (good, verdict) = load(None, 1, ALL);
+    assert_eq!(describe_status(&verdict).0, "TFTFF");
+    let (_, verdict) = load(Some(&good), 2, "permit(");
     assert_eq!(verdict.state, PolicyObjectState::Degraded);
-    let (holds, message) = told(&verdict);
-    assert_eq!(holds, "TTFFT");
+    let (conditions, message) = describe_status(&verdict);
+    assert_eq!(conditions, "TTFFT");
     assert!(
         message.starts_with("the last good version takes effect"),
         "{message}"
     );
     assert!(message.contains("spec.cedar:1:8"), "{message}");
-    let (_, verdict) = of(None, 2, "permit(");
-    let (holds, message) = told(&verdict);
-    assert_eq!(holds, "FTFFT");
+    let (_, verdict) = load(None, 2, "permit(");
+    let (conditions, message) = describe_status(&verdict);
+    assert_eq!(conditions, "FTFFT");
     assert!(message.starts_with("it does not take effect"), "{message}");
 }

@@ -7,12 +7,13 @@ use trellis_scheduler::QueueCounts;
 
 use super::*;
 
-/// An API server that refuses whatever it is sent. Gives its address, and the requests.
+/// Starts an API server that refuses all requests. Returns its address, and the requests that it
+/// receives.
 fn refusing_api_server() -> (String, std::sync::mpsc::Receiver<String>) {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let (requests, heard) = std::sync::mpsc::channel();
+    let (requests, received) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
             "status": "Failure", "message": "invalid", "reason": "Invalid", "code": 422})
@@ -20,7 +21,7 @@ fn refusing_api_server() -> (String, std::sync::mpsc::Receiver<String>) {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut request = String::new();
-            // The body is the end of what is sent.
+            // The request ends with its JSON body.
             while !request.ends_with("}}") {
                 let mut bytes = [0; 4096];
                 let read = stream.read(&mut bytes).unwrap();
@@ -31,21 +32,21 @@ fn refusing_api_server() -> (String, std::sync::mpsc::Receiver<String>) {
                 "HTTP/1.1 422 Unprocessable Entity\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{status}",
                 status.len()
             );
-            // Told before it is answered: who has the answer finds it.
+            // Sent before the answer, so that the client finds the request after the answer.
             requests.send(request).unwrap();
             stream.write_all(answer.as_bytes()).unwrap();
         }
     });
-    (address, heard)
+    (address, received)
 }
 
 #[tokio::test]
 async fn refused_queue_status_is_not_retried_until_the_queue_changes() {
-    let (address, heard) = refusing_api_server();
+    let (address, received) = refusing_api_server();
     let client = Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
     let commands = Commands::new(client, Leadership::for_test());
     let (context, _) = Context::new();
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     for generation in [1, 1, 2, 2] {
         let queue = Undecodable {
             uid: "u".to_owned(),
@@ -54,23 +55,23 @@ async fn refused_queue_status_is_not_retried_until_the_queue_changes() {
         };
         let name = "broken".to_owned();
         context.cache.undecodable_queues.write().insert(name, queue);
-        report_undecodable(&context.cache, &commands, &mut told).await;
+        report_undecodable(&context.cache, &commands, &mut reported).await;
     }
-    let requests: Vec<_> = heard.try_iter().collect();
+    let requests: Vec<_> = received.try_iter().collect();
     assert_eq!(requests.len(), 2, "{requests:?}");
     for request in &requests {
-        // The patch names the queue that does not decode, not a later one of its name.
+        // The patch names the uid, so it never changes a later queue of this name.
         assert!(request.contains(r#""metadata":{"uid":"u"}"#), "{request}");
     }
     context.cache.undecodable_queues.write().clear();
-    report_undecodable(&context.cache, &commands, &mut told).await;
-    assert!(told.is_empty());
+    report_undecodable(&context.cache, &commands, &mut reported).await;
+    assert!(reported.is_empty());
 }
 
 #[test]
 fn queue_is_active_until_stopped() {
     let mut queue = TrainingQueue::new("q", QueueSpec::default());
-    let count = &QueueReport {
+    let report = &QueueReport {
         counts: QueueCounts {
             pending: 2,
             admitted: 1,
@@ -78,17 +79,17 @@ fn queue_is_active_until_stopped() {
         ..QueueReport::default()
     };
     let at = |second| Timestamp::from_second(second).unwrap();
-    let all = |_: &str| true;
-    let first = build_status(&queue, (count, &[]), all, at(1));
+    let exists = |_: &str| true;
+    let first = build_status(&queue, (report, &[]), exists, at(1));
     assert_eq!((first.pending, first.admitted), (Some(2), Some(1)));
     queue.status = Some(first.clone());
     assert_eq!(
-        build_status(&queue, (count, &[]), all, at(2)),
+        build_status(&queue, (report, &[]), exists, at(2)),
         first,
-        "nothing new"
+        "without a change the status stays the same"
     );
     queue.spec.stop_policy = Some(StopPolicy::Hold);
-    let stopped = build_status(&queue, (count, &[]), all, at(3))
+    let stopped = build_status(&queue, (report, &[]), exists, at(3))
         .conditions
         .remove(0);
     assert_eq!(
@@ -97,7 +98,7 @@ fn queue_is_active_until_stopped() {
     );
     assert_eq!(stopped.last_transition_time, Time(at(3)));
     queue.spec.stop_policy = Some(StopPolicy::HoldAndDrain);
-    let drained = build_status(&queue, (count, &[]), all, at(4))
+    let drained = build_status(&queue, (report, &[]), exists, at(4))
         .conditions
         .remove(0);
     assert_eq!(drained.reason, "QueueStopped");
@@ -108,15 +109,15 @@ fn queue_is_active_until_stopped() {
 fn queue_reports_namespaces_that_bypass_their_quota() {
     let queue = TrainingQueue::new("q", QueueSpec::default());
     let report = QueueReport::default();
-    let says = |by: &[&str]| {
-        let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
+    let active_condition = |namespaces: &[&str]| {
+        let namespaces: Vec<String> = namespaces.iter().map(|name| (*name).to_owned()).collect();
         let now = Timestamp::UNIX_EPOCH;
-        let mut status = build_status(&queue, (&report, &by), |_| true, now);
-        let said = status.conditions.remove(0);
-        (said.status, said.reason, said.message)
+        let mut status = build_status(&queue, (&report, &namespaces), |_| true, now);
+        let condition = status.conditions.remove(0);
+        (condition.status, condition.reason, condition.message)
     };
-    assert_eq!(says(&[]).1, "Accepted");
-    let (status, reason, message) = says(&["a", "b", "c", "d", "e"]);
+    assert_eq!(active_condition(&[]).1, "Accepted");
+    let (status, reason, message) = active_condition(&["a", "b", "c", "d", "e"]);
     assert_eq!(
         (status.as_str(), reason.as_str()),
         ("True", "QuotaBypassed")
@@ -140,16 +141,16 @@ fn queue_reports_missing_flavors() {
         ]}
     }))
     .unwrap();
-    let says = |there: &[&str]| {
-        let is_there = |flavor: &str| there.contains(&flavor);
+    let active_condition = |flavors: &[&str]| {
+        let exists = |flavor: &str| flavors.contains(&flavor);
         let report = QueueReport::default();
-        let mut status = build_status(&queue, (&report, &[]), is_there, Timestamp::UNIX_EPOCH);
-        let said = status.conditions.remove(0);
-        (said.status, said.reason, said.message)
+        let mut status = build_status(&queue, (&report, &[]), exists, Timestamp::UNIX_EPOCH);
+        let condition = status.conditions.remove(0);
+        (condition.status, condition.reason, condition.message)
     };
-    let (status, reason, _) = says(&["default", "h100", "a100"]);
+    let (status, reason, _) = active_condition(&["default", "h100", "a100"]);
     assert_eq!((status.as_str(), reason.as_str()), ("True", "Accepted"));
-    let (status, reason, message) = says(&["default", "a100"]);
+    let (status, reason, message) = active_condition(&["default", "a100"]);
     assert_eq!(
         (status.as_str(), reason.as_str()),
         ("True", "FlavorNotFound")
@@ -158,7 +159,7 @@ fn queue_reports_missing_flavors() {
         message.contains("create ResourceFlavor \"h100\","),
         "{message}"
     );
-    let (status, reason, message) = says(&["default"]);
+    let (status, reason, message) = active_condition(&["default"]);
     assert_eq!(
         (status.as_str(), reason.as_str()),
         ("False", "FlavorNotFound")

@@ -1,4 +1,4 @@
-//! The operator writes burnt GPU time into QuotaLedgers.
+//! Writes used GPU time into QuotaLedgers.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -18,14 +18,14 @@ use trellis_gang::quota::is_ledger_owned_by;
 
 /// Field manager of the ledgers.
 const MANAGER: &str = trellis_api::names::STATUS_MANAGER;
-/// Least time between two writes of a ledger. After a restart, held GPUs are counted from the last
-/// write on.
+/// Least time between two writes of a ledger. After a restart, the GPUs of running jobs count from
+/// the last write on.
 pub(super) const LEDGER_WRITE_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 /// Most entries of a ledger: 100 holders with all parts of the window. A ledger with more holders
-/// has one entry for each.
+/// has one entry for each holder.
 const MAX_ENTRIES: usize = 5_000;
 
-/// The ledger of a policy as the watch shows it.
+/// The ledger of a policy, as the watch shows it.
 #[derive(Clone, Copy, Debug, Default)]
 struct StoredLedger<'a> {
     ledger: Option<&'a QuotaLedger>,
@@ -73,7 +73,7 @@ pub(super) async fn write_ledger(
     Ok(())
 }
 
-/// The write that is due. An unreadable ledger stays as it is.
+/// Returns the write that is due. An unreadable ledger stays as it is.
 fn due_write(
     policy: &QuotaPolicy,
     stored: StoredLedger<'_>,
@@ -86,18 +86,19 @@ fn due_write(
     }
     let uid = |meta: &ObjectMeta| meta.uid.clone().unwrap_or_default();
     if policy.spec.limits.gpu_hours.is_none() {
-        let of_ledger = stored.ledger.map(|ledger| uid(&ledger.metadata));
-        let uid = of_ledger.or(stored.undecodable.map(|object| object.uid.clone()))?;
+        let ledger_uid = stored.ledger.map(|ledger| uid(&ledger.metadata));
+        let uid = ledger_uid.or(stored.undecodable.map(|object| object.uid.clone()))?;
         return Some(LedgerWrite::Delete { uid });
     }
     let spec = ledger_spec(name, report, now);
     if let Some(ledger) = stored.ledger {
         if !is_ledger_owned_by(ledger, policy) {
-            // Its owner is gone and the garbage collector is late, or another client wrote it.
+            // The owner of the ledger is deleted and the garbage collector is late, or another
+            // client wrote the ledger.
             let uid = uid(&ledger.metadata);
             return Some(LedgerWrite::Delete { uid });
         }
-        // The operator writes no future time: such a ledger is overwritten.
+        // The operator never writes a time in the future, so such a ledger is overwritten.
         let age = now.duration_since(ledger.spec.until.0);
         let is_recent = !age.is_negative() && age < LEDGER_WRITE_INTERVAL;
         let is_idle = spec.entries.is_empty() && ledger.spec.entries.is_empty();
@@ -113,7 +114,7 @@ fn due_write(
         return (!is_recent && !is_idle).then(|| LedgerWrite::Patch(patch()));
     }
     if let Some(object) = stored.undecodable {
-        // The operator read the ledger before it was damaged, and has counted since.
+        // The operator read the ledger before another client damaged it, and has counted since.
         return Some(LedgerWrite::Patch(json!({
             "metadata": {"uid": object.uid, "ownerReferences": [owner_reference(policy)]},
             "spec": {"until": spec.until, "entries": spec.entries},
@@ -141,7 +142,7 @@ fn owner_reference(policy: &QuotaPolicy) -> OwnerReference {
     }
 }
 
-/// The GPU time burnt under a policy, by holder and part of the window.
+/// Returns the used GPU time of a policy, by holder and part of the window.
 fn ledger_spec(policy: &str, report: &LimitsReport, now: Timestamp) -> QuotaLedgerSpec {
     let limits = report
         .used_gpu_hours
@@ -167,7 +168,7 @@ fn ledger_spec(policy: &str, report: &LimitsReport, now: Timestamp) -> QuotaLedg
         entries = merge_by_holder(entries);
     }
     let until = last.and_then(|until| Timestamp::from_second(until).ok());
-    // Whole seconds, as they are read back.
+    // Ledgers have whole seconds.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     QuotaLedgerSpec {
         until: Time(until.unwrap_or(now)),
@@ -175,11 +176,11 @@ fn ledger_spec(policy: &str, report: &LimitsReport, now: Timestamp) -> QuotaLedg
     }
 }
 
-/// Merges the entries of each holder into one with the latest start. After a restart it counts for
-/// longer than it should, but never for less.
+/// Merges the entries of each holder into one entry with the latest start. After a restart, such an
+/// entry stays in the window for longer than its parts would.
 fn merge_by_holder(entries: Vec<LedgerEntry>) -> Vec<LedgerEntry> {
     let mut merged: Vec<LedgerEntry> = Vec::new();
-    // The entries are sorted by holder and time.
+    // INVARIANT: the entries are sorted by holder and time.
     for entry in entries {
         match merged.last_mut() {
             Some(last) if last.requester == entry.requester => {

@@ -1,5 +1,5 @@
-//! Status of QuotaPolicies: whether they take effect, and the usage of their holders. Changes are
-//! collected, as for queues. Burnt GPU-hours are in the ledgers.
+//! Writes the status of QuotaPolicies: whether they take effect, and the usage of their holders.
+//! Changes are collected, as for queues. The ledgers record the used GPU-hours.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -31,14 +31,14 @@ use super::ledger::{self, LEDGER_WRITE_INTERVAL};
 
 /// Time between two rounds.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
-/// Holders that the status names at most.
+/// Most holders that the status names.
 const MAX_SHOWN_HOLDERS: usize = 20;
 
 /// Writes the status of QuotaPolicies, and their ledgers, until the process ends.
 pub async fn maintain_quota_status(context: Arc<Context>, commands: Commands) {
     context.cache.wait_synced().await;
-    // Objects that do not decode and whose status says so.
-    let mut told: BTreeMap<String, Undecodable> = BTreeMap::new();
+    // Objects that do not decode, once their status reports it.
+    let mut reported: BTreeMap<String, Undecodable> = BTreeMap::new();
     // When each status was last written.
     let mut written: BTreeMap<String, Timestamp> = BTreeMap::new();
     loop {
@@ -55,13 +55,13 @@ pub async fn maintain_quota_status(context: Arc<Context>, commands: Commands) {
         context.cache.quotas.set_report(report.clone());
         let unreadable = context.cache.quotas.undecodable_policies.read().clone();
         for (name, object) in &unreadable {
-            if told.get(name) != Some(object)
+            if reported.get(name) != Some(object)
                 && write_undecodable_status(&commands, name, object).await
             {
-                told.insert(name.clone(), object.clone());
+                reported.insert(name.clone(), object.clone());
             }
         }
-        told.retain(|name, _| unreadable.contains_key(name));
+        reported.retain(|name, _| unreadable.contains_key(name));
         let objects = context.cache.quotas.objects.all();
         let is_there = |name: &str| context.cache.quotas.get(name).is_some();
         written.retain(|name, _| is_there(name));
@@ -71,8 +71,9 @@ pub async fn maintain_quota_status(context: Arc<Context>, commands: Commands) {
             let unusable = policies.unusable().iter().find(|(of, _)| *of == policy);
             let fault = unusable.map(|(_, why)| why.to_string());
             if fault.is_none() {
-                let kept = ledger::write_ledger(&context.cache, &commands, &object, &report).await;
-                log_failed_write(kept, &policy, "its ledger was not written");
+                let ledger_write =
+                    ledger::write_ledger(&context.cache, &commands, &object, &report).await;
+                log_failed_write(ledger_write, &policy, "its ledger was not written");
             }
             let faults = PolicyFaults {
                 spec: fault,
@@ -100,7 +101,7 @@ struct PolicyFaults {
     flavor: Option<String>,
 }
 
-/// The fault of the first limit of a policy that names a flavor that does not exist.
+/// Returns the fault of the first limit that names a flavor that does not exist.
 fn missing_flavor_fault(object: &QuotaPolicy, exists: impl Fn(&str) -> bool) -> Option<String> {
     let (at, flavor) = missing_flavors(object, exists).next()?;
     Some(format!(
@@ -108,21 +109,22 @@ fn missing_flavor_fault(object: &QuotaPolicy, exists: impl Fn(&str) -> bool) -> 
     ))
 }
 
-/// Logs a write that did not succeed.
-fn log_failed_write(answer: Result<(), WriteError>, policy: &str, what: &str) {
+/// Logs a failed write.
+fn log_failed_write(answer: Result<(), WriteError>, policy: &str, text: &str) {
     match answer {
-        // The watch brings the newer version before the next round.
+        // The watch shows the newer version before the next round.
         Ok(())
         | Err(WriteError::Conflict(_) | WriteError::NotFound(_) | WriteError::AlreadyExists(_)) => {
         }
         Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
-            debug!(policy, %error, "{what}");
+            debug!(policy, %error, "{text}");
         }
-        Err(error) => warn!(policy, %error, "{what}"),
+        Err(error) => warn!(policy, %error, "{text}"),
     }
 }
 
-/// Writes to the status of an object that it does not decode. True if this need not be repeated.
+/// Reports in the status of an object that the object does not decode. Returns true if the write
+/// need not be repeated.
 async fn write_undecodable_status(commands: &Commands, name: &str, object: &Undecodable) -> bool {
     let message = format!("it cannot be read: {}", object.error);
     let conditions = build_conditions(None, Some(message), None, &[], Timestamp::now());
@@ -130,7 +132,8 @@ async fn write_undecodable_status(commands: &Commands, name: &str, object: &Unde
     let written: Result<PartialObjectMeta<QuotaPolicy>, WriteError> = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
         .await;
-    // The API server refuses the status if the stored spec breaks a newer rule.
+    // The API server refuses the write if the stored spec violates a rule that is newer than the
+    // object.
     matches!(written, Ok(_) | Err(WriteError::Refused { .. }))
 }
 
@@ -150,8 +153,8 @@ async fn write_status(
     Ok(())
 }
 
-/// The patch of an object's status. None: nothing has changed, or only GPU-hours have and the last
-/// write is recent.
+/// Returns the patch of an object's status. None without a change, or if only GPU-hours have
+/// changed and the last write is recent.
 fn status_patch(
     name: &str,
     object: &QuotaPolicy,
@@ -162,11 +165,11 @@ fn status_patch(
     let before = object.status.clone().unwrap_or_default();
     let after = build_status(name, object, faults, report, now);
     let is_recent = written.is_some_and(|at| now.duration_since(at) < LEDGER_WRITE_INTERVAL);
-    let is_news = match is_recent {
+    let has_changed = match is_recent {
         true => without_hours(&before) != without_hours(&after),
         false => before != after,
     };
-    is_news.then(|| {
+    has_changed.then(|| {
         json!({
             "metadata": {
                 "uid": object.metadata.uid,
@@ -177,7 +180,7 @@ fn status_patch(
     })
 }
 
-/// The status without burnt hours, which change all the time and alone are no reason to write.
+/// Returns the status without used GPU-hours, which change all the time and alone cause no write.
 fn without_hours(status: &QuotaPolicyStatus) -> QuotaPolicyStatus {
     let mut status = status.clone();
     status.gpu_hours_left = None;
@@ -209,7 +212,7 @@ fn build_status(
         .values()
         .filter(|uses| uses.iter().any(LimitUsage::is_full));
     let full = full.count();
-    let all = holders.len();
+    let holder_count = holders.len();
     let mut holders: Vec<_> = holders.into_iter().collect();
     holders.sort_by_key(|(_, uses)| Reverse(uses.iter().map(LimitUsage::percent).max()));
     holders.truncate(MAX_SHOWN_HOLDERS);
@@ -222,7 +225,7 @@ fn build_status(
                 uses: uses.into_iter().map(|u| u.status).collect(),
             })
             .collect(),
-        holder_count: count(all),
+        holder_count: count(holder_count),
         full_count: count(full),
         gpu_hours_left: gpu_hours_left(name, report),
         conditions: build_conditions(
@@ -235,8 +238,8 @@ fn build_status(
     }
 }
 
-/// Why limits of a policy count wrongly: its ledger cannot be read, the account of a limit differs
-/// from a recount, or a limit names a flavor that does not exist.
+/// Returns why limits of a policy are degraded: its ledger cannot be read, the usage of a limit
+/// differs from a recount, or a limit names a flavor that does not exist.
 fn degraded_reason(
     name: &str,
     missing_flavor: Option<String>,
@@ -261,7 +264,8 @@ fn degraded_reason(
     missing_flavor.map(|message| (Reason::FlavorNotFound, message))
 }
 
-/// Whole GPU-hours that are left to the holder with the least. None: they are not limited.
+/// Returns the whole GPU-hours that are left to the holder with the fewest. None without a limit of
+/// GPU-hours.
 fn gpu_hours_left(name: &str, report: &LimitsReport) -> Option<Quantity> {
     if report.unreadable_ledgers.contains_key(name) {
         return Some(whole_quantity(0));
@@ -269,12 +273,15 @@ fn gpu_hours_left(name: &str, report: &LimitsReport) -> Option<Quantity> {
     let is_hours =
         |limit: &LimitId| limit.policy == name && limit.quantity == LimitedQuantity::GpuHours;
     let lines = report.usage.iter().filter(|(limit, _)| is_hours(limit));
-    let left = lines.map(|(limit, (_, max))| {
-        let most = i128::from(base_units(&limit.quantity, *max)).saturating_mul(HOUR_SECONDS);
-        let left = most.saturating_sub(report.used_gpu_seconds(limit)).max(0);
-        left.checked_div(HOUR_SECONDS).unwrap_or_default()
+    let hours_left = lines.map(|(limit, (_, max))| {
+        let max_seconds =
+            i128::from(base_units(&limit.quantity, *max)).saturating_mul(HOUR_SECONDS);
+        let hours_left = max_seconds
+            .saturating_sub(report.used_gpu_seconds(limit))
+            .max(0);
+        hours_left.checked_div(HOUR_SECONDS).unwrap_or_default()
     });
-    left.min().map(whole_quantity)
+    hours_left.min().map(whole_quantity)
 }
 
 /// Usage of one limit by one holder.
@@ -288,23 +295,23 @@ impl LimitUsage {
     fn from_report(limit: &LimitId, used: i128, max: Amount, report: &LimitsReport) -> Self {
         let used = match &limit.quantity {
             LimitedQuantity::GpuHours => {
-                let burnt = report.used_gpu_seconds(limit);
-                burnt.checked_div(HOUR_SECONDS).unwrap_or_default()
+                let used_seconds = report.used_gpu_seconds(limit);
+                used_seconds.checked_div(HOUR_SECONDS).unwrap_or_default()
             }
             _ => used,
         };
-        let most = i128::from(base_units(&limit.quantity, max));
+        let max_units = i128::from(base_units(&limit.quantity, max));
         let shown = |amount| match &limit.quantity {
             LimitedQuantity::Resource { resource, .. } => engine::to_quantity(resource, amount),
             _ => whole_quantity(amount),
         };
         Self {
             used,
-            max: most,
+            max: max_units,
             status: QuotaUse {
                 limit: limit.quantity.to_string(),
                 used: shown(used),
-                max: shown(most),
+                max: shown(max_units),
             },
         }
     }
@@ -313,7 +320,7 @@ impl LimitUsage {
         self.used >= self.max
     }
 
-    /// Usage in percent. 100 if the limit is zero.
+    /// Returns the usage in percent. 100 if the limit is zero.
     fn percent(&self) -> i128 {
         let hundredths = self.used.saturating_mul(100);
         hundredths.checked_div(self.max).unwrap_or(100)
@@ -324,7 +331,7 @@ fn whole_quantity(number: i128) -> Quantity {
     Quantity::from_units(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// Message for a policy that cannot be used.
+/// Returns the message for a policy that cannot be used.
 #[must_use]
 pub fn no_effect_message(fault: &str) -> String {
     format!("the limits do not take effect, and until they do no job starts: {fault}")
@@ -340,19 +347,19 @@ fn build_conditions(
     let active = fault.is_none();
     let is_degraded = degraded.is_some();
     let (reason, message) = match (fault, degraded) {
-        // Without any effect the policy is worse off than with a wrong count.
+        // The fault of a policy without effect takes precedence over a wrong count.
         (Some(fault), _) => (Reason::InvalidSpec, no_effect_message(&fault)),
         (None, Some(degraded)) => degraded,
         (None, None) => (Reason::Accepted, "the limits take effect".to_owned()),
     };
-    let said = ConditionUpdate {
+    let update = ConditionUpdate {
         generation,
         reason,
         message,
         previous: before,
         now,
     };
-    said.conditions(&[
+    update.conditions(&[
         ("Active", active),
         ("Degraded", is_degraded),
         ("Ready", active),

@@ -1,4 +1,4 @@
-//! The list of a job's objects in its status, with their readiness.
+//! The objects of a job in its status, with their readiness.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::build_cache::JobBuild;
 use crate::job_context::JobContext;
 use crate::secrets;
 
-/// The job's objects, with their readiness. Existing children are as compiled, because differences
-/// are corrected before the status is written.
+/// Returns the job's objects, with their readiness. Existing children match the compiled job,
+/// because the controller corrects differences before it writes the status.
 pub(super) fn compiled_objects(
     cache: &Cache,
     key: &Key,
     build: &JobBuild,
     job: &AuthorizedJob,
-    seen: &JobContext,
+    job_context: &JobContext,
     attempt: i64,
 ) -> Vec<CompiledObject> {
     let mut list = build.objects.clone();
@@ -29,30 +29,32 @@ pub(super) fn compiled_objects(
         entry.ready = match entry.kind.as_str() {
             "Service" => {
                 let key = Key::new(&key.namespace, &entry.name);
-                is_live_child(cache.services.get(&key).as_deref(), seen.uid())
+                is_live_child(cache.services.get(&key).as_deref(), job_context.uid())
             }
-            "NetworkPolicy" => {
-                is_live_child(cache.network_policies.get(key).as_deref(), seen.uid())
-            }
+            "NetworkPolicy" => is_live_child(
+                cache.network_policies.get(key).as_deref(),
+                job_context.uid(),
+            ),
             "ConfigMap" => {
                 let key = Key::new(&key.namespace, &entry.name);
-                is_live_child(cache.config_maps.get(&key).as_deref(), seen.uid())
+                is_live_child(cache.config_maps.get(&key).as_deref(), job_context.uid())
             }
             // The operator may not read Secrets.
             "Secret" => {
-                let own = (entry.kind.clone(), entry.name.as_str().into());
-                build.verified_versions.lock().contains_key(&own)
+                let child_key = (entry.kind.clone(), entry.name.as_str().into());
+                build.verified_versions.lock().contains_key(&child_key)
             }
-            "PodGroup" => is_live_child(cache.pod_groups.get(key).as_deref(), seen.uid()),
+            "PodGroup" => is_live_child(cache.pod_groups.get(key).as_deref(), job_context.uid()),
             "ExternalSecret" => {
-                let own = Key::new(&key.namespace, &entry.name);
-                entry.problem = secrets::external_secret_problem(cache, &own, seen.uid());
+                let child_key = Key::new(&key.namespace, &entry.name);
+                entry.problem =
+                    secrets::external_secret_problem(cache, &child_key, job_context.uid());
                 entry.problem.is_none()
             }
             _ => false,
         };
     }
-    let up = count_ready_pods(seen, attempt);
+    let up = count_ready_pods(job_context, attempt);
     let groups = job.compiled().groups();
     let pods = list.iter_mut().filter(|o| o.kind == "Pod");
     for (entry, group) in pods.zip(groups) {
@@ -62,19 +64,23 @@ pub(super) fn compiled_objects(
     list
 }
 
-/// Pods of the attempt that run or have succeeded, by group.
-fn count_ready_pods(seen: &JobContext, attempt: i64) -> BTreeMap<&str, u32> {
+/// Returns the number of pods of the attempt that run or have succeeded, by group.
+fn count_ready_pods(job_context: &JobContext, attempt: i64) -> BTreeMap<&str, u32> {
     let is_up = |phase: &PodPhase| matches!(phase, PodPhase::Running | PodPhase::Succeeded);
-    let of_now = seen.pods.values().filter(|pod| pod.attempt == attempt);
+    let attempt_pods = job_context
+        .pods
+        .values()
+        .filter(|pod| pod.attempt == attempt);
     let mut up: BTreeMap<&str, u32> = BTreeMap::new();
-    for pod in of_now.filter(|pod| is_up(&pod.phase) && pod.job_uid == seen.uid()) {
+    for pod in attempt_pods.filter(|pod| is_up(&pod.phase) && pod.job_uid == job_context.uid()) {
         let count = up.entry(&pod.group).or_default();
         *count = count.saturating_add(1);
     }
     up
 }
 
-/// Number of pods that a group needs to be ready: its gang, else all.
+/// Returns the number of pods that a group needs to be ready: the pods of the gang, or all pods of
+/// a group outside the gang.
 fn min_ready_pods(group: &CompiledGroup) -> u32 {
     match group.gang_size() {
         0 => group.replicas(),

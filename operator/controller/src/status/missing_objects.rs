@@ -10,7 +10,7 @@ use crate::job_context::JobContext;
 use crate::{Controller, secrets};
 
 impl Controller {
-    /// The first missing object without which the pods cannot start.
+    /// Returns why the job waits for the first missing object that its pods need.
     pub(super) async fn find_missing_reference(
         &self,
         key: &Key,
@@ -23,21 +23,21 @@ impl Controller {
         missing.await
     }
 
-    /// Why the job waits for a volume or a Secret. None: all of them are ready.
+    /// Returns why the job waits for a volume or a Secret. None if all are ready.
     pub(super) fn find_missing_volume_or_secret(
         &self,
         key: &Key,
-        seen: &JobContext,
+        job_context: &JobContext,
         job: &AuthorizedJob,
     ) -> Option<JobHold> {
-        let volumes = seen.volumes.as_ref().err();
-        // While pods are being committed, the committer binds the claims and reports failures.
-        let bound_meanwhile =
-            |held: &&JobHold| held.reason == Reason::ClaimNotBound && seen.is_committing();
-        let volumes = volumes.filter(|v| !bound_meanwhile(v)).cloned();
-        // The Secrets existed when the job was planned. A later refresh of one must not roll it
-        // back.
+        let volumes = job_context.volumes.as_ref().err();
+        // During a commit, the committer binds the claims and reports failures.
+        let is_bound_by_commit =
+            |hold: &&JobHold| hold.reason == Reason::ClaimNotBound && job_context.is_committing();
+        let volumes = volumes.filter(|v| !is_bound_by_commit(v)).cloned();
+        // The Secrets existed when the job was planned. The refresh of a Secret must not roll the
+        // plan back.
         let secrets = || secrets::find_missing_secret(&self.context.cache, key, job.compiled());
-        volumes.or_else(|| (!seen.is_planned()).then(secrets).flatten())
+        volumes.or_else(|| (!job_context.is_planned()).then(secrets).flatten())
     }
 }

@@ -132,9 +132,9 @@ mod tests {
             assert!(error.is_push_back(), "{code}");
         }
         let webhook = r#"Internal error occurred: failed calling webhook "pods.example": failed to call webhook: Post "https://down.x.svc:443/?timeout=10s": context deadline exceeded"#;
-        let error_of = error(500, webhook);
-        assert!(matches!(error_of, WriteError::Webhook(_)));
-        assert!(!error_of.is_push_back());
+        let webhook_error = error(500, webhook);
+        assert!(matches!(webhook_error, WriteError::Webhook(_)));
+        assert!(!webhook_error.is_push_back());
         for code in [400, 403, 429, 500, 503] {
             let denied = error(
                 code,
@@ -168,15 +168,21 @@ mod tests {
     #[test]
     fn already_exists_is_recognized_by_the_reason_alone() {
         let message = r#"secrets "already exists" is in the way"#;
-        let of = |reason: &str| {
+        let error_with_reason = |reason: &str| {
             let mut status = Status::failure(message, reason);
             status.code = 409;
             WriteError::from(kube::Error::Api(Box::new(status)))
         };
-        assert!(matches!(of("AlreadyExists"), WriteError::AlreadyExists(_)));
+        assert!(matches!(
+            error_with_reason("AlreadyExists"),
+            WriteError::AlreadyExists(_)
+        ));
         // An example is a conflict on a quota that another writer has just updated.
         for reason in ["Conflict", ""] {
-            assert!(matches!(of(reason), WriteError::Conflict(_)), "{reason}");
+            assert!(
+                matches!(error_with_reason(reason), WriteError::Conflict(_)),
+                "{reason}"
+            );
         }
     }
 }

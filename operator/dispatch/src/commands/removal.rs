@@ -199,10 +199,10 @@ mod tests {
             disruption_budget_message(&status(429, refused, Some("DisruptionBudget"))).as_deref(),
             Some("needs 2 healthy pods")
         );
-        let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        let several_budgets = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
         assert_eq!(
-            disruption_budget_message(&status(500, two, None)).as_deref(),
-            Some(two)
+            disruption_budget_message(&status(500, several_budgets, None)).as_deref(),
+            Some(several_budgets)
         );
         assert_eq!(
             disruption_budget_message(&status(429, "too many requests", None)),

@@ -1,4 +1,4 @@
-//! Writes that end with the lease or without an answer.
+//! Writes that end because the lease ends, or because no answer comes.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
@@ -15,32 +15,32 @@ fn commands(leadership: Leadership) -> Commands {
     Commands::new(Client::try_from(nowhere).unwrap(), leadership)
 }
 
-/// A connection that is still being opened would also lead to a write after the lease.
+/// Otherwise a connection that is still being opened could lead to a write after the lease.
 #[tokio::test]
 async fn write_ends_when_the_lease_ends() {
     let lease = std::time::Duration::from_millis(300);
-    let began = Instant::now();
+    let start = Instant::now();
     let commands = commands(Leadership::with_remaining(lease));
     assert!(commands.leadership.request_time() > lease * 10);
     let write = commands.write("ns", std::future::pending::<kube::Result<()>>());
     let error = write.await.unwrap_err();
     assert!(matches!(error, WriteError::Unanswered(_)), "{error}");
-    let took = began.elapsed();
-    assert!(lease <= took && took < lease * 10, "{took:?}");
+    let duration = start.elapsed();
+    assert!(lease <= duration && duration < lease * 10, "{duration:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn unanswered_write_times_out_and_counts_as_push_back() {
     let commands = commands(Leadership::for_test());
-    for (effect, fewer) in [(WriteEffect::None, false), (WriteEffect::Persistent, true)] {
-        let (began, limit) = (Instant::now(), commands.limiter.limit());
+    for (effect, is_lower) in [(WriteEffect::None, false), (WriteEffect::Persistent, true)] {
+        let (start, limit) = (Instant::now(), commands.limiter.limit());
         let never = std::future::pending::<kube::Result<()>>();
         let error = commands
             .write_with_effect(effect, "ns", never)
             .await
             .unwrap_err();
         assert!(matches!(error, WriteError::Unanswered(_)), "{error}");
-        assert_eq!(began.elapsed(), commands.leadership.request_time());
-        assert_eq!(commands.limiter.limit() < limit, fewer);
+        assert_eq!(start.elapsed(), commands.leadership.request_time());
+        assert_eq!(commands.limiter.limit() < limit, is_lower);
     }
 }

@@ -5,7 +5,8 @@ use trellis_api::{Reason, names};
 use trellis_compiler::CompiledJob;
 use trellis_gang::key::Key;
 
-use super::{Committer, TaskOutcome, is_live_child};
+use super::{Committer, is_live_child};
+use crate::task_outcome::TaskOutcome;
 
 impl Committer {
     /// Describes the first object that is missing or terminating. The controller creates it again.
@@ -86,28 +87,28 @@ mod tests {
     async fn missing(
         service: Option<(&str, Value)>,
         policy: Option<(&str, Value)>,
-        hosts: Option<(&str, Value)>,
+        config_map: Option<(&str, Value)>,
     ) -> String {
         let (context, _) = Context::new();
         let job = Key::new("ns", "j");
-        if let Some((uid, more)) = service {
+        if let Some((uid, metadata)) = service {
             context
                 .cache
                 .services
-                .insert_observed(job.clone(), child(uid, more));
+                .insert_observed(job.clone(), child(uid, metadata));
         }
-        if let Some((uid, more)) = policy {
+        if let Some((uid, metadata)) = policy {
             context
                 .cache
                 .network_policies
-                .insert_observed(job.clone(), child(uid, more));
+                .insert_observed(job.clone(), child(uid, metadata));
         }
-        if let Some((uid, more)) = hosts {
+        if let Some((uid, metadata)) = config_map {
             let key = Key::new("ns", "j-hosts");
             context
                 .cache
                 .config_maps
-                .insert_observed(key, child(uid, more));
+                .insert_observed(key, child(uid, metadata));
         }
         let compiled = compile_job_as("j", "ns", spec_with(json!({"framework": "DeepSpeed"})));
         match committer(&context).check_children(&job, "mine", &compiled) {
@@ -117,7 +118,7 @@ mod tests {
         }
     }
 
-    /// The head of a Ray job has a Service of its own.
+    /// The leader of a Ray job has its own Service.
     #[tokio::test]
     async fn missing_service_of_the_leader_counts_as_missing() {
         let (context, _) = Context::new();
@@ -151,15 +152,19 @@ mod tests {
 
     #[tokio::test]
     async fn absent_terminating_or_foreign_child_counts_as_missing() {
-        let own = || Some(("mine", json!({})));
-        assert_eq!(missing(own(), own(), own()).await, "");
-        let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
-        for none in [None, Some(("another", json!({}))), Some(("mine", going))] {
-            let message = missing(own(), none.clone(), own()).await;
+        let live_child = || Some(("mine", json!({})));
+        assert_eq!(missing(live_child(), live_child(), live_child()).await, "");
+        let terminating = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        for bad_child in [
+            None,
+            Some(("another", json!({}))),
+            Some(("mine", terminating)),
+        ] {
+            let message = missing(live_child(), bad_child.clone(), live_child()).await;
             assert!(message.contains("NetworkPolicy \"j\""), "{message}");
-            let message = missing(none.clone(), own(), own()).await;
+            let message = missing(bad_child.clone(), live_child(), live_child()).await;
             assert!(message.contains("Service \"j\""), "{message}");
-            let message = missing(own(), own(), none).await;
+            let message = missing(live_child(), live_child(), bad_child).await;
             assert!(message.contains("ConfigMap \"j-hosts\""), "{message}");
         }
     }

@@ -23,8 +23,9 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
 use trellis_gang::{AuthorizedAttempt, GangExplanation};
 
-use super::{Committer, TaskOutcome};
+use super::Committer;
 use crate::commands::WriteError;
+use crate::task_outcome::TaskOutcome;
 
 /// Longest sleep without an event. Correctness does not depend on it.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -280,7 +281,7 @@ impl Committer {
             .commands
             .patch_as(&path, &claim.name, names::SCHEDULER_MANAGER, &patch)
             .await?;
-        info!(%claim, node, plan = plan.hash, "a volume is asked for");
+        info!(%claim, node, plan = plan.hash, "requested a volume for the claim");
         self.context.apply_written_claim(claim, asked);
         Ok(())
     }

@@ -11,8 +11,9 @@ use trellis_gang::binding::is_reserved_for;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
 
-use super::{Committer, TaskOutcome};
+use super::Committer;
 use crate::commands::WriteError;
+use crate::task_outcome::TaskOutcome;
 
 impl Committer {
     /// Takes back the volumes that the plan with this hash gave to claims of the job. A bound claim

@@ -20,18 +20,10 @@ use trellis_gang::{engine, external};
 
 use super::Committer;
 use crate::commands::{EvictionResult, WriteError};
+use crate::task_outcome::ProtectedVictim;
 
 /// Dry runs of one nomination in flight at once.
 const MAX_CONCURRENT_DRY_RUNS: usize = 32;
-
-/// A victim that a PodDisruptionBudget does not allow to leave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProtectedVictim {
-    /// The gang (the key of its job), or the surplus pod.
-    pub victim: Key,
-    /// Name of the budget, and its reason.
-    pub message: String,
-}
 
 /// A pod whose eviction a budget may forbid. Budgets do not apply to a pod that has ended or does
 /// not run yet (kube-apiserver, eviction.go).
@@ -83,11 +75,11 @@ impl Committer {
                 false => all.labels(&format!("{}={}", names::MANAGED_BY, names::MANAGER)),
             };
             let pods: Vec<SlimPod> = self.commands.list(namespace, &ours).await?;
-            let leavers = leaving_pods(&pods, &victims);
-            if let Some(kept) = find_victim_over_budget(&budgets, &leavers) {
+            let leaving = leaving_pods(&pods, &victims);
+            if let Some(kept) = find_victim_over_budget(&budgets, &leaving) {
                 return Ok(Some(kept));
             }
-            let selected = leavers
+            let selected = leaving
                 .iter()
                 .filter(|leaver| budgets.iter().any(|budget| budget.selects(leaver)));
             let mut trials = Vec::new();
@@ -127,7 +119,7 @@ impl Committer {
 
 /// Returns the pods of these victims to which budgets apply.
 fn leaving_pods(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<LeavingPod> {
-    let mut leavers: Vec<LeavingPod> = Vec::new();
+    let mut leaving: Vec<LeavingPod> = Vec::new();
     let mut known = BTreeSet::new();
     for victim in victims {
         let job = Key::new(&victim.namespace, &victim.name);
@@ -147,7 +139,7 @@ fn leaving_pods(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<LeavingPo
             };
             for (pod, external) in leave.filter(|(_, external)| runs(external)) {
                 if known.insert(external.uid.clone()) {
-                    leavers.push(leaving_pod(&job, &job, pod, external.uid));
+                    leaving.push(leaving_pod(&job, &job, pod, external.uid));
                 }
             }
             continue;
@@ -169,11 +161,11 @@ fn leaving_pods(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<LeavingPo
                 && known.insert(view.uid.clone())
             {
                 let victim = engine::victim_key(victim).unwrap_or_else(|| job.clone());
-                leavers.push(leaving_pod(&job, &victim, pod, view.uid));
+                leaving.push(leaving_pod(&job, &victim, pod, view.uid));
             }
         }
     }
-    leavers
+    leaving
 }
 
 /// Returns the external pods that are to leave. None: the victim is a job.
@@ -198,12 +190,12 @@ fn leaving_pod(job: &Key, victim: &Key, pod: &SlimPod, uid: String) -> LeavingPo
 /// budget may allow each of two evictions but not both.
 fn find_victim_over_budget(
     budgets: &[DisruptionBudget],
-    leavers: &[LeavingPod],
+    leaving: &[LeavingPod],
 ) -> Option<ProtectedVictim> {
     budgets.iter().find_map(|budget| {
-        let mut healthy = leavers.iter().filter(|l| l.ready && budget.selects(l));
+        let mut healthy = leaving.iter().filter(|l| l.ready && budget.selects(l));
         let one_too_many = healthy.nth(budget.allowed)?;
-        let asked = leavers.iter().filter(|l| l.ready && budget.selects(l));
+        let asked = leaving.iter().filter(|l| l.ready && budget.selects(l));
         let message = format!(
             "PodDisruptionBudget {:?} allows {} disruptions where {} pods would have to leave, those of job \"{}\" among them",
             budget.name,
@@ -299,26 +291,26 @@ mod tests {
             pod("a", "a", "Running", true),
             external("alone", "", "Running"),
         ];
-        let named = |name: &str, uid: &str| NominatedVictim {
+        let victim_named = |name: &str, uid: &str| NominatedVictim {
             name: name.to_owned(),
             uid: uid.to_owned(),
             ..victim(name)
         };
         let of = |victim: &NominatedVictim| {
-            let leavers = leaving_pods(&pods, &[victim]);
-            leavers
+            let leaving = leaving_pods(&pods, &[victim]);
+            leaving
                 .into_iter()
                 .map(|l| (l.name, l.victim.to_string()))
                 .collect::<Vec<_>>()
         };
-        let group = named("PodGroup/a", "uid");
+        let group = victim_named("PodGroup/a", "uid");
         assert_eq!(of(&group), [("a-0".to_owned(), "ns/PodGroup/a".to_owned())]);
-        let alone = named("Pod/alone", "alone");
+        let alone = victim_named("Pod/alone", "alone");
         assert_eq!(
             of(&alone),
             [("alone".to_owned(), "ns/Pod/alone".to_owned())]
         );
-        assert_eq!(of(&named("Pod/alone", "another")), []);
+        assert_eq!(of(&victim_named("Pod/alone", "another")), []);
     }
 
     #[test]
@@ -331,12 +323,12 @@ mod tests {
             pod("c-0", "c", "Running", true),
         ];
         let (a, b) = (victim("a"), victim("b"));
-        let leavers = leaving_pods(&pods, &[&a, &b]);
-        let names: Vec<_> = leavers.iter().map(|l| l.name.as_str()).collect();
+        let leaving = leaving_pods(&pods, &[&a, &b]);
+        let names: Vec<_> = leaving.iter().map(|l| l.name.as_str()).collect();
         assert_eq!(names, ["a-0", "a-1", "b-0"]);
         let all = json!({"matchLabels": {"all": "yes"}});
         let keeps = |budgets: &[DisruptionBudget]| {
-            find_victim_over_budget(budgets, &leavers).map(|k| k.victim.to_string())
+            find_victim_over_budget(budgets, &leaving).map(|k| k.victim.to_string())
         };
         assert_eq!(keeps(&[]), None);
         assert_eq!(keeps(&[budget("two", all.clone(), 2)]), None);
@@ -353,7 +345,7 @@ mod tests {
             Some("ns/a")
         );
         assert_eq!(keeps(&[budget("absent", Value::Null, 0)]), None);
-        let said = find_victim_over_budget(&[budget("one", json!({}), 1)], &leavers).unwrap();
+        let said = find_victim_over_budget(&[budget("one", json!({}), 1)], &leaving).unwrap();
         assert_eq!(
             said.message,
             "PodDisruptionBudget \"ns/one\" allows 1 disruptions where 2 pods would have to leave, those of job \"ns/b\" among them"

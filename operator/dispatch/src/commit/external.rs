@@ -15,13 +15,14 @@ use trellis_api::pod_group::{NominatedVictim, Plan, PlannedPod};
 use trellis_gang::binding::ClaimMounts;
 use trellis_gang::external::ExternalGangRef;
 use trellis_gang::external::plan::group_flavors;
-use trellis_gang::gang_step::planned_pods;
+use trellis_gang::external::plan::planned_pods;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{BindingAnnotations, FlavorsByResource, JudgedSpec};
 use trellis_gang::{external, journal};
 
+use super::Committer;
 use super::policy_freshness::PolicyVersions;
-use super::{Committer, TaskOutcome};
+use crate::task_outcome::TaskOutcome;
 
 /// Bindings of one gang in flight at once.
 const MAX_CONCURRENT_BINDINGS: usize = 32;

@@ -15,8 +15,9 @@ use trellis_api::{PodGroup, names};
 use trellis_gang::key::Key;
 use trellis_gang::{external, patch};
 
-use super::{Committer, TaskOutcome, is_owned};
+use super::{Committer, is_owned};
 use crate::commands::{Commands, WriteError};
+use crate::task_outcome::TaskOutcome;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);

@@ -14,8 +14,9 @@ use trellis_gang::gang_step::MissingPod;
 use trellis_gang::key::Key;
 
 use super::pod_creation::PlannedMember;
-use super::{Committer, TaskOutcome, claim_binding};
+use super::{Committer, claim_binding};
 use crate::commands::WriteError;
+use crate::task_outcome::TaskOutcome;
 
 /// Longest time to bind the claims of a surplus pod while other work for the gang waits. The next
 /// try finds the claims bound.

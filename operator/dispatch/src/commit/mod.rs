@@ -27,8 +27,6 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Resource;
 use tokio_util::sync::CancellationToken;
-use trellis_api::Reason;
-use trellis_api::pod_group::NominatedVictim;
 use trellis_cache::Cache;
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::flavors::GangPlacement;
@@ -38,56 +36,13 @@ use trellis_gang::open_plan::OpenPlan;
 use trellis_gang::{AuthorizedAttempt, namespace_quota};
 
 use super::preflight::Preflight;
-use crate::commands::{Commands, WriteError};
+use crate::commands::Commands;
 use crate::context::Context;
+use crate::task_outcome::TaskOutcome;
 use claim_binding::ClaimPromises;
-pub use disruption_budgets::ProtectedVictim;
 pub use external::{ExternalNomination, ExternalPlan};
 pub use nomination::Nomination;
 pub use policy_freshness::PolicyVersions;
-
-/// Result of a task.
-#[derive(Debug)]
-pub enum TaskOutcome {
-    /// Done: read the journal again.
-    Done,
-    /// Admission changes the pods' requests, by group, so the gang needs another place.
-    Replan(BTreeMap<String, AdmittedPod>),
-    /// The gang cannot start, and nothing is promised yet.
-    PutOff(Reason, String),
-    /// The gang cannot start while a ResourceQuota of its namespace has no room for its request.
-    /// Nothing is promised yet.
-    OverQuota(QuotaDemand, String),
-    /// A PodDisruptionBudget forbids the eviction of a victim. No victim has been asked to leave.
-    VictimProtected(ProtectedVictim),
-    /// Roll the plan back.
-    RollBack(Reason, String),
-    /// The inner outcome, and the nodes that caused it, which the gang should avoid.
-    Avoid(Vec<String>, Box<Self>),
-    /// The victims of a single external pod. The driver may now ask them to leave.
-    Nominated(Vec<NominatedVictim>),
-    /// Try again in a while.
-    Retry(String),
-}
-
-impl TaskOutcome {
-    /// Adds the node that may have caused the refusal of a pod.
-    fn with_faulty_node(self, node: Option<String>) -> Self {
-        match node {
-            Some(node) => Self::Avoid(vec![node], Box::new(self)),
-            None => self,
-        }
-    }
-}
-
-impl From<WriteError> for TaskOutcome {
-    fn from(error: WriteError) -> Self {
-        match error {
-            WriteError::Withdrawn => Self::Done,
-            error => Self::Retry(error.to_string()),
-        }
-    }
-}
 
 /// Clients and caches that tasks need.
 #[derive(Clone)]

@@ -13,7 +13,8 @@ use trellis_gang::key::Key;
 use trellis_gang::{AuthorizedAttempt, journal};
 
 use super::plan_opening::plan_quota;
-use super::{Committer, TaskOutcome, claim_binding};
+use super::{Committer, claim_binding};
+use crate::task_outcome::TaskOutcome;
 
 /// A place for a gang, and the victims that have to leave it first.
 #[derive(Clone, Debug, Default)]

@@ -87,36 +87,36 @@ mod tests {
     #[test]
     fn plan_is_refused_when_an_open_plan_takes_the_quota() {
         let plans = OpenPlans::default();
-        let rest = |_: &Key, plan: &OpenPlan| plan.total_demand();
+        let demand = |_: &Key, plan: &OpenPlan| plan.total_demand();
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
-        let room_for = |pods: i64, mine: i64| {
-            move |others: &[QuotaDemand]| {
-                let sum: i64 = others.iter().map(QuotaDemand::count).sum();
-                (sum.saturating_add(mine) > pods).then_some(sum)
+        let room_for = |pods: i64, own_pods: i64| {
+            move |other_demands: &[QuotaDemand]| {
+                let sum: i64 = other_demands.iter().map(QuotaDemand::count).sum();
+                (sum.saturating_add(own_pods) > pods).then_some(sum)
             }
         };
         assert_eq!(
-            plans.try_insert(&a, plan("a", 3), rest, room_for(4, 3)),
+            plans.try_insert(&a, plan("a", 3), demand, room_for(4, 3)),
             Ok(())
         );
         assert_eq!(
-            plans.try_insert(&b, plan("b", 3), rest, room_for(4, 3)),
+            plans.try_insert(&b, plan("b", 3), demand, room_for(4, 3)),
             Err(3)
         );
-        // Neither a job's own plan nor plans of other namespaces count against it.
+        // A job's own plan and plans of other namespaces do not count.
         assert_eq!(
-            plans.try_insert(&a, plan("a", 3), rest, room_for(4, 3)),
+            plans.try_insert(&a, plan("a", 3), demand, room_for(4, 3)),
             Ok(())
         );
-        let elsewhere = Key::new("ns2", "a");
+        let other_namespace = Key::new("ns2", "a");
         assert_eq!(
-            plans.try_insert(&elsewhere, plan("c", 3), rest, room_for(4, 3)),
+            plans.try_insert(&other_namespace, plan("c", 3), demand, room_for(4, 3)),
             Ok(())
         );
         assert!(plans.remove(&a));
         assert!(!plans.remove(&a));
         assert_eq!(
-            plans.try_insert(&b, plan("b", 3), rest, room_for(4, 3)),
+            plans.try_insert(&b, plan("b", 3), demand, room_for(4, 3)),
             Ok(())
         );
     }

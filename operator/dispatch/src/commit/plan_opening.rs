@@ -14,8 +14,9 @@ use trellis_gang::key::Key;
 use trellis_gang::open_plan::OpenPlan;
 use trellis_gang::{AuthorizedAttempt, flavors, journal};
 
-use super::{Committer, TaskOutcome, claim_binding};
+use super::{Committer, claim_binding};
 use crate::commands::WriteError;
+use crate::task_outcome::TaskOutcome;
 
 impl Committer {
     /// Runs preflight and writes the journal, which makes the plan durable. Also returns the

@@ -19,9 +19,10 @@ use trellis_gang::{AuthorizedAttempt, flavors, journal, resource_request};
 use trellis_scheduler::Resources;
 
 use super::plan_opening::plan_quota;
-use super::{Committer, TaskOutcome, claim_binding, is_owned};
+use super::{Committer, claim_binding, is_owned};
 use crate::SchedulerEvent;
 use crate::commands::WriteError;
+use crate::task_outcome::TaskOutcome;
 
 /// Most creates of one gang in flight. The limiter bounds the creates of all gangs.
 const MAX_CONCURRENT_CREATES: usize = 32;
@@ -385,7 +386,7 @@ mod tests {
         assert_eq!(
             describe_excess_request(&stored, &counted(4000, 9)),
             None,
-            "less is no harm"
+            "the pod requests less than counted"
         );
         let message = describe_excess_request(&stored, &counted(1500, 8)).unwrap();
         assert!(

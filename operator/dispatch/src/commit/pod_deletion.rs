@@ -6,9 +6,10 @@ use trellis_gang::gang_step::PodDeletion;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimPod;
 
-use super::{Committer, TaskOutcome};
+use super::Committer;
 use crate::SchedulerEvent;
 use crate::commands::DeletionResult;
+use crate::task_outcome::TaskOutcome;
 
 /// Most deletes of one gang in flight.
 const MAX_CONCURRENT_DELETES: usize = 32;

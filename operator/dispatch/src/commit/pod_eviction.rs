@@ -5,8 +5,9 @@ use tracing::{debug, info};
 use trellis_gang::gang_step::PodDeletion;
 use trellis_gang::key::Key;
 
-use super::{Committer, TaskOutcome};
+use super::Committer;
 use crate::commands::EvictionResult;
+use crate::task_outcome::TaskOutcome;
 
 /// Most evictions of one gang in flight.
 const MAX_CONCURRENT_EVICTIONS: usize = 32;

@@ -8,7 +8,8 @@ use trellis_api::Reason;
 use trellis_gang::key::Key;
 use trellis_gang::{AuthorizedAttempt, GangExplanation};
 
-use super::{Committer, TaskOutcome};
+use super::Committer;
+use crate::task_outcome::TaskOutcome;
 
 /// Time after which a gang whose place waits for policies reports that.
 const EXPLAIN_LAG_AFTER: Duration = Duration::from_secs(1);

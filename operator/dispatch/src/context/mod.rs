@@ -4,6 +4,7 @@ mod children;
 mod daemon_sets;
 mod dependencies;
 mod device_classes;
+mod evaluation_turn;
 mod external_pods;
 mod external_secrets;
 mod jobs;

@@ -48,15 +48,15 @@ mod tests {
         let mut now = Instant::now();
         let mut avoided = AvoidedNodes::default();
         assert_eq!(avoided.next_end(now), None);
-        let mut waits = Vec::new();
+        let mut pauses = Vec::new();
         for _ in 0..6 {
             avoided.add_failure("a", now);
             assert_eq!(avoided.current(now).collect::<Vec<_>>(), ["a"]);
             let end = avoided.next_end(now).unwrap();
-            waits.push(end.duration_since(now).as_secs());
+            pauses.push(end.duration_since(now).as_secs());
             assert_eq!(avoided.current(end).count(), 0);
             now = end;
         }
-        assert_eq!(waits, [60, 120, 240, 480, 900, 900]);
+        assert_eq!(pauses, [60, 120, 240, 480, 900, 900]);
     }
 }

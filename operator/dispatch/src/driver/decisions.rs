@@ -171,7 +171,7 @@ impl Driver {
             state.engine_state = EngineState::Waiting;
             match &state.task {
                 Some(task) => task.stop.cancel(),
-                None => self.write_journal(job, journal::void_nomination),
+                None => self.write_journal(job, journal::cancel_nomination),
             }
             self.release_victims(job);
         }

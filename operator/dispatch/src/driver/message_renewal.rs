@@ -97,13 +97,13 @@ mod tests {
     use super::*;
 
     fn waiting_jobs(jobs: usize) -> BTreeMap<Key, GangExplanation> {
-        let certificate =
+        let explanation =
             GangExplanation::waiting(Reason::InsufficientCapacity, "2 are free".into());
         (0..jobs)
             .map(|job| {
                 (
                     Key::new("team-a", &format!("{job:03}")),
-                    certificate.clone(),
+                    explanation.clone(),
                 )
             })
             .collect()
@@ -140,25 +140,25 @@ mod tests {
         let request = Resources::new().with("nvidia.com/gpu", 1);
         let worker = TaskGroup::new(GroupName::new("worker"), 8, request, "llm-worker".into());
         let queue = QueueName::new("default");
-        let waits = Gang::new(engine::gang_id(&job), queue, vec![worker]);
-        driver.engine.apply_gang(waits);
-        let told = || context.explanations.read()[&job].message.clone();
+        let waiting_gang = Gang::new(engine::gang_id(&job), queue, vec![worker]);
+        driver.engine.apply_gang(waiting_gang);
+        let message = || context.explanations.read()[&job].message.clone();
         driver.decide();
         driver.renew_messages();
-        assert!(told().contains("2 "), "{}", told());
+        assert!(message().contains("2 "), "{}", message());
         assert_eq!(context.work_queue.next().await, job);
         context.work_queue.mark_done(&job);
-        let before = told();
+        let before = message();
 
         driver.engine.apply_node(node("n1", 3));
         driver.decide();
         driver.renew_messages();
-        assert_eq!(told(), before, "too soon");
+        assert_eq!(message(), before, "the interval has not passed");
         assert_eq!(driver.next_pause(), RENEWAL_INTERVAL);
         tokio::time::advance(RENEWAL_INTERVAL).await;
         driver.decide();
         driver.renew_messages();
-        assert!(told().contains("5 "), "{}", told());
+        assert!(message().contains("5 "), "{}", message());
         assert_eq!(context.work_queue.next().await, job);
     }
 

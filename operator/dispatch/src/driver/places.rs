@@ -300,15 +300,15 @@ mod tests {
             };
             groups.iter().map(group).collect()
         };
-        let one = place(&[("a", "x", 1), ("b", "y", 2)]);
+        let placement = place(&[("a", "x", 1), ("b", "y", 2)]);
         assert!(is_same_placement(
-            &one,
+            &placement,
             &place(&[("b", "y", 2), ("a", "x", 1)])
         ));
         assert!(!is_same_placement(
-            &one,
+            &placement,
             &place(&[("b", "y", 2), ("a", "z", 1)])
         ));
-        assert!(!is_same_placement(&one, &place(&[("a", "x", 1)])));
+        assert!(!is_same_placement(&placement, &place(&[("a", "x", 1)])));
     }
 }

@@ -1,4 +1,4 @@
-//! Carries out the steps that `gang_step` decides for one gang.
+//! Carries out the steps that `trellis_gang::gang_step` decides for the gang of a job.
 
 mod tasks;
 
@@ -12,7 +12,7 @@ use trellis_api::job::{LostNode, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
 use trellis_gang::gang_step::{
-    CreatedMembers, CreatedStep, GangStep, Members as _, MissingPod, ObservedGang,
+    CreatedMembers, CreatedStep, GangStep, Members as _, MissingPod, ObservedGang, WholeGang,
 };
 use trellis_gang::journal::PlanAuthor;
 use trellis_gang::key::Key;
@@ -43,32 +43,34 @@ impl Driver {
             return self.delete_orphans(job);
         };
         if let Some(task) = &state.task {
-            let another = uid.is_some_and(|uid| uid != task.uid);
-            let leaves = self
+            let is_of_other_job = uid.is_some_and(|uid| uid != task.uid);
+            let is_leaving = self
                 .leaving
                 .get(job)
                 .is_some_and(|l| l.leave_request().is_some());
             let is_commit = task.run.is_some();
-            if another || !task.is_wanted(state.desired.as_ref()) || (leaves && is_commit) {
+            if is_of_other_job
+                || !task.is_wanted(state.desired.as_ref())
+                || (is_leaving && is_commit)
+            {
                 task.stop.cancel();
             }
             return;
         }
         let now = Instant::now();
         if let Some(end) = state.pause.next_try(now) {
-            // This sets the alarm again, because the alarm that led here may have been the last
-            // one.
+            // The alarm that led here may have been the last one, so this sets it again.
             self.alarms.set(job, end);
             return;
         }
-        let (Some(uid), Some(group), Some(wish)) =
+        let (Some(uid), Some(group), Some(desired)) =
             (uid, context.cache.pod_groups.get(job), &state.desired)
         else {
             return;
         };
-        // The wish is for an earlier job with this name. The next wish is on its way.
-        let stale = wish.attempt().is_some_and(|run| run.uid != uid);
-        if stale || !is_owned(group.as_ref(), &uid) {
+        // The desired gang belongs to an earlier job of this name. The next desired gang follows.
+        let is_outdated = desired.attempt().is_some_and(|run| run.uid != uid);
+        if is_outdated || !is_owned(group.as_ref(), &uid) {
             return;
         }
         self.inheritance.adopt(job);
@@ -80,26 +82,30 @@ impl Driver {
         {
             self.leaving.remove(job);
         }
-        let told = self.leaving.get(job).and_then(LeavingGang::leave_request);
-        let written = context.cache.jobs.get(job);
-        let status = written.as_ref().and_then(|job| job.status.as_ref());
+        let preemption_message = self.leaving.get(job).and_then(LeavingGang::leave_request);
+        let cached_job = context.cache.jobs.get(job);
+        let status = cached_job.as_ref().and_then(|job| job.status.as_ref());
         let pods = context.cache.pods.pods_of_job(job);
-        let waits = written
+        let waits_for_lost = cached_job
             .as_ref()
             .is_some_and(|job| waits_for_lost_nodes(&job.spec));
-        let lost = lost_nodes(&pods, |node| !waits && context.cache.is_abandoned(node));
+        let lost_nodes_of_gang = lost_nodes(&pods, |node| {
+            !waits_for_lost && context.cache.is_abandoned(node)
+        });
         state.deletions.retain_pods(&pods);
-        let dismissed = self.surplus_to_remove(job, &pods);
+        let surplus_removals = self.surplus_to_remove(job, &pods);
         let Some(state) = self.gangs.get(job) else {
             return;
         };
-        let Some(wish) = &state.desired else { return };
-        let ours = self.committer.commands().epoch().ok();
+        let Some(desired) = &state.desired else {
+            return;
+        };
+        let epoch = self.committer.commands().epoch().ok();
         let inherited = self.inheritance.plan(job);
-        let seen = ObservedGang {
+        let observed = ObservedGang {
             journal: &journal,
-            author: ours.map(|ours| journal::plan_author(&journal, ours, inherited)),
-            preemption_message: told,
+            author: epoch.map(|epoch| journal::plan_author(&journal, epoch, inherited)),
+            preemption_message,
             deletions: &state.deletions,
             now: Timestamp::now(),
             clock: now,
@@ -107,22 +113,23 @@ impl Driver {
                 uid: &uid,
                 attempt: status.and_then(|s| s.attempt).unwrap_or(1),
                 stage_first_attempt: status.map_or(1, TrainingJobStatus::first_attempt),
-                keeps_finished_pods: written
+                keeps_finished_pods: cached_job
                     .as_ref()
                     .is_none_or(|job| job.spec.keeps_finished_pods()),
                 was_placed: status.is_some_and(|s| s.scheduled_time.is_some()),
-                desired: wish,
+                desired,
                 pods: &pods,
-                lost_nodes: &lost,
+                lost_nodes: &lost_nodes_of_gang,
                 grace: group.spec.grace_period_seconds(),
-                surplus_removals: &dismissed,
+                surplus_removals: &surplus_removals,
             },
         };
-        let step = seen.next_step();
+        let step = observed.next_step();
         // The process that wrote the plan may still create its pods.
-        let is_stale = seen.author == Some(PlanAuthor::Stale)
-            && (journal.plan.as_ref()).is_some_and(|plan| CreatedMembers::wants_plan(&seen, plan));
-        if let Some(at) = seen.next_creation_time() {
+        let is_stale = observed.author == Some(PlanAuthor::Stale)
+            && (journal.plan.as_ref())
+                .is_some_and(|plan| CreatedMembers::wants_plan(&observed, plan));
+        if let Some(at) = observed.next_creation_time() {
             self.alarms.set(job, to_instant(now, at));
         }
         if let Some(at) = state.deletions.next_retry(now) {
@@ -144,7 +151,7 @@ impl Driver {
                     ),
                 );
             }
-            GangStep::Enqueue(()) => self.enqueue(job, &journal),
+            GangStep::Enqueue(WholeGang) => self.enqueue(job, &journal),
             GangStep::Withdraw => {
                 self.vacate_place(job, &journal);
                 context.explanations.write().remove(job);
@@ -153,13 +160,15 @@ impl Driver {
                 self.restore_open_place(job, &group, &journal);
                 self.write_journal(job, journal::take_over);
             }
-            GangStep::Follow => self.continue_nomination(job, &group, &journal),
-            GangStep::Void => self.void_nomination(job),
+            GangStep::RemoveVictims => self.continue_nomination(job, &group, &journal),
+            GangStep::CancelNomination => self.cancel_nomination(job),
             GangStep::Commit => {
                 self.restore_open_place(job, &group, &journal);
                 self.resume_plan(job, &journal);
             }
-            GangStep::Hold(missing) => self.maintain_placed_gang(job, &group, &journal, missing),
+            GangStep::KeepPlace(missing) => {
+                self.maintain_placed_gang(job, &group, &journal, missing)
+            }
             GangStep::RollBack {
                 reason,
                 message,
@@ -169,25 +178,25 @@ impl Driver {
                     self.restore_open_place(job, &group, &journal);
                 }
                 let state = self.gangs.get_mut(job);
-                let hindrance = state.and_then(|state| state.last_failure.take());
-                let hindrance = hindrance.filter(|_| failed);
-                let message = match hindrance {
-                    Some(hindrance) => format!("{message}; the last try: {hindrance}"),
+                let last_failure = state.and_then(|state| state.last_failure.take());
+                let last_failure = last_failure.filter(|_| failed);
+                let message = match last_failure {
+                    Some(last_failure) => format!("{message}; the last try: {last_failure}"),
                     None => message,
                 };
                 self.roll_back(job, reason, message, failed);
             }
             GangStep::Delete(pods) => self.delete_pods(job, pods, now),
             GangStep::Evict(pods) => self.evict_pods(job, pods, now),
-            // The status shows it to the controller, which then sends another wish.
-            GangStep::Own(CreatedStep::AwaitStatus) | GangStep::StandBy => {}
-            GangStep::Clear => {
+            // The controller reads it from the status, and then sends another desired gang.
+            GangStep::Special(CreatedStep::AwaitStatus) | GangStep::StandBy => {}
+            GangStep::ClearPlan => {
                 self.vacate_place(job, &journal);
                 // The gang waited for its pods to end.
                 context.explanations.write().remove(job);
                 self.finish_rollback(job, &journal);
             }
-            GangStep::Own(CreatedStep::Finish) => {
+            GangStep::Special(CreatedStep::Finish) => {
                 self.withdraw(job);
                 self.write_journal(job, journal::finish);
             }
@@ -200,7 +209,7 @@ impl Driver {
         job: &Key,
         group: &PodGroup,
         journal: &PodGroupStatus,
-        mut vacancies: Vec<MissingPod>,
+        mut missing_pods: Vec<MissingPod>,
     ) {
         if let Some(plan) = &journal.plan {
             self.restore_place(job, group, plan);
@@ -211,17 +220,17 @@ impl Driver {
         let surplus = self.update_surplus(job, journal);
         // The gang's own pods come first, in a separate task, so that a surplus pod cannot make
         // them fail.
-        if vacancies.is_empty() {
-            vacancies = surplus;
+        if missing_pods.is_empty() {
+            missing_pods = surplus;
         }
         match self.surplus_explanation(job).cloned() {
-            Some(lack) => self.record_explanation(job, lack),
+            Some(explanation) => self.record_explanation(job, explanation),
             None => {
                 self.committer.context().explanations.write().remove(job);
             }
         }
-        if !vacancies.is_empty() {
-            self.create_missing_pods(job, journal, vacancies);
+        if !missing_pods.is_empty() {
+            self.create_missing_pods(job, journal, missing_pods);
         }
     }
 
@@ -245,7 +254,7 @@ impl Driver {
         };
         // For a plan of an earlier leader, the counted requests of the pods are unknown.
         let is_ours = self.inheritance.plan(job) != Some(plan.hash.as_str());
-        let counted = if is_ours {
+        let admitted_pods = if is_ours {
             state.admitted_pods(&run)
         } else {
             state.admitted.clone()
@@ -253,17 +262,19 @@ impl Driver {
         let committer = self.committer.clone();
         let key = job.clone();
         self.start_task(job, Some(run.clone()), |stop| async move {
-            committer.resume(key, &run, &plan, &counted, stop).await
+            committer
+                .resume(key, &run, &plan, &admitted_pods, stop)
+                .await
         });
     }
 
     /// Continues a nomination.
     fn continue_nomination(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
-        let inside = self.gangs.get(job).map(|state| state.engine_state);
-        match inside.unwrap_or_default() {
+        let engine_state = self.gangs.get(job).map(|state| state.engine_state);
+        match engine_state.unwrap_or_default() {
             EngineState::Nominated => {
-                let certificates = &self.committer.context().explanations;
-                certificates.write().remove(job);
+                let explanations = &self.committer.context().explanations;
+                explanations.write().remove(job);
                 self.update_nominated_request(job, journal);
                 self.ask_victims_to_leave(job, group, journal);
             }
@@ -277,7 +288,7 @@ impl Driver {
             }
             // The engine no longer has this place.
             EngineState::Absent | EngineState::Waiting | EngineState::Restarting => {
-                self.void_nomination(job)
+                self.cancel_nomination(job)
             }
         }
     }

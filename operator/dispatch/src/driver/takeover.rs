@@ -118,12 +118,12 @@ mod tests {
             epoch,
             ..PodGroupStatus::default()
         };
-        let of = |epochs: &[Option<i64>]| {
+        let highest = |epochs: &[Option<i64>]| {
             let journals: Vec<_> = epochs.iter().map(|e| journal(*e)).collect();
             highest_epoch(journals.iter())
         };
-        assert_eq!(of(&[None]), None);
-        assert_eq!(of(&[Some(3), None, Some(7), Some(5)]), Some(Epoch(7)));
-        assert_eq!(of(&[Some(3), Some(i64::MAX)]), Some(Epoch(3)));
+        assert_eq!(highest(&[None]), None);
+        assert_eq!(highest(&[Some(3), None, Some(7), Some(5)]), Some(Epoch(7)));
+        assert_eq!(highest(&[Some(3), Some(i64::MAX)]), Some(Epoch(3)));
     }
 }

@@ -9,7 +9,7 @@ use trellis_gang::key::Key;
 use trellis_gang::{GangExplanation, external, journal};
 
 use super::Driver;
-use crate::commit::TaskOutcome;
+use crate::task_outcome::TaskOutcome;
 
 /// How often in a row a place may be given up because admission changed the pods. Pods with another
 /// flavor are different pods. Admission may change them so that the next place has the first flavor

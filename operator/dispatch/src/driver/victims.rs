@@ -317,9 +317,9 @@ impl Driver {
     }
 
     /// Gives up a nominated place.
-    pub(super) fn void_nomination(&mut self, job: &Key) {
+    pub(super) fn cancel_nomination(&mut self, job: &Key) {
         self.withdraw(job);
-        self.write_journal(job, journal::void_nomination);
+        self.write_journal(job, journal::cancel_nomination);
     }
 }
 

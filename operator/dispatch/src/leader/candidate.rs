@@ -305,22 +305,29 @@ mod tests {
 
     #[test]
     fn candidate_checks_again_when_the_lease_may_have_expired() {
-        let over = Duration::from_secs(30);
+        let timeout = Duration::from_secs(30);
         let start = Instant::now();
         let mut unchanged = LeaseObservation::default();
-        let mut left = |version: &str, seconds: u64| {
-            let left = unchanged.remaining(version, start + Duration::from_secs(seconds), over);
-            left.as_secs()
+        let mut remaining = |version: &str, seconds: u64| {
+            let remaining =
+                unchanged.remaining(version, start + Duration::from_secs(seconds), timeout);
+            remaining.as_secs()
         };
-        assert_eq!((left("1", 0), left("1", 3), left("1", 29)), (30, 27, 1));
+        assert_eq!(
+            (remaining("1", 0), remaining("1", 3), remaining("1", 29)),
+            (30, 27, 1)
+        );
         // The wait for a renewed lease starts at the check that shows the renewal.
-        assert_eq!((left("2", 31), left("2", 59)), (30, 2));
-        assert_eq!((left("2", 61), left("2", 90)), (0, 0));
-        let next = |left| {
+        assert_eq!((remaining("2", 31), remaining("2", 59)), (30, 2));
+        assert_eq!((remaining("2", 61), remaining("2", 90)), (0, 0));
+        let check_after = |remaining| {
             let pause = Duration::from_secs(6);
-            next_check(Duration::from_secs(left), pause).map(|wait| wait.as_secs())
+            next_check(Duration::from_secs(remaining), pause).map(|wait| wait.as_secs())
         };
-        assert_eq!((next(30), next(1), next(0)), (Some(6), Some(1), None));
+        assert_eq!(
+            (check_after(30), check_after(1), check_after(0)),
+            (Some(6), Some(1), None)
+        );
     }
 
     #[tokio::test]
@@ -331,29 +338,42 @@ mod tests {
             let lease = Duration::from_secs(seconds);
             Candidate::new(client.clone(), "ns", String::new(), lease)
         };
-        let over = |ours: u64, theirs: u64| {
-            let holder = candidate(theirs);
+        let takeover_seconds = |own_seconds: u64, holder_seconds: u64| {
+            let holder = candidate(holder_seconds);
             let lease = holder.with_request_time(Lease {
                 spec: Some(holder.spec(0)),
                 ..Lease::default()
             });
             let leadership = Leadership::new(Epoch(1), Instant::now(), holder.duration);
-            let keeps_to = leadership.request_time();
-            let waits = candidate(ours).takeover_delay(&lease);
-            assert!(waits >= holder.duration + keeps_to, "{waits:?}");
-            waits.as_secs()
+            let request_time = leadership.request_time();
+            let delay = candidate(own_seconds).takeover_delay(&lease);
+            assert!(delay >= holder.duration + request_time, "{delay:?}");
+            delay.as_secs()
         };
         // The wait after a short lease is short. After a long lease it is the general maximum.
-        assert_eq!((over(2, 2), over(15, 15), over(60, 60)), (4, 30, 75));
-        assert_eq!((over(2, 60), over(60, 2)), (75, 62));
+        assert_eq!(
+            (
+                takeover_seconds(2, 2),
+                takeover_seconds(15, 15),
+                takeover_seconds(60, 60)
+            ),
+            (4, 30, 75)
+        );
+        assert_eq!((takeover_seconds(2, 60), takeover_seconds(60, 2)), (75, 62));
         // This holder does not publish its wait.
-        let mut silent = Lease {
+        let mut without_request_time = Lease {
             spec: Some(candidate(2).spec(0)),
             ..Lease::default()
         };
-        assert_eq!(candidate(2).takeover_delay(&silent).as_secs(), 17);
-        let absurd = [(REQUEST_SECONDS.to_owned(), "86400".to_owned())];
-        silent.metadata.annotations = Some(absurd.into());
-        assert_eq!(candidate(2).takeover_delay(&silent).as_secs(), 17);
+        assert_eq!(
+            candidate(2).takeover_delay(&without_request_time).as_secs(),
+            17
+        );
+        let too_long = [(REQUEST_SECONDS.to_owned(), "86400".to_owned())];
+        without_request_time.metadata.annotations = Some(too_long.into());
+        assert_eq!(
+            candidate(2).takeover_delay(&without_request_time).as_secs(),
+            17
+        );
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn request_time(lease: Duration) -> Duration {
 /// Proof of leadership, as long as [`Self::check`] succeeds.
 #[derive(Clone, Debug)]
 pub struct Leadership {
-    /// Epoch of this leader. It never falls.
+    /// Epoch of this leader. It never decreases.
     epoch: Arc<watch::Sender<Epoch>>,
     /// The requested epoch. The holder of the lease writes it to the Lease.
     pub(super) wanted_epoch: Arc<watch::Sender<Epoch>>,
@@ -149,7 +149,11 @@ mod tests {
         let lease = async {
             tokio::task::yield_now().await;
             assert_eq!(*leadership.wanted_epoch.borrow(), Epoch(8));
-            assert_eq!(leadership.check(), Ok(Epoch(1)), "not before the lease");
+            assert_eq!(
+                leadership.check(),
+                Ok(Epoch(1)),
+                "the Lease does not have the epoch yet"
+            );
             leadership.record_transitions(3);
             assert_eq!(leadership.check(), Ok(Epoch(4)));
             leadership.record_transitions(7);
@@ -157,6 +161,10 @@ mod tests {
         tokio::join!(raised, lease);
         assert_eq!(leadership.check(), Ok(Epoch(8)));
         leadership.record_transitions(0);
-        assert_eq!(leadership.check(), Ok(Epoch(8)), "it never falls");
+        assert_eq!(
+            leadership.check(),
+            Ok(Epoch(8)),
+            "the epoch never decreases"
+        );
     }
 }

@@ -116,55 +116,61 @@ mod tests {
     use super::*;
     use crate::span;
 
-    /// Spans that a collector has received: name, and service.
+    /// Spans that a collector has received, with name and service.
     type ReceivedSpans = Arc<Mutex<Vec<(String, String)>>>;
 
     async fn collector() -> (String, ReceivedSpans) {
-        let sent = ReceivedSpans::default();
-        let into = sent.clone();
-        let take = async move |body: Bytes| {
+        let received = ReceivedSpans::default();
+        let store = received.clone();
+        let receive = async move |body: Bytes| {
             let request = ExportTraceServiceRequest::decode(body).unwrap();
-            for of in request.resource_spans {
-                let attributes = of.resource.unwrap().attributes;
+            for spans_of_service in request.resource_spans {
+                let attributes = spans_of_service.resource.unwrap().attributes;
                 let service = attributes
                     .into_iter()
                     .find(|a| a.key == "service.name")
                     .unwrap();
                 let service = format!("{:?}", service.value.unwrap().value.unwrap());
-                let spans = of.scope_spans.into_iter().flat_map(|scope| scope.spans);
-                into.lock()
+                let spans = spans_of_service
+                    .scope_spans
+                    .into_iter()
+                    .flat_map(|scope| scope.spans);
+                store
+                    .lock()
                     .extend(spans.map(|span| (span.name, service.clone())));
             }
         };
-        let router = Router::new().route("/v1/traces", post(take));
+        let router = Router::new().route("/v1/traces", post(receive));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}/v1/traces", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        (endpoint, sent)
+        (endpoint, received)
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn collector_receives_only_spans_of_trellis() {
-        let (endpoint, sent) = collector().await;
+        let (endpoint, received) = collector().await;
         let work = tokio::task::spawn_blocking(move || {
             let (layer, traces) = build_layer(exporter(Some(&endpoint)).unwrap());
             let subscriber = tracing_subscriber::registry().with(layer);
             tracing::subscriber::with_default(subscriber, || {
                 let _look = span!("reconcile", job = "team-a/llm").entered();
                 let _write = span!("write", namespace = "team-a").entered();
-                let _other = tracing::info_span!("another's").entered();
+                let _other = tracing::info_span!("foreign").entered();
             });
             // Dropping the exporter sends the remaining spans.
             drop(traces);
         });
         work.await.unwrap();
-        let mut sent = sent.lock().clone();
-        sent.sort();
-        let names: Vec<_> = sent.iter().map(|(name, _)| name.as_str()).collect();
+        let mut received = received.lock().clone();
+        received.sort();
+        let names: Vec<_> = received.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["reconcile", "write"]);
         assert!(
-            sent.iter().all(|(_, service)| service.contains("trellis")),
-            "{sent:?}"
+            received
+                .iter()
+                .all(|(_, service)| service.contains("trellis")),
+            "{received:?}"
         );
     }
 

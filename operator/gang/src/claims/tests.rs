@@ -17,7 +17,8 @@ fn job(claims: &[&[&str]]) -> TrainingJobSpec {
     serde_json::from_value(json!({"taskGroups": groups})).unwrap()
 }
 
-/// Returns the volume "v" of 10Gi is free, and there is a class of each kind.
+/// Returns the free volume "v" of 10Gi, and a StorageClass of each kind: "late" binds late and has
+/// no provisioner, "made" provisions late, "soon" provisions at once.
 fn storage() -> FakeStorage {
     let late = "WaitForFirstConsumer";
     let class = |name: &str, mode: &str, provisioner: &str| json!({"metadata": {"name": name}, "volumeBindingMode": mode, "provisioner": provisioner});
@@ -36,10 +37,7 @@ fn storage() -> FakeStorage {
         .with_class(class("soon", "Immediate", "disks.example"))
 }
 
-fn find_with_claim(
-    job: &TrainingJobSpec,
-    claim: Value,
-) -> Result<VolumeRequirements, MissingObject> {
+fn find_with_claim(job: &TrainingJobSpec, claim: Value) -> Result<VolumeRequirements, JobHold> {
     find_volumes(job, 1, None, &storage().with_claim(claim), false)
 }
 
@@ -63,26 +61,26 @@ fn bound_claim_requires_the_nodes_of_its_volume() {
 
 #[test]
 fn late_binding_claim_requires_nodes_of_its_candidate_volumes() {
-    let asked = |class: &str, size: &str| {
+    let claim_spec = |class: &str, size: &str| {
         json!({"metadata": {"name": "data"}, "status": {"phase": "Pending"}, "spec": {
             "storageClassName": class, "accessModes": [],
             "resources": {"requests": {"storage": size}}}})
     };
     let job = job(&[&["data"]]);
-    let found = |class: &str, size: &str| find_with_claim(&job, asked(class, size));
+    let find = |class: &str, size: &str| find_with_claim(&job, claim_spec(class, size));
     assert_eq!(
-        found("late", "10Gi").unwrap().claims["data"]
+        find("late", "10Gi").unwrap().claims["data"]
             .node_terms
             .len(),
         1
     );
-    let missing = found("late", "11Gi").unwrap_err();
+    let missing = find("late", "11Gi").unwrap_err();
     assert_eq!(missing.reason, Reason::ClaimNotBound);
-    let words = "StorageClass \"late\" is free that has 11Gi";
-    assert!(missing.message.contains(words), "{}", missing.message);
+    let text = "StorageClass \"late\" is free that has 11Gi";
+    assert!(missing.message.contains(text), "{}", missing.message);
     // A volume that is large enough is provisioned.
     assert!(
-        found("made", "11Gi").unwrap().claims["data"]
+        find("made", "11Gi").unwrap().claims["data"]
             .node_terms
             .is_empty()
     );
@@ -108,67 +106,77 @@ fn pod_template_claims_must_exist() {
     assert!(missing.message.starts_with(&path), "{}", missing.message);
     let names = |volume| claim_names(&job, None, Some(&profile(volume)));
     assert_eq!(names("other"), ["c".to_owned(), "d".to_owned()].into());
-    // The group's own volume replaces it.
+    // The group's own volume of this name replaces the volume of the profile.
     assert_eq!(names("b"), ["c".to_owned()].into());
 }
 
 #[test]
 fn message_for_a_missing_or_unbound_claim_names_its_field() {
-    let of_class = |class: &str| {
+    let pending_claim = |class: &str| {
         json!({
             "metadata": {"name": "data"}, "spec": {"storageClassName": class}, "status": {"phase": "Pending"},
         })
     };
-    let mut going = claim("Bound", "v");
-    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    let both: &[&[&str]] = &[&[], &["data"]];
-    for (claims, object, reason, words) in [
+    let mut deleted = claim("Bound", "v");
+    deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let second_group: &[&[&str]] = &[&[], &["data"]];
+    for (claims, object, reason, text) in [
         (
             &[&["data", "none"] as &[&str]] as &[&[&str]],
             claim("Bound", "v"),
             "ClaimNotFound",
             "spec.taskGroups[0].mounts[2].claimName: PersistentVolumeClaim \"none\" does not exist",
         ),
-        (both, going, "ClaimNotFound", "is being deleted"),
+        (second_group, deleted, "ClaimNotFound", "is being deleted"),
         (
-            both,
+            second_group,
             claim("Pending", ""),
             "ClaimNotBound",
             "spec.taskGroups[1].mounts[1].claimName: PersistentVolumeClaim \"data\" is not bound yet",
         ),
-        // The claim names its volume, and is not bound to it yet.
+        // The claim names a volume, and is not bound to it yet.
         (
-            both,
+            second_group,
             claim("Pending", "v"),
             "ClaimNotBound",
             "is not bound yet",
         ),
         (
-            both,
+            second_group,
             claim("Lost", "v"),
             "ClaimNotBound",
             "has lost its volume \"v\"",
         ),
         (
-            both,
+            second_group,
             claim("Bound", "gone"),
             "ClaimNotBound",
             "volume \"gone\", which does not exist",
         ),
-        (both, of_class("soon"), "ClaimNotBound", "is not bound yet"),
-        (both, of_class("none"), "ClaimNotBound", "is not bound yet"),
+        (
+            second_group,
+            pending_claim("soon"),
+            "ClaimNotBound",
+            "is not bound yet",
+        ),
+        (
+            second_group,
+            pending_claim("none"),
+            "ClaimNotBound",
+            "is not bound yet",
+        ),
     ] {
         let missing = find_with_claim(&job(claims), object.clone()).unwrap_err();
         assert_eq!(missing.reason.as_str(), reason, "{object}");
-        assert!(missing.message.contains(words), "{}", missing.message);
+        assert!(missing.message.contains(text), "{}", missing.message);
     }
 }
 
-fn ephemeral(name: &str, asked: Value) -> Value {
+fn ephemeral(name: &str, claim_spec: Value) -> Value {
     let mut spec =
         json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}});
-    let given = asked.as_object().unwrap().clone();
-    spec.as_object_mut().unwrap().extend(given);
+    let fields = claim_spec.as_object().unwrap().clone();
+    spec.as_object_mut().unwrap().extend(fields);
     json!({"spec": {"volumes": [{"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}})
 }
 
@@ -180,34 +188,41 @@ fn with_template(template: Value) -> TrainingJobSpec {
 
 #[test]
 fn ephemeral_claims_require_nodes_where_their_class_provisions() {
-    let own = ("w".to_owned(), "scratch".to_owned());
-    let found = |shelf: &FakeStorage, asked: Value, is_placed: bool| {
-        let job = with_template(ephemeral("scratch", asked));
-        find_volumes(&job, 1, None, shelf, is_placed).map(|volumes| volumes.ephemeral[&own].clone())
+    let volume_key = ("w".to_owned(), "scratch".to_owned());
+    let find = |storage: &FakeStorage, claim_spec: Value, is_placed: bool| {
+        let job = with_template(ephemeral("scratch", claim_spec));
+        find_volumes(&job, 1, None, storage, is_placed)
+            .map(|volumes| volumes.ephemeral[&volume_key].clone())
     };
-    let of = |class: &str| json!({"storageClassName": class});
+    let with_class = |class: &str| json!({"storageClassName": class});
     for class in ["made", "soon"] {
-        let anywhere = found(&storage(), of(class), false).unwrap();
+        let anywhere = find(&storage(), with_class(class), false).unwrap();
         assert!(anywhere.node_terms.is_empty(), "{class}");
     }
     let field = "spec.taskGroups[0].podTemplate.spec.volumes[0].ephemeral.volumeClaimTemplate";
-    for (asked, words) in [
-        (of("none"), "StorageClass \"none\", which does not exist"),
-        (of("late"), "StorageClass \"late\", which provisions none"),
-        (of(""), "is of no StorageClass"),
+    for (claim_spec, text) in [
+        (
+            with_class("none"),
+            "StorageClass \"none\", which does not exist",
+        ),
+        (
+            with_class("late"),
+            "StorageClass \"late\", which provisions none",
+        ),
+        (with_class(""), "is of no StorageClass"),
         (json!({}), "none is the cluster's default"),
     ] {
-        let missing = found(&storage(), asked.clone(), false).unwrap_err();
+        let missing = find(&storage(), claim_spec.clone(), false).unwrap_err();
         assert_eq!(missing.reason, Reason::ClaimNotBound);
         assert!(missing.message.starts_with(field), "{}", missing.message);
-        assert!(missing.message.contains(words), "{}", missing.message);
+        assert!(missing.message.contains(text), "{}", missing.message);
         // A placed gang is not delayed by a class that provisions no more volumes.
         assert_eq!(
-            found(&storage(), asked, true).unwrap(),
+            find(&storage(), claim_spec, true).unwrap(),
             VolumeRequirement::unreachable()
         );
     }
-    // The default class is the youngest of several, as in the admission plugin.
+    // Of several default classes, the youngest counts, as in the admission plugin.
     let default = |name: &str, created: &str, topologies: Value| {
         json!({"metadata": {"name": name, "creationTimestamp": created,
             "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
@@ -215,19 +230,22 @@ fn ephemeral_claims_require_nodes_where_their_class_provisions() {
             "allowedTopologies": topologies})
     };
     let zone = json!([{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}]);
-    let shelf = storage()
+    let storage = storage()
         .with_class(default("old", "2025-01-01T00:00:00Z", json!(null)))
         .with_class(default("young", "2026-01-01T00:00:00Z", zone));
-    assert_eq!(found(&shelf, json!({}), false).unwrap().node_terms.len(), 1);
+    assert_eq!(
+        find(&storage, json!({}), false).unwrap().node_terms.len(),
+        1
+    );
 }
 
 #[test]
 fn ephemeral_volume_of_the_group_replaces_the_profile_volume() {
     let profile = json!({"podTemplate": ephemeral("scratch", json!({"storageClassName": "none"}))});
     let profile = serde_json::from_value(profile).unwrap();
-    let own = with_template(ephemeral("scratch", json!({"storageClassName": "made"})));
-    let found = find_volumes(&own, 1, Some(&profile), &storage(), false).unwrap();
-    assert_eq!(found.ephemeral.len(), 1);
+    let job_with_volume = with_template(ephemeral("scratch", json!({"storageClassName": "made"})));
+    let volumes = find_volumes(&job_with_volume, 1, Some(&profile), &storage(), false).unwrap();
+    assert_eq!(volumes.ephemeral.len(), 1);
     let missing = find_volumes(&job(&[&[]]), 1, Some(&profile), &storage(), false).unwrap_err();
     assert!(
         missing
@@ -236,7 +254,7 @@ fn ephemeral_volume_of_the_group_replaces_the_profile_volume() {
         "{}",
         missing.message
     );
-    let nowhere = unreachable_volumes(&own, Some(&profile));
-    let mut all = nowhere.ephemeral.values();
-    assert!(all.all(|mounted| *mounted == VolumeRequirement::unreachable()));
+    let nowhere = unreachable_volumes(&job_with_volume, Some(&profile));
+    let mut ephemeral = nowhere.ephemeral.values();
+    assert!(ephemeral.all(|mounted| *mounted == VolumeRequirement::unreachable()));
 }

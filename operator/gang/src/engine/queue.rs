@@ -1,5 +1,5 @@
-//! Converts queues, flavors and topologies into the engine's form, and the engine's usage into a
-//! queue's status.
+//! Converts queues and flavors into the engine's form, and the engine's usage into a queue's
+//! status.
 
 use trellis_api::job::TolerationEffect;
 use trellis_api::quantity::Amount;
@@ -7,16 +7,16 @@ use trellis_api::queue::{
     self, BackfillPolicy, BorrowWithinCohortPolicy, QueuePreemption, QueueSpec, QueueStatus,
     QueueingStrategy, StopPolicy,
 };
-use trellis_api::topology::{self, TopologySpec};
 use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_scheduler::{
     BorrowWithinPolicy, DecayedAmount, Flavor, FlavorName, FlavorQuotas, PreemptionPolicy, Queue,
     QueueMemory, QueueName, QueueStop, Quota, ReclaimPolicy, ResourceGroup, ResourceName, Taint,
-    TaintEffect, Topology, TopologyLevel, TopologyName, Weight, WithinQueuePolicy,
+    TaintEffect, Weight, WithinQueuePolicy,
 };
 
-use super::{base_units, to_duration, to_engine_time};
+use super::units::{to_duration, to_engine_time};
 use crate::constraints;
+use crate::resource_request::base_units;
 
 /// Returns the engine's form of a queue.
 #[must_use]
@@ -46,17 +46,17 @@ pub fn to_engine_queue(name: &str, spec: &QueueSpec) -> Queue {
     }
 }
 
-fn to_preemption(of: &QueuePreemption) -> PreemptionPolicy {
-    let within = of.borrow_within_cohort.clone().unwrap_or_default();
+fn to_preemption(spec: &QueuePreemption) -> PreemptionPolicy {
+    let within = spec.borrow_within_cohort.clone().unwrap_or_default();
     PreemptionPolicy {
-        within_queue: match of.within_cluster_queue.unwrap_or_default() {
+        within_queue: match spec.within_cluster_queue.unwrap_or_default() {
             queue::WithinClusterQueue::Never => WithinQueuePolicy::Never,
             queue::WithinClusterQueue::LowerPriority => WithinQueuePolicy::LowerPriority,
             queue::WithinClusterQueue::LowerOrNewerEqualPriority => {
                 WithinQueuePolicy::LowerOrNewerEqualPriority
             }
         },
-        reclaim: match of.reclaim_within_cohort.unwrap_or_default() {
+        reclaim: match spec.reclaim_within_cohort.unwrap_or_default() {
             queue::ReclaimWithinCohort::Never => ReclaimPolicy::Never,
             queue::ReclaimWithinCohort::LowerPriority => ReclaimPolicy::LowerPriority,
             queue::ReclaimWithinCohort::Any => ReclaimPolicy::Any,
@@ -83,10 +83,10 @@ fn to_resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup
 fn to_quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
     let name = quota.name.as_str();
     // An amount that does not parse counts as zero, so that the error stops only its own queue.
-    let of_amount = |amount: Amount| base_units(name, amount).max(0);
-    let units = |q: &Quantity| of_amount(q.amount().unwrap_or(Amount::ZERO));
+    let to_units = |amount: Amount| base_units(name, amount).max(0);
+    let units = |q: &Quantity| to_units(q.amount().unwrap_or(Amount::ZERO));
     let amounts = Quota {
-        nominal: of_amount(quota.nominal_amount().unwrap_or(Amount::ZERO)),
+        nominal: to_units(quota.nominal_amount().unwrap_or(Amount::ZERO)),
         borrowing_limit: quota.borrowing_limit.as_ref().map(units),
         lending_limit: quota.lending_limit.as_ref().map(units),
     };
@@ -114,15 +114,15 @@ pub fn restore_decayed_usage(status: &QueueStatus) -> Option<QueueMemory> {
 /// Returns the decayed usage as a quantity, with thousandths for devices.
 #[must_use]
 pub fn decayed_quantity(resource: &str, decayed: DecayedAmount) -> Quantity {
-    let per = if is_counted_in_thousandths(resource) {
+    let scale = if is_counted_in_thousandths(resource) {
         1000
     } else {
         1
     };
-    let parts = decayed.as_parts().saturating_mul(per);
+    let parts = decayed.as_parts().saturating_mul(scale);
     let rounded = parts.checked_div(DecayedAmount::PER_UNIT).unwrap_or(0);
     let rounded = i64::try_from(rounded).unwrap_or(i64::MAX);
-    let amount = match (resource, per) {
+    let amount = match (resource, scale) {
         ("cpu", _) | (_, 1000) => Amount::from_millis(rounded),
         _ => Amount::from_units(rounded),
     };
@@ -160,32 +160,4 @@ pub fn to_engine_flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
             .filter_map(|t| constraints::convert_toleration(&trellis_compiler::toleration(t)))
             .collect(),
     }
-}
-
-/// Returns the engine's form of a topology.
-#[must_use]
-pub fn to_engine_topology(name: &str, spec: &TopologySpec) -> Topology {
-    Topology {
-        name: TopologyName::new(name),
-        levels: spec.levels.iter().map(to_topology_level).collect(),
-    }
-}
-
-fn to_topology_level(level: &topology::TopologyLevel) -> TopologyLevel {
-    TopologyLevel {
-        name: level.name().to_owned(),
-        node_label: level.node_label.clone(),
-    }
-}
-
-/// Returns a quantity of a resource, converted from base units.
-#[must_use]
-pub fn to_quantity(resource: &str, base_units: i128) -> Quantity {
-    let units = i64::try_from(base_units).unwrap_or(i64::MAX);
-    let amount = if resource == "cpu" {
-        Amount::from_millis(units)
-    } else {
-        Amount::from_units(units)
-    };
-    Quantity::new(amount.to_string())
 }

@@ -1,19 +1,26 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+use trellis_api::PodGroup;
 use trellis_scheduler::{
-    BorrowWithinPolicy, GroupFlavors, Placement, PreemptionPolicy, QueueStop, ReclaimPolicy,
-    TolerationOperator, WithinQueuePolicy,
+    BorrowWithinPolicy, FlavorName, Gang, GroupFlavors, GroupName, Placement, PlacementStrategy,
+    PreemptionPolicy, QueueStop, ReclaimPolicy, ResourceName, TaskGroup, TolerationOperator,
+    TopologyRequest, WithinQueuePolicy,
 };
 
 use super::*;
 use crate::fixtures::{desired_run, desired_run_with};
 use crate::flavors::{FlavorTolerations, GangPlacement};
 use crate::journal;
+use crate::key::Key;
 
 /// Returns the gang of the job "team-a/llm" with these additional spec fields, from the job and
 /// from its PodGroup.
 fn gangs_from_job_and_pod_group(more: Value) -> (Gang, Gang) {
-    let wish = desired_run_with(1, more);
-    let job = wish.attempt().unwrap().job.compiled();
+    let desired = desired_run_with(1, more);
+    let job = desired.attempt().unwrap().job.compiled();
     let key = Key::new("team-a", "llm");
     (
         gang_from_job(job, &AttemptState::default(), &BTreeMap::new()),
@@ -23,13 +30,17 @@ fn gangs_from_job_and_pod_group(more: Value) -> (Gang, Gang) {
 
 #[test]
 fn pod_group_gang_is_charged_like_its_job_gang() {
-    let (whole, told) = gangs_from_job_and_pod_group(json!({}));
+    let (from_job, from_pod_group) = gangs_from_job_and_pod_group(json!({}));
     assert_eq!(
-        (&told.id, &told.queue, told.priority),
-        (&whole.id, &whole.queue, whole.priority)
+        (
+            &from_pod_group.id,
+            &from_pod_group.queue,
+            from_pod_group.priority
+        ),
+        (&from_job.id, &from_job.queue, from_job.priority)
     );
-    let charged = |gang: &Gang| -> Vec<_> {
-        let of = |g: &TaskGroup| {
+    let charged_fields = |gang: &Gang| -> Vec<_> {
+        let group_fields = |g: &TaskGroup| {
             (
                 g.name.clone(),
                 g.count,
@@ -37,23 +48,23 @@ fn pod_group_gang_is_charged_like_its_job_gang() {
                 g.pod_prefix.clone(),
             )
         };
-        gang.groups.iter().map(of).collect()
+        gang.groups.iter().map(group_fields).collect()
     };
-    assert_eq!(charged(&told), charged(&whole));
+    assert_eq!(charged_fields(&from_pod_group), charged_fields(&from_job));
 }
 
 #[test]
 fn placed_gang_keeps_the_queue_and_priority_of_its_plan() {
-    let wish = crate::fixtures::desired_run(1);
-    let mut group = wish.attempt().unwrap().job.compiled().pod_group();
+    let desired = desired_run(1);
+    let mut group = desired.attempt().unwrap().job.compiled().pod_group();
     let key = Key::new("team-a", "llm");
     group.spec.queue_name = "edited".to_owned();
     group.spec.priority = Some(9);
-    let told = |group: &PodGroup| {
+    let queue_and_priority = |group: &PodGroup| {
         let gang = gang_from_pod_group(&key, group);
         (gang.queue.as_str().to_owned(), gang.priority)
     };
-    assert_eq!(told(&group), ("edited".to_owned(), 9));
+    assert_eq!(queue_and_priority(&group), ("edited".to_owned(), 9));
     group.status = Some(trellis_api::pod_group::PodGroupStatus {
         plan: Some(trellis_api::pod_group::Plan {
             queue: Some("default".to_owned()),
@@ -62,29 +73,33 @@ fn placed_gang_keeps_the_queue_and_priority_of_its_plan() {
         }),
         ..Default::default()
     });
-    assert_eq!(told(&group), ("default".to_owned(), 3));
+    assert_eq!(queue_and_priority(&group), ("default".to_owned(), 3));
 }
 
 #[test]
 fn job_with_defaults_is_packed_and_preemptible_at_once() {
-    let (gang, told) = gangs_from_job_and_pod_group(json!({"deadlines": {"queueSeconds": 1}}));
+    let (gang, from_pod_group) =
+        gangs_from_job_and_pod_group(json!({"deadlines": {"queueSeconds": 1}}));
     assert_eq!(gang.strategy, PlacementStrategy::Pack);
     assert_eq!((&gang.topology, &gang.groups[0].topology), (&None, &None));
     assert_eq!((gang.preemptible, gang.min_runtime), (true, Duration::ZERO));
     assert_eq!((gang.runtime, gang.grace), (None, Duration::from_secs(30)));
-    assert_eq!((told.preemptible, told.min_runtime), (true, Duration::ZERO));
+    assert_eq!(
+        (from_pod_group.preemptible, from_pod_group.min_runtime),
+        (true, Duration::ZERO)
+    );
 }
 
 #[test]
 fn placement_fields_reach_the_engine_and_the_pod_group() {
-    let (gang, told) = gangs_from_job_and_pod_group(json!({
+    let (gang, from_pod_group) = gangs_from_job_and_pod_group(json!({
         "placement": "Spread", "preemptibility": "ProtectedWithinQuota", "minRuntimeSeconds": 600,
         "topology": {"required": "example.com/block"},
         "taskGroups": [{"name": "worker", "image": "train:1", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
             "topology": {"required": "example.com/block", "preferred": "example.com/rack"}}],
     }));
     assert_eq!(gang.strategy, PlacementStrategy::Spread);
-    for gang in [gang, told] {
+    for gang in [gang, from_pod_group] {
         assert_eq!(
             gang.topology,
             Some(TopologyRequest::required("example.com/block"))
@@ -96,9 +111,8 @@ fn placement_fields_reach_the_engine_and_the_pod_group() {
                 "example.com/rack"
             ))
         );
-        let safe = (gang.preemptible, gang.min_runtime, gang.grace);
         assert_eq!(
-            safe,
+            (gang.preemptible, gang.min_runtime, gang.grace),
             (false, Duration::from_secs(600), Duration::from_secs(30))
         );
     }
@@ -123,19 +137,19 @@ fn gang_runtime_includes_startup_and_grace_period() {
     );
     let spec =
         json!({"checkpoint": {"gracePeriodSeconds": 300}, "deadlines": {"activeSeconds": 100}});
-    let (gang, told) = gangs_from_job_and_pod_group(spec);
+    let (gang, from_pod_group) = gangs_from_job_and_pod_group(spec);
     assert_eq!(gang.runtime, seconds(1800 + 100 + 300));
     assert_eq!(
-        (Some(gang.grace), Some(told.grace)),
+        (Some(gang.grace), Some(from_pod_group.grace)),
         (seconds(300), seconds(300))
     );
 }
 
 #[test]
-fn plan_records_flavors_and_its_hash_includes_them() {
-    let wish = desired_run(1);
-    let run = wish.attempt().unwrap();
-    let given = vec![GroupFlavors {
+fn plan_records_flavors_and_includes_them_in_its_hash() {
+    let desired = desired_run(1);
+    let run = desired.attempt().unwrap();
+    let flavors = vec![GroupFlavors {
         group: GroupName::new("worker"),
         flavors: [("cpu", "own"), ("nvidia.com/gpu", "spot")]
             .map(|(r, f)| (ResourceName::new(r), FlavorName::new(f)))
@@ -143,25 +157,29 @@ fn plan_records_flavors_and_its_hash_includes_them() {
     }];
     let place = GangPlacement {
         placement: Placement::new(),
-        groups: FlavorTolerations::default().plan_groups(&given),
+        groups: FlavorTolerations::default().plan_groups(&flavors),
         limits: Vec::new(),
         requester: None,
         quota_version: 0,
     };
     let plan = journal::build_plan(run, &place, Timestamp::UNIX_EPOCH);
-    assert_eq!(flavors_from_plan(&plan), given);
-    let without = journal::build_plan(run, &GangPlacement::default(), Timestamp::UNIX_EPOCH);
-    assert_ne!(plan.hash, without.hash);
+    assert_eq!(flavors_from_plan(&plan), flavors);
+    let without_flavors =
+        journal::build_plan(run, &GangPlacement::default(), Timestamp::UNIX_EPOCH);
+    assert_ne!(plan.hash, without_flavors.hash);
 }
 
 #[test]
 fn queue_spec_converts_preemption_and_backfill_settings() {
-    let of = |spec: Value| to_engine_queue("q", &serde_json::from_value(spec).unwrap());
-    let quiet = of(json!({}));
-    assert_eq!(quiet.preemption, PreemptionPolicy::default());
-    assert!(quiet.backfill);
-    assert_eq!((quiet.default_runtime, quiet.max_min_runtime), (None, None));
-    let loud = of(json!({
+    let convert = |spec: Value| to_engine_queue("q", &serde_json::from_value(spec).unwrap());
+    let default = convert(json!({}));
+    assert_eq!(default.preemption, PreemptionPolicy::default());
+    assert!(default.backfill);
+    assert_eq!(
+        (default.default_runtime, default.max_min_runtime),
+        (None, None)
+    );
+    let custom = convert(json!({
         "preemption": {"withinClusterQueue": "LowerOrNewerEqualPriority", "reclaimWithinCohort": "Any",
             "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 7}},
         "backfillPolicy": "Never", "defaultRuntimeSeconds": 60, "maxMinRuntimeSeconds": 5, "stopPolicy": "HoldAndDrain",
@@ -173,10 +191,13 @@ fn queue_spec_converts_preemption_and_backfill_settings() {
             max_priority: Some(7),
         },
     };
-    assert_eq!(loud.preemption, expected);
-    assert_eq!((loud.backfill, loud.stop), (false, QueueStop::HoldAndDrain));
-    assert_eq!(loud.default_runtime, Some(Duration::from_secs(60)));
-    assert_eq!(loud.max_min_runtime, Some(Duration::from_secs(5)));
+    assert_eq!(custom.preemption, expected);
+    assert_eq!(
+        (custom.backfill, custom.stop),
+        (false, QueueStop::HoldAndDrain)
+    );
+    assert_eq!(custom.default_runtime, Some(Duration::from_secs(60)));
+    assert_eq!(custom.max_min_runtime, Some(Duration::from_secs(5)));
 }
 
 #[test]

@@ -70,15 +70,9 @@ pub fn is_pod_of_gang(unit: &Key, name: &PodKey) -> bool {
 
 /// Returns the device that GPU-hours count: the device resource with the largest amount in a pod.
 pub(super) fn gpu_hours_device(request: &Resources) -> Option<ResourceName> {
-    let devices = request.iter().filter(|(name, _)| is_device(name));
+    let devices = request.iter().filter(|(name, _)| name.is_device());
     let most = devices.max_by_key(|(_, units)| *units);
     most.map(|(name, _)| name.clone())
-}
-
-/// Returns true for an extended resource, whose name contains a domain: a device.
-pub(super) fn is_device(resource: &ResourceName) -> bool {
-    let name = resource.as_str();
-    name.contains('/') && !name.starts_with("hugepages-")
 }
 
 /// Returns an external gang that waits. `group` is the spec of its PodGroup.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::quantity::Amount;
 
-use super::engine_gang::is_device;
 use crate::observed::ExternalPod;
 
 /// ServiceAccounts that pods run as.
@@ -36,7 +35,7 @@ impl ExternalDemand {
             let sum = self.resources.entry(resource.as_str().to_owned());
             let sum = sum.or_insert(Some(Amount::ZERO));
             *sum = sum.and_then(|sum| sum.checked_add(amount));
-            if is_device(resource) {
+            if resource.is_device() {
                 self.gpus = self.gpus.saturating_add(units);
             }
         }

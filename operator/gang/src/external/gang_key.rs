@@ -89,3 +89,32 @@ pub fn gang_key_from_name(namespace: &str, name: &GangName) -> Key {
 pub fn is_external(key: &Key) -> bool {
     parse_gang_key(key).is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use trellis_scheduler::GangId;
+
+    use super::*;
+    use crate::engine;
+
+    #[test]
+    fn external_gang_key_never_equals_a_job_key() {
+        let group = Key::new("ns", "g");
+        let gang = pod_group_gang_key(&group);
+        assert_eq!(engine::gang_id(&gang), GangId::new("ns/PodGroup/g"));
+        assert_eq!(
+            engine::parse_gang_id(&engine::gang_id(&gang)),
+            (gang.clone(), None)
+        );
+        assert_eq!(
+            parse_gang_key(&gang),
+            Some(ExternalGangRef::Group(group.clone()))
+        );
+        assert_eq!(
+            parse_gang_key(&pod_gang_key(&group)),
+            Some(ExternalGangRef::Pod(group))
+        );
+        // This is a surplus pod of the job "pod".
+        assert!(!is_external(&Key::new("ns", "pod/worker-1")));
+    }
+}

@@ -174,3 +174,71 @@ fn group_alike_pods(held: &[PlacedPod]) -> Vec<AlikePlacedPods<'_>> {
     }
     groups
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::external::{engine_gang, pod_gang_key, pod_group_gang_key};
+
+    fn placed_pod(name: &str, node: &str, cpu: i64) -> PlacedPod {
+        PlacedPod {
+            pod: Key::new("ns", name),
+            uid: name.to_owned(),
+            node: node.to_owned(),
+            request: Resources::new().with("cpu", cpu),
+            flavors: FlavorsByResource::new(),
+            group: None,
+            created: None,
+            grace: 30,
+            active_seconds: None,
+            is_bound: true,
+        }
+    }
+
+    #[test]
+    fn engine_pod_names_of_one_node_are_consecutive() {
+        let pods = [
+            placed_pod("a", "n", 1),
+            placed_pod("b", "m", 1),
+            placed_pod("c", "n", 2),
+            placed_pod("d", "n", 1),
+        ];
+        let key = pod_group_gang_key(&Key::new("ns", "g"));
+        let placed = to_placed_gang(&key, 3, None, ("q", 5), &pods);
+        let gang = &placed.gang;
+        let counts: Vec<_> = gang.groups.iter().map(|g| g.count).collect();
+        assert_eq!(counts, [3, 1]);
+        let cpu = ResourceName::new("cpu");
+        assert_eq!(gang.groups[1].request.get(&cpu), 2);
+        let name = |pod: &str| placed.pod_names[&Key::new("ns", pod)].as_str().to_owned();
+        assert_eq!(
+            ["a", "b", "c", "d"].map(name),
+            ["g0-1", "g0-0", "g1-0", "g0-2"].map(|suffix| format!("ns/PodGroup/g/3/{suffix}"))
+        );
+        // The engine computes the same name.
+        assert_eq!(gang.pod_key(&gang.groups[0], 2).as_str(), name("d"));
+        assert_eq!(placed.placement.iter().count(), 4);
+    }
+
+    #[test]
+    fn engine_pod_name_belongs_to_one_gang() {
+        let key = pod_group_gang_key(&Key::new("ns", "g"));
+        let placed = to_placed_gang(&key, 3, None, ("q", 5), &[placed_pod("a", "n", 1)]);
+        let name = &placed.pod_names[&Key::new("ns", "a")];
+        assert!(engine_gang::is_pod_of_gang(&key, name));
+        let longer_name = pod_group_gang_key(&Key::new("ns", "g0"));
+        assert!(!engine_gang::is_pod_of_gang(&longer_name, name));
+        let single_pod = pod_gang_key(&Key::new("ns", "a"));
+        assert!(!engine_gang::is_pod_of_gang(&single_pod, name));
+    }
+
+    #[test]
+    fn placement_is_the_same_before_and_after_the_binding() {
+        let bound = [placed_pod("a", "n", 1)];
+        let unbound = bound.clone().map(|pod| PlacedPod {
+            is_bound: false,
+            ..pod
+        });
+        assert!(is_same_placement(&bound, &unbound));
+    }
+}

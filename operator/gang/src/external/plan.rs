@@ -113,6 +113,13 @@ pub fn group_flavors<'a>(plan: &'a Plan, group: &str) -> Option<&'a FlavorsByRes
     found.map(|given| &given.flavors)
 }
 
+/// Returns the pods of a plan, with their nodes.
+pub fn planned_pods(plan: &Plan) -> impl Iterator<Item = (&PlannedPod, &str)> {
+    plan.assignments
+        .iter()
+        .flat_map(|run| run.pods.iter().map(|pod| (pod, run.node.as_str())))
+}
+
 /// Returns the engine's names of the pods of a plan, for that place of the gang.
 #[must_use]
 pub fn engine_pod_names(unit: &Key, place: u64, plan: &Plan) -> BTreeMap<Key, PodKey> {

@@ -23,7 +23,12 @@ pub enum CreatedStep {
     Finish,
 }
 
-type Step = GangStep<(), MissingPod, CreatedStep>;
+/// All members of the gang: the engine places them together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WholeGang;
+
+pub(super) type CreatedGangStep = GangStep<WholeGang, MissingPod, CreatedStep>;
+type Step = CreatedGangStep;
 
 /// The pods of a job, and what its lifecycle wants.
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +59,9 @@ pub struct CreatedMembers<'a> {
 pub(super) type Gang<'a> = ObservedGang<'a, CreatedMembers<'a>>;
 
 impl<'a> Members for CreatedMembers<'a> {
-    type Request = ();
+    type Request = WholeGang;
     type Addition = MissingPod;
-    type Own = CreatedStep;
+    type SpecialStep = CreatedStep;
 
     /// Removes pods of a nominated gang, which has no pods yet. A process that did not lead created
     /// them, or the journal was deleted. The victims continue to leave.
@@ -73,14 +78,14 @@ impl<'a> Members for CreatedMembers<'a> {
         if members.was_placed && goes_on {
             // The gang was placed, but its journal was deleted. The attempt ends in the status
             // before its pods are deleted.
-            return GangStep::Own(CreatedStep::AwaitStatus);
+            return GangStep::Special(CreatedStep::AwaitStatus);
         }
         // No journal names these pods: a process that did not lead made them, or the journal was
         // deleted.
         let keeps_logs = matches!(members.desired, DesiredGang::Finish { keep: true, .. });
         let strays = gang.departing_pods(|p| !(keeps_logs && p.phase.is_over()));
         strays.step().unwrap_or(match members.desired {
-            DesiredGang::Run(_) => GangStep::Enqueue(()),
+            DesiredGang::Run(_) => GangStep::Enqueue(WholeGang),
             _ => GangStep::Withdraw,
         })
     }
@@ -174,8 +179,8 @@ impl<'a> Members for CreatedMembers<'a> {
         let goes_on = matches!(members.desired, DesiredGang::Run(_) | DesiredGang::Wait);
         let makes_room = journal::is_preempted(gang.journal);
         match makes_room && goes_on && planned == Some(members.attempt) {
-            true => GangStep::Own(CreatedStep::AwaitStatus),
-            false => GangStep::Clear,
+            true => GangStep::Special(CreatedStep::AwaitStatus),
+            false => GangStep::ClearPlan,
         }
     }
 
@@ -190,7 +195,7 @@ impl Gang<'_> {
     fn finish_step(&self, keep: bool) -> Step {
         self.departing_pods(|p| !(keep && p.phase.is_over()))
             .step()
-            .unwrap_or(GangStep::Own(CreatedStep::Finish))
+            .unwrap_or(GangStep::Special(CreatedStep::Finish))
     }
 
     /// Returns the pods of this job that match the predicate. Pods of another job of the same name

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use trellis_api::Reason;
-use trellis_api::pod_group::{Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::Plan;
 
 use super::{Departures, GangStep, Members, ObservedGang, PodDeletion};
+use crate::external::gang_members::{MAX_MEMBERS, is_in_place, ready_pods};
+use crate::external::plan::planned_pods;
 use crate::journal;
 use crate::observed::{ExternalPod, ExternalPods, PodPhase};
-
-/// Number of pods of the largest gang: its plan names each pod, and must fit into one object.
-pub const MAX_MEMBERS: usize = 4096;
 
 /// A step that only an external gang has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub struct ExternalMembers<'a> {
     pub min_member: i64,
     /// True if the PodGroup is being deleted.
     pub is_deleting: bool,
-    /// Result of [`is_stopping`].
+    /// Result of [`crate::external::gang_members::is_stopping`].
     pub is_stopping: bool,
     /// All pods that name the PodGroup.
     pub pods: &'a ExternalPods,
@@ -43,64 +42,12 @@ pub struct ExternalMembers<'a> {
 
 type Gang<'a> = ObservedGang<'a, ExternalMembers<'a>>;
 
-/// Returns the pods of a plan, with their nodes.
-pub fn planned_pods(plan: &Plan) -> impl Iterator<Item = (&PlannedPod, &str)> {
-    plan.assignments
-        .iter()
-        .flat_map(|run| run.pods.iter().map(|pod| (pod, run.node.as_str())))
-}
-
-/// Returns the pods that can be placed, in the order in which they fill the gang: by index, then by
-/// age.
-pub fn ready_pods(pods: &ExternalPods) -> Vec<String> {
-    let is_ready = |pod: &ExternalPod| pod.is_waiting() && pod.scheduling_gates().next().is_none();
-    let ready = pods.iter().filter(|(_, pod)| is_ready(pod));
-    let mut ready: Vec<_> = ready
-        .map(|(name, pod)| (pod.index.unwrap_or(u32::MAX), pod.created, name))
-        .collect();
-    ready.sort();
-    ready.into_iter().map(|(.., name)| name.clone()).collect()
-}
-
-/// Returns true if the pod is part of the gang's place, by its plan or because it joined later. Any
-/// other pod of the PodGroup that Trellis has bound counts by itself in the queue that it was bound
-/// in: a PodGroup that is created or changed later moves no pod to another queue.
-pub fn is_in_place(journal: &PodGroupStatus, pod: &ExternalPod) -> bool {
-    let (Some(queue), Some(plan)) = (pod.charged_queue(), &journal.plan) else {
-        return false;
-    };
-    match journal.phase {
-        Some(PodGroupPhase::Committing) => pod.plan.as_ref() == Some(&plan.hash),
-        Some(PodGroupPhase::Placed | PodGroupPhase::Unwinding) => {
-            pod.gang_charged_queue().is_some() && plan.queue.as_deref() == Some(queue)
-        }
-        _ => false,
-    }
-}
-
-/// Returns true if all remaining pods of a placed gang are being deleted: pods that are created now
-/// form the next gang, and wait for each other.
-///
-/// `is_lost` tells whether no kubelet is left to stop the pods of a node: such pods may stay for
-/// ever.
-pub fn is_stopping(
-    journal: &PodGroupStatus,
-    pods: &ExternalPods,
-    is_lost: impl Fn(&str) -> bool,
-) -> bool {
-    let left = pods.values().filter(|pod| is_in_place(journal, pod));
-    let left = left.filter(|pod| !pod.node.as_deref().is_some_and(&is_lost));
-    let mut left = left.peekable();
-    let is_placed = journal.phase == Some(PodGroupPhase::Placed);
-    is_placed && left.peek().is_some() && left.all(|pod| pod.deleting)
-}
-
 impl<'a> Members for ExternalMembers<'a> {
     /// Names of the pods to place at once.
     type Request = Vec<String>;
     /// Name of a pod that came later and is placed singly.
     type Addition = String;
-    type Own = ExternalStep;
+    type SpecialStep = ExternalStep;
 
     /// Returns the pods whose binding took effect after their plan was rolled back, because the
     /// answer was lost and the pod had no node when it was read. Such a pod would hold resources
@@ -123,13 +70,13 @@ impl<'a> Members for ExternalMembers<'a> {
                 members.min_member
             );
             let reason = Reason::InvalidSpec;
-            return GangStep::Own(ExternalStep::Wait { reason, message });
+            return GangStep::Special(ExternalStep::Wait { reason, message });
         }
         // The pods were placed before the PodGroup or its journal existed, or the journal was
         // deleted. Trellis does not break up a running gang.
         let bound = gang.bound_pods().filter(|(_, pod)| !pod.deleting).count();
         if bound >= least {
-            return GangStep::Own(ExternalStep::Adopt);
+            return GangStep::Special(ExternalStep::Adopt);
         }
         let mut ready = ready_pods(members.pods);
         let missing = least.saturating_sub(bound);
@@ -186,7 +133,7 @@ impl<'a> Members for ExternalMembers<'a> {
 
     fn maintain(gang: &ObservedGang<'_, Self>, _: &Plan) -> Option<Step> {
         if gang.bound_pods().next().is_none() {
-            return Some(GangStep::Clear);
+            return Some(GangStep::ClearPlan);
         }
         let late = gang.overlong_deletions();
         if !late.is_empty() {
@@ -218,7 +165,7 @@ impl<'a> Members for ExternalMembers<'a> {
     }
 
     fn unwound_step(_: &ObservedGang<'_, Self>) -> Step {
-        GangStep::Clear
+        GangStep::ClearPlan
     }
 
     /// Handles a gang that has ended. An external gang never ends, because its pods may come back.
@@ -242,7 +189,7 @@ impl Gang<'_> {
             message.push_str(&format!("; {gated} more {have} scheduling gates"));
         }
         let reason = Reason::MembersMissing;
-        GangStep::Own(ExternalStep::Wait { reason, message })
+        GangStep::Special(ExternalStep::Wait { reason, message })
     }
 
     /// Returns true if every pod of the plan exists and matches the predicate.
@@ -289,3 +236,6 @@ impl Gang<'_> {
         all.filter(|(_, pod)| pod.is_bound())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,8 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::AwaitedPodIndex;
 use trellis_api::pod_group::Plan;
 
-use super::created_members::{CreatedStep, Gang};
-use super::{Departures, GangStep};
+use super::Departures;
+use super::created_members::{CreatedGangStep, Gang};
 use crate::journal;
 use crate::observed::PodView;
 use crate::{AuthorizedAttempt, surplus};
@@ -55,7 +55,7 @@ impl Gang<'_> {
     }
 
     /// Evicts or deletes surplus pods that make room for other gangs.
-    pub(super) fn evict_surplus(&self) -> Option<GangStep<(), MissingPod, CreatedStep>> {
+    pub(super) fn evict_surplus(&self) -> Option<CreatedGangStep> {
         let leaving = &self.members.surplus_removals.evictions;
         if leaving.is_empty() {
             return None;

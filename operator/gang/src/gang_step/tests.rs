@@ -27,13 +27,13 @@ fn second(second: i64) -> Timestamp {
 
 /// Returns the journal of a plan for attempt 1, valid until second 120.
 fn journal(phase: PodGroupPhase) -> PodGroupStatus {
-    let wish = desired_run(1);
+    let desired = desired_run(1);
     PodGroupStatus {
         phase: Some(phase),
         plan: Some(Plan {
             hash: "plan".to_owned(),
             attempt: 1,
-            compiled: wish.attempt().unwrap().job.compiled().hash().to_owned(),
+            compiled: desired.attempt().unwrap().job.compiled().hash().to_owned(),
             deadline: Some(Time(second(120))),
             ..Plan::default()
         }),
@@ -41,7 +41,7 @@ fn journal(phase: PodGroupPhase) -> PodGroupStatus {
     }
 }
 
-/// One pod of the gang on that node.
+/// Returns an assignment of one pod to that node.
 fn assignment_on(node: &str) -> Assignment {
     Assignment {
         group: "worker".to_owned(),
@@ -77,9 +77,10 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
     (name.to_owned(), view)
 }
 
-/// Attempt 1 of a gang at second 0, without pods that are being deleted; one node is lost.
+/// Returns attempt 1 of a gang at second 0, without requested deletions. The node "node-lost" is
+/// lost.
 fn gang<'a>(
-    wish: &'a DesiredGang,
+    desired: &'a DesiredGang,
     journal: &'a PodGroupStatus,
     pods: &'a BTreeMap<String, PodView>,
 ) -> ObservedGang<'a, CreatedMembers<'a>> {
@@ -100,7 +101,7 @@ fn gang<'a>(
             keeps_finished_pods: true,
             attempt: 1,
             was_placed: false,
-            desired: wish,
+            desired,
             pods,
             lost_nodes: &LOST_NODES,
             grace: 300,
@@ -111,13 +112,13 @@ fn gang<'a>(
 
 fn next_step(
     phase: PodGroupPhase,
-    wish: &DesiredGang,
+    desired: &DesiredGang,
     pods: &BTreeMap<String, PodView>,
     now: i64,
 ) -> Step {
     ObservedGang {
         now: second(now),
-        ..gang(wish, &journal(phase), pods)
+        ..gang(desired, &journal(phase), pods)
     }
     .next_step()
 }
@@ -127,15 +128,15 @@ fn join_names(pods: &[PodDeletion]) -> String {
     names.join(" ")
 }
 
-/// Returns a step as a word, with the names of the pods that it deletes.
+/// Describes a step in a word, with the names of the pods that it removes.
 fn describe_step(step: &Step) -> String {
     match step {
-        GangStep::RollBack { reason, .. } => format!("undo {reason}"),
+        GangStep::RollBack { reason, .. } => format!("roll back {reason}"),
         GangStep::Delete(pods) => format!("delete {}", join_names(pods)),
         GangStep::Evict(pods) => format!("evict {}", join_names(pods)),
-        GangStep::Enqueue(()) => "Enqueue".to_owned(),
-        GangStep::Hold(missing) if missing.is_empty() => "Hold".to_owned(),
-        GangStep::Own(own) => format!("{own:?}"),
+        GangStep::Enqueue(WholeGang) => "Enqueue".to_owned(),
+        GangStep::KeepPlace(missing) if missing.is_empty() => "KeepPlace".to_owned(),
+        GangStep::Special(special) => format!("{special:?}"),
         other => format!("{other:?}"),
     }
 }

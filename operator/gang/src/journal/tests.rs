@@ -30,7 +30,7 @@ fn start_phases(transition: impl Fn(&PodGroupStatus) -> Option<PodGroupStatus>) 
 #[test]
 fn transition_starts_only_from_its_own_phases() {
     let now = Timestamp::UNIX_EPOCH;
-    let because = |failed| {
+    let roll_back_with = |failed| {
         move |before: &PodGroupStatus| {
             roll_back(before, Reason::PodRefused, String::new(), failed, now)
         }
@@ -39,16 +39,16 @@ fn transition_starts_only_from_its_own_phases() {
     assert_eq!(start_phases(|b| open_plan(b, plan_of("new"))), "PN");
     let nominate = |b: &PodGroupStatus| nominate(b, plan_of("new"), vec![], String::new());
     assert_eq!(start_phases(nominate), "PN");
-    assert_eq!(start_phases(void_nomination), "N");
+    assert_eq!(start_phases(cancel_nomination), "N");
     assert_eq!(
         start_phases(|b| postpone(b, Reason::PodRefused, String::new(), now)),
         "PN"
     );
     assert_eq!(start_phases(take_over), "CN");
     // Committing and Placed.
-    assert_eq!(start_phases(because(true)), "CP");
-    assert_eq!(start_phases(because(false)), "CP");
-    assert!(because(true)(&journal(PodGroupPhase::Pending)).is_none());
+    assert_eq!(start_phases(roll_back_with(true)), "CP");
+    assert_eq!(start_phases(roll_back_with(false)), "CP");
+    assert!(roll_back_with(true)(&journal(PodGroupPhase::Pending)).is_none());
     assert_eq!(start_phases(clear_plan), "U");
     assert_eq!(
         finish(&journal(PodGroupPhase::Placed)).unwrap().phase,
@@ -72,14 +72,14 @@ fn plan_is_closed_only_with_its_own_hash() {
 fn retry_pause_of_a_refused_gang_doubles_up_to_the_limit() {
     let now = Timestamp::UNIX_EPOCH;
     let mut status = PodGroupStatus::default();
-    let mut waits = Vec::new();
+    let mut pauses = Vec::new();
     for _ in 0..9 {
         status = open_plan(&status, plan_of("plan")).unwrap();
         status = roll_back(&status, Reason::PodRefused, String::new(), true, now).unwrap();
-        waits.push(status.retry_time.as_ref().unwrap().0.as_second());
+        pauses.push(status.retry_time.as_ref().unwrap().0.as_second());
         status = clear_plan(&status).unwrap();
     }
-    assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
+    assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
     let open = open_plan(&status, plan_of("plan")).unwrap();
     assert_eq!(open.failures, Some(9));
     assert_eq!(close_plan(&open, "plan").unwrap().failures, None);
@@ -87,11 +87,11 @@ fn retry_pause_of_a_refused_gang_doubles_up_to_the_limit() {
 
 #[test]
 fn plan_start_is_the_time_of_the_placement() {
-    let wish = crate::fixtures::desired_run(1);
+    let desired = crate::fixtures::desired_run(1);
     let now = Timestamp::from_second(1_800_000_000).unwrap();
-    let plan = build_plan(wish.attempt().unwrap(), &GangPlacement::default(), now);
+    let plan = build_plan(desired.attempt().unwrap(), &GangPlacement::default(), now);
     assert_eq!(plan_start(&plan), Some(now));
-    assert_eq!(plan_start(&plan_of("of nobody")), None);
+    assert_eq!(plan_start(&plan_of("without deadline")), None);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn patch_sets_removed_fields_to_null() {
 fn plan_of_another_epoch_is_stale_unless_this_leader_inherited_it() {
     let open = journal(PodGroupPhase::Committing);
     assert_eq!(plan_author(&open, Epoch(3), None), PlanAuthor::ThisLeader);
-    // The result is the same every time: a take-over that failed is tried again.
+    // The result is the same each time, because a failed take-over is repeated.
     for _ in 0..2 {
         assert_eq!(
             plan_author(&open, Epoch(4), Some("plan")),
@@ -138,7 +138,7 @@ fn nomination_keeps_its_hash_and_ends_when_its_plan_opens() {
         name: "low".to_owned(),
         uid: "uid".to_owned(),
         pod: None,
-        plan: "theirs".to_owned(),
+        plan: "victim-plan".to_owned(),
         because: trellis_api::pod_group::VictimReason::Borrows,
     };
     let first = place("first", "a", 0);
@@ -146,12 +146,12 @@ fn nomination_keeps_its_hash_and_ends_when_its_plan_opens() {
         &PodGroupStatus::default(),
         first.clone(),
         vec![victim],
-        "one leaves".to_owned(),
+        "one gang leaves".to_owned(),
     )
     .unwrap();
     assert_eq!(journal.reason, Some(Reason::Preempting));
-    // The same place at a later time keeps its hash and gets a new time; another place gets another
-    // hash.
+    // A later plan for the same place keeps the hash and has a new deadline. A plan for another
+    // place has another hash.
     let same = reuse_plan_hash(place("second", "a", 500), &first);
     assert_eq!(
         (same.hash.as_str(), plan_start(&same)),
@@ -161,28 +161,28 @@ fn nomination_keeps_its_hash_and_ends_when_its_plan_opens() {
         reuse_plan_hash(place("second", "b", 500), &first).hash,
         "second"
     );
-    for after in [open_plan(&journal, same), void_nomination(&journal)] {
-        let after = after.unwrap();
-        assert!(after.victims.is_empty() && after.reason.is_none());
+    for status in [open_plan(&journal, same), cancel_nomination(&journal)] {
+        let status = status.unwrap();
+        assert!(status.victims.is_empty() && status.reason.is_none());
     }
-    let off = postpone(&journal, Reason::PodRefused, String::new(), at(0)).unwrap();
-    assert!(off.victims.is_empty() && off.plan.is_none());
+    let postponed = postpone(&journal, Reason::PodRefused, String::new(), at(0)).unwrap();
+    assert!(postponed.victims.is_empty() && postponed.plan.is_none());
 }
 
 #[test]
 fn only_a_preempted_gang_is_evicted() {
-    let undo = |reason| {
+    let rolled_back = |reason| {
         let before = journal(PodGroupPhase::Placed);
         roll_back(&before, reason, String::new(), false, Timestamp::UNIX_EPOCH).unwrap()
     };
-    let preempted = undo(Reason::Preempted);
+    let preempted = rolled_back(Reason::Preempted);
     assert!(is_preempted(&preempted));
     assert_eq!(
         preempted.evict_until,
         Some(Time(Timestamp::from_second(120).unwrap()))
     );
-    let gone = clear_plan(&preempted).unwrap();
-    assert!(!is_preempted(&gone) && gone.evict_until.is_none());
-    let suspended = undo(Reason::Suspended);
+    let cleared = clear_plan(&preempted).unwrap();
+    assert!(!is_preempted(&cleared) && cleared.evict_until.is_none());
+    let suspended = rolled_back(Reason::Suspended);
     assert!(!is_preempted(&suspended) && suspended.evict_until.is_none());
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_api::job::{AwaitedPods, TaskGroup};
 
 use super::Evaluation;
-use crate::failure::Fault;
+use crate::fault::Fault;
 use crate::observed::{PodPhase, PodView};
 
 /// The pods of one attempt that are still to be created.
@@ -18,12 +18,12 @@ pub(crate) struct AwaitedIndex {
 }
 
 impl AwaitedIndex {
-    fn from_status(told: &AwaitedPods) -> Self {
+    fn from_status(status: &AwaitedPods) -> Self {
         let mut awaited = Self {
-            waiting_groups: told.held_groups.iter().cloned().collect(),
+            waiting_groups: status.held_groups.iter().cloned().collect(),
             ..Self::default()
         };
-        for group in &told.pods {
+        for group in &status.pods {
             let entries = awaited.pods.entry(group.name.clone()).or_default();
             entries.push((group.indexes(), group.round));
         }
@@ -32,18 +32,18 @@ impl AwaitedIndex {
 
     fn round(&self, group: &str, index: u32) -> Option<i64> {
         let entries = self.pods.get(group)?.iter();
-        let of_it = entries.filter(|(indexes, _)| indexes.contains(&index));
-        of_it.map(|(_, round)| *round).max()
+        let entries_of_pod = entries.filter(|(indexes, _)| indexes.contains(&index));
+        entries_of_pod.map(|(_, round)| *round).max()
     }
 
-    /// Returns the same set, with the pods of these faults.
+    /// Returns the index with the pods of these faults added.
     pub(super) fn with_faults<'f>(&self, faults: impl Iterator<Item = &'f Fault>) -> Self {
-        let mut all = self.clone();
+        let mut index = self.clone();
         for fault in faults {
-            let entries = all.pods.entry(fault.group.clone()).or_default();
+            let entries = index.pods.entry(fault.group.clone()).or_default();
             entries.push((fault.index.into_iter().collect(), i64::MAX));
         }
-        all
+        index
     }
 
     /// Returns true if the pod is still to be created, so that its absence is no failure.
@@ -51,8 +51,8 @@ impl AwaitedIndex {
         self.waiting_groups.contains(group) || self.round(group, index).is_some()
     }
 
-    /// Returns true if a replacement of the pod is awaited: the pod's own state does not matter any
-    /// more.
+    /// Returns true if a replacement of the pod is awaited. Then the state of the pod itself does
+    /// not matter any more.
     pub(super) fn is_replaced(&self, pod: &PodView) -> bool {
         let round = self.round(&pod.group, pod.index);
         round.is_some_and(|round| pod.round < round)
@@ -81,16 +81,16 @@ impl Evaluation<'_> {
     pub(super) fn awaited_pods(&self) -> AwaitedPods {
         let attempt = self.attempt();
         // A job that resumes after a suspension begins anew.
-        let told = self.status.internal.awaited_pods.as_ref();
-        let told = told.filter(|_| !self.observed.spec.is_suspended());
-        if let Some(told) = told.filter(|told| told.attempt == attempt) {
-            return told.clone();
+        let recorded = self.status.internal.awaited_pods.as_ref();
+        let recorded = recorded.filter(|_| !self.observed.spec.is_suspended());
+        if let Some(recorded) = recorded.filter(|recorded| recorded.attempt == attempt) {
+            return recorded.clone();
         }
         let waits = |group: &&TaskGroup| !group.depends_on.is_empty();
-        let held = self.spec.task_groups.iter().filter(waits);
+        let held_groups = self.spec.task_groups.iter().filter(waits);
         AwaitedPods {
             attempt,
-            held_groups: held.map(|group| group.name.clone()).collect(),
+            held_groups: held_groups.map(|group| group.name.clone()).collect(),
             ..AwaitedPods::default()
         }
     }
@@ -102,10 +102,10 @@ impl Evaluation<'_> {
         self.finished = self.finished_pods();
         // The status has no entry for a job whose pods are never awaited.
         let waits = |group: &TaskGroup| !group.depends_on.is_empty();
-        let is_said = awaited.round > 0
+        let is_recorded = awaited.round > 0
             || !awaited.pods.is_empty()
             || self.spec.task_groups.iter().any(waits);
-        self.status.internal.awaited_pods = is_said.then_some(awaited);
+        self.status.internal.awaited_pods = is_recorded.then_some(awaited);
     }
 
     /// Removes pods that exist by now, and groups whose dependencies are ready.
@@ -123,8 +123,8 @@ impl Evaluation<'_> {
         for (group, pods) in arrived {
             awaited.stop_awaiting_pods(group, &pods);
         }
-        let held = std::mem::take(&mut awaited.held_groups);
-        for name in held {
+        let held_groups = std::mem::take(&mut awaited.held_groups);
+        for name in held_groups {
             let group = self.observed.spec.group(&name);
             let waits = group.is_some_and(|group| !self.has_ready_dependencies(group));
             match group {
@@ -139,20 +139,20 @@ impl Evaluation<'_> {
     }
 
     fn has_ready_dependencies(&self, group: &TaskGroup) -> bool {
-        let named = group.depends_on.iter();
-        named
+        let dependencies = group.depends_on.iter();
+        dependencies
             .filter_map(|d| self.observed.spec.group(&d.group))
             .all(|other| self.is_group_ready(other))
     }
 
     /// Returns true if all pods of the group that are part of the gang are ready or have succeeded.
     fn is_group_ready(&self, group: &TaskGroup) -> bool {
-        let of_group = self
+        let group_pods = self
             .attempt_pods
             .pods()
             .filter(|pod| pod.group == group.name);
         let is_up = |pod: &&PodView| pod.phase == PodPhase::Running && pod.ready && !pod.deleting;
-        let mut ready: BTreeSet<u32> = of_group.filter(is_up).map(|pod| pod.index).collect();
+        let mut ready: BTreeSet<u32> = group_pods.filter(is_up).map(|pod| pod.index).collect();
         let gang = || 0..group.gang_size();
         ready.extend(gang().filter(|i| self.finished.has_completed(&group.name, *i)));
         gang().all(|index| ready.contains(&index))

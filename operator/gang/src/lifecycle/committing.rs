@@ -14,7 +14,7 @@ const COMMIT_SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(20);
 
 impl Evaluation<'_> {
     pub(super) fn evaluate_committing(mut self) -> EvaluationResult {
-        let wish = self.desired_run();
+        let desired = self.desired_run();
         let plan = self.observed.journal.plan.as_ref();
         let started = plan.and_then(plan_start).unwrap_or(Timestamp::MIN);
         let shown = started
@@ -23,18 +23,18 @@ impl Evaluation<'_> {
         if shown > self.observed.now {
             return EvaluationResult {
                 status: None,
-                desired: wish,
+                desired,
                 next_check: Some(shown),
                 expired: ExpiredObjects::Nothing,
             };
         }
         self.schedule_check(add_seconds(self.observed.now, 5));
         let tried = self.observed.explanation;
-        let tried = tried.filter(|certificate| certificate.reason == Reason::BackingOff);
+        let tried = tried.filter(|explanation| explanation.reason == Reason::BackingOff);
         let mut message = "the pods are being created".to_owned();
         if let Some(GangExplanation { message: why, .. }) = tried {
             message.push_str(&format!("; the last try: {why}"));
         }
-        self.report(JobPhase::Starting, Reason::Committing, message, wish)
+        self.report(JobPhase::Starting, Reason::Committing, message, desired)
     }
 }

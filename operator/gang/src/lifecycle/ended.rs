@@ -20,20 +20,20 @@ impl Evaluation<'_> {
 
     pub(super) fn complete_job(mut self, message: String) -> EvaluationResult {
         self.record_end();
-        let wish = DesiredGang::Finish {
+        let desired = DesiredGang::Finish {
             keep: true,
             hurry: true,
         };
-        self.report(JobPhase::Complete, Reason::Complete, message, wish)
+        self.report(JobPhase::Complete, Reason::Complete, message, desired)
     }
 
     pub(super) fn fail_job(mut self, reason: Reason, message: String) -> EvaluationResult {
         self.record_end();
-        let wish = DesiredGang::Finish {
+        let desired = DesiredGang::Finish {
             keep: true,
             hurry: self.was_hurried(self.attempt()),
         };
-        self.report(JobPhase::Failed, reason, message, wish)
+        self.report(JobPhase::Failed, reason, message, desired)
     }
 
     /// Returns true if that attempt ended by a failure after which its pods could not save.

@@ -6,7 +6,7 @@ use trellis_api::Reason;
 use trellis_api::job::{ExcludedNode, TrainingJobStatus};
 
 use super::Evaluation;
-use crate::failure::{Blame, Fault};
+use crate::fault::{Blame, Fault};
 
 /// How long a node is avoided the first time. Devices may only be released late, so the node is
 /// tried again.

@@ -7,9 +7,8 @@ use trellis_api::job::{
 };
 
 use super::{Evaluation, EvaluationResult, ExpiredObjects, add_seconds};
-use crate::failure::{Blame, Fault};
+use crate::fault::{Blame, Fault, find_restart_rule};
 use crate::observed::{PodPhase, PodView};
-use crate::restart_rules;
 
 /// Shortest back-off in seconds before a restart that counts against no limit.
 const UNCOUNTED_BACKOFF: i64 = 10;
@@ -74,7 +73,7 @@ impl Evaluation<'_> {
         if let Some(message) = self.success_message() {
             return self.complete_stage(message);
         }
-        let message = "the PodGroup with the gang's journal was deleted by someone else";
+        let message = "the PodGroup with the gang's journal was deleted by another client";
         let message = message.to_owned();
         self.end_failed_attempt(Fault::for_gang(
             Reason::JournalLost,
@@ -97,7 +96,7 @@ impl Evaluation<'_> {
     /// Charges the end of an attempt to a budget, and starts the next attempt or ends the job.
     fn start_next_attempt(mut self, fault: Fault) -> EvaluationResult {
         let restart = self.observed.spec.restart.clone().unwrap_or_default();
-        let blame = match restart_rules::find_restart_rule(&restart.rules, &fault) {
+        let blame = match find_restart_rule(&restart.rules, &fault) {
             Some((at, RestartAction::Fail)) => {
                 let message = format!("{}; restart.rules[{at}] says Fail", fault.message);
                 return self.fail_job(Reason::FailedByRule, message);
@@ -151,9 +150,9 @@ impl Evaluation<'_> {
         self.begin_attempt(self.attempt().saturating_add(1));
         self.status.retry_time = (wait > 0).then(|| Time(add_seconds(self.observed.now, wait)));
         self.status.scheduled_time = None;
-        let wish = self.desired_run();
+        let desired = self.desired_run();
         let message = self.append_remaining_pods(&fault.message);
-        self.report(JobPhase::Restarting, fault.reason, message, wish)
+        self.report(JobPhase::Restarting, fault.reason, message, desired)
     }
 }
 

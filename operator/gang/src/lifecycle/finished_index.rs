@@ -1,5 +1,5 @@
-//! Pods that have ended and need not run again. The status records them: a finished pod may
-//! disappear with its node, and does not count as missing then.
+//! Pods that have ended and need not run again. The status records them, so a finished pod that
+//! disappears with its node does not count as missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,8 +32,8 @@ fn count_in_groups<'g>(
     pods: &IndexesByGroup<'_>,
     groups: impl Iterator<Item = (&'g str, u32)>,
 ) -> usize {
-    let of = |(name, most): (&str, u32)| pods.get(name).map_or(0, |i| i.range(..most).count());
-    groups.map(of).fold(0, usize::saturating_add)
+    let count = |(name, most): (&str, u32)| pods.get(name).map_or(0, |i| i.range(..most).count());
+    groups.map(count).fold(0, usize::saturating_add)
 }
 
 fn contains_index(pods: &IndexesByGroup<'_>, group: &str, index: u32) -> bool {
@@ -45,8 +45,8 @@ impl<'a> FinishedIndex<'a> {
     /// Returns the finished pods of this attempt, from the status.
     pub(super) fn from_status(status: Option<&'a FinishedPods>, attempt: i64) -> Self {
         let mut finished = Self::default();
-        let told = status.filter(|told| told.attempt == attempt);
-        for group in told.iter().flat_map(|told| &told.groups) {
+        let recorded = status.filter(|recorded| recorded.attempt == attempt);
+        for group in recorded.iter().flat_map(|recorded| &recorded.groups) {
             let name = group.name.as_str();
             finished
                 .completed
@@ -90,8 +90,8 @@ impl<'a> FinishedIndex<'a> {
     }
 
     /// Returns a succeeded pod of a group that matches.
-    pub(super) fn find_completed(&self, such: impl Fn(&str) -> bool) -> Option<(&'a str, u32)> {
-        let mut completed = self.completed.iter().filter(|(group, _)| such(group));
+    pub(super) fn find_completed(&self, is_match: impl Fn(&str) -> bool) -> Option<(&'a str, u32)> {
+        let mut completed = self.completed.iter().filter(|(group, _)| is_match(group));
         completed.find_map(|(group, indexes)| Some((*group, *indexes.first()?)))
     }
 
@@ -108,13 +108,13 @@ impl<'a> FinishedIndex<'a> {
             .chain(self.failed.keys())
             .copied()
             .collect();
-        let of = |pods: &IndexesByGroup<'_>, name: &str| {
+        let ranges = |pods: &IndexesByGroup<'_>, name: &str| {
             pods.get(name).map(format_ranges).unwrap_or_default()
         };
         let groups = names.into_iter().map(|name| FinishedGroup {
             name: name.to_owned(),
-            completed_indexes: of(&self.completed, name),
-            failed_indexes: of(&self.failed, name),
+            completed_indexes: ranges(&self.completed, name),
+            failed_indexes: ranges(&self.failed, name),
         });
         let is_some = |group: &FinishedGroup| {
             !(group.completed_indexes.is_empty() && group.failed_indexes.is_empty())
@@ -125,14 +125,14 @@ impl<'a> FinishedIndex<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// Returns the finished pods of the current attempt: those that are seen now, and those in the
+    /// Returns the finished pods of the current attempt, from the observed pods and from the
     /// status.
     pub(super) fn finished_pods(&self) -> FinishedIndex<'a> {
-        let told = self.observed.status.internal.finished_pods.as_ref();
+        let recorded = self.observed.status.internal.finished_pods.as_ref();
         // A job that resumes after a suspension begins anew.
-        let told = told.filter(|_| !self.observed.spec.is_suspended());
-        let mut finished = FinishedIndex::from_status(told, self.attempt());
-        // A pod that is started again does not count as finished.
+        let recorded = recorded.filter(|_| !self.observed.spec.is_suspended());
+        let mut finished = FinishedIndex::from_status(recorded, self.attempt());
+        // A pod whose replacement is awaited does not count as finished.
         finished.retain(|group, index| !self.awaited.contains(group, index));
         let completed = self.attempt_pods.pods();
         for pod in completed.filter(|pod| pod.phase == PodPhase::Succeeded) {

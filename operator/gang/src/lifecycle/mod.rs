@@ -221,7 +221,7 @@ impl<'a> Evaluation<'a> {
         phase: JobPhase,
         reason: Reason,
         message: impl Into<String>,
-        wish: DesiredGang<DesiredAttempt>,
+        desired: DesiredGang<DesiredAttempt>,
     ) -> EvaluationResult {
         let message = message.into();
         let quota_reserved = matches!(
@@ -262,7 +262,7 @@ impl<'a> Evaluation<'a> {
         self.status.message = Some(shorten_message(&message));
         EvaluationResult {
             status: Some(self.status),
-            desired: wish,
+            desired,
             next_check: self.next_check,
             expired: ExpiredObjects::Nothing,
         }

@@ -13,7 +13,8 @@ use super::excluded_nodes::forget_refusals;
 use super::finished_index::FinishedIndex;
 use super::recovery::Recovery;
 use super::{BadNodes, Evaluation, EvaluationResult, JobReadiness, NamedPod, add_seconds};
-use crate::failure::{Diagnosis, Fault};
+use crate::failure::Diagnosis;
+use crate::fault::Fault;
 use crate::observed::PodView;
 use crate::{DesiredAttempt, DesiredGang, failure};
 
@@ -62,25 +63,25 @@ impl Evaluation<'_> {
                 Ok(recovered) => recovered,
                 Err(end) => return *end,
             };
-            // These may have been the last pods that the job waited for.
+            // Without the failed pods, the job may have succeeded.
             if let Some(message) = self.success_message() {
                 return self.complete_stage(message);
             }
         }
         let up = self.count_up_pods();
         let total = usize::try_from(self.observed.spec.gang_size()).unwrap_or(usize::MAX);
-        let wish = self.desired_run();
-        if let Some((node, leave)) = stays {
-            self.record_unhealthy_node(&node, leave);
+        let desired = self.desired_run();
+        if let Some((node, decision)) = stays {
+            self.record_unhealthy_node(&node, decision);
         }
         let was_running = self.observed.status.phase == Some(JobPhase::Running);
         if up >= total || was_running {
-            return self.evaluate_running(wish);
+            return self.evaluate_running(desired);
         }
-        self.evaluate_starting(up, total, wish)
+        self.evaluate_starting(up, total, desired)
     }
 
-    fn evaluate_running(mut self, wish: DesiredGang<DesiredAttempt>) -> EvaluationResult {
+    fn evaluate_running(mut self, desired: DesiredGang<DesiredAttempt>) -> EvaluationResult {
         let since = self
             .status
             .running_time
@@ -104,21 +105,21 @@ impl Evaluation<'_> {
         }
         let (reason, message) = self.running_message();
         let (reason, message) = self.add_unhealthy_node(reason, message);
-        self.report(JobPhase::Running, reason, message, wish)
+        self.report(JobPhase::Running, reason, message, desired)
     }
 
     /// Returns true if pods of the gang are awaited, or failed pods are still being deleted.
     /// Awaited surplus pods do not count, because they may never come.
     fn is_recovering(&self) -> bool {
-        let of_now = |(_, pod): &&(&str, &PodView)| pod.attempt == self.attempt();
-        let mut old = self.job_pods.iter().filter(of_now);
+        let is_current = |(_, pod): &&(&str, &PodView)| pod.attempt == self.attempt();
+        let mut current_pods = self.job_pods.iter().filter(is_current);
         let groups = &self.observed.spec.task_groups;
-        let mut of_gang = groups.iter().map(|g| (g.name.as_str(), g.gang_size()));
-        of_gang.any(|(name, size)| self.awaited.has_pods_of(name, size))
-            || old.any(|(_, pod)| self.awaited.is_replaced(pod))
+        let mut group_sizes = groups.iter().map(|g| (g.name.as_str(), g.gang_size()));
+        group_sizes.any(|(name, size)| self.awaited.has_pods_of(name, size))
+            || current_pods.any(|(_, pod)| self.awaited.is_replaced(pod))
     }
 
-    /// Returns the reason and message of a job that runs, with all its pods or without some.
+    /// Returns the reason and message of a running job.
     fn running_message(&self) -> (Reason, String) {
         let last = self.status.last_failure.as_ref();
         let last = last.filter(|last| last.attempt == self.attempt());
@@ -261,40 +262,43 @@ impl Evaluation<'_> {
     /// Judges the current attempt.
     fn judge_attempt(&self) -> AttemptFindings {
         let nodes = BadNodes::from_nodes(self.attempt_pods.nodes.iter().copied(), &self.observed);
-        let of = |pods| self.observe_attempt(pods, &nodes, &self.finished);
+        let observe = |pods| self.observe_attempt(pods, &nodes, &self.finished);
         let (gang, surplus) = (
             &self.attempt_pods.gang.pods,
             &self.attempt_pods.surplus.pods,
         );
         let mut recoveries: Vec<Recovery> = Vec::new();
-        let alone = failure::ObservedAttempt {
+        let surplus_attempt = failure::ObservedAttempt {
             plan: None,
-            ..of(surplus)
+            ..observe(surplus)
         };
-        let stuck = surplus.iter().filter_map(|pod| self.start_obstacle(*pod));
-        let (late, later): (Vec<_>, Vec<_>) =
-            stuck.partition(|(_, until)| *until <= self.observed.now);
-        let again = later.into_iter().map(|(_, until)| until).min();
+        let obstacles = surplus.iter().filter_map(|pod| self.start_obstacle(*pod));
+        let (overdue, not_due): (Vec<_>, Vec<_>) =
+            obstacles.partition(|(_, until)| *until <= self.observed.now);
+        let next_check = not_due.into_iter().map(|(_, until)| until).min();
         // A deleted surplus pod is no failure: the job can run without it.
-        let is_taken = |fault: &Fault| {
+        let is_deleted = |fault: &Fault| {
             let at = surplus.binary_search_by_key(&fault.pod.as_str(), |(name, _)| name);
             let pod = at.ok().and_then(|at| surplus.get(at));
             pod.is_some_and(|(_, pod)| pod.deleting)
         };
-        let late = late.into_iter().map(|(fault, _)| fault);
-        let of_surplus = alone.faults().filter(|fault| !is_taken(fault)).chain(late);
-        let mut ends_all = None;
-        for fault in of_surplus {
+        let overdue = overdue.into_iter().map(|(fault, _)| fault);
+        let surplus_faults = surplus_attempt
+            .faults()
+            .filter(|fault| !is_deleted(fault))
+            .chain(overdue);
+        let mut fatal_fault = None;
+        for fault in surplus_faults {
             match self.find_recovery(&fault) {
                 Some(recovery) => recoveries.push(recovery),
                 None => {
-                    ends_all.get_or_insert(fault);
+                    fatal_fault.get_or_insert(fault);
                 }
             }
         }
-        // In the usual case no pod may recover alone, and one diagnosis is enough.
+        // If no pod may restart alone, one diagnosis is enough.
         if self.can_recover() {
-            let attempt = of(gang);
+            let attempt = observe(gang);
             recoveries.extend(
                 attempt
                     .faults()
@@ -303,20 +307,20 @@ impl Evaluation<'_> {
         }
         let awaited = recoveries.iter().map(Recovery::fault);
         let awaited = self.awaited.with_faults(awaited);
-        let others = gang.iter().copied();
-        let others = others.filter(|(_, pod)| !awaited.contains(&pod.group, pod.index));
-        let others: Vec<_> = others.collect();
+        let judged_pods = gang.iter().copied();
+        let judged_pods = judged_pods.filter(|(_, pod)| !awaited.contains(&pod.group, pod.index));
+        let judged_pods: Vec<_> = judged_pods.collect();
         let attempt = failure::ObservedAttempt {
             awaited: &awaited,
-            ..of(&others)
+            ..observe(&judged_pods)
         };
         let mut diagnosis = attempt.diagnose();
         let fault = diagnosis.fault.take().or_else(|| self.closed_node_fault());
-        diagnosis.fault = fault.or_else(|| self.late_recovery_fault()).or(ends_all);
+        diagnosis.fault = fault.or_else(|| self.late_recovery_fault()).or(fatal_fault);
         AttemptFindings {
             diagnosis,
             recoveries,
-            next_check: again,
+            next_check,
         }
     }
 
@@ -329,10 +333,10 @@ impl Evaluation<'_> {
         self.attempt_pods.gang.counts.running.saturating_add(ended)
     }
 
-    /// Returns true if failures of some pods may leave the others running.
+    /// Returns true if pods may restart while the other pods keep running.
     fn can_recover(&self) -> bool {
         let scope = self.observed.spec.restart.as_ref().and_then(|r| r.scope);
-        let alone = |action: RestartAction| {
+        let restarts_part = |action: RestartAction| {
             matches!(
                 action,
                 RestartAction::RestartGroup | RestartAction::RestartPod
@@ -346,7 +350,10 @@ impl Evaluation<'_> {
                     .task_groups
                     .iter()
                     .any(TaskGroup::is_elastic))
-            || self.restart_rules().iter().any(|rule| alone(rule.action))
+            || self
+                .restart_rules()
+                .iter()
+                .any(|rule| restarts_part(rule.action))
     }
 
     /// Returns the current attempt, restricted to these pods, with the state of its nodes and its
@@ -363,7 +370,7 @@ impl Evaluation<'_> {
             group.is_none_or(TaskGroup::is_in_gang)
         };
         let mut gang = self.attempt_pods.pods().filter(|pod| in_gang(pod));
-        let goes_on = gang.any(|pod| !pod.phase.is_over());
+        let has_running_pods = gang.any(|pod| !pod.phase.is_over());
         let has_completed = || {
             let groups = self
                 .observed
@@ -381,7 +388,7 @@ impl Evaluation<'_> {
             eviction_decision: self.observed.eviction_decision,
             rules: self.restart_rules(),
             leader_group: self.leader_group(),
-            can_ignore_failures: goes_on || has_completed(),
+            can_ignore_failures: has_running_pods || has_completed(),
             finished,
             awaited: &self.awaited,
         }

@@ -1,4 +1,4 @@
-//! Failed pods that are started again while the others run on.
+//! Failed pods that restart while the other pods of their gang keep running.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,20 @@ use trellis_api::job::{RestartAction, RestartScope, TaskGroup};
 
 use super::failed_attempt::{ChargeResult, restart_backoff};
 use super::{Evaluation, EvaluationResult, add_seconds, seconds_between};
-use crate::failure::{Blame, Fault};
+use crate::fault::{Blame, Fault, find_restart_rule};
 use crate::observed::PodView;
-use crate::{plan_members, restart_rules};
+use crate::plan_members;
 
-/// Seconds before a failed pod outside the gang is created again. It costs the job nothing, so the
-/// pause must prevent a busy loop.
+/// Seconds before a failed pod outside the gang is created again. No limit counts these restarts,
+/// so the pause must prevent a busy loop.
 const OUTSIDE_BACKOFF: i64 = 60;
-/// Shortest pause in seconds before a pod is created again whose failure counts against no limit.
+/// Shortest pause in seconds before a pod is created again if its failure counts against no limit.
 const UNCOUNTED_BACKOFF: i64 = 10;
-/// Seconds within which failures belong together: agents that lose a peer end one after the other.
+/// Seconds within which failures belong to one wave. When one rank fails, the others may fail a few
+/// seconds later.
 const WAVE_SECONDS: i64 = 30;
-/// Seconds within which a pod that the cluster has stopped twice on a node is not tried there a
-/// third time.
+/// If the cluster stops a pod twice on its node within so many seconds, the pod is not created
+/// there again.
 const REPEAT_WINDOW: i64 = 600;
 
 /// Pods that a failure restarts.
@@ -31,7 +32,7 @@ enum RecoveryScope {
     Pod,
 }
 
-/// A fault whose pod is started again while the others run on.
+/// A fault that restarts its pod or group while the other pods keep running.
 #[derive(Clone, Debug)]
 pub(super) struct Recovery {
     fault: Fault,
@@ -47,12 +48,11 @@ impl Recovery {
 }
 
 impl Evaluation<'_> {
-    /// Returns the recovery from a fault while the other pods run on. None if they cannot or should
-    /// not run on.
+    /// Returns the recovery from a fault while the other pods keep running. None if they cannot or
+    /// should not keep running.
     pub(super) fn find_recovery(&self, fault: &Fault) -> Option<Recovery> {
         let (group, index) = (self.observed.spec.group(&fault.group)?, fault.index?);
-        let rule =
-            restart_rules::find_restart_rule(self.restart_rules(), fault).map(|(_, action)| action);
+        let rule = find_restart_rule(self.restart_rules(), fault).map(|(_, action)| action);
         let is_surplus = index >= group.gang_size();
         let counts = rule != Some(RestartAction::RestartWithoutCounting)
             && group.is_in_gang()
@@ -73,8 +73,8 @@ impl Evaluation<'_> {
         }
         let scope = self.restart_scope(group, index);
         if is_surplus {
-            let ends = scope == RestartScope::Never && fault.blame == Blame::Job;
-            return (!ends).then(|| recovery(RecoveryScope::Pod)).flatten();
+            let ends_job = scope == RestartScope::Never && fault.blame == Blame::Job;
+            return (!ends_job).then(|| recovery(RecoveryScope::Pod)).flatten();
         }
         let scope = match (rule, scope) {
             (Some(RestartAction::RestartPod), _) => RecoveryScope::Pod,
@@ -89,8 +89,8 @@ impl Evaluation<'_> {
         recovery(scope)
     }
 
-    /// Returns true if the pods can run on their nodes again: the nodes take new pods, and still
-    /// have the room.
+    /// Returns true if the pods can run on their nodes again: the nodes take new pods, and no other
+    /// gang uses the resources.
     fn can_restart_in_place(
         &self,
         fault: &Fault,
@@ -98,11 +98,11 @@ impl Evaluation<'_> {
         index: u32,
         scope: RecoveryScope,
     ) -> bool {
-        let passes = matches!(
+        let is_temporary = matches!(
             fault.reason,
             Reason::PodFailed | Reason::OutOfMemory | Reason::PodDisrupted
         );
-        let stays = || match scope {
+        let is_place_free = || match scope {
             RecoveryScope::Pod => fault
                 .node
                 .as_deref()
@@ -114,33 +114,34 @@ impl Evaluation<'_> {
             let mut indexes = 0..group.gang_size();
             indexes.all(|i| !self.finished.contains(&group.name, i))
         };
-        let own = |pod: &&PodView| match scope {
+        let is_restarted = |pod: &&PodView| match scope {
             RecoveryScope::Group => pod.group == group.name,
             RecoveryScope::Pod => pod.group == group.name && pod.index == index,
         };
-        let twice = || {
-            let before = self.last_failure_time();
-            let soon =
-                before.is_some_and(|at| seconds_between(at, self.observed.now) < REPEAT_WINDOW);
-            soon && self
-                .attempt_pods
-                .pods()
-                .filter(own)
-                .any(|pod| pod.round > 0)
+        let is_repeated = || {
+            let last_failure = self.last_failure_time();
+            let is_recent = last_failure
+                .is_some_and(|at| seconds_between(at, self.observed.now) < REPEAT_WINDOW);
+            is_recent
+                && self
+                    .attempt_pods
+                    .pods()
+                    .filter(is_restarted)
+                    .any(|pod| pod.round > 0)
         };
         // Ten thousand failed pods may be checked at once, so the expensive checks come last.
-        passes
-            && stays()
+        is_temporary
+            && is_place_free()
             && (scope == RecoveryScope::Pod || is_whole())
-            && !(fault.blame == Blame::Cluster && twice())
+            && !(fault.blame == Blame::Cluster && is_repeated())
     }
 
     /// Returns true if all nodes of the group's place take new pods.
     fn is_place_open(&self, group: &TaskGroup) -> bool {
         let plan = self.observed.journal.plan.as_ref();
         let runs = plan.into_iter().flat_map(|plan| &plan.assignments);
-        let mut own = runs.filter(|run| run.group == group.name);
-        own.all(|run| self.is_node_open(&run.node))
+        let mut group_runs = runs.filter(|run| run.group == group.name);
+        group_runs.all(|run| self.is_node_open(&run.node))
     }
 
     /// Returns the time of the last failure of this attempt.
@@ -168,40 +169,39 @@ impl Evaluation<'_> {
         restart.and_then(|r| r.scope).unwrap_or(default)
     }
 
-    /// Starts the pods again. The restart counts once, however many pods there are, and further
-    /// failures with the same cause do not count again. The error is the end of the job, if a limit
-    /// is used up.
+    /// Restarts the pods. The restart counts once for all of them, and later failures of the same
+    /// wave do not count again. The error is the end of the job if a limit is exhausted.
     pub(super) fn start_recoveries(
         mut self,
         recoveries: &[Recovery],
     ) -> Result<Self, Box<EvaluationResult>> {
-        let counted = |blame: Blame| {
-            let mut those = recoveries.iter().filter(move |r| r.counts_against_limit);
-            those.find(|r| r.fault.blame == blame)
+        let find_charged = |blame: Blame| {
+            let mut countable = recoveries.iter().filter(move |r| r.counts_against_limit);
+            countable.find(|r| r.fault.blame == blame)
         };
-        let dearest = counted(Blame::Job).or_else(|| counted(Blame::Cluster));
-        let Some(told) = dearest.or_else(|| recoveries.first()) else {
+        let charged = find_charged(Blame::Job).or_else(|| find_charged(Blame::Cluster));
+        let Some(reported) = charged.or_else(|| recoveries.first()) else {
             return Ok(self);
         };
         let restart = self.observed.spec.restart.clone().unwrap_or_default();
         let mut awaited = self.awaited_pods();
-        let joins = self.joins_counted_wave(awaited.counted_round, recoveries);
+        let joins_wave = self.joins_counted_wave(awaited.counted_round, recoveries);
         let rounds = u32::try_from(awaited.round).unwrap_or(u32::MAX);
         let mut wait = restart_backoff(&restart, rounds).max(UNCOUNTED_BACKOFF);
-        if joins {
+        if joins_wave {
             wait = 0;
-        } else if let Some(dearest) = dearest {
-            wait = match self.charge_restart(dearest.fault.blame, &restart) {
-                ChargeResult::Allowed(used) if dearest.fault.blame == Blame::Job => {
+        } else if let Some(charged) = charged {
+            wait = match self.charge_restart(charged.fault.blame, &restart) {
+                ChargeResult::Allowed(used) if charged.fault.blame == Blame::Job => {
                     restart_backoff(&restart, u32::try_from(used).unwrap_or(u32::MAX))
                 }
                 ChargeResult::Allowed(_) => 0,
                 ChargeResult::Exhausted {
-                    limit: words,
+                    limit: limit_text,
                     reason,
                 } => {
-                    self.record_failure(&dearest.fault, false);
-                    let message = format!("{}; {words}", dearest.fault.message);
+                    self.record_failure(&charged.fault, false);
+                    let message = format!("{}; {limit_text}", charged.fault.message);
                     return Err(Box::new(self.fail_job(reason, message)));
                 }
             };
@@ -212,13 +212,13 @@ impl Evaluation<'_> {
             self.exclude_node(refused);
         }
         awaited.round = awaited.round.saturating_add(1);
-        if !joins {
-            self.record_failure(&told.fault, false);
+        if !joins_wave {
+            self.record_failure(&reported.fault, false);
             awaited.counted_round = awaited.round;
         }
         let not_before = (wait > 0).then(|| Time(add_seconds(self.observed.now, wait)));
         let outside = Some(Time(add_seconds(self.observed.now, OUTSIDE_BACKOFF)));
-        let hurried = told.fault.blame == Blame::Job;
+        let hurried = reported.fault.blame == Blame::Job;
         for (group, pods) in self.pods_to_delete(recoveries) {
             let in_gang = self
                 .observed
@@ -232,41 +232,42 @@ impl Evaluation<'_> {
         Ok(self)
     }
 
-    /// Returns true if all these pods are from rounds before the last counted one, which is recent:
-    /// they have failed with the same cause, or the cache is late.
+    /// Returns true if the last counted round is recent and all these pods are from earlier rounds.
+    /// Then they failed in the same wave, or the cache is late.
     fn joins_counted_wave(&self, round: i64, recoveries: &[Recovery]) -> bool {
-        let before = self.last_failure_time();
-        let soon = before.is_some_and(|at| seconds_between(at, self.observed.now) < WAVE_SECONDS);
-        if round <= 0 || !soon {
+        let last_failure = self.last_failure_time();
+        let is_recent =
+            last_failure.is_some_and(|at| seconds_between(at, self.observed.now) < WAVE_SECONDS);
+        if round <= 0 || !is_recent {
             return false;
         }
         let pods = self.attempt_pods.pods();
         let rounds = pods.map(|p| ((p.group.as_str(), p.index), p.round));
         let rounds: BTreeMap<(&str, u32), i64> = rounds.collect();
-        let is_of_before = |recovery: &Recovery| {
+        let is_of_earlier_round = |recovery: &Recovery| {
             let index = recovery.fault.index.unwrap_or_default();
-            let own = rounds.get(&(recovery.fault.group.as_str(), index));
-            own.is_none_or(|own| *own < round)
+            let pod_round = rounds.get(&(recovery.fault.group.as_str(), index));
+            pod_round.is_none_or(|pod_round| *pod_round < round)
         };
-        recoveries.iter().all(is_of_before)
+        recoveries.iter().all(is_of_earlier_round)
     }
 
     /// Returns the pods that are to be deleted, by group.
     fn pods_to_delete(&self, recoveries: &[Recovery]) -> BTreeMap<String, BTreeSet<u32>> {
-        let mut doomed: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
-        let mut whole: BTreeSet<&str> = BTreeSet::new();
+        let mut pods_by_group: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+        let mut whole_groups: BTreeSet<&str> = BTreeSet::new();
         for recovery in recoveries {
             let group = &recovery.fault.group;
-            let pods = doomed.entry(group.clone()).or_default();
+            let pods = pods_by_group.entry(group.clone()).or_default();
             pods.extend(recovery.fault.index);
-            if recovery.scope == RecoveryScope::Group && whole.insert(group) {
+            if recovery.scope == RecoveryScope::Group && whole_groups.insert(group) {
                 let spec = self.observed.spec.group(group);
                 pods.extend(0..spec.map_or(0, TaskGroup::gang_size));
-                let others = self.attempt_pods.pods().filter(|pod| pod.group == *group);
-                pods.extend(others.map(|pod| pod.index));
+                let group_pods = self.attempt_pods.pods().filter(|pod| pod.group == *group);
+                pods.extend(group_pods.map(|pod| pod.index));
             }
         }
-        doomed
+        pods_by_group
     }
 
     /// Returns a fault if a missing pod of the gang is to be created on a node that takes no new
@@ -277,11 +278,11 @@ impl Evaluation<'_> {
         }
         let plan = self.observed.journal.plan.as_ref()?;
         let pods = self.attempt_pods.pods();
-        let there: BTreeSet<_> = pods.map(|pod| (pod.group.as_str(), pod.index)).collect();
-        let is_to_come = |(group, index, _): &(&str, u32, &str)| {
-            !there.contains(&(*group, *index)) && self.awaited.contains(group, *index)
+        let existing: BTreeSet<_> = pods.map(|pod| (pod.group.as_str(), pod.index)).collect();
+        let is_missing = |(group, index, _): &(&str, u32, &str)| {
+            !existing.contains(&(*group, *index)) && self.awaited.contains(group, *index)
         };
-        let mut members = plan_members(plan).filter(is_to_come);
+        let mut members = plan_members(plan).filter(is_missing);
         let (group, index, node) = members.find(|(.., node)| !self.is_node_open(node))?;
         let reason = match (
             (self.observed.is_lost)(node),
@@ -310,15 +311,15 @@ impl Evaluation<'_> {
         let since = self.last_failure_time().filter(|_| waits)?;
         let startup = self.startup_seconds();
         let restart = self.observed.spec.restart.clone().unwrap_or_default();
-        let most = restart.max_backoff_seconds();
-        Some(add_seconds(since, startup.saturating_add(most)))
+        let max_backoff = restart.max_backoff_seconds();
+        Some(add_seconds(since, startup.saturating_add(max_backoff)))
     }
 
     /// Returns a fault if a restarted pod of a running gang does not start in time.
     pub(super) fn late_recovery_fault(&self) -> Option<Fault> {
         self.observed.status.running_time.as_ref()?;
-        let stuck = self.first_start_obstacle();
-        if let Some((fault, _)) = stuck.filter(|(_, until)| *until <= self.observed.now) {
+        let obstacle = self.first_start_obstacle();
+        if let Some((fault, _)) = obstacle.filter(|(_, until)| *until <= self.observed.now) {
             return Some(fault);
         }
         let end = self

@@ -52,11 +52,11 @@ impl<'a> Evaluation<'a> {
         let message = format!("stage {number} of {of} is complete: {message}");
         let message = self.append_remaining_pods(&message);
         // The next stage is compiled after the status records that this one is complete.
-        let wish = DesiredGang::Stop {
+        let desired = DesiredGang::Stop {
             reason: Reason::StageComplete,
             hurry: true,
         };
-        self.report(JobPhase::Queued, Reason::StageComplete, message, wish)
+        self.report(JobPhase::Queued, Reason::StageComplete, message, desired)
     }
 
     /// Returns true if the pod has finished, belongs to an earlier stage, and stays. The next stage

@@ -5,7 +5,7 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 
 use super::{Evaluation, EvaluationResult, NamedPod, add_seconds};
-use crate::failure::{Blame, Fault};
+use crate::fault::{Blame, Fault};
 use crate::observed::{PodPhase, StartObstacle, StartObstacleKind};
 use crate::{DesiredAttempt, DesiredGang};
 
@@ -26,7 +26,7 @@ impl Evaluation<'_> {
         mut self,
         up: usize,
         total: usize,
-        wish: DesiredGang<DesiredAttempt>,
+        desired: DesiredGang<DesiredAttempt>,
     ) -> EvaluationResult {
         let since = self.status.scheduled_time.as_ref();
         let since = since.map_or(self.observed.now, |t| t.0);
@@ -42,7 +42,9 @@ impl Evaluation<'_> {
             }
             let mut gang = self.attempt_pods.gang.pods.iter();
             let fault = match gang.find(|(_, pod)| pod.phase == PodPhase::Pending) {
-                Some(slow) => Fault::for_pod(*slow, Reason::StartupTimeout, message, Blame::Job),
+                Some((name, pod)) => {
+                    Fault::for_pod(name, pod, Reason::StartupTimeout, message, Blame::Job)
+                }
                 None => Fault::for_gang(Reason::StartupTimeout, message, Blame::Job),
             };
             return self.end_failed_attempt(fault);
@@ -56,14 +58,14 @@ impl Evaluation<'_> {
         let stuck = self.first_start_obstacle();
         let Some((fault, gives_up)) = stuck else {
             let (reason, message) = self.add_unhealthy_node(Reason::Starting, message);
-            return self.report(JobPhase::Starting, reason, message, wish);
+            return self.report(JobPhase::Starting, reason, message, desired);
         };
         if gives_up <= self.observed.now {
             return self.end_failed_attempt(fault);
         }
         self.schedule_check(gives_up);
         let message = format!("{}; the room is given back at {gives_up}", fault.message);
-        self.report(JobPhase::Starting, fault.reason, message, wish)
+        self.report(JobPhase::Starting, fault.reason, message, desired)
     }
 
     /// Returns the seconds in which the pods must start to run.
@@ -126,12 +128,12 @@ fn start_obstacle_fault((name, pod): NamedPod<'_>, stuck: &StartObstacle) -> Fau
         StartObstacleKind::Claim | StartObstacleKind::Volume => {
             let message = format!("PersistentVolumeClaim {container:?} of pod {name:?} {words}");
             let reason = Reason::ClaimNotBound;
-            return Fault::for_pod((name, pod), reason, message, Blame::Uncounted);
+            return Fault::for_pod(name, pod, reason, message, Blame::Uncounted);
         }
     };
     let message = format!("container {container:?} of pod {name:?} {what}: {words}");
     Fault {
         last_line: Some(words.clone()),
-        ..Fault::for_pod((name, pod), reason, message, blame)
+        ..Fault::for_pod(name, pod, reason, message, blame)
     }
 }

@@ -1,4 +1,4 @@
-//! One job under test, and helpers that describe events around it.
+//! One job under test, and helpers that change its pods, journal and nodes.
 
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
@@ -50,7 +50,7 @@ fn exit(code: i32) -> PodPhase {
     }
 }
 
-/// Returns the wish to run an attempt of a job that waits since then and has had no failure.
+/// Returns the desired run of an attempt. Its job was submitted at that second and has not failed.
 fn desired_run(number: i64, submitted: i64) -> DesiredGang<DesiredAttempt> {
     DesiredGang::Run(DesiredAttempt {
         number,
@@ -67,7 +67,7 @@ fn desired_run(number: i64, submitted: i64) -> DesiredGang<DesiredAttempt> {
     })
 }
 
-/// Returns the wish to end a job whose pods have nothing to save.
+/// Returns the desired end of a job whose pods have no checkpoint to save.
 fn desired_finish(keep: bool) -> DesiredGang<DesiredAttempt> {
     DesiredGang::Finish { keep, hurry: true }
 }
@@ -166,12 +166,12 @@ impl JobCase {
         next
     }
 
-    /// One step that must report this phase and reason.
+    /// Evaluates the job, and expects this phase and reason.
     #[track_caller]
     fn expect_status(&mut self, phase: JobPhase, reason: Reason) -> EvaluationResult {
         let next = self.evaluate_and_store();
-        let said = next.status.as_ref().map(|s| (s.phase, s.reason));
-        assert_eq!(said, Some((Some(phase), Some(reason))));
+        let reported = next.status.as_ref().map(|s| (s.phase, s.reason));
+        assert_eq!(reported, Some((Some(phase), Some(reason))));
         next
     }
 
@@ -256,7 +256,7 @@ impl JobCase {
             .collect();
     }
 
-    /// The gang is preempted.
+    /// Makes the journal record a preemption.
     fn preempt(&mut self) {
         self.journal.phase = Some(PodGroupPhase::Unwinding);
         self.journal.reason = Some(Reason::Preempted);
@@ -267,7 +267,7 @@ impl JobCase {
         self.pods.get_mut(&format!("llm-worker-{index}")).unwrap()
     }
 
-    /// No pod of the last plan is left.
+    /// Removes the plan and its pods.
     fn clear(&mut self) {
         self.journal = PodGroupStatus::default();
         self.pods.clear();
@@ -278,13 +278,13 @@ impl JobCase {
         self.explanation = Some(GangExplanation::waiting(reason, message));
     }
 
-    /// Policies forbid the running gang, and evict it.
+    /// Makes policies forbid and evict the running gang.
     fn evict_by_policy(&mut self) {
         self.hold_job(JobPhase::Refused, Reason::PolicyDenied);
         self.eviction_reason = Some("stopped by a policy".to_owned());
     }
 
-    /// Policies allow the gang.
+    /// Makes policies allow the gang.
     fn allow_by_policy(&mut self) {
         self.readiness = JobReadiness::Runnable {
             compiled: "first".to_owned(),

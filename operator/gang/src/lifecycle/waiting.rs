@@ -1,4 +1,4 @@
-//! A job that is not placed, or not for its current attempt.
+//! A job whose current attempt is not placed.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::{Evaluation, EvaluationResult, ExpiredObjects, JobReadiness, add_seco
 use crate::observed::PodView;
 use crate::{DesiredAttempt, DesiredGang};
 
-/// Separates the cause from the pods that are waited for.
+/// Separates the cause from the pods that have not ended.
 const WAITS_FOR: &str = "; waiting for ";
 /// Number of pods that a message names.
 const MAX_NAMED_PODS: usize = 3;
@@ -21,33 +21,34 @@ impl Evaluation<'_> {
     pub(super) fn append_remaining_pods(&self, message: &str) -> String {
         // An earlier addition of this kind is replaced.
         let message = message.split(WAITS_FOR).next().unwrap_or(message);
-        let own = || self.own_pods();
+        let own_pods = || self.own_pods();
         // Pods on lost nodes come first, because they stay for longest.
-        let nodes = nodes_of(own().map(|(_, pod)| pod)).into_iter();
+        let nodes = nodes_of(own_pods().map(|(_, pod)| pod)).into_iter();
         let nodes: BTreeSet<&str> = nodes.filter(|node| (self.observed.is_lost)(node)).collect();
-        let lost = |pod: &PodView| pod.node.as_deref().is_some_and(|n| nodes.contains(n));
-        let stuck = own().filter(|(_, p)| lost(p));
-        let named: Vec<String> = stuck
-            .chain(own().filter(|(_, p)| !lost(p)))
+        let is_on_lost_node =
+            |pod: &PodView| pod.node.as_deref().is_some_and(|n| nodes.contains(n));
+        let on_lost_nodes = own_pods().filter(|(_, p)| is_on_lost_node(p));
+        let named: Vec<String> = on_lost_nodes
+            .chain(own_pods().filter(|(_, p)| !is_on_lost_node(p)))
             .take(MAX_NAMED_PODS)
             .map(|(name, pod)| match &pod.node {
-                Some(node) if lost(pod) => format!("{name:?} on lost node {node:?}"),
+                Some(node) if is_on_lost_node(pod) => format!("{name:?} on lost node {node:?}"),
                 Some(node) => format!("{name:?} on {node:?}"),
                 None => format!("{name:?}"),
             })
             .collect();
-        let pods = own().count();
-        let what = match pods {
+        let pods = own_pods().count();
+        let count = match pods {
             0 => return message.to_owned(),
             1 => "1 pod to end".to_owned(),
             many => format!("{many} pods to end"),
         };
         let more = if pods > MAX_NAMED_PODS { ", ..." } else { "" };
-        format!("{message}{WAITS_FOR}{what}: {}{more}", named.join(", "))
+        format!("{message}{WAITS_FOR}{count}: {}{more}", named.join(", "))
     }
 
-    /// Returns the wish of a job that may not be placed: the pods of an earlier attempt are
-    /// removed.
+    /// Returns the desired state of a job that may not be placed: the pods of an earlier attempt
+    /// are removed.
     fn desired_wait(&self) -> DesiredGang<DesiredAttempt> {
         let plan = self.observed.journal.plan.as_ref();
         match plan.is_some_and(|plan| plan.attempt < self.attempt()) {
@@ -59,38 +60,39 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Returns why the last attempt did not start, if that is likely to happen again.
+    /// Returns why the last attempt did not start, if the next attempt is likely to fail for the
+    /// same reason.
     fn start_failure(&self) -> Option<(Reason, String)> {
         let last = self.status.last_failure.as_ref()?;
         let reasons = [Reason::ImagePullFailed, Reason::ContainerConfigError];
         let reason = reasons.into_iter().find(|r| r.as_str() == last.reason)?;
-        let follows = last.attempt.saturating_add(1) == self.attempt();
-        let said = last.last_line.as_deref().unwrap_or_default();
-        follows.then(|| (reason, format!("pod {:?}: {said}", last.pod)))
+        let was_last_attempt = last.attempt.saturating_add(1) == self.attempt();
+        let last_line = last.last_line.as_deref().unwrap_or_default();
+        was_last_attempt.then(|| (reason, format!("pod {:?}: {last_line}", last.pod)))
     }
 
-    /// Reports a job that is not placed, or not for this attempt.
+    /// Evaluates a job whose current attempt is not placed.
     pub(super) fn evaluate_waiting(mut self) -> EvaluationResult {
-        if let JobReadiness::OnHold(held) = self.observed.readiness {
+        if let JobReadiness::OnHold(hold) = self.observed.readiness {
             if self.is_being_evicted() {
                 return self.continue_eviction();
             }
-            let wish = self.desired_wait();
-            return self.report(held.phase, held.reason, &held.message, wish);
+            let desired = self.desired_wait();
+            return self.report(hold.phase, hold.reason, &hold.message, desired);
         }
-        let wish = self.desired_run();
-        let leaving = self.own_pods().next().is_some();
+        let desired = self.desired_run();
+        let has_pods = self.own_pods().next().is_some();
         let nominated = self.observed.journal.phase == Some(PodGroupPhase::Nominated);
         let unwinding = self.observed.journal.phase == Some(PodGroupPhase::Unwinding)
             || (self.observed.journal.plan.is_some() && !nominated);
-        if leaving || unwinding {
+        if has_pods || unwinding {
             let plan = self.observed.journal.plan.as_ref();
-            let is_of_before = plan.is_none_or(|plan| plan.attempt < self.attempt());
+            let is_earlier_plan = plan.is_none_or(|plan| plan.attempt < self.attempt());
             let (reason, message) =
                 match (&self.observed.journal.reason, &self.observed.status.reason) {
-                    // After a complete stage the status keeps that message instead of the
-                    // rollback's.
-                    (_, Some(reason @ Reason::StageComplete)) if is_of_before => {
+                    // After a complete stage, the status keeps the message about it instead of the
+                    // message of the roll-back.
+                    (_, Some(reason @ Reason::StageComplete)) if is_earlier_plan => {
                         (*reason, self.observed.status.full_message().to_owned())
                     }
                     (Some(reason), _) => (
@@ -112,7 +114,7 @@ impl Evaluation<'_> {
                 Reason::StageComplete => JobPhase::Queued,
                 _ => JobPhase::Restarting,
             };
-            return self.report(phase, reason, message, wish);
+            return self.report(phase, reason, message, desired);
         }
         let waits_since = self.status.pending_since().unwrap_or(self.observed.created);
         if let Some(limit) = self
@@ -131,21 +133,21 @@ impl Evaluation<'_> {
         }
         if nominated {
             let message = self.observed.journal.message.clone().unwrap_or_default();
-            return self.report(JobPhase::Queued, Reason::Preempting, message, wish);
+            return self.report(JobPhase::Queued, Reason::Preempting, message, desired);
         }
         let retry = self.status.retry_time.as_ref().map(|t| t.0);
         if let Some(retry) = retry.filter(|t| *t > self.observed.now) {
             self.schedule_check(retry);
             let next = format!("attempt {} is placed after {retry}", self.attempt());
-            let Some((reason, why)) = self.start_failure() else {
-                return self.report(JobPhase::Queued, Reason::BackingOff, next, wish);
+            let Some((reason, cause)) = self.start_failure() else {
+                return self.report(JobPhase::Queued, Reason::BackingOff, next, desired);
             };
             // A wrong image name needs a user's fix.
             let phase = match reason {
                 Reason::ImagePullFailed => JobPhase::Blocked,
                 _ => JobPhase::Queued,
             };
-            return self.report(phase, reason, format!("{why}; {next}"), wish);
+            return self.report(phase, reason, format!("{cause}; {next}"), desired);
         }
         let failed_commit = self.observed.journal.reason.filter(|_| {
             self.observed
@@ -157,21 +159,21 @@ impl Evaluation<'_> {
         match (failed_commit, self.observed.explanation) {
             (Some(reason), _) => {
                 let message = self.observed.journal.message.clone().unwrap_or_default();
-                self.report(JobPhase::Queued, reason, message, wish)
+                self.report(JobPhase::Queued, reason, message, desired)
             }
-            (None, Some(certificate)) => {
-                // The wish stays: the gang is placed once there is room.
-                let phase = match certificate.refused {
+            (None, Some(explanation)) => {
+                // The gang stays desired: it is placed once there is capacity.
+                let phase = match explanation.refused {
                     true => JobPhase::Refused,
                     false => JobPhase::Queued,
                 };
-                let message = certificate.message.clone();
-                self.report(phase, certificate.reason, message, wish)
+                let message = explanation.message.clone();
+                self.report(phase, explanation.reason, message, desired)
             }
             // The scheduler explains within milliseconds, so the status is not written before.
             (None, None) => EvaluationResult {
                 status: None,
-                desired: wish,
+                desired,
                 next_check: self.next_check,
                 expired: ExpiredObjects::Nothing,
             },

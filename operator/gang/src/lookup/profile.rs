@@ -8,9 +8,9 @@ use trellis_api::runtime_profile::RuntimeProfileStatus;
 use trellis_api::{Reason, RuntimeProfile, TrainingJobSpec, ValidatedProfile};
 use trellis_compiler::HashedProfile;
 
-use super::MissingObject;
+use crate::JobHold;
 
-/// A profile, or why jobs cannot be compiled with it.
+/// A profile, or the reason why no job can be compiled with the profile.
 #[derive(Clone, Debug)]
 pub struct CachedProfile {
     /// The metadata that a status write needs. None if the object does not decode.
@@ -45,29 +45,26 @@ impl From<RuntimeProfile> for CachedProfile {
     }
 }
 
-/// Returns the RuntimeProfile that the job is compiled with: the one that it names, else the
-/// cluster's default, if there is one. `named` finds a profile by its name, `defaults` finds those
-/// that are marked as the cluster's default.
+/// Returns the RuntimeProfile that the job is compiled with: the profile that it names, else the
+/// cluster's default, if there is one. `named` finds a profile by its name, `defaults` finds all
+/// profiles that are marked as the cluster's default.
 ///
 /// # Errors
-/// If the job names a profile that does not exist or is invalid, or names none and there are
-/// several defaults.
+/// - The job names a profile that does not exist or is invalid.
+/// - The job names no profile, and several profiles are marked as the default.
 pub fn find_profile(
     job: &TrainingJobSpec,
     named: impl FnOnce(&str) -> Option<CachedProfile>,
     defaults: impl FnOnce() -> BTreeMap<String, CachedProfile>,
-) -> Result<Option<Arc<HashedProfile>>, MissingObject> {
-    let misconfigured = |message: String| MissingObject {
-        reason: Reason::ProfileMisconfigured,
-        message,
-    };
-    let (name, known) = match &job.profile {
+) -> Result<Option<Arc<HashedProfile>>, JobHold> {
+    let misconfigured = |message: String| JobHold::waiting(Reason::ProfileMisconfigured, message);
+    let (name, candidate) = match &job.profile {
         Some(name) => {
-            let missing = || MissingObject {
-                reason: Reason::ProfileNotFound,
-                message: format!(
+            let missing = || {
+                let message = format!(
                     "spec.profile: RuntimeProfile {name:?} does not exist: create it or name another"
-                ),
+                );
+                JobHold::waiting(Reason::ProfileNotFound, message)
             };
             (name.clone(), named(name).ok_or_else(missing)?)
         }
@@ -86,9 +83,9 @@ pub fn find_profile(
             }
         }
     };
-    known.profile.map(Some).map_err(|wrong| {
+    candidate.profile.map(Some).map_err(|error| {
         misconfigured(format!(
-            "spec.profile: RuntimeProfile {name:?} cannot be used: {wrong}"
+            "spec.profile: RuntimeProfile {name:?} cannot be used: {error}"
         ))
     })
 }

@@ -6,34 +6,34 @@ use std::collections::BTreeSet;
 use trellis_api::pod_group::Plan;
 use trellis_api::{QueueResources, TrainingQueue};
 
-/// Returns the amounts for each GPU of a queue: each comes from the nearest queue that states it,
-/// the queue itself or one above it.
+/// Returns the amounts for each GPU of a queue. Each amount comes from the queue itself, or from
+/// the nearest queue above it that has the amount.
 ///
-/// The search ends at a queue that does not exist: it may state other amounts than the queues
-/// above it.
+/// The search ends at a queue that does not exist, because its amounts would take precedence over
+/// those of the queues above it.
 pub fn find_queue_resources<Q: Borrow<TrainingQueue>>(
     queue: &TrainingQueue,
     get: impl Fn(&str) -> Option<Q>,
 ) -> QueueResources {
     let name = |queue: &TrainingQueue| queue.metadata.name.clone().unwrap_or_default();
-    let stated = |queue: &TrainingQueue| {
+    let own_resources = |queue: &TrainingQueue| {
         QueueResources::from_queue(&name(queue), queue.spec.resources_per_gpu.as_ref())
     };
-    let mut found = stated(queue);
+    let mut resources = own_resources(queue);
     // Queues may name each other as parents.
-    let mut passed = BTreeSet::from([name(queue)]);
+    let mut visited = BTreeSet::from([name(queue)]);
     let mut parent = queue.spec.parent_name.clone();
-    while let Some(above) = parent.filter(|parent| passed.insert(parent.clone())) {
-        let Some(above) = get(&above) else {
+    while let Some(ancestor) = parent.filter(|parent| visited.insert(parent.clone())) {
+        let Some(ancestor) = get(&ancestor) else {
             break;
         };
-        found = found.or(stated(above.borrow()));
-        parent = above.borrow().spec.parent_name.clone();
+        resources = resources.or(own_resources(ancestor.borrow()));
+        parent = ancestor.borrow().spec.parent_name.clone();
     }
-    found
+    resources
 }
 
-/// Returns the amounts that a gang was placed with. It keeps them while it is placed; later amounts
+/// Returns the amounts with which a gang was placed. A placed gang keeps them. Changed amounts
 /// apply to its next attempt.
 pub fn placed_resources(plan: &Plan) -> QueueResources {
     let queue = plan.queue.as_deref().unwrap_or_default();
@@ -60,8 +60,8 @@ mod tests {
             let mut queues = queues.iter();
             queues.find(|q| q.metadata.name.as_deref() == Some(name))
         };
-        let found = find_queue_resources(&queues[0], get);
-        [found.cpu, found.memory].map(|a| a.map(|a| format!("{}@{}", a.quantity, a.queue)))
+        let resources = find_queue_resources(&queues[0], get);
+        [resources.cpu, resources.memory].map(|a| a.map(|a| format!("{}@{}", a.quantity, a.queue)))
     }
 
     #[test]
@@ -70,10 +70,10 @@ mod tests {
         let middle = queue("middle", Some("root"), Value::Null);
         let team = queue("team", Some("middle"), json!({"cpu": 8}));
         let some = |text: &str| Some(text.to_owned());
-        let all = [team.clone(), middle.clone(), root];
-        assert_eq!(find_amounts(&all), [some("8@team"), some("128Gi@root")]);
+        let chain = [team.clone(), middle.clone(), root];
+        assert_eq!(find_amounts(&chain), [some("8@team"), some("128Gi@root")]);
         assert_eq!(
-            find_amounts(&all[1..]),
+            find_amounts(&chain[1..]),
             [some("12@root"), some("128Gi@root")]
         );
         // A queue that does not exist ends the search.

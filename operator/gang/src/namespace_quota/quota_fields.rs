@@ -1,4 +1,4 @@
-//! Fields of one pod that core quotas count, besides its request.
+//! Fields of a pod that core ResourceQuotas count, besides its request.
 
 use k8s_openapi::api::core::v1::{Affinity, Pod, PodAffinityTerm, ResourceQuota, Volume};
 use trellis_api::Quantity;
@@ -157,10 +157,10 @@ mod tests {
     fn quota_scopes_match_the_same_pods_as_in_kubernetes() {
         let plain = || quota_fields(json!({}), "Burstable");
         let high = || quota_fields(json!({"priorityClassName": "high"}), "Burstable");
-        let ends = || quota_fields(json!({"activeDeadlineSeconds": 60}), "Burstable");
-        let least = || quota_fields(json!({}), "BestEffort");
-        let far = |kind: &str, how: &str, term: Value| {
-            let rule = match how {
+        let with_deadline = || quota_fields(json!({"activeDeadlineSeconds": 60}), "Burstable");
+        let best_effort = || quota_fields(json!({}), "BestEffort");
+        let with_affinity = |kind: &str, strength: &str, term: Value| {
+            let rule = match strength {
                 "required" => json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]}),
                 _ => json!({"preferredDuringSchedulingIgnoredDuringExecution": [
                     {"weight": 1, "podAffinityTerm": term}]}),
@@ -174,8 +174,8 @@ mod tests {
                 .extend(more.as_object().unwrap().clone());
             term
         };
-        let pods = [plain(), high(), ends(), least()];
-        for (scope, taken) in [
+        let pods = [plain(), high(), with_deadline(), best_effort()];
+        for (scope, expected) in [
             ("Terminating", [false, false, true, false]),
             ("NotTerminating", [true, true, false, true]),
             ("BestEffort", [false, false, false, true]),
@@ -189,16 +189,16 @@ mod tests {
                 {"scopeName": scope, "operator": "Exists"}]}}));
             assert_eq!(
                 pods.clone().map(|p| p.is_in_scopes(&listed)),
-                taken,
+                expected,
                 "{scope}"
             );
             assert_eq!(
                 pods.clone().map(|p| p.is_in_scopes(&selected)),
-                taken,
+                expected,
                 "{scope}"
             );
         }
-        for (operator, values, taken) in [
+        for (operator, values, expected) in [
             ("In", json!(["low", "high"]), [false, true]),
             ("In", json!(["low"]), [false, false]),
             ("NotIn", json!(["high"]), [true, false]),
@@ -209,23 +209,30 @@ mod tests {
         ] {
             let quota = scoped(json!({"scopeSelector": {"matchExpressions": [
                 {"scopeName": "PriorityClass", "operator": operator, "values": values}]}}));
-            let seen = [plain(), high()].map(|p| p.is_in_scopes(&quota));
-            assert_eq!(seen, taken, "{operator} {values}");
+            let matches = [plain(), high()].map(|p| p.is_in_scopes(&quota));
+            assert_eq!(matches, expected, "{operator} {values}");
         }
-        // A quota with several scopes, and one without any.
-        let both = scoped(json!({"scopes": ["Terminating", "BestEffort"]}));
-        assert!(pods.iter().all(|p| !p.is_in_scopes(&both)));
+        // A quota with several scopes matches pods in all of them. A quota without scopes matches
+        // all pods.
+        let two_scopes = scoped(json!({"scopes": ["Terminating", "BestEffort"]}));
+        assert!(pods.iter().all(|p| !p.is_in_scopes(&two_scopes)));
         assert!(
             pods.iter()
                 .all(|p| p.is_in_scopes(&scoped(json!({"hard": {}}))))
         );
-        let across = scoped(json!({"scopes": ["CrossNamespacePodAffinity"]}));
+        let cross_namespace = scoped(json!({"scopes": ["CrossNamespacePodAffinity"]}));
         for kind in ["podAffinity", "podAntiAffinity"] {
-            for how in ["required", "preferred"] {
-                assert!(!far(kind, how, term(json!({}))).is_in_scopes(&across));
-                assert!(far(kind, how, term(json!({"namespaces": ["x"]}))).is_in_scopes(&across));
+            for strength in ["required", "preferred"] {
                 assert!(
-                    far(kind, how, term(json!({"namespaceSelector": {}}))).is_in_scopes(&across)
+                    !with_affinity(kind, strength, term(json!({}))).is_in_scopes(&cross_namespace)
+                );
+                assert!(
+                    with_affinity(kind, strength, term(json!({"namespaces": ["x"]})))
+                        .is_in_scopes(&cross_namespace)
+                );
+                assert!(
+                    with_affinity(kind, strength, term(json!({"namespaceSelector": {}})))
+                        .is_in_scopes(&cross_namespace)
                 );
             }
         }

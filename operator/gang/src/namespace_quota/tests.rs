@@ -19,14 +19,14 @@ fn pods(pods: i64) -> QuotaDemand {
 
 fn pods_of_class(class: Option<&str>, pods: i64) -> QuotaDemand {
     let half_a_core = Resources::new().with("cpu", 500);
-    let counted = PodQuotaFields {
+    let quota_fields = PodQuotaFields {
         limits: half_a_core.clone(),
         priority_class: class.map(str::to_owned),
         ..PodQuotaFields::default()
     };
-    let mut ask = QuotaDemand::default();
-    ask.add(pods, &half_a_core, &counted);
-    ask
+    let mut demand = QuotaDemand::default();
+    demand.add(pods, &half_a_core, &quota_fields);
+    demand
 }
 
 #[test]
@@ -49,16 +49,16 @@ fn ephemeral_claims_of_the_gang_count_against_storage_quotas() {
         class: Some(class.to_owned()),
         bytes: 1 << 30,
     };
-    let counted = PodQuotaFields {
+    let quota_fields = PodQuotaFields {
         ephemeral_claims: vec![claim("fast"), claim("slow")],
         ..PodQuotaFields::default()
     };
-    let mut ask = QuotaDemand::default();
-    ask.add(4, &Resources::new(), &counted);
-    let of = |key: &str, limit: &str| {
-        find_exceeded_quota(&quota(json!({key: limit}), json!({})), &ask, &[])
+    let mut demand = QuotaDemand::default();
+    demand.add(4, &Resources::new(), &quota_fields);
+    let find_exceeded = |key: &str, limit: &str| {
+        find_exceeded_quota(&quota(json!({key: limit}), json!({})), &demand, &[])
     };
-    for (key, enough, little) in [
+    for (key, enough, too_little) in [
         ("persistentvolumeclaims", "8", "7"),
         ("count/persistentvolumeclaims", "8", "7"),
         ("requests.storage", "8Gi", "7Gi"),
@@ -78,11 +78,11 @@ fn ephemeral_claims_of_the_gang_count_against_storage_quotas() {
             "",
         ),
     ] {
-        assert_eq!(of(key, enough), None, "{key}");
-        if !little.is_empty() {
-            let message = of(key, little).unwrap();
+        assert_eq!(find_exceeded(key, enough), None, "{key}");
+        if !too_little.is_empty() {
+            let message = find_exceeded(key, too_little).unwrap();
             assert!(
-                message.contains(&format!("allows {little} {key}")),
+                message.contains(&format!("allows {too_little} {key}")),
                 "{message}"
             );
         }
@@ -113,9 +113,12 @@ fn promised_pods_outside_the_quota_scope_do_not_count() {
 fn exceeded_quota_with_the_first_name_is_reported_in_any_order() {
     let small = |name| named(name, json!({"pods": "1"}), json!({}));
     let (a, b) = (small("a"), small("b"));
-    let one = find_exceeded_quota([&a, &b], &pods(2), &[]).unwrap();
-    assert!(one.starts_with("ResourceQuota \"a\""), "{one}");
-    assert_eq!(find_exceeded_quota([&b, &a], &pods(2), &[]).unwrap(), one);
+    let message = find_exceeded_quota([&a, &b], &pods(2), &[]).unwrap();
+    assert!(message.starts_with("ResourceQuota \"a\""), "{message}");
+    assert_eq!(
+        find_exceeded_quota([&b, &a], &pods(2), &[]).unwrap(),
+        message
+    );
 }
 
 #[test]
@@ -124,17 +127,21 @@ fn released_usage_is_free_again_and_never_below_zero() {
     let full = named("q", json!({"pods": "3"}), used);
     let free = release_usage(&full, &[pods(1), pods(1)]);
     let used = free.status.unwrap().used.unwrap();
-    let of = |key: &str| used[key].0.as_str();
+    let used_amount = |key: &str| used[key].0.as_str();
     assert_eq!(
-        (of("pods"), of("requests.cpu"), of("services")),
+        (
+            used_amount("pods"),
+            used_amount("requests.cpu"),
+            used_amount("services")
+        ),
         ("1", "0.5", "2")
     );
-    let none = release_usage(&full, &[pods(9)])
+    let empty = release_usage(&full, &[pods(9)])
         .status
         .unwrap()
         .used
         .unwrap();
-    assert_eq!(none["pods"].0, "0");
+    assert_eq!(empty["pods"].0, "0");
 }
 
 #[test]
@@ -156,13 +163,13 @@ fn quota_key_counts_its_own_resource_and_pod_limits() {
         .with("memory", 10)
         .with("nvidia.com/gpu", 8)
         .with("hugepages-2Mi", 4);
-    let counted = PodQuotaFields {
+    let quota_fields = PodQuotaFields {
         limits: Resources::new().with("cpu", 2000).with("memory", 20),
         ..PodQuotaFields::default()
     };
-    let mut ask = QuotaDemand::default();
-    ask.add(2, &request, &counted);
-    for (key, most) in [
+    let mut demand = QuotaDemand::default();
+    demand.add(2, &request, &quota_fields);
+    for (key, exact_limit) in [
         ("pods", "2"),
         ("count/pods", "2"),
         ("cpu", "1"),
@@ -174,11 +181,11 @@ fn quota_key_counts_its_own_resource_and_pod_limits() {
         ("hugepages-2Mi", "8"),
         ("requests.hugepages-2Mi", "8"),
     ] {
-        let room =
-            |hard: &str| find_exceeded_quota(&quota(json!({key: hard}), json!({})), &ask, &[]);
-        assert_eq!(room(most), None, "{key}");
-        let less = format!("{}m", most.parse::<i64>().unwrap() * 1000 - 1);
-        assert!(room(&less).is_some(), "{key}");
+        let find_exceeded =
+            |hard: &str| find_exceeded_quota(&quota(json!({key: hard}), json!({})), &demand, &[]);
+        assert_eq!(find_exceeded(exact_limit), None, "{key}");
+        let lower_limit = format!("{}m", exact_limit.parse::<i64>().unwrap() * 1000 - 1);
+        assert!(find_exceeded(&lower_limit).is_some(), "{key}");
     }
     for key in [
         "services",
@@ -187,7 +194,7 @@ fn quota_key_counts_its_own_resource_and_pod_limits() {
         "limits.storage",
     ] {
         assert_eq!(
-            find_exceeded_quota(&quota(json!({key: "0"}), json!({})), &ask, &[]),
+            find_exceeded_quota(&quota(json!({key: "0"}), json!({})), &demand, &[]),
             None
         );
     }

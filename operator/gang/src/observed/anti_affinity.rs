@@ -1,5 +1,5 @@
-//! Required anti-affinity of other schedulers' pods: the pods that it repels, and the topology
-//! domains that it closes to them. Only pods with such a term are stored.
+//! Required anti-affinity of pods of other schedulers. A term repels the pods that it selects: it
+//! closes the topology domain of its own pod to them. Only pods with such a term are stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,9 +14,8 @@ use super::pod_view::PodView;
 use super::slim::SlimPod;
 use crate::key::Key;
 
-/// One term: pods that it selects must stay out of the topology domains of the pods that have the
-/// term. `matchLabelKeys` and `mismatchLabelKeys` are part of the selector already: the API server
-/// merges them when a pod is created.
+/// One term. Pods that the term selects may not run in the topology domains of the pods that have
+/// the term. The API server has merged `matchLabelKeys` and `mismatchLabelKeys` into the selector.
 #[derive(Serialize, Clone, Debug, PartialEq)]
 pub struct AntiAffinityTerm {
     namespaces: BTreeSet<String>,
@@ -37,11 +36,11 @@ pub struct TargetPod<'a> {
 }
 
 impl AntiAffinityTerm {
-    /// Returns a term of a pod in the namespace `own`.
-    fn new(term: &PodAffinityTerm, own: &str) -> Self {
+    /// Returns a term of a pod in the namespace `pod_namespace`.
+    fn new(term: &PodAffinityTerm, pod_namespace: &str) -> Self {
         let mut namespaces: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
         if namespaces.is_empty() && term.namespace_selector.is_none() {
-            namespaces.insert(own.to_owned());
+            namespaces.insert(pod_namespace.to_owned());
         }
         Self {
             namespaces,
@@ -51,7 +50,7 @@ impl AntiAffinityTerm {
         }
     }
 
-    /// Returns the term as text: equal terms have equal texts.
+    /// Returns the term as text. Equal terms have equal texts.
     #[must_use]
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -82,7 +81,7 @@ struct PodTerms {
 #[derive(Debug, Default)]
 pub struct AntiAffinityIndex {
     pods: HashMap<Key, PodTerms>,
-    /// Terms by their text: pods of one Deployment share theirs.
+    /// Terms by their text. Pods of one Deployment share their terms.
     terms: BTreeMap<String, TermNodes>,
 }
 
@@ -114,7 +113,7 @@ impl AntiAffinityIndex {
         terms.any(|t| t.repulsion.can_repel_namespace(namespace, labels))
     }
 
-    /// Returns the terms of the pods on a node: the node's labels determine their domains.
+    /// Returns the terms of the pods on a node. The labels of the node determine their domains.
     #[must_use]
     pub fn terms_on_node(&self, node: &str) -> Vec<Arc<AntiAffinityTerm>> {
         let there = self.terms.values().filter(|t| t.nodes.contains_key(node));
@@ -190,12 +189,12 @@ impl AntiAffinityIndex {
     }
 }
 
-/// Returns the node and the terms of a pod. None if it repels no pods: it has no such term, has no
-/// node yet, has ended, or belongs to a TrainingJob, whose pods have no such terms.
+/// Returns the node and the terms of a pod. Returns None if the pod has no such term or no node
+/// yet, has ended, or belongs to a TrainingJob.
 fn pod_terms(pod: &SlimPod) -> Option<PodTerms> {
     let required = &pod.spec.affinity.pod_anti_affinity.required;
-    let over = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
-    if required.is_empty() || over || PodView::from_pod(pod).is_some() {
+    let has_ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    if required.is_empty() || has_ended || PodView::from_pod(pod).is_some() {
         return None;
     }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();

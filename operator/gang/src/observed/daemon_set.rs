@@ -1,4 +1,5 @@
-//! DaemonSets, as far as they determine what a node must keep free for their pods.
+//! DaemonSets, and the nodes on which they have pods. A node keeps resources free for pods of
+//! DaemonSets.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -67,19 +68,19 @@ pub struct SlimNodeAffinity {
 }
 
 impl SlimDaemonSet {
-    /// Returns true if both mean the same for nodes.
+    /// Returns true if both have the same effect on nodes.
     #[must_use]
     pub fn is_equal_for_nodes(&self, other: &Self) -> bool {
         let read = |d: &Self| {
             let meta = &d.metadata;
-            let goes = meta.deletion_timestamp.is_some();
-            (meta.uid.clone(), meta.generation, goes)
+            let is_deleting = meta.deletion_timestamp.is_some();
+            (meta.uid.clone(), meta.generation, is_deleting)
         };
         read(self) == read(other)
     }
 }
 
-/// Nodes on which each DaemonSet, by its uid, has a pod.
+/// The nodes on which each DaemonSet has pods, by the uid of the DaemonSet.
 #[derive(Debug, Default)]
 pub struct DaemonPodIndex {
     /// DaemonSet and node of each pod.
@@ -89,16 +90,16 @@ pub struct DaemonPodIndex {
 }
 
 impl DaemonPodIndex {
-    /// Stores a pod as the watch shows it. Returns the node that this affects: the DaemonSet now
-    /// has its first pod there, or its last pod has left.
+    /// Stores a pod as the watch shows it. Returns the node on which the DaemonSet now has its
+    /// first pod, or has no pod any more.
     pub fn apply(&mut self, key: &Key, pod: &SlimPod) -> Option<Arc<str>> {
         let now = daemon_set_and_node(pod);
         let before = self.pods.get(key);
         if before == now.as_ref() {
             return None;
         }
-        let left = self.delete(key);
-        now.and_then(|now| self.insert(key, now)).or(left)
+        let old_node = self.delete(key);
+        now.and_then(|now| self.insert(key, now)).or(old_node)
     }
 
     /// Returns true if the DaemonSet of that uid has a pod on the node.
@@ -137,8 +138,8 @@ impl DaemonPodIndex {
     }
 }
 
-/// Returns the DaemonSet of a pod, and its node. None if the pod holds nothing: it has no node yet,
-/// has ended, or belongs to no DaemonSet.
+/// Returns the DaemonSet and the node of a pod. Returns None if the pod has no node yet, has ended,
+/// or belongs to no DaemonSet.
 fn daemon_set_and_node(pod: &SlimPod) -> Option<(Arc<str>, Arc<str>)> {
     if matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")) {
         return None;

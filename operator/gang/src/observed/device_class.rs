@@ -1,4 +1,4 @@
-//! DeviceClasses, as far as they offer devices under resource names.
+//! DeviceClasses, and the resource names under which they offer devices.
 
 use k8s_openapi::api::resource::v1 as resource;
 use kube::Resource;
@@ -32,7 +32,7 @@ pub struct SlimDeviceClassSpec {
 }
 
 impl SlimDeviceClass {
-    /// Returns true if a pod that asks for the resource may get a device of this class.
+    /// Returns true if a pod that requests the resource may get a device of this class.
     #[must_use]
     pub fn offers(&self, resource: &str) -> bool {
         let implicit = resource.strip_prefix(IMPLICIT_RESOURCE_PREFIX);

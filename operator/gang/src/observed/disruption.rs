@@ -1,7 +1,8 @@
-//! Decides when the pods of an unhealthy node may be evicted. The component that declares nodes
-//! unhealthy may itself be broken, and would stop all pods. Therefore nodes are evicted one by one,
-//! as by the node lifecycle controller. If most nodes of a zone become unhealthy at once, none of
-//! them is evicted. Pure: the time is an argument.
+//! Decides when the pods of an unhealthy node may be evicted.
+//!
+//! The component that declares nodes unhealthy may itself be broken, and would then stop all pods.
+//! Therefore nodes are evicted one by one, as by the node lifecycle controller of Kubernetes. If
+//! most nodes of a zone are unhealthy, no node of the zone is evicted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,16 +14,17 @@ use trellis_api::rules;
 use super::slim::SlimNode;
 use super::storage::ZONE_LABELS;
 
-/// Number of nodes of a zone that may be unhealthy whatever their share (`ComputeZoneState`).
+/// Number of unhealthy nodes that never disrupts a zone, even if it is a large share of the zone
+/// (`ComputeZoneState`).
 const TOLERATED_UNHEALTHY_NODES: usize = 2;
 
-/// Interval at which gangs on unhealthy nodes of a disrupted zone are checked again if no event
-/// comes.
+/// Interval at which gangs on unhealthy nodes of a disrupted zone are checked again without an
+/// event.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Nodes over which the share of unhealthy nodes is computed: the nodes of a zone with GPUs, or
-/// those without. A health agent for GPUs watches only the former, and the other nodes would hide
-/// how many it has declared unhealthy.
+/// The nodes over which the share of unhealthy nodes is computed: all nodes of a zone with GPUs, or
+/// all nodes of a zone without GPUs. A broken health agent for GPUs declares only nodes with GPUs
+/// unhealthy, and their share would be smaller among all nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EvictionZone {
     region: Option<String>,
@@ -54,7 +56,7 @@ impl EvictionZone {
 pub enum EvictionDecision {
     /// Evict the pods, and place their gangs elsewhere.
     Now,
-    /// Other nodes come first: check again after that time.
+    /// Another node of the zone was evicted recently: check again after that time.
     After(Duration),
     /// Too many nodes of the zone are unhealthy: check again after that time.
     PartialDisruption(Duration),
@@ -65,7 +67,7 @@ pub enum EvictionDecision {
 pub struct EvictionPace {
     /// Share of a zone's nodes, from 0 to 1.
     pub threshold: f64,
-    /// Time between two nodes of a zone.
+    /// Time between the evictions of two nodes of a zone.
     pub interval: Duration,
 }
 
@@ -74,7 +76,7 @@ pub struct EvictionPace {
 pub struct ZoneChange {
     /// The zone.
     pub zone: EvictionZone,
-    /// True if too many of its nodes are unhealthy now, false if that has ended.
+    /// True if too many of its nodes are unhealthy, false if they are no longer too many.
     pub disrupted: bool,
     /// Number of its unhealthy nodes.
     pub unhealthy: usize,
@@ -96,13 +98,13 @@ pub struct ZoneDisruption {
     pace: EvictionPace,
     nodes: BTreeMap<String, (EvictionZone, bool)>,
     zones: BTreeMap<EvictionZone, ZoneCounts>,
-    /// Unhealthy nodes that are being evicted: all gangs on them may be stopped, even if an earlier
-    /// write failed.
+    /// Unhealthy nodes that are being evicted. All gangs on them may be stopped, at any time,
+    /// because an earlier write may have failed.
     evicted_nodes: BTreeSet<String>,
 }
 
 impl ZoneDisruption {
-    /// Without any node.
+    /// Returns a state without nodes.
     #[must_use]
     pub fn new(pace: EvictionPace) -> Self {
         Self {
@@ -150,7 +152,7 @@ impl ZoneDisruption {
             tally.nodes = tally.nodes.saturating_add(1);
             tally.unhealthy = tally.unhealthy.saturating_add(usize::from(*unhealthy));
         }
-        let turned = was.into_iter().filter_map(|(was, zone)| {
+        let changes = was.into_iter().filter_map(|(was, zone)| {
             let disrupted = self.is_disrupted(&zone);
             let tally = self.zones.get(&zone).copied().unwrap_or_default();
             (was != disrupted).then_some(ZoneChange {
@@ -160,9 +162,9 @@ impl ZoneDisruption {
                 nodes: tally.nodes,
             })
         });
-        let turned = turned.collect();
+        let changes = changes.collect();
         self.zones.retain(|_, tally| tally.nodes > 0);
-        turned
+        changes
     }
 
     /// Returns the unhealthy nodes of a zone.
@@ -175,8 +177,9 @@ impl ZoneDisruption {
         unhealthy.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The rule of `ComputeZoneState`, applied to unhealthy nodes instead of nodes that are not
-    /// ready. One difference: a zone of one or two nodes is never disrupted.
+    /// Returns true if too many nodes of the zone are unhealthy. The rule is that of
+    /// `ComputeZoneState` for nodes that are not ready, but a zone of one or two nodes is never
+    /// disrupted.
     fn is_disrupted(&self, zone: &EvictionZone) -> bool {
         let tally = self.zones.get(zone).copied().unwrap_or_default();
         // A count that overflows is larger than any cluster.

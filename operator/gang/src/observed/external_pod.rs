@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::names;
 use trellis_scheduler::Resources;
 
+use super::grace_period::{has_overlong_grace, limit_grace};
 use super::judged_spec::JudgedSpec;
 use super::pod_view::{PodPhase, PodView, pod_phase};
 use super::slim::SlimPod;
@@ -19,27 +19,6 @@ const INDEX_LABELS: [&str; 2] = [
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
 ];
-
-/// Longest grace period of an external pod in seconds, as for jobs: other gangs may wait for its
-/// resources.
-const MAX_GRACE: i64 = 3_600;
-
-/// Returns the grace period of a pod in seconds. The API server treats a negative value as one
-/// second.
-fn limit_grace(own: Option<i64>) -> u32 {
-    let seconds = match own.unwrap_or(30) {
-        i64::MIN..0 => 1,
-        seconds => seconds.min(MAX_GRACE),
-    };
-    u32::try_from(seconds).unwrap_or(0)
-}
-
-/// Returns true if the pod was deleted with a longer grace period than Trellis allows: it is
-/// shortened.
-pub fn has_overlong_grace(meta: &ObjectMeta) -> bool {
-    let given = meta.deletion_grace_period_seconds;
-    meta.deletion_timestamp.is_some() && given.is_some_and(|given| given > MAX_GRACE)
-}
 
 /// Pods of one group, by name.
 pub type ExternalPods = BTreeMap<String, Arc<ExternalPod>>;
@@ -77,7 +56,7 @@ pub struct ExternalPod {
     pub plan: Option<String>,
     /// The queue in which the pod counts, if Trellis has bound it.
     pub queue: Option<String>,
-    /// True if the annotations are trusted: users could not write them, or a plan or this process
+    /// True if the annotations are trusted: users cannot write them, or a plan or this process
     /// confirms them.
     pub is_trusted: bool,
     /// The PodGroup of the gang that the pod was bound with.
@@ -120,7 +99,7 @@ impl ExternalPod {
         let labels = meta.labels.clone().unwrap_or_default();
         let annotation = |key: &str| meta.annotations.as_ref().and_then(|a| a.get(key));
         let mut conditions = pod.status.conditions.iter();
-        let told = conditions.find(|c| c.type_ == "PodScheduled" && c.status == "False");
+        let unscheduled = conditions.find(|c| c.type_ == "PodScheduled" && c.status == "False");
         let spec = pod.spec.to_be_placed.as_ref().map(|raw| {
             let spec: Result<PodSpec, _> = serde_json::from_str(raw.get());
             spec.map(Arc::new).map_err(|error| error.to_string())
@@ -147,9 +126,9 @@ impl ExternalPod {
             service_account: pod.spec.service_account_name.clone(),
             grace: limit_grace(pod.spec.termination_grace_period_seconds),
             active_seconds: pod.spec.active_deadline_seconds,
-            unscheduled_condition: told.map(|c| {
-                let words = |word: &Option<String>| word.clone().unwrap_or_default();
-                (words(&c.reason), words(&c.message))
+            unscheduled_condition: unscheduled.map(|c| {
+                let text = |field: &Option<String>| field.clone().unwrap_or_default();
+                (text(&c.reason), text(&c.message))
             }),
             spec,
         })
@@ -176,15 +155,15 @@ impl ExternalPod {
     }
 
     /// Returns the queue in which a bound pod counts. A pod that a user or another scheduler has
-    /// bound counts in no queue, whatever its annotations name, because no quota or policy was
-    /// checked.
+    /// bound counts in no queue, because Trellis checked no quota and no policy for it.
     #[must_use]
     pub fn charged_queue(&self) -> Option<&str> {
         let is_ours = self.is_trusted && self.is_bound();
         self.queue.as_deref().filter(|_| is_ours)
     }
 
-    /// Returns the same, but only for a pod that was bound as part of the gang that it names.
+    /// Returns the queue in which the pod counts, if it was bound as part of the gang of its
+    /// PodGroup.
     #[must_use]
     pub fn gang_charged_queue(&self) -> Option<&str> {
         self.charged_queue()
@@ -193,11 +172,11 @@ impl ExternalPod {
 
     /// Returns true if both have the same queue annotations.
     pub fn has_same_annotations(&self, other: &Self) -> bool {
-        let said = |pod: &Self| {
+        let annotations = |pod: &Self| {
             let place = (pod.plan.clone(), pod.queue.clone(), pod.placed_with.clone());
             (pod.uid.clone(), place, pod.flavors.clone())
         };
-        said(self) == said(other)
+        annotations(self) == annotations(other)
     }
 
     /// Returns true if a delete by Trellis would end the pod sooner.
@@ -213,9 +192,9 @@ impl ExternalPod {
     }
 }
 
-/// Returns the flavors from the annotation. None if it does not parse: then the pod is charged to
-/// the first flavor of its queue that matches its node.
+/// Returns the flavors in the annotation, or no flavors if the annotation does not parse. Then the
+/// pod is charged to the first flavor of its queue that matches its node.
 fn parse_flavors(annotation: Option<&String>) -> FlavorsByResource {
-    let read = annotation.and_then(|text| serde_json::from_str(text).ok());
-    read.unwrap_or_default()
+    let flavors = annotation.and_then(|text| serde_json::from_str(text).ok());
+    flavors.unwrap_or_default()
 }

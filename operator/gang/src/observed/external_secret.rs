@@ -65,8 +65,8 @@ impl SlimExternalSecret {
         let synced = self.status.synced_resource_version.as_deref();
         let synced = synced.and_then(|version| version.split_once('-')?.0.parse::<i64>().ok());
         // A version of External Secrets Operator with another format: its condition is trusted.
-        let is_of_now = synced.is_none_or(|of| Some(of) == self.metadata.generation);
-        (!is_of_now).then(|| "it has changed, and is being read anew".to_owned())
+        let is_current = synced.is_none_or(|of| Some(of) == self.metadata.generation);
+        (!is_current).then(|| "it has changed, and is being read anew".to_owned())
     }
 
     /// Returns true if no field that Trellis reads has changed: External Secrets Operator refreshes

@@ -11,7 +11,7 @@ pub struct JudgedSpec {
     images: u64,
     tolerations: u64,
     resources: u64,
-    /// Parts that have changed since the pod was first seen.
+    /// Parts that have changed since the watch first showed the pod.
     changed: [bool; 3],
 }
 
@@ -19,7 +19,7 @@ pub struct JudgedSpec {
 const PARTS: [&str; 3] = ["images", "tolerations", "resources"];
 
 impl JudgedSpec {
-    /// Returns the hashes of a spec that is seen for the first time.
+    /// Returns the hashes of a spec without changes.
     #[must_use]
     pub fn from_spec(spec: &SlimPodSpec) -> Self {
         let mut images = DefaultHasher::new();
@@ -59,7 +59,8 @@ impl JudgedSpec {
         ]
     }
 
-    /// Carries over the changes of an earlier observation of the pod. True if there are new ones.
+    /// Adds the changes of an earlier observation of the pod. Returns true if there are new
+    /// changes.
     pub fn inherit_changes(&mut self, before: &Self) -> bool {
         let differs = self.differing_parts(before);
         self.changed = before.changed;
@@ -69,14 +70,14 @@ impl JudgedSpec {
         differs.contains(&true)
     }
 
-    /// Returns true if anything has changed since the pod was first seen.
+    /// Returns true if any part has changed since the watch first showed the pod.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.changed.contains(&true)
     }
 
-    /// Returns the names of the parts that have changed since the pod was first seen. None if there
-    /// are none.
+    /// Returns the names of the parts that have changed since the watch first showed the pod. None
+    /// without changes.
     #[must_use]
     pub fn changed_parts(&self) -> Option<String> {
         let changed = self.changed.iter().zip(PARTS);
@@ -136,7 +137,7 @@ mod tests {
             let mut changed = judged_spec(&json!({path: value}));
             assert!(changed.inherit_changes(&first));
             assert_eq!(changed.changed_parts().as_deref(), Some(named));
-            // The spec is the same again, but another one has run meanwhile.
+            // The spec is the same again, but the pod ran with another spec in between.
             let mut back = judged_spec(&json!({}));
             back.inherit_changes(&changed);
             assert_eq!(back.changed_parts().as_deref(), Some(named));

@@ -7,6 +7,7 @@ mod device_class;
 mod disruption;
 mod external_pod;
 mod external_secret;
+mod grace_period;
 mod judged_spec;
 mod pod_view;
 mod slim;

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{names, owner};
 
-use super::external_pod::has_overlong_grace;
+use super::grace_period::has_overlong_grace;
 use super::judged_spec::JudgedSpec;
 use super::slim::{SlimContainer, SlimContainerStatus, SlimPod, SlimTerminated};
 use crate::key::Key;
@@ -110,14 +110,14 @@ pub struct StartObstacle {
 /// A kind of obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartObstacleKind {
-    /// The image cannot be pulled, which may pass.
+    /// The image cannot be pulled. The cause may be temporary.
     Image,
     /// The image has an invalid name, or is missing and must not be pulled.
     NoImage,
     /// A Secret, ConfigMap or key that the container needs does not exist.
     Config,
-    /// The container cannot be set up because of the node or for a passing reason, such as a late
-    /// cache or a full disk.
+    /// The container cannot be set up because of its node or for a temporary reason, such as a full
+    /// disk.
     Setup,
     /// The image runs as root, which the pod forbids.
     Root,
@@ -154,8 +154,8 @@ impl PodView {
             _ => owner.map(|owner| (&owner.name, &owner.uid))?,
         };
         let is_true = |type_: &str| {
-            let mut all = pod.status.conditions.iter();
-            all.any(|c| c.type_ == type_ && c.status == "True")
+            let mut conditions = pod.status.conditions.iter();
+            conditions.any(|c| c.type_ == type_ && c.status == "True")
         };
         let view = Self {
             uid: meta.uid.clone().unwrap_or_default(),
@@ -204,16 +204,16 @@ fn deletion_request_time(meta: &ObjectMeta) -> Option<Timestamp> {
     )
 }
 
-/// The pod itself names the annotation, so that its job is not needed to read it.
+/// Returns the checkpoint in the annotation that the pod itself names.
 fn read_checkpoint(pod: &SlimPod) -> Option<PodCheckpoint> {
     let annotations = pod.metadata.annotations.as_ref()?;
     let key = annotations.get(names::CHECKPOINT_ANNOTATION)?;
-    let said = annotations.get(key)?;
-    Some(match said.trim().parse() {
+    let value = annotations.get(key)?;
+    Some(match value.trim().parse() {
         Ok(at) => PodCheckpoint::At(at),
         Err(_) => PodCheckpoint::Unreadable(format!(
             "annotation {key:?} is {:?}, which is no time of RFC 3339, such as 2026-11-30T12:00:00Z",
-            shorten(said)
+            shorten(value)
         )),
     })
 }
@@ -222,22 +222,22 @@ fn is_sidecar(container: &SlimContainer) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
-/// Returns the phase of a pod: that of its status, or what its containers say.
+/// Returns the phase of a pod, from the states of its containers or from the phase in its status.
 pub fn pod_phase(pod: &SlimPod) -> PodPhase {
     let status = &pod.status;
-    // A sidecar is stopped after the main containers have ended, and its exit code tells nothing
-    // about them (KEP-753).
-    let of_sidecar = |name: &str| {
-        let mut all = pod.spec.init_containers.iter();
-        all.find(|c| c.name == name).is_some_and(is_sidecar)
+    // The kubelet stops sidecars after the main containers have ended, so the exit code of a
+    // sidecar does not matter (KEP-753).
+    let is_sidecar = |name: &str| {
+        let mut containers = pod.spec.init_containers.iter();
+        containers.find(|c| c.name == name).is_some_and(is_sidecar)
     };
     let before = &status.init_container_statuses;
     let ended = status
         .container_statuses
         .iter()
-        .chain(before.iter().filter(|c| !of_sidecar(&c.name)))
+        .chain(before.iter().filter(|c| !is_sidecar(&c.name)))
         .filter_map(|c| c.state.terminated.as_ref());
-    // The kernel may kill a child of the container's first process: the container then ends with
+    // If the kernel kills a child of the container's first process, the container ends with
     // OOMKilled, exit code 0 and phase Succeeded.
     let failed = ended
         .clone()
@@ -268,9 +268,10 @@ pub fn pod_phase(pod: &SlimPod) -> PodPhase {
     }
 }
 
-/// Returns the last line of a termination message. Pods of jobs have the end of their log there if
-/// they write no message themselves (`terminationMessagePolicy: FallbackToLogsOnError`). Lines
-/// without letters or digits are skipped, because torchrun's table of failures ends with one.
+/// Returns the last line of a termination message. Without a message of the container itself, the
+/// kubelet writes the end of the log there (`terminationMessagePolicy: FallbackToLogsOnError`).
+/// Lines without letters or digits are skipped, because torchrun's table of failures ends with such
+/// a line.
 fn last_line(ended: &SlimTerminated) -> Option<String> {
     let lines = ended.message.as_deref()?.lines().rev();
     let says = |line: &&str| line.contains(char::is_alphanumeric);
@@ -298,8 +299,8 @@ fn find_start_obstacle(pod: &SlimPod) -> Option<StartObstacle> {
     let initialized = status.conditions.iter().find(|c| c.type_ == "Initialized");
     let initialized = initialized.filter(|c| c.status == "True");
     let initialized = initialized.and_then(|c| c.last_transition_time.as_ref());
-    let of = |all: &[SlimContainerStatus], since: &dyn Fn(&str) -> Option<Timestamp>| {
-        all.iter().find_map(|container| {
+    let find_in = |statuses: &[SlimContainerStatus], since: &dyn Fn(&str) -> Option<Timestamp>| {
+        statuses.iter().find_map(|container| {
             let waiting = container.state.waiting.as_ref()?;
             let message = waiting.message.as_deref().unwrap_or_default();
             Some(StartObstacle {
@@ -310,28 +311,29 @@ fn find_start_obstacle(pod: &SlimPod) -> Option<StartObstacle> {
             })
         })
     };
-    let inits = of(&status.init_container_statuses, &|name| {
+    let inits = find_in(&status.init_container_statuses, &|name| {
         earliest_start(pod, Some(name))
     });
     inits.or_else(|| {
         let since = initialized
             .map(|t| t.0)
             .or_else(|| earliest_start(pod, None));
-        of(&status.container_statuses, &|_| since)
+        find_in(&status.container_statuses, &|_| since)
     })
 }
 
-/// Returns when the init containers before this one had ended, which run one after the other; with
-/// None, when all of them had. Before that, when the kubelet accepted the pod.
+/// Returns when the container could have started. Init containers run one after the other, so this
+/// is the end of the init container before it, or of the last one for `None`. Without an ended init
+/// container, this is when the kubelet accepted the pod.
 fn earliest_start(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
     let before = pod.spec.init_containers.iter();
     let before = before.take_while(|init| container != Some(init.name.as_str()));
     let done = before.filter_map(|init| {
-        let mut all = pod.status.init_container_statuses.iter();
-        let status = all.find(|status| status.name == init.name)?;
+        let mut statuses = pod.status.init_container_statuses.iter();
+        let status = statuses.find(|status| status.name == init.name)?;
         let ended = status.state.terminated.as_ref();
-        // The container after a sidecar starts once the sidecar runs. A restarted sidecar does not
-        // show when that was.
+        // The container after a sidecar starts once the sidecar runs. The status of a restarted
+        // sidecar does not have that time.
         let runs = status.state.running.as_ref();
         let runs = runs.filter(|_| is_sidecar(init) && status.restart_count == 0);
         let ended = ended.and_then(|ended| ended.finished_at.as_ref());
@@ -344,8 +346,8 @@ fn earliest_start(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
 /// Texts with which kubelets report a missing Secret, ConfigMap or key.
 const MISSING_OBJECT_TEXTS: [&str; 2] = ["not found", "couldn't find key"];
 
-fn parse_obstacle(word: &str, message: &str) -> Option<StartObstacleKind> {
-    Some(match word {
+fn parse_obstacle(reason: &str, message: &str) -> Option<StartObstacleKind> {
+    Some(match reason {
         "ErrImagePull"
         | "ImagePullBackOff"
         | "RegistryUnavailable"
@@ -356,7 +358,7 @@ fn parse_obstacle(word: &str, message: &str) -> Option<StartObstacleKind> {
         "CreateContainerConfigError"
             if MISSING_OBJECT_TEXTS
                 .iter()
-                .any(|words| message.contains(words)) =>
+                .any(|text| message.contains(text)) =>
         {
             StartObstacleKind::Config
         }

@@ -1,4 +1,4 @@
-//! Checks whether the limits have room for a job before it is placed. Pure.
+//! Checks before the placement of a job whether its limits have room for it.
 
 use trellis_api::quota_policy::QuotaEnforcement;
 use trellis_policies::quota::{LimitedQuantity, QuotaDraw};
@@ -7,29 +7,29 @@ use super::gpu_hours::{HOUR_SECONDS, UNREADABLE_LEDGER, all_hours_used};
 use super::{JobDemand, LimitsReport, base_units};
 use crate::engine;
 
-/// Returns why a job with this demand and these limits is refused: the first limit that denies and
-/// has no room. None if there is room, or if that depends on the placement.
+/// Returns why a job with this demand and these limits is refused: its first denying limit without
+/// room. None if all limits have room, or if that depends on the placement.
 ///
-/// The job's flavor is not known yet, nor whether it will wait. Limits of one flavor and limits of
-/// waiting jobs are left to the scheduler.
+/// Before the placement, the job's flavor and whether the job will wait are not known. The
+/// scheduler checks limits of one flavor and limits on waiting jobs.
 #[must_use]
 pub fn find_exceeded_limit(
     draws: &[QuotaDraw],
-    asked: &JobDemand,
+    demand: &JobDemand,
     report: &LimitsReport,
 ) -> Option<String> {
     let deny = draws
         .iter()
         .filter(|draw| draw.enforcement == QuotaEnforcement::Deny);
-    let mut lacks = deny.filter_map(|draw| {
+    let mut messages = deny.filter_map(|draw| {
         let limit = &draw.limit;
         if limit.quantity == LimitedQuantity::GpuHours {
-            let why = exhausted_hours_message(draw, asked, report)?;
+            let message = exhausted_hours_message(draw, demand, report)?;
             return Some(format!(
-                "{limit}: {why}, and nothing starts before that changes"
+                "{limit}: {message}, and nothing starts before that changes"
             ));
         }
-        let needs = i128::from(demand_for_limit(&limit.quantity, asked)?);
+        let needs = i128::from(demand_for_limit(&limit.quantity, demand)?);
         let used = report.usage.get(limit).map_or(0, |(used, _)| *used);
         let most = i128::from(base_units(&limit.quantity, draw.max));
         let missing = used.saturating_add(needs).saturating_sub(most);
@@ -48,14 +48,14 @@ pub fn find_exceeded_limit(
             )
         })
     });
-    let why = lacks.next()?;
-    Some(format!("{why}: apply it again once there is room"))
+    let message = messages.next()?;
+    Some(format!("{message}: apply it again once there is room"))
 }
 
 /// Returns the amount that the job adds to a limit, in the engine's base units. None if it depends
 /// on the placement.
-fn demand_for_limit(what: &LimitedQuantity, asked: &JobDemand) -> Option<i64> {
-    match what {
+fn demand_for_limit(quantity: &LimitedQuantity, demand: &JobDemand) -> Option<i64> {
+    match quantity {
         LimitedQuantity::RunningJobs => Some(1),
         LimitedQuantity::Resource {
             flavor: None,
@@ -63,8 +63,8 @@ fn demand_for_limit(what: &LimitedQuantity, asked: &JobDemand) -> Option<i64> {
             ..
         } => {
             // A sum that overflows was refused before.
-            let asked = (*asked.total.get(resource)?)?;
-            Some(base_units(what, asked)).filter(|needs| *needs > 0)
+            let demand = (*demand.total.get(resource)?)?;
+            Some(base_units(quantity, demand)).filter(|needs| *needs > 0)
         }
         LimitedQuantity::Resource { .. }
         | LimitedQuantity::QueuedJobs
@@ -72,14 +72,14 @@ fn demand_for_limit(what: &LimitedQuantity, asked: &JobDemand) -> Option<i64> {
     }
 }
 
-/// Returns why a job that needs GPUs may not use a limit of GPU hours. None if it may, or needs no
+/// Returns why a job may not use more hours of a limit of GPU hours. None if it may, or needs no
 /// GPUs.
 fn exhausted_hours_message(
     draw: &QuotaDraw,
-    asked: &JobDemand,
+    demand: &JobDemand,
     report: &LimitsReport,
 ) -> Option<String> {
-    if asked.gpus == 0 {
+    if demand.gpus == 0 {
         return None;
     }
     let unreadable = &report.unreadable_ledgers;
@@ -98,12 +98,12 @@ mod tests {
 
     use super::*;
 
-    fn draw(what: LimitedQuantity, max: i64, enforcement: QuotaEnforcement) -> QuotaDraw {
+    fn draw(quantity: LimitedQuantity, max: i64, enforcement: QuotaEnforcement) -> QuotaDraw {
         QuotaDraw {
             limit: LimitId {
                 policy: "p".to_owned(),
                 holder: LimitHolder::Subject,
-                quantity: what,
+                quantity,
             },
             max: Amount::from_units(max),
             enforcement,
@@ -130,11 +130,11 @@ mod tests {
 
     /// Returns the result if this amount of the limit is used, in base units.
     fn find_exceeded_with_usage(
-        what: &LimitedQuantity,
+        quantity: &LimitedQuantity,
         used: i128,
         enforcement: QuotaEnforcement,
     ) -> Option<String> {
-        let draw = draw(what.clone(), 16, enforcement);
+        let draw = draw(quantity.clone(), 16, enforcement);
         let mut report = LimitsReport::default();
         report.usage.insert(draw.limit.clone(), (used, draw.max));
         find_exceeded_limit(&[draw], &job_demand(), &report)
@@ -169,16 +169,16 @@ mod tests {
             assert_eq!(find_exceeded_with_usage(&gpus, 99, enforcement), None);
         }
         // Limits that depend on the placement, and a resource that the job does not request.
-        for what in [
+        for quantity in [
             resource("nvidia.com/gpu", Some("a100")),
             LimitedQuantity::QueuedJobs,
             resource("rdma/hca", None),
         ] {
-            assert_eq!(find_exceeded_with_usage(&what, 99, Deny), None);
+            assert_eq!(find_exceeded_with_usage(&quantity, 99, Deny), None);
         }
-        let none = LimitsReport::default();
+        let no_usage = LimitsReport::default();
         assert_eq!(
-            find_exceeded_limit(&[draw(gpus, 16, Deny)], &job_demand(), &none),
+            find_exceeded_limit(&[draw(gpus, 16, Deny)], &job_demand(), &no_usage),
             None
         );
     }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn job_with_gpus_is_refused_when_gpu_hours_are_used() {
         let draw = draw(LimitedQuantity::GpuHours, 2, QuotaEnforcement::Deny);
-        let with = |gpu_seconds: i128, asked: &JobDemand| {
+        let find_with_usage = |gpu_seconds: i128, demand: &JobDemand| {
             let mut report = LimitsReport::default();
             let part = |gpu_seconds| GpuTimeUsage {
                 start: 0,
@@ -194,18 +194,18 @@ mod tests {
             };
             let parts = vec![part(3_600), part(gpu_seconds)];
             report.used_gpu_hours.insert(draw.limit.clone(), (9, parts));
-            find_exceeded_limit(std::slice::from_ref(&draw), asked, &report)
+            find_exceeded_limit(std::slice::from_ref(&draw), demand, &report)
         };
-        assert_eq!(with(3_599, &job_demand()), None);
-        let said = with(3_600, &job_demand()).unwrap();
+        assert_eq!(find_with_usage(3_599, &job_demand()), None);
+        let message = find_with_usage(3_600, &job_demand()).unwrap();
         assert!(
-            said.contains("gpuHours: all 2 GPU hours are burnt"),
-            "{said}"
+            message.contains("gpuHours: all 2 GPU hours are used"),
+            "{message}"
         );
-        let none = JobDemand {
+        let without_gpus = JobDemand {
             gpus: 0,
             ..job_demand()
         };
-        assert_eq!(with(3_600, &none), None);
+        assert_eq!(find_with_usage(3_600, &without_gpus), None);
     }
 }

@@ -18,7 +18,7 @@ pub const HOUR_SECONDS: i128 = 3600;
 #[derive(Debug, Default)]
 pub struct GpuHourUsage {
     meters: BTreeMap<LimitId, LimitMeter>,
-    /// Policies whose ledger was read, or did not exist, by name, with their uid: after that only
+    /// Policies whose ledger was read or did not exist, by name, with their uid. From then on only
     /// the meters count.
     read_ledgers: BTreeMap<String, Option<String>>,
     /// Policies whose ledger cannot be read, by name, with the error.
@@ -28,7 +28,8 @@ pub struct GpuHourUsage {
 #[derive(Debug)]
 struct LimitMeter {
     meter: GpuTimeMeter,
-    /// True if another operator counted before: the current holdings count from its last time on.
+    /// True if the meter continues a ledger. Then the GPUs that the limit holds now count from the
+    /// last time of the ledger on.
     is_from_ledger: bool,
     /// Set if all hours are used.
     exhausted: Option<ExhaustedHours>,
@@ -40,14 +41,14 @@ pub type LimitGate = Option<LimitClosure>;
 /// Returns the message for a limit whose GPU hours are all used.
 pub(crate) fn all_hours_used(limit: i64) -> String {
     match limit {
-        1 => "its 1 GPU hour is burnt".to_owned(),
-        _ => format!("all {limit} GPU hours are burnt"),
+        1 => "its 1 GPU hour is used".to_owned(),
+        _ => format!("all {limit} GPU hours are used"),
     }
 }
 
 /// Message while the ledger of a policy cannot be read.
 pub(crate) const UNREADABLE_LEDGER: &str =
-    "its QuotaLedger cannot be read, so all GPU hours count as burnt";
+    "its QuotaLedger cannot be read, so all GPU hours count as used";
 
 /// All GPU hours of a limit are used.
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +60,10 @@ struct ExhaustedHours {
 }
 
 impl From<ExhaustedHours> for LimitClosure {
-    fn from(burnout: ExhaustedHours) -> Self {
-        let until = burnout.until;
+    fn from(exhausted: ExhaustedHours) -> Self {
+        let until = exhausted.until;
         Self {
-            why: all_hours_used(burnout.limit),
+            why: all_hours_used(exhausted.limit),
             until: until.map(|second| Time::from_millis(second.saturating_mul(1_000))),
         }
     }
@@ -72,12 +73,12 @@ impl GpuHourUsage {
     /// Continues from the ledgers of the policies, each of which is read once. `now` is in seconds
     /// since 1970.
     ///
-    /// A ledger's time in the future counts as now. While a ledger cannot be read, the limits of
-    /// its policy are closed, until it is corrected or deleted.
+    /// A time in the future counts as now. The limits of a policy are closed until its ledger can
+    /// be read or is deleted.
     pub fn read_ledgers<'a>(
         &mut self,
         policies: impl IntoIterator<Item = &'a QuotaPolicy>,
-        account_of: impl Fn(&QuotaPolicy) -> Result<Option<LedgerUsage>, String>,
+        read_ledger: impl Fn(&QuotaPolicy) -> Result<Option<LedgerUsage>, String>,
         now: i64,
     ) {
         self.unreadable.clear();
@@ -92,10 +93,10 @@ impl GpuHourUsage {
                 continue;
             }
             if self.read_ledgers.remove(&name).is_some() {
-                // The policy was deleted and created again: the usage of the former one is dropped.
+                // The policy was deleted and created again, which drops its usage.
                 self.meters.retain(|limit, _| limit.policy != name);
             }
-            let account = match account_of(policy) {
+            let account = match read_ledger(policy) {
                 Ok(account) => account,
                 Err(why) => {
                     self.unreadable.insert(name, why);
@@ -186,14 +187,14 @@ impl GpuHourUsage {
             }
             metered.meter.set_gpus(gpus, now);
             let most = i128::from(hours.limit).saturating_mul(HOUR_SECONDS);
-            let is_burnt = metered.meter.used_gpu_seconds() >= most;
+            let is_exhausted = metered.meter.used_gpu_seconds() >= most;
             // Running jobs move this time, so it is computed again once it has come.
             let known = metered
                 .exhausted
                 .filter(|closed| closed.limit == hours.limit);
             let until = known.and_then(|closed| closed.until);
             let until = until.filter(|until| *until > now);
-            metered.exhausted = is_burnt.then(|| ExhaustedHours {
+            metered.exhausted = is_exhausted.then(|| ExhaustedHours {
                 limit: hours.limit,
                 until: until.or_else(|| metered.meter.time_below(most)),
             });

@@ -57,7 +57,7 @@ impl JobLimits {
     #[must_use]
     pub fn for_joining_pods(&self) -> Self {
         let mut limits = self.clone();
-        let counts_jobs = |of: LimitUnit| matches!(of, LimitUnit::Gangs | LimitUnit::Waiting);
+        let counts_jobs = |unit: LimitUnit| matches!(unit, LimitUnit::Gangs | LimitUnit::Waiting);
         limits.draws.retain(|drawn| !counts_jobs(to_draw(drawn).of));
         limits
     }
@@ -71,8 +71,8 @@ pub fn limit_name(limit: &LimitId) -> LimitName {
 
 /// Returns an amount in the engine's base units, rounded down.
 #[must_use]
-pub fn base_units(what: &LimitedQuantity, amount: Amount) -> i64 {
-    match what {
+pub fn base_units(quantity: &LimitedQuantity, amount: Amount) -> i64 {
+    match quantity {
         LimitedQuantity::Resource { resource, .. } if resource == "cpu" => amount.floor_millis(),
         _ => amount.floor_units(),
     }
@@ -81,24 +81,23 @@ pub fn base_units(what: &LimitedQuantity, amount: Amount) -> i64 {
 fn to_draw(drawing: &Drawing) -> LimitDraw {
     let limit = &drawing.limit;
     let max = match &limit.quantity {
-        // The engine only knows whether this limit is open or closed.
+        // For the engine, a limit of GPU-hours is only open or closed.
         LimitedQuantity::GpuHours => i64::MAX,
-        what => base_units(what, drawing.max),
+        quantity => base_units(quantity, drawing.max),
     };
     let holds = drawing.enforcement != QuotaEnforcement::Warn;
     LimitDraw {
         limit: limit_name(limit),
         of: to_drawn(&limit.quantity),
         max: holds.then_some(max),
-        // A limit on waiting jobs always refuses: there is nothing that the job could wait for
-        // instead.
+        // A job over a limit on waiting jobs cannot wait for the limit, so it is refused.
         refuses: drawing.enforcement == QuotaEnforcement::Deny
             || limit.quantity == LimitedQuantity::QueuedJobs,
     }
 }
 
-fn to_drawn(what: &LimitedQuantity) -> LimitUnit {
-    match what {
+fn to_drawn(quantity: &LimitedQuantity) -> LimitUnit {
+    match quantity {
         LimitedQuantity::RunningJobs => LimitUnit::Gangs,
         LimitedQuantity::QueuedJobs => LimitUnit::Waiting,
         LimitedQuantity::GpuHours => LimitUnit::Devices,
@@ -114,33 +113,34 @@ fn to_drawn(what: &LimitedQuantity) -> LimitUnit {
 /// Returns the limits that a place is charged to, as the journal records them.
 #[must_use]
 pub fn to_planned_limits(limits: &JobLimits) -> Vec<PlannedLimit> {
-    let held = limits.draws.iter().map(|drawing| &drawing.limit);
-    let held = held.filter(|limit| limit.quantity != LimitedQuantity::QueuedJobs);
-    held.map(|limit| {
-        let (flavor, queue, what) = match &limit.quantity {
-            LimitedQuantity::Resource {
+    let charged = limits.draws.iter().map(|drawing| &drawing.limit);
+    let charged = charged.filter(|limit| limit.quantity != LimitedQuantity::QueuedJobs);
+    charged
+        .map(|limit| {
+            let (flavor, queue, quantity) = match &limit.quantity {
+                LimitedQuantity::Resource {
+                    flavor,
+                    resource,
+                    queue,
+                } => (flavor.clone(), queue.clone(), resource.clone()),
+                quantity => (None, None, quantity.to_string()),
+            };
+            PlannedLimit {
+                policy: limit.policy.clone(),
+                requester: limit.holder.requester().map(str::to_owned),
+                limit: quantity,
                 flavor,
-                resource,
                 queue,
-            } => (flavor.clone(), queue.clone(), resource.clone()),
-            what => (None, None, what.to_string()),
-        };
-        PlannedLimit {
-            policy: limit.policy.clone(),
-            requester: limit.holder.requester().map(str::to_owned),
-            limit: what,
-            flavor,
-            queue,
-        }
-    })
-    .collect()
+            }
+        })
+        .collect()
 }
 
 /// Returns the limit that a journal names, and its usage in the engine: it is counted, but never
 /// delays a gang.
 #[must_use]
 pub fn from_planned_limit(planned: &PlannedLimit) -> (LimitId, LimitDraw) {
-    let what = match planned.limit.as_str() {
+    let quantity = match planned.limit.as_str() {
         "runningJobs" => LimitedQuantity::RunningJobs,
         "gpuHours" => LimitedQuantity::GpuHours,
         resource => LimitedQuantity::Resource {
@@ -152,7 +152,7 @@ pub fn from_planned_limit(planned: &PlannedLimit) -> (LimitId, LimitDraw) {
     let limit = LimitId {
         policy: planned.policy.clone(),
         holder: LimitHolder::from_status(planned.requester.as_deref()),
-        quantity: what,
+        quantity,
     };
     let draw = LimitDraw {
         limit: limit_name(&limit),
@@ -177,12 +177,12 @@ pub fn to_counted_drawing(planned: &PlannedLimit) -> Drawing {
 mod tests {
     use super::*;
 
-    fn limit(holder: LimitHolder, what: LimitedQuantity) -> Drawing {
+    fn limit(holder: LimitHolder, quantity: LimitedQuantity) -> Drawing {
         Drawing {
             limit: LimitId {
                 policy: "p".to_owned(),
                 holder,
-                quantity: what,
+                quantity,
             },
             max: Amount::from_millis(1_500),
             enforcement: QuotaEnforcement::Queue,
@@ -217,7 +217,7 @@ mod tests {
             ],
         };
         let drawn = limits.to_draws();
-        let of_journal: Vec<_> = to_planned_limits(&limits)
+        let from_journal: Vec<_> = to_planned_limits(&limits)
             .iter()
             .map(|p| from_planned_limit(p).1)
             .collect();
@@ -226,7 +226,7 @@ mod tests {
             max: None,
             ..draw.clone()
         });
-        assert_eq!(of_journal, counted.collect::<Vec<_>>());
+        assert_eq!(from_journal, counted.collect::<Vec<_>>());
         let max: Vec<_> = drawn.iter().map(|draw| draw.max).collect();
         assert_eq!(
             max,
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn warned_limit_only_counts_and_denied_limit_refuses() {
-        let with = |enforcement| {
+        let draw_with = |enforcement| {
             let limits = JobLimits {
                 version: 1,
                 requester: None,
@@ -250,7 +250,7 @@ mod tests {
             let draw = limits.to_draws().remove(0);
             (draw.max, draw.refuses)
         };
-        assert_eq!(with(QuotaEnforcement::Warn), (None, false));
-        assert_eq!(with(QuotaEnforcement::Deny), (Some(1), true));
+        assert_eq!(draw_with(QuotaEnforcement::Warn), (None, false));
+        assert_eq!(draw_with(QuotaEnforcement::Deny), (Some(1), true));
     }
 }

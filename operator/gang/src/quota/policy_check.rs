@@ -1,4 +1,4 @@
-//! Applies QuotaPolicies to a compiled job. Pure: for the controller and for plans.
+//! Applies QuotaPolicies to a compiled job, for the controller and for `trellis plan`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use trellis_api::{QueueSpec, TrainingJob};
 use trellis_compiler::CompiledJob;
 use trellis_policies::quota::{QuotaDraw, QuotaPolicies, QuotaRequest, QuotaVerdict};
 
-/// Total demand of a job's gang. Surplus pods are not included: they wait while a limit has no
+/// Total demand of a job's gang. It does not include surplus pods, which wait while a limit has no
 /// room.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobDemand {
@@ -25,26 +25,26 @@ impl JobDemand {
     /// Returns the demand of this job.
     #[must_use]
     pub fn from_job(job: &CompiledJob) -> Self {
-        let mut asked = Self::default();
+        let mut demand = Self::default();
         for group in job.groups() {
             let count = i64::from(group.gang_size());
-            asked.pods = asked.pods.saturating_add(count);
+            demand.pods = demand.pods.saturating_add(count);
             for (resource, each) in group.request() {
-                let all = each.checked_mul(count);
-                let sum = asked.total.entry(resource).or_insert(Some(Amount::ZERO));
-                *sum = sum.and_then(|sum| sum.checked_add(all?));
+                let amount = each.checked_mul(count);
+                let sum = demand.total.entry(resource).or_insert(Some(Amount::ZERO));
+                *sum = sum.and_then(|sum| sum.checked_add(amount?));
             }
         }
         for group in &job.job().spec().task_groups {
-            let all = i64::from(group.gpus()).saturating_mul(i64::from(group.gang_size()));
-            asked.gpus = asked.gpus.saturating_add(all);
+            let amount = i64::from(group.gpus()).saturating_mul(i64::from(group.gang_size()));
+            demand.gpus = demand.gpus.saturating_add(amount);
         }
-        asked
+        demand
     }
 }
 
-/// Applies the policies to a job in a namespace with these labels, in a queue with that spec,
-/// submitted by that user, if known.
+/// Applies the policies to a job. `namespace_labels` and `queue_spec` are those of the job, and
+/// `requester` is the user who submitted it, if known.
 #[must_use]
 pub fn apply_policies(
     policies: &QuotaPolicies,
@@ -53,7 +53,7 @@ pub fn apply_policies(
     queue_spec: &QueueSpec,
     requester: Option<&str>,
 ) -> QuotaVerdict {
-    let asked = JobDemand::from_job(job);
+    let demand = JobDemand::from_job(job);
     let spec = job.job().spec();
     let deadlines = spec.deadlines.as_ref();
     policies.evaluate(&QuotaRequest {
@@ -63,19 +63,19 @@ pub fn apply_policies(
         queue_spec,
         service_account: spec.service_account_name.as_deref(),
         requester,
-        total: &asked.total,
-        pods: asked.pods,
-        gpus: asked.gpus,
+        total: &demand.total,
+        pods: demand.pods,
+        gpus: demand.gpus,
         runtime_seconds: deadlines.and_then(|d| d.active_seconds),
     })
 }
 
-/// Returns the limits that a placed job counts against if it cannot be compiled any more: in a
-/// namespace with these labels, in a queue with that spec, if it exists, submitted by that user, if
-/// known.
+/// Returns the limits that a placed job counts against if it cannot be compiled any more.
+/// `queue_spec` is the spec of its queue, if the queue exists, and `requester` the user who
+/// submitted it, if known.
 ///
-/// The job's owner determines the limits. Its demand was checked when it was placed, and its plan
-/// records what it holds.
+/// The demand of the job does not matter: it was checked at the placement, and the plan records
+/// what the job holds.
 #[must_use]
 pub fn placed_job_limits(
     policies: &QuotaPolicies,
@@ -85,11 +85,11 @@ pub fn placed_job_limits(
     queue_spec: Option<&QueueSpec>,
     requester: Option<&str>,
 ) -> Vec<QuotaDraw> {
-    let named = job.spec.queue_name.as_deref();
+    let queue_name = job.spec.queue_name.as_deref();
     let verdict = policies.evaluate(&QuotaRequest {
         namespace: job.metadata.namespace.as_deref().unwrap_or_default(),
         namespace_labels,
-        queue: plan.queue.as_deref().or(named).unwrap_or_default(),
+        queue: plan.queue.as_deref().or(queue_name).unwrap_or_default(),
         queue_spec: queue_spec.unwrap_or(&QueueSpec::default()),
         service_account: job.spec.service_account_name.as_deref(),
         requester,

@@ -1,4 +1,4 @@
-//! Reasons to evict a running gang: only certain ones.
+//! Reasons to evict a running gang. Uncertain decisions evict no gang.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const NO_IMAGE: &str = "forbid(principal, action == Trellis::Action::\"UseImage\
 const ONLY_ADA: &str = "forbid(principal, action == Trellis::Action::\"Submit\", resource) \
     unless { context has requester && context.requester.user == \"ada\" };";
 
-/// A job that runs, and one policy that stops what it forbids.
+/// Returns a placed job, and a policy that evicts the gangs that it forbids.
 fn running_job(forbid: &str) -> BuildFixture {
     let mut case = BuildFixture::new(json!({}));
     case.add_plan(PodGroupPhase::Placed);
@@ -19,7 +19,7 @@ fn running_job(forbid: &str) -> BuildFixture {
 }
 
 impl BuildFixture {
-    /// The job bears the stamp of this user.
+    /// Sets the stamp of the job to this user.
     fn set_stamp(&mut self, user: &str) {
         let mut job = self
             .context
@@ -36,15 +36,15 @@ impl BuildFixture {
         self.context.cache.jobs.insert_observed(key(), job);
     }
 
-    /// The policies that stop it, whether its stamp is believed or not.
-    fn evicting_policies(&self, builds: &BuildCache, is_believed: bool) -> Vec<String> {
-        let mut seen = self.read_context();
-        if !is_believed {
-            seen.distrust_requester("nobody refuses forged ones".to_owned());
+    /// Returns the policies that evict the job. `is_trusted` tells whether its stamp is trusted.
+    fn evicting_policies(&self, builds: &BuildCache, is_trusted: bool) -> Vec<String> {
+        let mut job_context = self.read_context();
+        if !is_trusted {
+            job_context.distrust_requester("users may forge stamps".to_owned());
         }
-        let build = builds.get_or_build(&key(), &mut seen, &Arc::default());
-        let violated = build.policy.as_ref().and_then(|d| d.evicting.as_ref());
-        let reasons = violated.map(|violated| violated.eviction_reasons(&seen));
+        let build = builds.get_or_build(&key(), &mut job_context, &Arc::default());
+        let evicting = build.policy.as_ref().and_then(|d| d.evicting.as_ref());
+        let reasons = evicting.map(|evicting| evicting.eviction_reasons(&job_context));
         reasons.unwrap_or_default().into_keys().collect()
     }
 
@@ -70,7 +70,7 @@ fn policy_evicts_a_placed_gang_but_not_a_waiting_gang() {
             "{phase:?}"
         );
     }
-    // The place is that of an attempt that is over.
+    // The plan belongs to an attempt that has ended.
     case.set_phase(PodGroupPhase::Placed);
     case.status(2, None);
     assert_eq!(case.evicting_policies_now(), Vec::<String>::new());
@@ -87,7 +87,7 @@ fn policy_evicts_a_gang_judged_before_its_placement() {
     assert_eq!(case.evicting_policies(&builds, true), ["no/0"]);
 }
 
-/// Unknown labels do not count as absent.
+/// The labels of the namespace are unknown, so the decision is uncertain.
 #[test]
 fn policy_evicts_no_gang_in_an_unknown_namespace() {
     let case = running_job(NO_IMAGE);
@@ -102,24 +102,24 @@ fn policy_evicts_no_gang_in_an_unknown_namespace() {
 fn untrusted_stamp_does_not_cause_an_eviction() {
     let mut case = running_job(ONLY_ADA);
     let builds = BuildCache::default();
-    let mut stopped_as = |user: &str, is_believed| {
+    let mut is_evicted = |user: &str, is_trusted| {
         case.set_stamp(user);
-        !case.evicting_policies(&builds, is_believed).is_empty()
+        !case.evicting_policies(&builds, is_trusted).is_empty()
     };
-    assert!(!stopped_as("ada", true));
-    assert!(!stopped_as("ada", false), "she may be who it was");
-    assert!(stopped_as("eve", true));
-    assert!(stopped_as("eve", false), "whoever it was");
+    assert!(!is_evicted("ada", true));
+    assert!(!is_evicted("ada", false), "the requester may be ada");
+    assert!(is_evicted("eve", true));
+    assert!(is_evicted("eve", false), "no requester is allowed");
     let mut case = running_job(NO_IMAGE);
     case.set_stamp("ada");
     assert_eq!(
         case.evicting_policies(&builds, false),
         ["no/0"],
-        "whoever it was"
+        "the policy forbids all requesters"
     );
 }
 
-/// By an operator that cannot tell any more what it was compiled into.
+/// The operator does not know the compiled job of the running gang.
 #[test]
 fn policy_does_not_evict_a_gang_compiled_with_another_profile() {
     let mut case = running_job(NO_IMAGE);
@@ -133,18 +133,18 @@ fn policy_does_not_evict_a_gang_compiled_with_another_profile() {
     assert_eq!(
         case.evicting_policies_now(),
         ["no/0"],
-        "it is what was planned"
+        "the running gang is the planned gang"
     );
     case.profile("p", "new");
     assert_eq!(case.evicting_policies_now(), Vec::<String>::new());
     let other = BuildFixture::new(json!({}));
     other.profile("p", "new");
-    let (now, _) = other.profile_and_children(&BuildCache::default());
-    case.status(1, now);
+    let (current, _) = other.profile_and_children(&BuildCache::default());
+    case.status(1, current);
     assert_eq!(
         case.evicting_policies_now(),
         ["no/0"],
-        "it is the same profile"
+        "the profile is the same"
     );
 }
 

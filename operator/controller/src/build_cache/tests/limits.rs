@@ -1,9 +1,9 @@
-//! Limits that what holds a place draws on.
+//! Limits that a placed job counts against.
 
 use super::*;
 
 impl BuildFixture {
-    /// A quota policy of that spec.
+    /// Adds a QuotaPolicy with that spec.
     pub(super) fn limit(&self, name: &str, mut spec: Value) {
         if spec["subject"].is_null() {
             spec["subject"] = json!({});
@@ -32,7 +32,7 @@ impl BuildFixture {
     }
 }
 
-/// A placed job counts by the current policies, whether it compiles or not.
+/// A placed job counts against the limits of the current policies, even if it does not compile.
 #[test]
 fn uncompilable_placed_job_draws_on_the_current_limits() {
     let mut case = BuildFixture::new(json!({"queueName": "default"}));
@@ -51,37 +51,39 @@ fn uncompilable_placed_job_draws_on_the_current_limits() {
     group.metadata.resource_version = Some(case.next_version());
     case.context.cache.pod_groups.insert_observed(key(), group);
     case.limit("all", json!({"limits": {"runningJobs": 1}}));
-    let mine = json!({"subject": {"requester": "ada", "queueName": "default"}, "each": "Requester", "limits": {"gpuHours": {"limit": 1, "windowHours": 24}, "runtimeSecondsPerJob": 1}});
-    case.limit("mine", mine);
-    let eves = json!({"subject": {"requester": "eve"}, "limits": {"runningJobs": 1}});
-    case.limit("eves", eves);
-    let others = json!({"subject": {"queueName": "other"}, "limits": {"runningJobs": 1}});
-    case.limit("others", others);
+    let adas_limits = json!({"subject": {"requester": "ada", "queueName": "default"}, "each": "Requester", "limits": {"gpuHours": {"limit": 1, "windowHours": 24}, "runtimeSecondsPerJob": 1}});
+    case.limit("mine", adas_limits);
+    let eves_limits = json!({"subject": {"requester": "eve"}, "limits": {"runningJobs": 1}});
+    case.limit("eves", eves_limits);
+    let other_queue_limits =
+        json!({"subject": {"queueName": "other"}, "limits": {"runningJobs": 1}});
+    case.limit("others", other_queue_limits);
     let draws = |case: &BuildFixture| -> Vec<String> {
-        let held = build::limits_of_place(&case.read_context()).unwrap();
-        assert_eq!(held.requester.as_deref(), Some("ada"));
-        assert_eq!(held.version, case.context.cache.quotas.version());
-        held.draws
+        let limits = build::limits_of_place(&case.read_context()).unwrap();
+        assert_eq!(limits.requester.as_deref(), Some("ada"));
+        assert_eq!(limits.version, case.context.cache.quotas.version());
+        limits
+            .draws
             .iter()
             .map(|draw| draw.limit.to_string())
             .collect()
     };
     let expected = draws(&case);
     assert_eq!(expected.len(), 2, "{expected:?}");
-    // As it is told of one that can be compiled.
+    // A job that compiles counts against the same limits.
     let builds = BuildCache::default();
     let build = builds.get_or_build(&key(), &mut case.read_context(), &Arc::default());
-    let told = &build.policy.as_ref().unwrap().limits.draws;
-    let told: Vec<_> = told.iter().map(|draw| draw.limit.to_string()).collect();
-    assert_eq!(told, expected);
-    // An operator that begins anew finds two default profiles, and then no queue.
+    let built = &build.policy.as_ref().unwrap().limits.draws;
+    let built: Vec<_> = built.iter().map(|draw| draw.limit.to_string()).collect();
+    assert_eq!(built, expected);
+    // A new operator finds two default profiles, so the job does not compile.
     case.profile("q", "another");
-    let cannot = |case: &BuildFixture| {
+    let expect_no_build = |case: &BuildFixture| {
         let build =
             BuildCache::default().get_or_build(&key(), &mut case.read_context(), &Arc::default());
         assert!(build.result.is_err() && build.policy.is_none());
     };
-    cannot(&case);
+    expect_no_build(&case);
     assert_eq!(draws(&case), expected);
     // A share of a queue counts if the queue exists.
     let half = json!({"resources": [{"resource": "cpu", "percentOfQueue": 50}]});
@@ -94,11 +96,11 @@ fn uncompilable_placed_job_draws_on_the_current_limits() {
     ]))
     .unwrap();
     case.set_queue(queue);
-    let held = build::limits_of_place(&case.read_context()).unwrap().draws;
-    assert_eq!(held.len(), 3);
-    assert!(held.iter().any(|draw| draw.max.floor_units() == 50));
+    let limits = build::limits_of_place(&case.read_context()).unwrap().draws;
+    assert_eq!(limits.len(), 3);
+    assert!(limits.iter().any(|draw| draw.max.floor_units() == 50));
     case.delete_queue("default");
-    cannot(&case);
+    expect_no_build(&case);
     assert_eq!(draws(&case), expected);
     case.set_phase(PodGroupPhase::Pending);
     assert!(

@@ -1,8 +1,8 @@
-//! The namespace of a job: its watch may be later than that of jobs.
+//! The namespace of a job. Its watch may lag behind the watch of jobs.
 
 use super::*;
 
-/// Policies that permit all but what runs in namespaces with the label "env: prod".
+/// Returns policies that permit all jobs except those in namespaces with the label "env: prod".
 fn policies_forbidding_prod() -> Arc<Policies> {
     let selector = json!({"matchLabels": {"env": "prod"}});
     let forbid = "forbid(principal, action, resource);";
@@ -47,7 +47,7 @@ fn quota_policy_by_namespace_label_applies_to_a_new_namespace() {
     assert_eq!(case.build(&builds), Err(Reason::QuotaPolicyExceeded));
 }
 
-/// The labels decide which limits apply, so the earlier limits stay.
+/// The labels of the namespace select the limits, so the earlier limits stay.
 #[test]
 fn limits_of_a_placed_job_stay_while_its_namespace_is_not_shown() {
     let mut case = BuildFixture::new(json!({}));

@@ -1,4 +1,4 @@
-//! Inputs that follow the present, and inputs that a placed gang keeps.
+//! Inputs of a waiting job are current. A placed gang keeps the inputs of its placement.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 
@@ -29,7 +29,7 @@ fn placed_job_retains_its_queue_and_priority() {
     let mut case = BuildFixture::new(json!({}));
     assert_eq!(case.build(&builds), queue_and_priority("default", 0));
     case.add_plan(PodGroupPhase::Committing);
-    // The first by name wins of two defaults that ask for as much.
+    // The first queue by name is now the default.
     case.queue("a", json!({}));
     case.default_class(7);
     for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
@@ -65,42 +65,48 @@ fn placed_job_retains_its_profile_until_the_next_attempt() {
     let builds = BuildCache::default();
     let mut case = BuildFixture::new(json!({}));
     case.profile("p", "old");
-    let (old, children) = case.profile_and_children(&builds);
-    assert_eq!(old.as_ref().unwrap().name, "p");
-    // A waiting job uses the present profile.
+    let (old_profile, children) = case.profile_and_children(&builds);
+    assert_eq!(old_profile.as_ref().unwrap().name, "p");
+    // A waiting job uses the current profile.
     case.profile("p", "new");
-    let (new, other_children) = case.profile_and_children(&builds);
-    assert_ne!(old.as_ref().unwrap().hash, new.as_ref().unwrap().hash);
+    let (new_profile, other_children) = case.profile_and_children(&builds);
+    assert_ne!(
+        old_profile.as_ref().unwrap().hash,
+        new_profile.as_ref().unwrap().hash
+    );
     assert_ne!(children, other_children);
     case.profile("p", "old");
     case.profile_and_children(&builds);
     case.add_plan(PodGroupPhase::Committing);
     assert_eq!(
         case.profile_and_children(&builds),
-        (old.clone(), children.clone())
+        (old_profile.clone(), children.clone())
     );
-    case.status(1, old.clone());
+    case.status(1, old_profile.clone());
     case.profile("p", "new");
     for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
         case.set_phase(phase);
         assert_eq!(
             case.profile_and_children(&builds),
-            (old.clone(), children.clone()),
+            (old_profile.clone(), children.clone()),
             "{phase:?}"
         );
     }
-    // A deleted profile is kept, too.
+    // The gang keeps a deleted profile, too.
     case.context.cache.profiles.remove("p", "p");
     assert_eq!(
         case.profile_and_children(&builds),
-        (old.clone(), children.clone())
+        (old_profile.clone(), children.clone())
     );
     case.profile("p", "new");
     // A new leader does not know the old profile's content, so it leaves the children as they are.
     assert_eq!(
         case.profile_and_children(&BuildCache::default()),
-        (old.clone(), None)
+        (old_profile.clone(), None)
     );
-    case.status(2, old);
-    assert_eq!(case.profile_and_children(&builds), (new, other_children));
+    case.status(2, old_profile);
+    assert_eq!(
+        case.profile_and_children(&builds),
+        (new_profile, other_children)
+    );
 }

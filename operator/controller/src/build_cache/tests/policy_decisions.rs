@@ -1,15 +1,15 @@
-//! Decisions of the policies, and what triggers a new one.
+//! Decisions of the policies, and the changes that cause a new decision.
 
 use super::*;
 
 const NONE: &str = "forbid(principal, action, resource);";
 
-/// A change of anything that the decision depends on leads to a new one, and no other change does.
+/// Only a change of an input of the decision causes a new decision.
 #[test]
 fn job_is_judged_again_when_its_policies_change() {
     let case = BuildFixture::new(json!({}));
     let builds = BuildCache::default();
-    let of = |objects: &[(Option<&str>, &str)]| {
+    let build_with = |objects: &[(Option<&str>, &str)]| {
         case.context
             .cache
             .policies
@@ -17,34 +17,34 @@ fn job_is_judged_again_when_its_policies_change() {
         builds.get_or_build(&key(), &mut case.read_context(), &Arc::default())
     };
     let reason = |build: &JobBuild| match &build.result {
-        Err(held) => Some((held.phase, held.reason)),
+        Err(hold) => Some((hold.phase, hold.reason)),
         Ok(_) => None,
     };
-    let allowed = of(&[(None, ALL)]);
+    let allowed = build_with(&[(None, ALL)]);
     assert_eq!(reason(&allowed), None);
-    let told = &allowed.policy.as_ref().unwrap().verdict;
-    assert_eq!(told.decision, Some(PolicyDecision::Allowed));
+    let verdict = &allowed.policy.as_ref().unwrap().verdict;
+    assert_eq!(verdict.decision, Some(PolicyDecision::Allowed));
     // Policies of another namespace leave the build as it is.
     assert!(Arc::ptr_eq(
         &allowed,
-        &of(&[(None, ALL), (Some("other"), NONE)])
+        &build_with(&[(None, ALL), (Some("other"), NONE)])
     ));
     let job = allowed.result.as_ref().unwrap();
     assert!(case.context.cache.policies.still_allows(job));
-    let denied = of(&[(None, ALL), (Some("ns"), NONE)]);
+    let denied = build_with(&[(None, ALL), (Some("ns"), NONE)]);
     let refused = Some((JobPhase::Refused, Reason::PolicyDenied));
     assert_eq!(reason(&denied), refused);
     assert!(!case.context.cache.policies.still_allows(job));
     let overflow =
         "forbid(principal, action, resource) when { context.gpus * 9223372036854775807 > 8 };";
-    let undecided = of(&[(None, ALL), (None, overflow)]);
-    let waits = Some((JobPhase::Waiting, Reason::PolicyNotEvaluated));
-    assert_eq!(reason(&undecided), waits);
-    assert_eq!(reason(&of(&[])), refused);
-    assert_eq!(reason(&of(&[(None, ALL)])), None);
+    let undecided = build_with(&[(None, ALL), (None, overflow)]);
+    let waiting = Some((JobPhase::Waiting, Reason::PolicyNotEvaluated));
+    assert_eq!(reason(&undecided), waiting);
+    assert_eq!(reason(&build_with(&[])), refused);
+    assert_eq!(reason(&build_with(&[(None, ALL)])), None);
 }
 
-/// Once it may, it is still told at once what no place would ever be found for.
+/// The check of the whole job comes after the decision of the policies.
 #[test]
 fn host_network_port_conflict_is_refused_once_policies_allow_it() {
     let group = json!([{"name": "w", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}, "podTemplate": {"spec": {"hostNetwork": true}}}]);
@@ -65,7 +65,7 @@ fn host_network_port_conflict_is_refused_once_policies_allow_it() {
         message,
     }) = &build.result
     else {
-        panic!("it is built");
+        panic!("the job is built");
     };
     assert_eq!(
         (*phase, *reason),
@@ -81,7 +81,7 @@ fn host_network_port_conflict_is_refused_once_policies_allow_it() {
 fn job_is_not_built_before_policies_are_read() {
     let mut case = BuildFixture::new(json!({}));
     case.context = Context::new().0;
-    let seen = BuildFixture::new(json!({}))
+    let job = BuildFixture::new(json!({}))
         .context
         .cache
         .jobs
@@ -90,7 +90,7 @@ fn job_is_not_built_before_policies_are_read() {
     case.context
         .cache
         .jobs
-        .insert_observed(key(), (*seen).clone());
+        .insert_observed(key(), (*job).clone());
     case.queue("default", json!({}));
     assert_eq!(
         case.build(&BuildCache::default()),

@@ -3,15 +3,15 @@
 use super::*;
 
 impl BuildFixture {
-    /// A job of 8 GPUs in each pod, and nothing else.
+    /// Returns a job whose pods request 8 GPUs and nothing else.
     fn with_gpus_only() -> Self {
         Self::new(json!({"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1"}]}))
     }
 
-    /// CPU and memory that a pod requests, or why the job does not start.
+    /// Returns the CPU and memory that a pod requests, or why the job does not start.
     fn resources(&self, builds: &BuildCache) -> Result<[String; 2], Reason> {
         let build = builds.get_or_build(&key(), &mut self.read_context(), &Arc::default());
-        let job = build.result.as_ref().map_err(|held| held.reason)?;
+        let job = build.result.as_ref().map_err(|hold| hold.reason)?;
         let resources = job.compiled().groups()[0].resources();
         Ok(["cpu", "memory"].map(|name| resources[name].to_string()))
     }
@@ -32,14 +32,14 @@ fn waiting_job_takes_current_resources_of_profile_and_queues() {
     case.queue_with("default", json!({"defaultFor": {}, "parentName": "root"}));
     assert_eq!(case.resources(&builds), Err(Reason::ResourcesMissing));
     let build = builds.get_or_build(&key(), &mut case.read_context(), &Arc::default());
-    let held = build.result.as_ref().unwrap_err();
-    assert_eq!(held.phase, JobPhase::Waiting);
+    let hold = build.result.as_ref().unwrap_err();
+    assert_eq!(hold.phase, JobPhase::Waiting);
     assert!(
-        held.message.contains("queue \"default\""),
+        hold.message.contains("queue \"default\""),
         "{}",
-        held.message
+        hold.message
     );
-    // A queue above it states them: the generation of its own queue stays the same.
+    // The queue above has the amounts. The generation of the job's queue stays the same.
     case.queue_with("root", per_gpu(4, "32Gi"));
     assert_eq!(case.resources(&builds), cpu_and_memory("32", "256Gi"));
     case.queue_with("root", per_gpu(5, "32Gi"));
@@ -69,7 +69,7 @@ fn placed_gang_retains_the_resources_of_its_queue_until_restart() {
     let (_, children) = case.profile_and_children(&builds);
     case.add_plan(PodGroupPhase::Committing);
     case.queue_with("default", queue(12));
-    // An operator that only knows the journal does the same.
+    // A new operator, which knows only the journal, gets the same result.
     for builds in [&builds, &BuildCache::default()] {
         for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
             case.set_phase(phase);
@@ -81,7 +81,7 @@ fn placed_gang_retains_the_resources_of_its_queue_until_restart() {
             assert_eq!(case.profile_and_children(builds).1, children, "{phase:?}");
         }
     }
-    // A queue that states nothing any more takes nothing from a gang that runs.
+    // A running gang keeps its amounts when its queue no longer has any.
     case.queue("default", json!({}));
     assert_eq!(case.resources(&builds), cpu_and_memory("64", "512Gi"));
     case.queue_with("default", queue(12));

@@ -22,7 +22,7 @@ fn policy_with_gpu_hours(uid: &str) -> QuotaPolicy {
     policy(uid, json!({"gpuHours": {"limit": 16, "windowHours": 48}}))
 }
 
-/// A ledger of the policy with that uid, written at that second.
+/// Returns a ledger of the policy with that uid, written at that second.
 fn ledger(owner: &str, second: i64, entries: Value) -> QuotaLedger {
     serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaLedger",
@@ -37,7 +37,7 @@ fn entry(seconds: &str) -> Value {
     json!({"requester": "ada", "start": at(0).to_string(), "gpuSeconds": seconds})
 }
 
-/// Ada has burnt so many GPU-seconds, as of that second.
+/// Returns a report in which ada has used so many GPU-seconds at that second.
 fn report(gpu_seconds: i128, second: i64) -> LimitsReport {
     let limit = LimitId {
         policy: "p".to_owned(),
@@ -64,34 +64,42 @@ fn stored(ledger: &QuotaLedger) -> StoredLedger<'_> {
 #[test]
 fn ledger_is_created_with_its_first_entry() {
     let policy = policy_with_gpu_hours("u");
-    let none = StoredLedger::default();
+    let no_ledger = StoredLedger::default();
     assert_eq!(
-        due_write(&policy, none, &LimitsReport::default(), at(0)),
+        due_write(&policy, no_ledger, &LimitsReport::default(), at(0)),
         None
     );
-    let Some(LedgerWrite::Create(made)) = due_write(&policy, none, &report(90, 5), at(5)) else {
+    let Some(LedgerWrite::Create(created)) = due_write(&policy, no_ledger, &report(90, 5), at(5))
+    else {
         panic!("nothing is created");
     };
-    assert!(is_ledger_owned_by(&made, &policy));
+    assert!(is_ledger_owned_by(&created, &policy));
     assert!(!is_ledger_owned_by(
-        &made,
+        &created,
         &policy_with_gpu_hours("another")
     ));
-    let account = read_own_ledger(&policy, Some(&made)).unwrap().unwrap();
-    assert_eq!(account.until, at(5).as_second());
+    let usage = read_own_ledger(&policy, Some(&created)).unwrap().unwrap();
+    assert_eq!(usage.until, at(5).as_second());
     let part = GpuTimeUsage {
         start: START,
         gpu_seconds: 90,
     };
     let holder = LimitHolder::Requester("ada".to_owned());
-    assert_eq!(account.holders, [(holder, vec![part])].into());
+    assert_eq!(usage.holders, [(holder, vec![part])].into());
 }
 
 #[test]
 fn ledger_is_patched_once_a_minute_with_its_resource_version() {
     let policy = policy_with_gpu_hours("u");
-    let before = ledger("u", 0, json!([entry("90")]));
-    let write = |second| due_write(&policy, stored(&before), &report(180, second), at(second));
+    let stored_ledger = ledger("u", 0, json!([entry("90")]));
+    let write = |second| {
+        due_write(
+            &policy,
+            stored(&stored_ledger),
+            &report(180, second),
+            at(second),
+        )
+    };
     assert_eq!(write(1), None);
     assert_eq!(write(59), None);
     let Some(LedgerWrite::Patch(patch)) = write(60) else {
@@ -103,14 +111,16 @@ fn ledger_is_patched_once_a_minute_with_its_resource_version() {
     );
     assert_eq!(patch["spec"]["until"], json!(at(60).to_string()));
     assert_eq!(patch["spec"]["entries"][0]["gpuSeconds"], "180");
-    // An entry that has left the window is taken out, once.
-    let none = LimitsReport::default();
-    let Some(LedgerWrite::Patch(patch)) = due_write(&policy, stored(&before), &none, at(60)) else {
+    // An entry that has left the window is removed, once.
+    let no_usage = LimitsReport::default();
+    let Some(LedgerWrite::Patch(patch)) =
+        due_write(&policy, stored(&stored_ledger), &no_usage, at(60))
+    else {
         panic!("nothing is written");
     };
     assert_eq!(patch["spec"]["entries"], Value::Null);
     let empty = ledger("u", 0, json!([]));
-    assert_eq!(due_write(&policy, stored(&empty), &none, at(600)), None);
+    assert_eq!(due_write(&policy, stored(&empty), &no_usage, at(600)), None);
 }
 
 #[test]
@@ -130,64 +140,84 @@ fn ledger_is_deleted_without_gpu_hours_or_with_another_owner() {
     let deleted = Some(LedgerWrite::Delete {
         uid: "ledger".to_owned(),
     });
-    let without = policy("u", json!({"runningJobs": 1}));
-    let own = ledger("u", 0, json!([entry("90")]));
-    let none = LimitsReport::default();
-    assert_eq!(due_write(&without, stored(&own), &none, at(1)), deleted);
+    let without_gpu_hours = policy("u", json!({"runningJobs": 1}));
+    let ledger_of_u = ledger("u", 0, json!([entry("90")]));
+    let no_usage = LimitsReport::default();
     assert_eq!(
-        due_write(&without, StoredLedger::default(), &none, at(1)),
-        None
-    );
-    let anew = policy_with_gpu_hours("another");
-    assert_eq!(read_own_ledger(&anew, Some(&own)), Ok(None));
-    assert_eq!(
-        due_write(&anew, stored(&own), &report(90, 1), at(1)),
+        due_write(&without_gpu_hours, stored(&ledger_of_u), &no_usage, at(1)),
         deleted
     );
-    // A policy of a file has no uid.
-    let mut file = policy_with_gpu_hours("u");
-    file.metadata.uid = None;
-    assert!(read_own_ledger(&file, Some(&own)).unwrap().is_some());
+    assert_eq!(
+        due_write(
+            &without_gpu_hours,
+            StoredLedger::default(),
+            &no_usage,
+            at(1)
+        ),
+        None
+    );
+    let recreated_policy = policy_with_gpu_hours("another");
+    assert_eq!(
+        read_own_ledger(&recreated_policy, Some(&ledger_of_u)),
+        Ok(None)
+    );
+    assert_eq!(
+        due_write(
+            &recreated_policy,
+            stored(&ledger_of_u),
+            &report(90, 1),
+            at(1)
+        ),
+        deleted
+    );
+    // A policy from a file has no uid.
+    let mut policy_from_file = policy_with_gpu_hours("u");
+    policy_from_file.metadata.uid = None;
+    assert!(
+        read_own_ledger(&policy_from_file, Some(&ledger_of_u))
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[test]
 fn ledger_with_an_invalid_entry_is_unreadable_and_stays() {
     let policy = policy_with_gpu_hours("u");
-    for (amount, why) in [
+    for (amount, expected) in [
         ("lots", "spec.entries[1].gpuSeconds is not a number"),
         ("", "spec.entries[1].gpuSeconds is empty"),
         ("-1", "spec.entries[1].gpuSeconds is negative"),
         ("9e30", "spec.entries[1].gpuSeconds is too large"),
     ] {
-        let bad = ledger("u", 0, json!([entry("1"), entry(amount)]));
-        let said = read_own_ledger(&policy, Some(&bad)).unwrap_err();
-        assert!(said.starts_with(why), "{amount}: {said}");
-        // A ledger that the policy does not own is ignored, whatever it says.
+        let invalid = ledger("u", 0, json!([entry("1"), entry(amount)]));
+        let error = read_own_ledger(&policy, Some(&invalid)).unwrap_err();
+        assert!(error.starts_with(expected), "{amount}: {error}");
+        // A ledger that the policy does not own is ignored.
         assert_eq!(
-            read_own_ledger(&policy_with_gpu_hours("another"), Some(&bad)),
+            read_own_ledger(&policy_with_gpu_hours("another"), Some(&invalid)),
             Ok(None)
         );
         let mut report = report(1, 1);
-        report.unreadable_ledgers.insert("p".to_owned(), said);
-        assert_eq!(due_write(&policy, stored(&bad), &report, at(600)), None);
+        report.unreadable_ledgers.insert("p".to_owned(), error);
+        assert_eq!(due_write(&policy, stored(&invalid), &report, at(600)), None);
     }
-    // A part of a second is a second.
+    // A part of a second counts as a second.
     let part = ledger("u", 0, json!([entry("500m")]));
-    let account = read_ledger(&part).unwrap();
-    let parts: Vec<_> = account.holders.values().flatten().collect();
+    let usage = read_ledger(&part).unwrap();
+    let parts: Vec<_> = usage.holders.values().flatten().collect();
     assert_eq!(parts[0].gpu_seconds, 1);
 }
 
 #[test]
 fn undecodable_ledger_that_was_read_before_is_overwritten() {
-    let spoilt = Undecodable {
+    let undecodable = Undecodable {
         uid: "ledger".to_owned(),
         generation: None,
         error: "no".to_owned(),
     };
     let stored = StoredLedger {
         ledger: None,
-        undecodable: Some(&spoilt),
+        undecodable: Some(&undecodable),
     };
     let write = due_write(&policy_with_gpu_hours("u"), stored, &report(90, 1), at(1));
     let Some(LedgerWrite::Patch(patch)) = write else {

@@ -17,8 +17,8 @@ fn policy() -> QuotaPolicy {
 #[test]
 fn unreadable_ledger_degrades_the_policy_and_leaves_no_hours() {
     let mut report = LimitsReport::default();
-    let why = "spec.entries[0].gpuSeconds is negative".to_owned();
-    report.unreadable_ledgers.insert("p".to_owned(), why);
+    let error = "spec.entries[0].gpuSeconds is negative".to_owned();
+    report.unreadable_ledgers.insert("p".to_owned(), error);
     let status = build_status(
         "p",
         &policy(),
@@ -27,8 +27,8 @@ fn unreadable_ledger_degrades_the_policy_and_leaves_no_hours() {
         Timestamp::UNIX_EPOCH,
     );
     assert_eq!(status.gpu_hours_left, Some(whole_quantity(0)));
-    let of = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_).unwrap();
-    let degraded = of("Degraded");
+    let condition = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_).unwrap();
+    let degraded = condition("Degraded");
     assert_eq!(
         (degraded.status.as_str(), degraded.reason.as_str()),
         ("True", "LedgerUnreadable")
@@ -38,7 +38,7 @@ fn unreadable_ledger_degrades_the_policy_and_leaves_no_hours() {
             .message
             .contains("QuotaLedger \"p\" cannot be read (spec.entries[0]")
     );
-    assert_eq!(of("Active").status, "True");
+    assert_eq!(condition("Active").status, "True");
 }
 
 #[test]
@@ -61,17 +61,17 @@ fn limit_of_a_missing_flavor_degrades_the_policy() {
         let degraded = conditions.find(|c| c.type_ == "Degraded").unwrap();
         (degraded.status, degraded.reason, degraded.message)
     };
-    let of_a_typo = degraded(&["a100"]);
+    let missing = degraded(&["a100"]);
     assert_eq!(
-        (of_a_typo.0.as_str(), of_a_typo.1.as_str()),
+        (missing.0.as_str(), missing.1.as_str()),
         ("True", "FlavorNotFound")
     );
     assert_eq!(
-        of_a_typo.2,
+        missing.2,
         "spec.limits.resources[2] limits nothing: there is no ResourceFlavor \"h10\"; create it, or correct the name"
     );
     assert_eq!(degraded(&["a100", "h10"]).0, "False");
-    // A policy that cannot be used at all says so first.
+    // The fault of a policy without effect takes precedence.
     let faults = PolicyFaults {
         spec: Some("no".to_owned()),
         flavor: missing_flavor_fault(&object, |_| false),
@@ -129,7 +129,7 @@ fn changed_gpu_hours_are_written_at_most_once_a_minute() {
 
 #[test]
 fn gpu_hours_left_are_the_least_of_all_holders_rounded_down() {
-    let of = |policy: &str, user: &str| LimitId {
+    let limit_of = |policy: &str, user: &str| LimitId {
         policy: policy.to_owned(),
         holder: LimitHolder::Requester(user.to_owned()),
         quantity: LimitedQuantity::GpuHours,
@@ -137,17 +137,18 @@ fn gpu_hours_left_are_the_least_of_all_holders_rounded_down() {
     let hundred = Quantity::new("100").amount().unwrap();
     let mut report = LimitsReport::default();
     for (limit, gpu_seconds) in [
-        (of("a", "ada"), 3_600),
-        (of("a", "bob"), 90 * 3_600 + 1),
-        (of("b", "ada"), 500 * 3_600),
+        (limit_of("a", "ada"), 3_600),
+        (limit_of("a", "bob"), 90 * 3_600 + 1),
+        (limit_of("b", "ada"), 500 * 3_600),
     ] {
         report.usage.insert(limit.clone(), (0, hundred));
         let parts = [(0, gpu_seconds - 1), (3_600, 1)];
         let parts = parts.map(|(start, gpu_seconds)| GpuTimeUsage { start, gpu_seconds });
         report.used_gpu_hours.insert(limit, (7_200, parts.to_vec()));
     }
-    let left = |policy| gpu_hours_left(policy, &report).map(|left| left.as_str().to_owned());
-    assert_eq!(left("a").as_deref(), Some("9"));
-    assert_eq!(left("b").as_deref(), Some("0"));
-    assert_eq!(left("c"), None);
+    let hours_left =
+        |policy| gpu_hours_left(policy, &report).map(|hours_left| hours_left.as_str().to_owned());
+    assert_eq!(hours_left("a").as_deref(), Some("9"));
+    assert_eq!(hours_left("b").as_deref(), Some("0"));
+    assert_eq!(hours_left("c"), None);
 }

@@ -31,74 +31,74 @@ async fn permits_never_exceed_the_limit() {
         for _ in 0..200 {
             write_once(&limiter, pushed_back).await;
         }
-        let mut held = Vec::new();
+        let mut permits = Vec::new();
         while let Ok(permit) = limiter.semaphore.try_acquire() {
-            held.push(permit);
+            permits.push(permit);
         }
         let debt = limiter.state.lock().debt;
-        assert_eq!(held.len(), limiter.limit() + debt);
+        assert_eq!(permits.len(), limiter.limit() + debt);
     }
 }
 
 /// Takes all permits.
 async fn take_all_permits(limiter: &Limiter) -> Vec<Permit<'_>> {
-    let mut held = Vec::new();
+    let mut permits = Vec::new();
     for number in 0..limiter.limit() {
-        held.push(
+        permits.push(
             limiter
                 .acquire(WritePriority::Normal, &number.to_string())
                 .await,
         );
     }
-    held
+    permits
 }
 
 #[tokio::test(start_paused = true)]
 async fn low_priority_write_waits_until_few_writes_are_in_flight() {
     let limiter = Limiter::default();
-    let mut held = Vec::new();
+    let mut permits = Vec::new();
     for _ in 0..=LOW_PRIORITY_THRESHOLD {
-        held.push(limiter.acquire(WritePriority::Normal, "ns").await);
+        permits.push(limiter.acquire(WritePriority::Normal, "ns").await);
     }
     let start = tokio::time::Instant::now();
     let pause = Duration::from_millis(100);
-    let free = async {
-        for permit in held.drain(..) {
+    let release_permits = async {
+        for permit in permits.drain(..) {
             tokio::time::sleep(pause).await;
             permit.report(false);
         }
     };
-    let take = async || {
+    let acquire_low = async || {
         limiter.acquire(LOW_PRIORITY, "ns").await.report(false);
         start.elapsed()
     };
-    let ((), one, two) = tokio::join!(free, take(), take());
-    assert_eq!(one.max(two), pause.saturating_mul(2));
+    let ((), first, second) = tokio::join!(release_permits, acquire_low(), acquire_low());
+    assert_eq!(first.max(second), pause.saturating_mul(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn low_priority_write_goes_after_all_waiting_normal_writes() {
     let limiter = Limiter::default();
-    let mut held = take_all_permits(&limiter).await;
+    let mut permits = take_all_permits(&limiter).await;
     let order = Mutex::new(Vec::new());
-    let write = async |name: &'static str, turn| {
-        let permit = limiter.acquire(turn, "ns").await;
+    let write = async |name: &'static str, priority| {
+        let permit = limiter.acquire(priority, "ns").await;
         order.lock().push(name);
         permit.report(false);
     };
     let start = tokio::time::Instant::now();
-    let free = async {
+    let release_permits = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        held.pop().unwrap().report(false);
+        permits.pop().unwrap().report(false);
         tokio::time::sleep(Duration::from_millis(100)).await;
-        held.clear();
+        permits.clear();
     };
     tokio::join!(
         write("event", LOW_PRIORITY),
         write("status", LOW_PRIORITY),
         write("pod", WritePriority::Normal),
         write("another", WritePriority::Normal),
-        free,
+        release_permits,
     );
     assert_eq!(*order.lock(), ["pod", "another", "event", "status"]);
     // The low-priority writes run as soon as few writes are in flight, before their longest wait
@@ -110,7 +110,7 @@ async fn low_priority_write_goes_after_all_waiting_normal_writes() {
 async fn low_priority_write_gets_a_permit_after_the_maximum_wait() {
     let limiter = &Limiter::default();
     let start = tokio::time::Instant::now();
-    // An endless stream of pod writes, of more gangs than there can be permits.
+    // Endless pod writes of more gangs than the limiter has permits.
     let pods = futures::future::join_all((0..=MAX_LIMIT).map(|number| async move {
         let namespace = number.to_string();
         loop {
@@ -119,63 +119,68 @@ async fn low_priority_write_gets_a_permit_after_the_maximum_wait() {
             permit.report(false);
         }
     }));
-    let told = async {
+    let low_priority = async {
         let permit = limiter.acquire(LOW_PRIORITY, "ns").await;
         permit.report(false);
         start.elapsed()
     };
-    let took = tokio::select! {
+    let duration = tokio::select! {
         biased;
         _ = pods => Duration::MAX,
-        took = told => took,
+        duration = low_priority => duration,
     };
-    let next = Duration::from_secs(1);
+    let tolerance = Duration::from_secs(1);
     assert!(
-        took >= MAX_LOW_PRIORITY_WAIT && took < MAX_LOW_PRIORITY_WAIT.saturating_add(next),
-        "{took:?}"
+        duration >= MAX_LOW_PRIORITY_WAIT
+            && duration < MAX_LOW_PRIORITY_WAIT.saturating_add(tolerance),
+        "{duration:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn earlier_waiting_time_of_a_low_priority_write_counts() {
     let limiter = Limiter::default();
-    let mut held = take_all_permits(&limiter).await;
+    let mut permits = take_all_permits(&limiter).await;
     let start = Instant::now();
-    let soon = Duration::from_millis(100);
-    let free = async {
-        tokio::time::sleep(soon).await;
-        held.pop().unwrap().report(false);
+    let pause = Duration::from_millis(100);
+    let release_permit = async {
+        tokio::time::sleep(pause).await;
+        permits.pop().unwrap().report(false);
     };
-    let take = async |turn| {
-        limiter.acquire(turn, "ns").await.report(false);
+    let acquire_with = async |priority| {
+        limiter.acquire(priority, "ns").await.report(false);
         start.elapsed()
     };
-    let late = WritePriority::Low {
+    let waited_long = WritePriority::Low {
         waited: MAX_LOW_PRIORITY_WAIT,
     };
-    let ((), early, late) = tokio::join!(free, take(LOW_PRIORITY), take(late));
+    let ((), new_write, waited_long) = tokio::join!(
+        release_permit,
+        acquire_with(LOW_PRIORITY),
+        acquire_with(waited_long)
+    );
     // The write gets the first permit, although many writes are still in flight.
-    assert_eq!(late, soon);
-    assert!(early > late, "{early:?}");
+    assert_eq!(waited_long, pause);
+    assert!(new_write > waited_long, "{new_write:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn low_priority_write_does_not_wait_for_hanging_writes() {
     let limiter = Limiter::default();
-    let mut held = Vec::new();
+    let mut permits = Vec::new();
     for _ in 0..=LOW_PRIORITY_THRESHOLD {
-        held.push(limiter.acquire(WritePriority::Normal, "hangs").await);
+        permits.push(limiter.acquire(WritePriority::Normal, "hangs").await);
     }
     let start = Instant::now();
     limiter.acquire(LOW_PRIORITY, "ns").await.report(false);
-    let took = start.elapsed();
+    let duration = start.elapsed();
     assert!(
-        HANG_AFTER <= took && took <= HANG_AFTER + HANG_CHECK_INTERVAL,
-        "{took:?}"
+        HANG_AFTER <= duration && duration <= HANG_AFTER + HANG_CHECK_INTERVAL,
+        "{duration:?}"
     );
 }
 
-/// A namespace whose webhooks hang does not hold up writes to other namespaces.
+/// A namespace with hanging webhooks does not delay writes to other namespaces.
 #[tokio::test(start_paused = true)]
 async fn namespace_never_takes_all_permits() {
     let limiter = Limiter::default();
@@ -191,9 +196,9 @@ async fn namespace_never_takes_all_permits() {
         } else {
             INITIAL_LIMIT / 4 * 3
         };
-        let many = share.saturating_mul(4);
+        let writes = share.saturating_mul(4);
         let start = Instant::now();
-        let hang = futures::future::join_all((0..many).map(|_| async {
+        let hanging = futures::future::join_all((0..writes).map(|_| async {
             let permit = limiter.acquire(WritePriority::Normal, "hangs").await;
             tokio::time::sleep(Duration::from_secs(10)).await;
             permit.report(false);
@@ -204,9 +209,9 @@ async fn namespace_never_takes_all_permits() {
             permit.report(false);
             start.elapsed()
         };
-        let (_, waited) = tokio::join!(hang, other);
+        let (_, waited) = tokio::join!(hanging, other);
         assert_eq!(waited, Duration::ZERO);
-        // The server still processes all of them, this many at a time.
+        // The API server processes all writes of the namespace, `share` at a time.
         assert_eq!(start.elapsed(), Duration::from_secs(40));
         assert!(limiter.state.lock().namespaces.is_empty());
     }
@@ -215,16 +220,16 @@ async fn namespace_never_takes_all_permits() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_wait_passes_the_namespace_permit_to_the_next_write() {
     let limiter = Limiter::default();
-    let mut held = Vec::new();
+    let mut permits = Vec::new();
     for _ in 0..INITIAL_LIMIT / 4 * 3 {
-        held.push(limiter.acquire(WritePriority::Normal, "ns").await);
+        permits.push(limiter.acquire(WritePriority::Normal, "ns").await);
     }
     let second = Duration::from_secs(1);
     let mut first = Box::pin(limiter.acquire(WritePriority::Normal, "ns"));
     assert!(tokio::time::timeout(second, &mut first).await.is_err());
     let mut next = Box::pin(limiter.acquire(WritePriority::Normal, "ns"));
     assert!(tokio::time::timeout(second, &mut next).await.is_err());
-    held.pop();
+    permits.pop();
     drop(first);
     assert!(tokio::time::timeout(second, next).await.is_ok());
 }

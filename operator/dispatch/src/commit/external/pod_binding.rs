@@ -11,7 +11,8 @@ use trellis_gang::observed::{BindingAnnotations, ExternalPod, JudgedSpec, SlimPo
 
 use crate::SchedulerEvent;
 use crate::commands::WriteError;
-use crate::commit::{Committer, TaskOutcome};
+use crate::commit::Committer;
+use crate::task_outcome::TaskOutcome;
 
 /// Tries for one pod. After them, the plan's deadline decides.
 const MAX_TRIES: u32 = 6;

@@ -13,9 +13,9 @@ fn cores(case: &ContextFixture, node: &str) -> i64 {
 #[tokio::test(start_paused = true)]
 async fn own_node_reserves_resources_until_the_daemon_set_pod_exists() {
     let mut case = ContextFixture::new();
-    let node = |name: &str, own: &str| -> SlimNode {
+    let node = |name: &str, is_dedicated: &str| -> SlimNode {
         decoded(json!({
-            "metadata": {"name": name, "uid": name, "labels": {names::DEDICATED_NODE: own}},
+            "metadata": {"name": name, "uid": name, "labels": {names::DEDICATED_NODE: is_dedicated}},
             "spec": {"taints": [{"key": names::DEDICATED_NODE, "value": "true", "effect": "NoSchedule"}]},
             "status": {"allocatable": {"cpu": "96", "pods": "110"}},
         }))
@@ -31,10 +31,10 @@ async fn own_node_reserves_resources_until_the_daemon_set_pod_exists() {
         }}},
     }));
     let key = Key::from_meta(&set.metadata);
-    let told = async |case: &mut ContextFixture| {
+    let take_events = async |case: &mut ContextFixture| {
         let mut nodes = Vec::new();
-        for feed in case.events.take_all() {
-            match feed {
+        for event in case.events.take_all() {
+            match event {
                 SchedulerEvent::Node(name) => nodes.push(name.to_string()),
                 SchedulerEvent::Pod { .. } => nodes.push("pod".to_owned()),
                 SchedulerEvent::PodGone(_) => nodes.push("gone".to_owned()),
@@ -43,15 +43,15 @@ async fn own_node_reserves_resources_until_the_daemon_set_pod_exists() {
         }
         nodes
     };
-    told(&mut case).await;
+    take_events(&mut case).await;
     assert_eq!((cores(&case, "own"), cores(&case, "shared")), (96, 96));
     case.sink.apply(key.clone(), set.clone());
     assert_eq!((cores(&case, "own"), cores(&case, "shared")), (94, 96));
-    assert_eq!(told(&mut case).await, ["own"]);
+    assert_eq!(take_events(&mut case).await, ["own"]);
     case.sink.apply(key.clone(), set);
     assert!(
-        told(&mut case).await.is_empty(),
-        "its status alone has changed"
+        take_events(&mut case).await.is_empty(),
+        "only the status has changed"
     );
     let pod = |phase: &str| -> SlimPod {
         decoded(json!({
@@ -64,14 +64,14 @@ async fn own_node_reserves_resources_until_the_daemon_set_pod_exists() {
     let name = Key::new("kube-system", "d-1");
     case.sink.apply(name.clone(), pod("Running"));
     assert_eq!(cores(&case, "own"), 96);
-    assert_eq!(told(&mut case).await, ["pod", "own"]);
+    assert_eq!(take_events(&mut case).await, ["pod", "own"]);
     case.sink.apply(name.clone(), pod("Failed"));
     assert_eq!(cores(&case, "own"), 94);
-    assert_eq!(told(&mut case).await, ["own", "gone"]);
+    assert_eq!(take_events(&mut case).await, ["own", "gone"]);
     case.sink.apply(name.clone(), pod("Running"));
-    told(&mut case).await;
+    take_events(&mut case).await;
     Sink::<SlimPod>::delete(case.sink.as_ref(), &name, "p");
-    assert_eq!(told(&mut case).await, ["own", "gone"]);
+    assert_eq!(take_events(&mut case).await, ["own", "gone"]);
     Sink::<SlimDaemonSet>::delete(case.sink.as_ref(), &key, "d");
     assert_eq!(cores(&case, "own"), 96);
 }

@@ -15,8 +15,8 @@ async fn service_requeues_its_own_job_and_jobs_naming_it() {
         ("b", "elsewhere", &["svc"]),
     ])
     .await;
-    let ours = json!({names::MANAGED_BY: names::MANAGER});
-    for labels in [ours, json!({})] {
+    let own_labels = json!({names::MANAGED_BY: names::MANAGER});
+    for labels in [own_labels, json!({})] {
         case.service("a", "svc", labels.clone());
         assert_eq!(
             case.requeued_jobs().await,
@@ -76,7 +76,8 @@ async fn namespace_requeues_its_jobs_only_when_labels_or_termination_change() {
     assert_eq!(case.requeued_jobs().await, ["a/j"]);
 }
 
-/// Each event would cost a pass over all jobs, and the controller has not reconciled any yet.
+/// Before the first list, the controller reconciles no job, so searching all jobs for each event
+/// would be useless.
 #[tokio::test(start_paused = true)]
 async fn job_is_requeued_only_by_its_children_before_the_first_list() {
     let case = ContextFixture::new();
@@ -93,7 +94,7 @@ async fn job_is_requeued_only_by_its_children_before_the_first_list() {
 #[tokio::test]
 async fn undecodable_topology_is_removed_from_the_cache() {
     let mut case = ContextFixture::new();
-    let mut told = || match case.events.take_all().as_slice() {
+    let mut topology_event = || match case.events.take_all().as_slice() {
         [SchedulerEvent::Topology(name)] => name.to_string(),
         other => panic!("{other:?}"),
     };
@@ -111,25 +112,28 @@ async fn undecodable_topology_is_removed_from_the_cache() {
         Some(levels.map(|level| level.name().to_owned()).collect())
     };
     case.sink.apply(key.clone(), topology(&["block", "rack"]));
-    assert_eq!(told(), "network");
+    assert_eq!(topology_event(), "network");
     let two = vec!["block".to_owned(), "rack".to_owned()];
     assert_eq!(levels(&case.context), Some(two));
-    let broken = Undecodable {
+    let undecodable = Undecodable {
         uid: "t".to_owned(),
         generation: None,
         error: String::new(),
     };
-    Sink::<Topology>::undecodable(&*case.sink, &key, broken);
+    Sink::<Topology>::undecodable(&*case.sink, &key, undecodable);
     assert_eq!(
-        (told(), levels(&case.context)),
+        (topology_event(), levels(&case.context)),
         ("network".to_owned(), None)
     );
     case.sink.apply(key.clone(), topology(&["rack"]));
     let one = Some(vec!["rack".to_owned()]);
-    assert_eq!((told(), levels(&case.context)), ("network".to_owned(), one));
+    assert_eq!(
+        (topology_event(), levels(&case.context)),
+        ("network".to_owned(), one)
+    );
     Sink::<Topology>::delete(&*case.sink, &key, "t");
     assert_eq!(
-        (told(), levels(&case.context)),
+        (topology_event(), levels(&case.context)),
         ("network".to_owned(), None)
     );
 }
@@ -166,12 +170,12 @@ async fn profile_requeues_jobs_naming_it_or_no_profile() {
     assert!(case.requeued_jobs().await.is_empty());
     case.sink.apply(key.clone(), profile("B"));
     assert_eq!(case.requeued_jobs().await, both);
-    let broken = Undecodable {
+    let undecodable = Undecodable {
         uid: "p".to_owned(),
         generation: None,
         error: "no spec".to_owned(),
     };
-    Sink::<RuntimeProfile>::undecodable(&*case.sink, &key, broken);
+    Sink::<RuntimeProfile>::undecodable(&*case.sink, &key, undecodable);
     assert_eq!(case.requeued_jobs().await, both);
     let known = case.context.cache.profiles.get("p").unwrap();
     assert!(known.profile.unwrap_err().contains("no spec"));

@@ -30,12 +30,15 @@ impl ContextFixture {
     }
 
     fn secrets_of_job(&self, job: &str) -> Vec<String> {
-        let all = self
+        let secrets = self
             .context
             .cache
             .external_secrets
             .for_job(&Key::new("a", job));
-        all.iter().map(|(key, _)| key.name.to_string()).collect()
+        secrets
+            .iter()
+            .map(|(key, _)| key.name.to_string())
+            .collect()
     }
 }
 
@@ -51,7 +54,7 @@ async fn job_is_requeued_when_its_external_secret_changes() {
         (case.secrets_of_job("j"), case.secrets_of_job("k")),
         (vec!["j-x".to_owned()], vec!["k-y".to_owned()])
     );
-    // The controller of the ExternalSecret reads it again, as it does every hour.
+    // The controller of ExternalSecrets refreshes the object every hour.
     case.external_secret(new_external_secret("j-x", "x", 4, Some("j"), "False"));
     assert!(case.requeued_jobs().await.is_empty());
     case.external_secret(new_external_secret("j-x", "x", 5, Some("j"), "True"));
@@ -70,12 +73,13 @@ async fn only_jobs_with_stores_are_requeued_when_external_secrets_appear() {
     let case = ContextFixture::new();
     case.jobs(&[("a", "plain", &[])]).await;
     let store = json!({"kind": "SecretStore", "name": "vault"});
-    let stored: TrainingJob = decoded(json!({
+    let with_store: TrainingJob = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": "stored", "namespace": "a", "uid": "u"},
         "spec": {"taskGroups": [], "secrets": [{"name": "x", "store": store, "data": {"k": "p"}}]},
     }));
-    case.sink.apply(Key::from_meta(stored.meta()), stored);
+    case.sink
+        .apply(Key::from_meta(with_store.meta()), with_store);
     case.sync();
     case.requeued_jobs().await;
     let sink = || case.sink.as_ref();

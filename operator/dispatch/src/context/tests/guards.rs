@@ -1,4 +1,4 @@
-//! External pods in a cluster where users can write the annotations of Trellis's placement.
+//! External pods in a cluster where users can write the annotations that Trellis sets.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use trellis_api::PodGroup;
@@ -43,7 +43,7 @@ async fn external_pod_counts_in_no_queue_while_the_guard_is_missing() {
     case.placed_pod("guarded");
     assert!(case.counts_in_queue("before") && case.counts_in_queue("guarded"));
     assert!(!case.counts_in_queue("forged"));
-    // Pods written while the guard was off stay untrusted once it is on again.
+    // A pod that was written without the guard stays untrusted after the guard is back.
     put_in_force(&case.context.cache.guards);
     case.placed_pod("forged");
     assert!(!case.counts_in_queue("forged"));

@@ -4,32 +4,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// A lookup that found the job in neither store would count it as gone and give its place away.
+/// If a lookup found the job in neither store, the job would count as deleted and lose its place.
 #[tokio::test]
 async fn job_stays_in_the_cache_while_its_decodability_alternates() {
     let case = ContextFixture::new();
     case.jobs(&[("a", "j", &[])]).await;
     let key = Key::new("a", "j");
     let job = case.context.cache.jobs.get(&key).unwrap();
-    let over = AtomicBool::new(false);
+    let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let looks = scope.spawn(|| {
-            let mut gone = 0;
-            while !over.load(Ordering::Relaxed) {
-                gone += usize::from(case.context.cache.job(&key).is_none());
+        let lookups = scope.spawn(|| {
+            let mut misses = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                misses += usize::from(case.context.cache.job(&key).is_none());
             }
-            gone
+            misses
         });
         for _ in 0..20_000 {
-            let broken = Undecodable {
+            let undecodable = Undecodable {
                 uid: "a-j".to_owned(),
                 generation: None,
                 error: String::new(),
             };
-            Sink::<TrainingJob>::undecodable(&*case.sink, &key, broken);
+            Sink::<TrainingJob>::undecodable(&*case.sink, &key, undecodable);
             case.sink.apply(key.clone(), (*job).clone());
         }
-        over.store(true, Ordering::Relaxed);
-        assert_eq!(looks.join().unwrap(), 0);
+        is_done.store(true, Ordering::Relaxed);
+        assert_eq!(lookups.join().unwrap(), 0);
     });
 }

@@ -1,4 +1,4 @@
-//! Lost nodes, and the jobs that they wake.
+//! Lost nodes, and the jobs that they requeue.
 
 use trellis_cache::watch::{ABANDONED_AFTER, LOST_AFTER};
 
@@ -42,7 +42,10 @@ async fn jobs_on_lost_nodes_are_requeued_when_most_nodes_return() {
     }
     tokio::time::sleep(2 * ABANDONED_AFTER).await;
     case.requeued_jobs().await;
-    assert!(!case.context.cache.is_lost("n0"), "we are cut off");
+    assert!(
+        !case.context.cache.is_lost("n0"),
+        "most nodes are unknown, so the operator is cut off"
+    );
     for i in 2..6 {
         case.node(&format!("n{i}"), "True");
     }
@@ -51,17 +54,17 @@ async fn jobs_on_lost_nodes_are_requeued_when_most_nodes_return() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_node_is_given_up_after_the_timeout() {
+async fn unknown_node_is_abandoned_after_the_timeout() {
     let case = ContextFixture::new();
     case.jobs(&[("a", "j", &[])]).await;
-    case.pod("j", "gone-before-us");
+    case.pod("j", "unknown");
     case.sync();
     case.requeued_jobs().await;
-    assert!(case.context.cache.is_lost("gone-before-us"));
-    assert!(!case.context.cache.is_abandoned("gone-before-us"));
+    assert!(case.context.cache.is_lost("unknown"));
+    assert!(!case.context.cache.is_abandoned("unknown"));
     tokio::time::sleep(ABANDONED_AFTER).await;
     assert_eq!(case.requeued_jobs().await, ["a/j"]);
-    assert!(case.context.cache.is_abandoned("gone-before-us"));
+    assert!(case.context.cache.is_abandoned("unknown"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +83,7 @@ async fn jobs_on_a_deleted_node_are_requeued_immediately() {
     assert!(case.context.cache.is_abandoned("n0"));
 }
 
-/// The node gets no new pods, but there is no sign that it is down.
+/// The node gets no new pods, but nothing shows that it is down.
 #[tokio::test(start_paused = true)]
 async fn undecodable_node_or_pod_is_not_lost() {
     let case = ContextFixture::new();
@@ -88,18 +91,18 @@ async fn undecodable_node_or_pod_is_not_lost() {
     case.jobs(&[("a", "j", &[]), ("a", "k", &[])]).await;
     case.pod("j", "known");
     case.pod("k", "unknown");
-    let broken = |uid: &str| Undecodable {
+    let undecodable = |uid: &str| Undecodable {
         uid: uid.to_owned(),
         generation: None,
         error: String::new(),
     };
-    let watched = case.sink.as_ref();
+    let sink = case.sink.as_ref();
     for node in ["known", "unknown"] {
-        Sink::<SlimNode>::undecodable(watched, &Key::new("", node), broken(node));
+        Sink::<SlimNode>::undecodable(sink, &Key::new("", node), undecodable(node));
         assert!(case.context.cache.engine_node(node).is_none());
     }
     let pod = Key::new("a", "j-worker-0");
-    Sink::<SlimPod>::undecodable(watched, &pod, broken("pod-of-j"));
+    Sink::<SlimPod>::undecodable(sink, &pod, undecodable("pod-of-j"));
     case.sync();
     tokio::time::sleep(2 * ABANDONED_AFTER).await;
     assert!(!case.context.cache.is_lost("known") && !case.context.cache.is_lost("unknown"));

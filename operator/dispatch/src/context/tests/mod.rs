@@ -1,4 +1,4 @@
-//! Events of the watches, and the jobs that they wake.
+//! Events of the watches, and the jobs that they requeue.
 
 mod children;
 mod daemon_sets;
@@ -23,7 +23,7 @@ use trellis_gang::observed::{
 
 use super::*;
 
-/// A new context, and the sinks into its cache.
+/// A context, and the sink into its cache.
 struct ContextFixture {
     context: Arc<Context>,
     sink: Arc<WatchSink>,
@@ -36,15 +36,15 @@ fn decoded<T: serde::de::DeserializeOwned>(object: Value) -> T {
 
 impl ContextFixture {
     fn new() -> Self {
-        let (context, heard) = Context::new();
+        let (context, events) = Context::new();
         Self {
             sink: WatchSink::new(&context),
             context,
-            events: heard,
+            events,
         }
     }
 
-    /// Adds jobs by namespace and name, each with the Services that it names, and takes them off
+    /// Adds jobs by namespace and name, each with the Services that it names, and removes them from
     /// the work queue.
     async fn jobs(&self, jobs: &[(&str, &str, &[&str])]) {
         for (namespace, name, services) in jobs {

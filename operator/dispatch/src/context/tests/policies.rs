@@ -1,4 +1,4 @@
-//! Changed policies wake the jobs that they decide on.
+//! Changed policies requeue the jobs that they decide on.
 
 use trellis_api::JobPolicy;
 use trellis_policies::cedar::{Policies, PolicyLoader, PolicyObject};
@@ -23,14 +23,19 @@ fn load(namespaces: &[&str]) -> Policies {
 async fn namespace_policy_requeues_its_jobs_and_first_policies_requeue_all() {
     let case = ContextFixture::new();
     case.jobs(&[("a", "j", &[]), ("b", "j", &[])]).await;
-    let (none, of_a) = (load(&[]), load(&["a"]));
-    case.context.policies_changed(None, &none);
-    assert!(case.requeued_jobs().await.is_empty(), "not all is listed");
+    let (no_policies, policies_of_a) = (load(&[]), load(&["a"]));
+    case.context.policies_changed(None, &no_policies);
+    assert!(
+        case.requeued_jobs().await.is_empty(),
+        "not all kinds are listed"
+    );
     case.sync();
-    case.context.policies_changed(None, &none);
+    case.context.policies_changed(None, &no_policies);
     assert_eq!(case.requeued_jobs().await, ["a/j", "b/j"]);
-    case.context.policies_changed(Some(&none), &of_a);
+    case.context
+        .policies_changed(Some(&no_policies), &policies_of_a);
     assert_eq!(case.requeued_jobs().await, ["a/j"]);
-    case.context.policies_changed(Some(&of_a), &load(&["a"]));
+    case.context
+        .policies_changed(Some(&policies_of_a), &load(&["a"]));
     assert!(case.requeued_jobs().await.is_empty());
 }

@@ -36,7 +36,10 @@ async fn changed_claim_or_volume_requeues_its_jobs() {
     case.sink.apply(key.clone(), claim("Pending", ""));
     assert_eq!(case.requeued_jobs().await, ["a/mounts"]);
     case.sink.apply(key.clone(), claim("Pending", ""));
-    assert!(case.requeued_jobs().await.is_empty(), "nothing new");
+    assert!(
+        case.requeued_jobs().await.is_empty(),
+        "the object has not changed"
+    );
     case.sink.apply(key.clone(), claim("Bound", "v"));
     assert_eq!(case.requeued_jobs().await, ["a/mounts"]);
     let volume = |zone: &str| -> SlimVolume {
@@ -73,10 +76,10 @@ async fn free_volume_requeues_jobs_with_matching_unbound_claims() {
     }
     case.sync();
     case.requeued_jobs().await;
-    let volume = |to: serde_json::Value, phase: &str| -> SlimVolume {
+    let volume = |claim_ref: serde_json::Value, phase: &str| -> SlimVolume {
         decoded(json!({
             "metadata": {"name": "v", "uid": "v"}, "status": {"phase": phase},
-            "spec": {"storageClassName": "late", "claimRef": to},
+            "spec": {"storageClassName": "late", "claimRef": claim_ref},
         }))
     };
     let (key, free) = (Key::new("", "v"), serde_json::Value::Null);
@@ -88,10 +91,14 @@ async fn free_volume_requeues_jobs_with_matching_unbound_claims() {
     assert_eq!(case.requeued_jobs().await, ["a/waits"]);
     case.sink
         .apply(key.clone(), volume(free.clone(), "Available"));
-    assert!(case.requeued_jobs().await.is_empty(), "nothing new");
-    // The volume belongs to another claim now. This also wakes the jobs that waited for it.
-    let to = json!({"namespace": "a", "name": "bound", "uid": "bound"});
-    case.sink.apply(key.clone(), volume(to, "Available"));
+    assert!(
+        case.requeued_jobs().await.is_empty(),
+        "the object has not changed"
+    );
+    // The volume now belongs to another claim. This also requeues the jobs that waited for the
+    // volume.
+    let claim_ref = json!({"namespace": "a", "name": "bound", "uid": "bound"});
+    case.sink.apply(key.clone(), volume(claim_ref, "Available"));
     assert_eq!(case.requeued_jobs().await, ["a/bound", "a/waits"]);
     case.sink.apply(key.clone(), volume(free, "Available"));
     case.requeued_jobs().await;
@@ -119,21 +126,24 @@ fn add_external_pod(case: &ContextFixture, name: &str, volume: Value, node: Opti
 async fn changed_claims_volumes_and_classes_requeue_waiting_external_pods() {
     let mut case = ContextFixture::new();
     let mounts = |claim: &str| json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
-    let own = json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}});
+    let ephemeral = json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}});
     add_external_pod(&case, "waits", mounts("data"), None);
     add_external_pod(&case, "runs", mounts("data"), Some("n"));
     add_external_pod(&case, "other", mounts("x"), None);
-    add_external_pod(&case, "own", own, None);
+    add_external_pod(&case, "own", ephemeral, None);
     add_external_pod(&case, "none", json!({"name": "v", "emptyDir": {}}), None);
     case.sync();
-    let woken = move |heard: &mut EventReceiver| -> Vec<String> {
-        let looks = heard.take_all().into_iter().filter_map(|feed| match feed {
-            SchedulerEvent::Recheck(unit) => Some(unit.name.to_string()),
-            _ => None,
-        });
-        let mut looks: Vec<_> = looks.collect();
-        looks.sort();
-        looks
+    let woken = move |events: &mut EventReceiver| -> Vec<String> {
+        let names = events
+            .take_all()
+            .into_iter()
+            .filter_map(|event| match event {
+                SchedulerEvent::Recheck(unit) => Some(unit.name.to_string()),
+                _ => None,
+            });
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
     };
     woken(&mut case.events);
     let claim = |name: &str, owner: &str, class: &str| {
@@ -154,18 +164,18 @@ async fn changed_claims_volumes_and_classes_requeue_waiting_external_pods() {
     claim("data", "", "late");
     assert_eq!(woken(&mut case.events), [pod("waits")]);
     claim("own-scratch", "own", "late");
-    let mut both = vec![group, pod("own")];
-    both.sort();
-    assert_eq!(woken(&mut case.events), both);
+    let mut pod_and_group = vec![group, pod("own")];
+    pod_and_group.sort();
+    assert_eq!(woken(&mut case.events), pod_and_group);
     // A change of the claim's owner also wakes the pod.
     claim("own-scratch", "", "late");
-    assert_eq!(woken(&mut case.events), both);
+    assert_eq!(woken(&mut case.events), pod_and_group);
     // The pod also waits while the claim with this name belongs to another pod.
     claim("own-scratch", "before", "late");
-    assert_eq!(woken(&mut case.events), both);
-    let taken = Key::new("a", "own-scratch");
-    Sink::<SlimClaim>::delete(case.sink.as_ref(), &taken, "own-scratch");
-    assert_eq!(woken(&mut case.events), both);
+    assert_eq!(woken(&mut case.events), pod_and_group);
+    let claim_key = Key::new("a", "own-scratch");
+    Sink::<SlimClaim>::delete(case.sink.as_ref(), &claim_key, "own-scratch");
+    assert_eq!(woken(&mut case.events), pod_and_group);
     let volume: SlimVolume = decoded(json!({
         "metadata": {"name": "v", "uid": "v"},
         "spec": {"claimRef": {"namespace": "a", "name": "data"}},
@@ -176,7 +186,7 @@ async fn changed_claims_volumes_and_classes_requeue_waiting_external_pods() {
         "metadata": {"name": "late", "uid": "late"}, "provisioner": "disks.example",
     }));
     case.sink.apply(Key::new("", "late"), class);
-    both.extend([pod("waits"), pod("other")]);
-    both.sort();
-    assert_eq!(woken(&mut case.events), both);
+    pod_and_group.extend([pod("waits"), pod("other")]);
+    pod_and_group.sort();
+    assert_eq!(woken(&mut case.events), pod_and_group);
 }

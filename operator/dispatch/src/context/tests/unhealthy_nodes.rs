@@ -1,4 +1,4 @@
-//! Nodes that are declared unhealthy, and the nodes that gangs leave.
+//! Unhealthy nodes, and the decisions to evict gangs from them.
 
 use tokio::time::Instant;
 use trellis_gang::observed::EvictionDecision;
@@ -6,12 +6,12 @@ use trellis_gang::observed::EvictionDecision;
 use super::*;
 
 impl ContextFixture {
-    fn gpu_node(&self, name: &str, bad: &str) {
+    fn gpu_node(&self, name: &str, unhealthy: &str) {
         let node: SlimNode = decoded(json!({
             "metadata": {"name": name, "uid": name},
             "status": {
                 "allocatable": {"nvidia.com/gpu": "8"},
-                "conditions": [{"type": "GpuMemWatch", "status": bad}],
+                "conditions": [{"type": "GpuMemWatch", "status": unhealthy}],
             },
         }));
         self.sink.apply(Key::new("", name), node);
@@ -21,14 +21,14 @@ impl ContextFixture {
 #[test]
 fn gangs_stay_when_most_device_nodes_become_unhealthy() {
     let case = ContextFixture::new();
-    // Many nodes without devices do not change the result.
+    // Nodes without devices do not affect the result.
     for i in 0..20 {
         case.node(&format!("cpu-{i}"), "True");
     }
     for i in 0..4 {
         case.gpu_node(&format!("gpu-{i}"), "False");
     }
-    let leave = || {
+    let decide = || {
         case.context
             .cache
             .eviction_decision("gpu-1", Instant::now())
@@ -37,12 +37,12 @@ fn gangs_stay_when_most_device_nodes_become_unhealthy() {
         case.gpu_node(&format!("gpu-{i}"), "True");
     }
     assert!(case.context.cache.unhealthy_reason("gpu-1").is_some());
-    assert!(matches!(leave(), EvictionDecision::PartialDisruption(_)));
-    // More nodes come, so the unhealthy nodes are a smaller share.
+    assert!(matches!(decide(), EvictionDecision::PartialDisruption(_)));
+    // With more nodes, the share of unhealthy nodes is smaller.
     for i in 4..6 {
         case.gpu_node(&format!("gpu-{i}"), "False");
     }
-    assert_eq!(leave(), EvictionDecision::Now);
+    assert_eq!(decide(), EvictionDecision::Now);
     case.context.cache.record_eviction("gpu-1", Instant::now());
     let second = case
         .context
@@ -52,15 +52,18 @@ fn gangs_stay_when_most_device_nodes_become_unhealthy() {
     // A deleted node does not count.
     case.gpu_node("gpu-3", "True");
     Sink::<SlimNode>::delete(&*case.sink, &Key::new("", "gpu-5"), "gpu-5");
-    let now = || {
+    let decide_gpu_0 = || {
         case.context
             .cache
             .eviction_decision("gpu-0", Instant::now())
     };
-    assert!(matches!(now(), EvictionDecision::PartialDisruption(_)));
+    assert!(matches!(
+        decide_gpu_0(),
+        EvictionDecision::PartialDisruption(_)
+    ));
     case.gpu_node("gpu-2", "False");
     case.gpu_node("gpu-3", "False");
-    assert!(matches!(now(), EvictionDecision::After(_)));
+    assert!(matches!(decide_gpu_0(), EvictionDecision::After(_)));
 }
 
 /// The nodes themselves do not change, so no other event would wake these jobs.

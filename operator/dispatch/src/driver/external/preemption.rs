@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use trellis_api::pod_group::{NominatedVictim, Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
 use trellis_gang::external::placed_gang::to_placed_gang;
+use trellis_gang::external::plan::planned_pods;
 use trellis_gang::external::{ExternalGangRef, plan};
 use trellis_gang::flavors::GangPlacement;
-use trellis_gang::gang_step::planned_pods;
 use trellis_gang::key::Key;
 use trellis_gang::{engine, external};
 use trellis_scheduler::Victim;
@@ -155,7 +155,7 @@ impl Driver {
                 let queue = plan.and_then(|plan| plan.queue.clone()).unwrap_or_default();
                 if !self.is_counted_in(unit, group, plan, &queue) {
                     // No victim must leave for a place that the gang could not get.
-                    return self.void_nomination(unit);
+                    return self.cancel_nomination(unit);
                 }
                 let priority = plan
                     .and_then(|plan| plan.priority)
@@ -173,7 +173,7 @@ impl Driver {
                 }
             }
             EngineState::Absent | EngineState::Waiting | EngineState::Restarting => {
-                self.void_nomination(unit)
+                self.cancel_nomination(unit)
             }
         }
     }
@@ -275,7 +275,7 @@ impl Driver {
                 Some(ExternalGangRef::Group(_))
             ) =>
             {
-                self.write_journal(unit, trellis_gang::journal::void_nomination);
+                self.write_journal(unit, trellis_gang::journal::cancel_nomination);
             }
             None => {}
         }

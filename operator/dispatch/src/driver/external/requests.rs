@@ -10,7 +10,6 @@ use trellis_api::pod_group::PlannedPod;
 use trellis_api::{PodGroup, PodGroupSpec};
 use trellis_gang::external::external_request::{AlikePods, ExternalRequest};
 use trellis_gang::external::{ExternalGangRef, plan};
-use trellis_gang::gang_step;
 use trellis_gang::key::Key;
 use trellis_gang::observed::UnhealthyRules;
 use trellis_gang::{GangExplanation, engine, external};
@@ -146,7 +145,7 @@ impl Driver {
             }
             ExternalGangRef::Group(_) => {
                 let (group, plan) = self.nominated_plan(unit)?;
-                let names = gang_step::planned_pods(&plan).map(|(pod, _)| pod.name.clone());
+                let names = plan::planned_pods(&plan).map(|(pod, _)| pod.name.clone());
                 let Some(asks) = self
                     .find_request(unit, PlacementRole::Gang(&group), names)
                     .ok()?
@@ -154,7 +153,7 @@ impl Driver {
                     return Some(NominatedRequest::Undecided);
                 };
                 let planned =
-                    gang_step::planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
+                    plan::planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
                 let nodes: BTreeMap<&str, &str> = planned.collect();
                 let taken_in = self.is_admitted_by_nodes(&asks, |pod| nodes.get(pod).copied());
                 (plan::regroup_like_plan(&plan, asks)?, taken_in)

@@ -7,9 +7,8 @@ use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_gang::external;
-use trellis_gang::external::engine_gang;
 use trellis_gang::external::single_pod::{SinglePod, SinglePodStep};
-use trellis_gang::gang_step;
+use trellis_gang::external::{engine_gang, gang_members};
 use trellis_gang::key::Key;
 
 use super::super::Driver;
@@ -38,7 +37,7 @@ impl Driver {
         let gang = gang.as_ref();
         let mut is_of_place = pod
             .as_ref()
-            .is_some_and(|pod| gang_step::is_in_place(journal, pod));
+            .is_some_and(|pod| gang_members::is_in_place(journal, pod));
         let joins = is_of_place;
         // The pod was bound as a single pod. It holds its node as a single pod until the gang's
         // place includes it.

@@ -1,4 +1,4 @@
-//! Carries out the steps that `gang_step` decides for external gangs.
+//! Carries out the steps that `trellis_gang::gang_step` decides for external gangs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +9,8 @@ use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_gang::external::ExternalGangRef;
-use trellis_gang::gang_step::{
-    self, ExternalMembers, ExternalStep, GangStep, ObservedGang, StepOf,
-};
+use trellis_gang::external::{ExternalGangRef, gang_members};
+use trellis_gang::gang_step::{ExternalMembers, ExternalStep, GangStep, ObservedGang, StepOf};
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPods as Pods;
 use trellis_gang::{GangExplanation, external, journal};
@@ -63,8 +61,8 @@ impl Driver {
         let Some(group) = self.users_pod_group(key) else {
             return self.handle_missing_group(unit, key, &pods);
         };
-        let none = PodGroupStatus::default();
-        let journal = group.status.as_ref().unwrap_or(&none);
+        let no_status = PodGroupStatus::default();
+        let journal = group.status.as_ref().unwrap_or(&no_status);
         let state = self.external_pods.gangs.get(unit);
         if !journal.phase.is_some_and(holds_pods)
             && state.is_some_and(|s| !s.allocations.is_empty())
@@ -84,14 +82,14 @@ impl Driver {
         self.update_group_total(unit, journal, &pods);
         let now = Instant::now();
         let inherited = self.inheritance.plan(unit);
-        let ours = self.committer.commands().epoch().ok();
+        let epoch = self.committer.commands().epoch().ok();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         state
             .deletions
             .retain_uids(pods.values().map(|pod| pod.uid.as_str()));
-        let seen = ObservedGang {
+        let observed = ObservedGang {
             journal,
-            author: ours.map(|ours| journal::plan_author(journal, ours, inherited)),
+            author: epoch.map(|epoch| journal::plan_author(journal, epoch, inherited)),
             preemption_message: self.leaving.get(unit).and_then(LeavingGang::leave_request),
             deletions: &state.deletions,
             now: Timestamp::now(),
@@ -103,7 +101,7 @@ impl Driver {
                 pods: &pods,
             },
         };
-        let step = seen.next_step();
+        let step = observed.next_step();
         if let Some(at) = state.deletions.next_retry(now) {
             self.alarms.set(unit, at);
         }
@@ -120,31 +118,37 @@ impl Driver {
         step: StepOf<ExternalMembers<'_>>,
     ) {
         match step {
-            GangStep::Own(ExternalStep::Wait { reason, message }) => {
+            GangStep::Special(ExternalStep::Wait { reason, message }) => {
                 self.withdraw(unit);
                 self.record_explanation(unit, GangExplanation::waiting(reason, message));
             }
             GangStep::Withdraw => self.withdraw(unit),
             GangStep::Enqueue(names) => {
                 let retry = journal.retry_time.as_ref().map(|time| time.0);
-                let found = self.find_request(unit, PlacementRole::Gang(group), names);
-                self.enqueue_request_result(unit, Some(&group.spec), found, retry, BTreeMap::new());
+                let request = self.find_request(unit, PlacementRole::Gang(group), names);
+                self.enqueue_request_result(
+                    unit,
+                    Some(&group.spec),
+                    request,
+                    retry,
+                    BTreeMap::new(),
+                );
             }
             GangStep::TakeOver => self.write_journal(unit, journal::take_over),
-            GangStep::Follow => self.continue_external_nomination(unit, group, journal),
-            GangStep::Void => self.void_nomination(unit),
+            GangStep::RemoveVictims => self.continue_external_nomination(unit, group, journal),
+            GangStep::CancelNomination => self.cancel_nomination(unit),
             GangStep::Commit => self.resume_external_plan(unit, group, journal, pods),
-            GangStep::Own(ExternalStep::Adopt) => self.adopt_external_pods(unit, group, pods),
-            GangStep::Hold(later) => {
+            GangStep::Special(ExternalStep::Adopt) => self.adopt_external_pods(unit, group, pods),
+            GangStep::KeepPlace(joining) => {
                 self.keep_unless_leaving(unit);
                 let state = self.external_pods.gangs.get_mut(unit);
-                let room = state.is_some_and(|state| std::mem::take(&mut state.has_shrunk));
-                // Known pods are looked at when they or the PodGroup change. Refused pods are
-                // looked at again after other pods have left.
-                let alone = |name| external::pod_gang_key(&Key::new(&unit.namespace, name));
-                for pod in later.iter().map(|name| alone(name)) {
-                    let known = self.external_pods.gangs.get(&pod);
-                    if known.is_none_or(|state| room && state.rechecks > 0) {
+                let has_shrunk = state.is_some_and(|state| std::mem::take(&mut state.has_shrunk));
+                // Known pods are checked when they or the PodGroup change. Refused pods are checked
+                // again after other pods have left.
+                let single_key = |name| external::pod_gang_key(&Key::new(&unit.namespace, name));
+                for pod in joining.iter().map(|name| single_key(name)) {
+                    let state = self.external_pods.gangs.get(&pod);
+                    if state.is_none_or(|state| has_shrunk && state.rechecks > 0) {
                         self.advance_external(&pod);
                     }
                 }
@@ -154,24 +158,26 @@ impl Driver {
                 message,
                 failed,
             } => self.roll_back(unit, reason, message, failed),
-            GangStep::Delete(doomed) => self.stop_external_pods(unit, doomed, false),
-            GangStep::Evict(doomed) => self.stop_external_pods(unit, doomed, true),
+            GangStep::Delete(pods_to_delete) => {
+                self.stop_external_pods(unit, pods_to_delete, false)
+            }
+            GangStep::Evict(pods_to_delete) => self.stop_external_pods(unit, pods_to_delete, true),
             GangStep::AwaitPods => {
                 let reason = Reason::PodsTerminating;
                 let message = "pods of the gang's last place are still there".to_owned();
-                // If no kubelet is left to stop the pods, no event comes, so a timer looks again.
+                // If no kubelet is left to stop the pods, no event comes, so a timer checks again.
                 if let Some(at) = Instant::now().checked_add(LOST_NODE_CHECK_INTERVAL) {
                     self.alarms.set(unit, at);
                 }
                 self.record_explanation(unit, GangExplanation::waiting(reason, message));
             }
-            GangStep::Clear => self.finish_external_rollback(unit, group, journal, pods),
+            GangStep::ClearPlan => self.finish_external_rollback(unit, group, journal, pods),
             GangStep::StandBy => {}
         }
     }
 
-    /// Handles pods whose PodGroup does not exist. None of them gets a place. Running pods no
-    /// longer form a gang: each holds its resources by itself, and may be preempted.
+    /// Handles pods whose PodGroup does not exist. No waiting pod gets a place. Running pods no
+    /// longer form a gang. Each keeps its own place, and may be preempted alone.
     fn handle_missing_group(&mut self, unit: &Key, key: &Key, pods: &Pods) {
         if !self.is_absent_from_engine(unit) {
             self.withdraw(unit);
@@ -215,14 +221,15 @@ impl Driver {
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let is_another = std::mem::replace(&mut state.generation, generation) != generation;
         let context = self.committer.context();
-        let ends = gang_step::is_stopping(journal, pods, |node| context.cache.is_abandoned(node));
+        let ends =
+            gang_members::is_stopping(journal, pods, |node| context.cache.is_abandoned(node));
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let has_ended = std::mem::replace(&mut state.is_terminating, ends) != ends;
         let all = is_another || has_ended || journal.phase != Some(PodGroupPhase::Placed);
         for (name, pod) in pods {
             let alone = external::pod_gang_key(&Key::new(&unit.namespace, name));
             let is_known = self.external_pods.gangs.contains_key(&alone);
-            let holds = pod.charged_queue().is_some() && !gang_step::is_in_place(journal, pod);
+            let holds = pod.charged_queue().is_some() && !gang_members::is_in_place(journal, pod);
             if (holds && !is_known) || (all && is_known) {
                 self.advance_external(&alone);
             }

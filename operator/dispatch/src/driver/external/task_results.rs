@@ -12,7 +12,7 @@ use trellis_gang::{GangExplanation, external, journal};
 
 use super::super::{Driver, EngineState};
 use crate::SchedulerEvent;
-use crate::commit::TaskOutcome;
+use crate::task_outcome::TaskOutcome;
 
 /// Back-off of a single pod that could not be bound: the first pause, doubled each time.
 const FIRST_RETRY: i64 = 5;

@@ -1,5 +1,5 @@
-//! External pods in the engine, from the events about them. The API server does not answer, so each
-//! test supplies its answers.
+//! External pods in the engine, as the events of the watches show them. The API server does not
+//! answer, so each test supplies its answers.
 
 use serde_json::{Value, json};
 use trellis_api::{PodGroup, Reason, TrainingQueue};
@@ -11,8 +11,8 @@ use trellis_scheduler::ResourceName;
 use super::super::tests::{decoded, driver};
 use super::*;
 use crate::SchedulerEvent;
-use crate::commit::TaskOutcome;
 use crate::context::WatchSink;
+use crate::task_outcome::TaskOutcome;
 
 mod claims;
 mod grace;
@@ -36,7 +36,7 @@ fn key(pod: &str) -> Key {
     Key::new("team-a", pod)
 }
 
-/// Returns a pod that asks for 4 GPUs.
+/// Returns a pod that requests 4 GPUs.
 fn pod(name: &str, labels: Value) -> SlimPod {
     decoded(json!({
         "metadata": {"name": name, "namespace": "team-a", "uid": name, "labels": labels},
@@ -52,25 +52,22 @@ impl ExternalPodsFixture {
         let mut driver = driver();
         driver.external_pods.judgements.evaluates_inline = true;
         let context = driver.committer.context().clone();
-        let watched = WatchSink::new(&context);
+        let sink = WatchSink::new(&context);
         context.cache.policies.replace(policies());
         let node: SlimNode = decoded(json!({
             "metadata": {"name": "n0", "uid": "n0"},
             "status": {"conditions": [{"type": "Ready", "status": "True"}],
                 "allocatable": {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}},
         }));
-        watched.apply(Key::new("", "n0"), node);
+        sink.apply(Key::new("", "n0"), node);
         let queue: TrainingQueue = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
             "spec": {"namespaceSelector": {}, "defaultFor": {}},
         }));
-        watched.apply(Key::new("", "default"), queue);
-        let scene = Self {
-            driver,
-            sink: watched,
-        };
-        scene.namespace(json!({}));
-        scene
+        sink.apply(Key::new("", "default"), queue);
+        let fixture = Self { driver, sink };
+        fixture.namespace(json!({}));
+        fixture
     }
 
     /// Sets the labels of the namespace of all pods.
@@ -87,8 +84,8 @@ impl ExternalPodsFixture {
     /// Handles pending events, and lets the engine decide.
     fn decide(&mut self) {
         let mut touched = BTreeSet::new();
-        for feed in self.driver.events.take_all() {
-            self.driver.handle_event(feed, &mut touched);
+        for event in self.driver.events.take_all() {
+            self.driver.handle_event(event, &mut touched);
         }
         for unit in touched {
             self.driver.advance(&unit);
@@ -97,17 +94,17 @@ impl ExternalPodsFixture {
     }
 
     /// Shows a pod that Trellis has bound, in the default queue.
-    fn see_bound(&self, mut pod: SlimPod, more: &[(&str, &str)]) {
+    fn see_bound(&self, mut pod: SlimPod, more_annotations: &[(&str, &str)]) {
         pod.spec.node_name = Some("n0".to_owned());
         let mut annotations: Vec<(&str, &str)> = vec![("trellis.dev/placed-in", "default")];
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         if let Some(group) = labels.get("trellis.dev/pod-group") {
             annotations.push(("trellis.dev/placed-with", group));
         }
-        annotations.extend(more);
-        let all = annotations.into_iter();
-        let all = all.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        pod.metadata.annotations = Some(all.collect());
+        annotations.extend(more_annotations);
+        let annotations = annotations.into_iter();
+        let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        pod.metadata.annotations = Some(annotations.collect());
         self.add_pod(pod);
     }
 
@@ -147,21 +144,22 @@ impl ExternalPodsFixture {
 
     /// Returns the last reason that was reported for a gang.
     fn written_reason(&self, unit: &Key) -> String {
-        let told = &self.driver.external_pods.gangs[unit].conditions.written;
-        told.values()
-            .map(|told| told.reason_prefix.clone())
+        let conditions = &self.driver.external_pods.gangs[unit].conditions.written;
+        conditions
+            .values()
+            .map(|condition| condition.reason_prefix.clone())
             .collect()
     }
 
     /// Like [`Self::decide`], but drops results of tasks, which fail without an API server.
     fn decide_without_task_results(&mut self) {
         let mut touched = BTreeSet::new();
-        for feed in self.driver.events.take_all() {
+        for event in self.driver.events.take_all() {
             if !matches!(
-                feed,
+                event,
                 SchedulerEvent::TaskEnded(..) | SchedulerEvent::ConditionsWritten(..)
             ) {
-                self.driver.handle_event(feed, &mut touched);
+                self.driver.handle_event(event, &mut touched);
             }
         }
         while let Some(unit) = self.driver.alarms.take_due(Instant::now()) {
@@ -179,12 +177,12 @@ impl ExternalPodsFixture {
         self.decide();
     }
 
-    /// Returns the queue in which the engine counts the unit.
+    /// Returns the queue in which the engine counts the gang.
     fn charged_queue(&self, unit: &Key) -> Option<String> {
         let id = trellis_gang::engine::gang_id(unit);
         let gangs = self.driver.engine.snapshot().gangs;
-        let told = gangs.into_iter().find(|told| told.gang.id == id)?;
-        let gang = told.place.map_or(told.gang, |place| place.gang);
+        let snapshot = gangs.into_iter().find(|snapshot| snapshot.gang.id == id)?;
+        let gang = snapshot.place.map_or(snapshot.gang, |place| place.gang);
         Some(gang.queue.as_str().to_owned())
     }
 
@@ -198,91 +196,91 @@ impl ExternalPodsFixture {
 
 #[tokio::test]
 async fn pod_deleted_before_its_binding_leaves_no_state() {
-    let mut scene = ExternalPodsFixture::new();
+    let mut fixture = ExternalPodsFixture::new();
     let unit = external::pod_gang_key(&key("p"));
-    scene.add_pod(pod("p", json!({})));
-    scene.decide();
-    assert_eq!(scene.used_gpus(), (4, 0), "it has found its place");
-    assert!(scene.driver.external_pods.pod_name(&key("p")).is_some());
-    Sink::<SlimPod>::delete(scene.sink.as_ref(), &key("p"), "p");
-    scene.decide();
-    let refused = TaskOutcome::RollBack(Reason::PodRefused, "it is gone".to_owned());
-    let context = scene.driver.committer.context().clone();
+    fixture.add_pod(pod("p", json!({})));
+    fixture.decide();
+    assert_eq!(fixture.used_gpus(), (4, 0), "the pod has a place");
+    assert!(fixture.driver.external_pods.pod_name(&key("p")).is_some());
+    Sink::<SlimPod>::delete(fixture.sink.as_ref(), &key("p"), "p");
+    fixture.decide();
+    let refused = TaskOutcome::RollBack(Reason::PodRefused, "the pod is gone".to_owned());
+    let context = fixture.driver.committer.context().clone();
     context.send_event(SchedulerEvent::TaskEnded(unit, refused));
-    scene.decide();
-    assert_eq!(scene.used_gpus(), (0, 0));
-    let external_pods = &scene.driver.external_pods;
+    fixture.decide();
+    assert_eq!(fixture.used_gpus(), (0, 0));
+    let external_pods = &fixture.driver.external_pods;
     assert!(
         external_pods.gangs.is_empty() && external_pods.pod_names.is_empty(),
         "{external_pods:?}"
     );
 }
 
-/// A pod changes while its gang is being bound, so the driver looks at the pod itself.
+/// A pod changes while its gang is being bound, so the driver rechecks the pod.
 #[tokio::test]
 async fn recheck_of_a_pod_keeps_it_in_its_gang() {
-    let mut scene = ExternalPodsFixture::new();
+    let mut fixture = ExternalPodsFixture::new();
     let group: PodGroup = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
         "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
         "spec": {"minMember": 2},
     }));
-    scene.sink.apply(key("g"), group);
-    let of_group = json!({"trellis.dev/pod-group": "g"});
+    fixture.sink.apply(key("g"), group);
+    let group_label = json!({"trellis.dev/pod-group": "g"});
     for name in ["a", "b"] {
-        scene.add_pod(pod(name, of_group.clone()));
+        fixture.add_pod(pod(name, group_label.clone()));
     }
-    scene.decide();
-    assert_eq!(scene.used_gpus(), (8, 0));
-    let named = scene.driver.external_pods.pod_name(&key("a")).cloned();
-    assert!(named.is_some());
-    scene.recheck(&external::pod_gang_key(&key("a")));
+    fixture.decide();
+    assert_eq!(fixture.used_gpus(), (8, 0));
+    let engine_name = fixture.driver.external_pods.pod_name(&key("a")).cloned();
+    assert!(engine_name.is_some());
+    fixture.recheck(&external::pod_gang_key(&key("a")));
     assert_eq!(
-        scene.driver.external_pods.pod_name(&key("a")).cloned(),
-        named
+        fixture.driver.external_pods.pod_name(&key("a")).cloned(),
+        engine_name
     );
-    // The watch shows the pod on its node. It is the assumed pod, not an additional one.
-    let mut bound = pod("a", of_group);
+    // The watch shows the pod on its node. The engine counts the pod once.
+    let mut bound = pod("a", group_label);
     bound.spec.node_name = Some("n0".to_owned());
-    scene.add_pod(bound);
-    scene.decide();
-    assert_eq!(scene.used_gpus(), (8, 0));
+    fixture.add_pod(bound);
+    fixture.decide();
+    assert_eq!(fixture.used_gpus(), (8, 0));
 }
 
-/// A user has put the pod on a node, with the names of a queue and of a group.
+/// A user has bound the pods to a node. Their labels name a queue and a PodGroup.
 #[tokio::test]
 async fn pod_bound_by_its_user_counts_as_foreign_usage() {
-    let mut scene = ExternalPodsFixture::new();
+    let mut fixture = ExternalPodsFixture::new();
     for (name, labels) in [
         ("a", json!({"trellis.dev/queue": "default"})),
         ("b", json!({"trellis.dev/pod-group": "g"})),
     ] {
         let mut pod = pod(name, labels);
         pod.spec.node_name = Some("n0".to_owned());
-        scene.add_pod(pod);
+        fixture.add_pod(pod);
     }
-    scene.decide();
-    assert_eq!(scene.used_gpus(), (0, 8));
+    fixture.decide();
+    assert_eq!(fixture.used_gpus(), (0, 8));
 }
 
-/// The pod records its queue. Without its PodGroup, it counts by itself.
+/// The annotations of a pod name its queue. Without its PodGroup, the pod counts alone.
 #[tokio::test]
 async fn bound_pod_counts_although_its_pod_group_is_gone() {
-    let mut scene = ExternalPodsFixture::new();
+    let mut fixture = ExternalPodsFixture::new();
     for name in ["a", "b"] {
-        scene.see_bound(pod(name, json!({"trellis.dev/pod-group": "gone"})), &[]);
+        fixture.see_bound(pod(name, json!({"trellis.dev/pod-group": "gone"})), &[]);
     }
-    scene.decide();
-    assert_eq!(scene.used_gpus(), (8, 0));
-    Sink::<SlimPod>::delete(scene.sink.as_ref(), &key("a"), "a");
-    scene.decide();
-    assert_eq!(scene.used_gpus(), (4, 0));
+    fixture.decide();
+    assert_eq!(fixture.used_gpus(), (8, 0));
+    Sink::<SlimPod>::delete(fixture.sink.as_ref(), &key("a"), "a");
+    fixture.decide();
+    assert_eq!(fixture.used_gpus(), (4, 0));
 }
 
-/// Deleting the PodGroup protects no pod from preemption, because there is no gang without it.
+/// Without its PodGroup, a gang ends. Its pods can still be preempted one by one.
 #[tokio::test]
 async fn pods_hold_their_places_singly_after_pod_group_deletion() {
-    let mut scene = ExternalPodsFixture::new();
+    let mut fixture = ExternalPodsFixture::new();
     let group: PodGroup = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
         "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
@@ -290,31 +288,38 @@ async fn pods_hold_their_places_singly_after_pod_group_deletion() {
         "status": {"phase": "Placed", "plan": {"hash": "p", "attempt": 1, "generation": 1,
             "queue": "default", "priority": 0, "compiled": "", "assignments": []}},
     }));
-    scene.sink.apply(key("g"), group);
+    fixture.sink.apply(key("g"), group);
     for name in ["a", "b"] {
-        scene.see_bound(pod(name, json!({"trellis.dev/pod-group": "g"})), &[]);
+        fixture.see_bound(pod(name, json!({"trellis.dev/pod-group": "g"})), &[]);
     }
-    scene.decide();
-    let inside = |scene: &ExternalPodsFixture| {
-        let units = [
+    fixture.decide();
+    let engine_states = |fixture: &ExternalPodsFixture| {
+        let keys = [
             external::pod_group_gang_key(&key("g")),
             external::pod_gang_key(&key("a")),
         ];
-        units.map(|unit| scene.driver.external_engine_state(&unit))
+        keys.map(|unit| fixture.driver.external_engine_state(&unit))
     };
-    assert_eq!(scene.used_gpus(), (8, 0));
-    assert_eq!(inside(&scene), [EngineState::Placed, EngineState::Absent]);
-    Sink::<PodGroup>::delete(scene.sink.as_ref(), &key("g"), "g");
-    scene.decide();
-    assert_eq!(scene.used_gpus(), (8, 0));
-    assert_eq!(inside(&scene), [EngineState::Absent, EngineState::Placed]);
+    assert_eq!(fixture.used_gpus(), (8, 0));
+    assert_eq!(
+        engine_states(&fixture),
+        [EngineState::Placed, EngineState::Absent]
+    );
+    Sink::<PodGroup>::delete(fixture.sink.as_ref(), &key("g"), "g");
+    fixture.decide();
+    assert_eq!(fixture.used_gpus(), (8, 0));
+    assert_eq!(
+        engine_states(&fixture),
+        [EngineState::Absent, EngineState::Placed]
+    );
 }
 
-/// A limit of one pod's account counts the whole gang, even if the first pod has another account.
+/// A limit on the ServiceAccount of one pod counts the whole gang, even if the first pod has
+/// another account.
 #[tokio::test]
 async fn account_limit_applies_to_the_whole_gang() {
-    let mut scene = ExternalPodsFixture::new();
-    let context = scene.driver.committer.context().clone();
+    let mut fixture = ExternalPodsFixture::new();
+    let context = fixture.driver.committer.context().clone();
     let policy: trellis_api::QuotaPolicy = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "QuotaPolicy", "metadata": {"name": "limit"},
         "spec": {"subject": {"serviceAccountName": "limited"},
@@ -333,40 +338,40 @@ async fn account_limit_applies_to_the_whole_gang() {
             "spec": {"minMember": 2},
         }))
     };
-    let see = |scene: &ExternalPodsFixture, name: &str, group: &str, account: &str| {
-        let mut raw = json!({
+    let add_pod = |fixture: &ExternalPodsFixture, name: &str, group: &str, account: &str| {
+        let mut pod = json!({
             "metadata": {"name": name, "namespace": "team-a", "uid": name,
                 "labels": {"trellis.dev/pod-group": group}},
             "spec": {"schedulerName": "trellis", "containers": [{"name": "c", "image": "i",
                 "resources": {"requests": {GPU: "4"}, "limits": {GPU: "4"}}}]},
             "status": {"phase": "Pending"},
         });
-        raw["spec"]["serviceAccountName"] = json!(account);
-        scene.add_pod(decoded(raw));
+        pod["spec"]["serviceAccountName"] = json!(account);
+        fixture.add_pod(decoded(pod));
     };
-    scene.sink.apply(key("mixed"), group("mixed"));
-    see(&scene, "a", "mixed", "free");
-    see(&scene, "b", "mixed", "limited");
-    scene.decide();
-    assert_eq!(scene.used_gpus(), (0, 0), "8 of 4");
-    scene.sink.apply(key("free"), group("free"));
-    see(&scene, "c", "free", "free");
-    see(&scene, "d", "free", "free");
-    scene.decide();
-    assert_eq!(scene.used_gpus(), (8, 0));
+    fixture.sink.apply(key("mixed"), group("mixed"));
+    add_pod(&fixture, "a", "mixed", "free");
+    add_pod(&fixture, "b", "mixed", "limited");
+    fixture.decide();
+    assert_eq!(fixture.used_gpus(), (0, 0), "8 of 4");
+    fixture.sink.apply(key("free"), group("free"));
+    add_pod(&fixture, "c", "free", "free");
+    add_pod(&fixture, "d", "free", "free");
+    fixture.decide();
+    assert_eq!(fixture.used_gpus(), (8, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn refused_pod_is_rechecked_with_growing_pauses() {
-    let mut scene = ExternalPodsFixture::new();
-    scene.add_pod(pod("p", json!({"trellis.dev/queue": "none"})));
-    scene.decide_without_task_results();
+    let mut fixture = ExternalPodsFixture::new();
+    fixture.add_pod(pod("p", json!({"trellis.dev/queue": "none"})));
+    fixture.decide_without_task_results();
     let mut waits = Vec::new();
     for _ in 0..4 {
-        let next = scene.driver.alarms.next().unwrap();
+        let next = fixture.driver.alarms.next().unwrap();
         waits.push(next.saturating_duration_since(Instant::now()).as_secs());
         tokio::time::advance(next.saturating_duration_since(Instant::now())).await;
-        scene.decide_without_task_results();
+        fixture.decide_without_task_results();
     }
     assert_eq!(waits, [5, 10, 20, 20]);
 }

@@ -9,13 +9,14 @@ use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
 use trellis_gang::external::{external_request, plan};
-use trellis_gang::gang_step::{self, PodDeletion};
+use trellis_gang::gang_step::PodDeletion;
 use trellis_gang::journal;
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPods as Pods;
 
 use super::super::Driver;
-use crate::commit::{ExternalPlan, TaskOutcome};
+use crate::commit::ExternalPlan;
+use crate::task_outcome::TaskOutcome;
 
 impl Driver {
     /// Continues the plan in the journal.
@@ -37,7 +38,7 @@ impl Driver {
                 claims.insert(name.clone(), external_request::pod_claims(name, spec));
             }
         }
-        let nodes = gang_step::planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
+        let nodes = plan::planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
         let mounts = external_request::collect_mounts(&claims, nodes);
         let state = self.external_pods.gangs.get(unit);
         let asks = state.and_then(|state| state.request.as_ref());

@@ -10,9 +10,9 @@ use trellis_gang::gang_step::{MissingPod, PodDeletion};
 use trellis_gang::key::Key;
 use trellis_gang::{AuthorizedAttempt, external};
 
-use crate::commit::TaskOutcome;
 use crate::driver::Driver;
 use crate::driver::task::GangTask;
+use crate::task_outcome::TaskOutcome;
 use crate::{SchedulerEvent, span};
 
 impl Driver {

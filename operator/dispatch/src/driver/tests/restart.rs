@@ -1,4 +1,4 @@
-//! A gang that restarts, step by step.
+//! The steps of a gang that restarts.
 
 use trellis_api::Reason;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
@@ -11,12 +11,12 @@ use super::*;
 /// Applies the job's status and the PodGroup's journal, then takes the gang's next step.
 fn advance(
     driver: &mut Driver,
-    watched: &WatchSink,
+    sink: &WatchSink,
     desired: DesiredGang,
     (attempt, journal): (i64, PodGroupStatus),
 ) {
     let job = Key::new("team-a", "llm");
-    watched.apply(
+    sink.apply(
         job.clone(),
         decoded::<TrainingJob>(serde_json::json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
@@ -26,27 +26,28 @@ fn advance(
         })),
     );
     let journal = serde_json::to_value(journal).unwrap();
-    watched.apply(job.clone(), pod_group(journal));
+    sink.apply(job.clone(), pod_group(journal));
     let mut touched = BTreeSet::new();
     let mut events = driver.events.take_all();
     events.push(SchedulerEvent::DesiredGang(job.clone(), Some(desired)));
     for event in events {
         driver.handle_event(event, &mut touched);
     }
-    // The API server answers no write. The next call applies the state that it would have stored.
+    // No API server answers the write. The next call applies the state that the write would have
+    // stored.
     if let Some(gang) = driver.gangs.get_mut(&job) {
         gang.task = None;
     }
     driver.advance(&job);
 }
 
-/// The next attempt is decided on after the last pod of the previous attempt has left.
+/// Policies decide on the next attempt after the last pod of the previous attempt has left.
 #[tokio::test]
 async fn restarting_gang_keeps_its_place_while_policies_decide_on_its_attempt() {
     let mut driver = driver();
     let context = driver.committer.context().clone();
-    let watched = WatchSink::new(&context);
-    watch_node_and_queue(&watched);
+    let sink = WatchSink::new(&context);
+    watch_node_and_queue(&sink);
     let run = desired_run(1);
     let runs = vec![(NodeName::new("n0"), 1)];
     let place = GangPlacement {
@@ -63,16 +64,16 @@ async fn restarting_gang_keeps_its_place_while_policies_decide_on_its_attempt() 
     let state = |driver: &Driver| driver.gangs[&Key::new("team-a", "llm")].engine_state;
 
     let placed = journal(PodGroupPhase::Placed, None);
-    advance(&mut driver, &watched, run, (1, placed));
+    advance(&mut driver, &sink, run, (1, placed));
     assert_eq!(state(&driver), EngineState::Placed);
     let restart = || DesiredGang::stop(Reason::Restarting);
     let unwinding = journal(PodGroupPhase::Unwinding, Some(Reason::Restarting));
-    advance(&mut driver, &watched, restart(), (2, unwinding));
+    advance(&mut driver, &sink, restart(), (2, unwinding));
     assert_eq!(state(&driver), EngineState::Restarting);
     let cleared = PodGroupStatus::default();
-    advance(&mut driver, &watched, restart(), (2, cleared.clone()));
+    advance(&mut driver, &sink, restart(), (2, cleared.clone()));
     assert_eq!(state(&driver), EngineState::Restarting);
-    // A job that may not run keeps nothing.
-    advance(&mut driver, &watched, DesiredGang::Wait, (2, cleared));
+    // A job that may not run loses its place.
+    advance(&mut driver, &sink, DesiredGang::Wait, (2, cleared));
     assert_eq!(state(&driver), EngineState::Absent);
 }

@@ -1,4 +1,4 @@
-//! The place that a victim has to leave, and the message that it gets.
+//! The place that a victim must leave, and the message for it.
 
 use trellis_api::PodGroupSpec;
 use trellis_api::pod_group::Plan;
@@ -40,11 +40,11 @@ fn gang_leaves_only_the_place_it_was_chosen_for() {
         );
     }
     assert!(leaving.leave_request().is_none());
-    let told = LeavingGang {
+    let journaled = LeavingGang {
         is_journaled: true,
         ..leaving
     };
-    assert_eq!(told.leave_request(), Some(""));
+    assert_eq!(journaled.leave_request(), Some(""));
 }
 
 #[test]
@@ -55,9 +55,9 @@ fn victim_message_names_the_preemptor_and_the_reason() {
         ..PodGroupSpec::default()
     };
     let group = PodGroup::new("high", spec);
-    let said = leave_message(&Key::new("ns", "high"), &group, VictimReason::LaterInQueue);
+    let message = leave_message(&Key::new("ns", "high"), &group, VictimReason::LaterInQueue);
     assert_eq!(
-        said,
+        message,
         "makes room for job \"ns/high\" of queue \"vision\" with priority 100: both are in that queue, which puts the other first"
     );
 }

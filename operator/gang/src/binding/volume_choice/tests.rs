@@ -5,8 +5,8 @@ use super::*;
 
 const HOST: &str = "kubernetes.io/hostname";
 
-/// Returns the claims of the class "late" that ask for this much and mode, volumes of 10 with their
-/// nodes, and nodes "a" to "d".
+/// Returns claims of the class "late" with these access modes and sizes, volumes that these nodes
+/// reach, and the nodes "a" to "d".
 fn candidates(
     claims: &[(&str, &str, &str)],
     volumes: &[(&str, &[&str])],
@@ -20,13 +20,14 @@ fn candidates(
         ((*name).to_owned(), Arc::new(decoded(claim)))
     };
     let volume = |(name, nodes): &(&str, &[&str])| {
-        let on = json!([{"matchExpressions": [{"key": HOST, "operator": "In", "values": nodes}]}]);
+        let node_terms =
+            json!([{"matchExpressions": [{"key": HOST, "operator": "In", "values": nodes}]}]);
         let size = nodes.len().saturating_add(10);
         Arc::new(decoded(
             json!({"metadata": {"name": name}, "status": {"phase": "Available"},
             "spec": {"storageClassName": "late", "capacity": {"storage": size.to_string()},
                 "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"],
-                "nodeAffinity": {"required": {"nodeSelectorTerms": on}}}}),
+                "nodeAffinity": {"required": {"nodeSelectorTerms": node_terms}}}}),
         ))
     };
     let provisioner = match provisions {
@@ -94,33 +95,37 @@ fn claim_gets_the_smallest_volume_that_all_nodes_reach() {
         let steps = choose_volumes(&[mount_on("data", nodes)].into(), &stock).unwrap();
         assert_eq!(steps, [bind_volume("data", volume)], "{nodes:?}");
     }
-    let stuck = choose_volumes(&[mount_on("data", &["a", "b", "d"])].into(), &stock).unwrap_err();
-    assert_eq!(stuck.reason, Reason::ClaimNotBound);
-    assert_eq!(stuck.nodes, set(&["d"]), "of the nearest");
-    let words = "from all 3 of its pods' nodes: node \"d\" does not reach the nearest";
-    assert!(stuck.message.contains(words), "{}", stuck.message);
+    let failure = choose_volumes(&[mount_on("data", &["a", "b", "d"])].into(), &stock).unwrap_err();
+    assert_eq!(failure.reason, Reason::ClaimNotBound);
+    assert_eq!(
+        failure.nodes,
+        set(&["d"]),
+        "the node that does not reach the nearest volume"
+    );
+    let text = "from all 3 of its pods' nodes: node \"d\" does not reach the nearest";
+    assert!(failure.message.contains(text), "{}", failure.message);
 }
 
 #[test]
 fn smaller_claim_takes_the_smaller_volume_and_none_is_shared() {
     let large = ("a-large", "ReadWriteOnce", "12");
     let small = ("b-small", "ReadWriteOnce", "1");
-    let both: ClaimMounts = [mount_on(large.0, &["a"]), mount_on(small.0, &["a"])].into();
+    let mounts: ClaimMounts = [mount_on(large.0, &["a"]), mount_on(small.0, &["a"])].into();
     let volumes: [(&str, &[&str]); 2] = [("x", &["a"]), ("y", &["a", "b"])];
     let mut stock = candidates(&[large, small], &volumes, false);
-    let steps = choose_volumes(&both, &stock).unwrap();
+    let steps = choose_volumes(&mounts, &stock).unwrap();
     assert_eq!(
         steps,
         [bind_volume(small.0, "x"), bind_volume(large.0, "y")]
     );
     stock.reserved_volumes = set(&["y"]);
-    let stuck = choose_volumes(&both, &stock).unwrap_err();
+    let failure = choose_volumes(&mounts, &stock).unwrap_err();
     assert!(
-        stuck
+        failure
             .message
             .contains("\"a-large\" is not bound: no PersistentVolume")
     );
-    assert!(stuck.nodes.is_empty(), "other nodes are no better");
+    assert!(failure.nodes.is_empty(), "no other node helps");
 }
 
 #[test]
@@ -128,22 +133,25 @@ fn volume_is_provisioned_on_a_node_that_the_class_allows() {
     let stock = candidates(&[SHARED], &[("a", &["a"])], true);
     let steps = |nodes: &[&str]| choose_volumes(&[mount_on("data", nodes)].into(), &stock);
     assert_eq!(steps(&["a"]).unwrap(), [bind_volume("data", "a")]);
-    let made = BindingStep::Provision("b".to_owned());
-    assert_eq!(steps(&["c", "b"]).unwrap(), [("data".to_owned(), made)]);
+    let provisioned = BindingStep::Provision("b".to_owned());
+    assert_eq!(
+        steps(&["c", "b"]).unwrap(),
+        [("data".to_owned(), provisioned)]
+    );
     assert_eq!(steps(&["b", "d"]).unwrap_err().nodes, set(&["d"]));
 }
 
 #[test]
 fn claim_waits_while_binding_or_provisioning_is_under_way() {
-    let with = |change: Value, node: &str| {
+    let step_after = |change: Value, node: &str| {
         let mut stock = candidates(&[SHARED], &[("v", &["a"])], true);
         let claim = Arc::make_mut(stock.claims.get_mut("data").unwrap());
         let volume = Arc::make_mut(&mut stock.volumes[0]);
         if let Some(annotations) = change.get("annotations") {
             claim.metadata.annotations = decoded(annotations.clone());
         }
-        if let Some(to) = change.get("claimRef") {
-            volume.spec.claim_ref = decoded(to.clone());
+        if let Some(claim_ref) = change.get("claimRef") {
+            volume.spec.claim_ref = decoded(claim_ref.clone());
         }
         if let Some(phase) = change.get("phase") {
             claim.status.phase = decoded(phase.clone());
@@ -151,53 +159,59 @@ fn claim_waits_while_binding_or_provisioning_is_under_way() {
         }
         choose_volumes(&[mount_on("data", &[node])].into(), &stock)
             .map(|mut steps| steps.remove(0).1)
-            .map_err(|stuck| (stuck.reason.as_str(), stuck.message))
+            .map_err(|failure| (failure.reason.as_str(), failure.message))
     };
-    let to = json!({"claimRef": {"namespace": "ns", "name": "data", "uid": "data"}});
-    assert_eq!(with(to.clone(), "a"), Ok(BindingStep::Wait));
-    let (reason, message) = with(to, "b").unwrap_err();
+    let claim_ref = json!({"claimRef": {"namespace": "ns", "name": "data", "uid": "data"}});
+    assert_eq!(step_after(claim_ref.clone(), "a"), Ok(BindingStep::Wait));
+    let (reason, message) = step_after(claim_ref, "b").unwrap_err();
     assert_eq!(reason, "ClaimNotBound");
     assert!(message.contains("does not reach the nearest"), "{message}");
-    // Another scheduler has selected the node, or an earlier plan of ours has.
+    // Another scheduler or an earlier plan has selected the node.
     let selected = json!({"annotations": {crate::observed::SELECTED_NODE: "b"}});
-    assert_eq!(with(selected.clone(), "b"), Ok(BindingStep::Wait));
-    let (_, message) = with(selected, "c").unwrap_err();
+    assert_eq!(step_after(selected.clone(), "b"), Ok(BindingStep::Wait));
+    let (_, message) = step_after(selected, "c").unwrap_err();
     assert!(
         message.contains("is being provisioned for node \"b\""),
         "{message}"
     );
-    let ours =
+    let own_plan =
         json!({"annotations": {crate::observed::SELECTED_NODE: "b", "trellis.dev/plan": "h"}});
-    assert_eq!(with(ours, "c"), Ok(BindingStep::Provision("c".to_owned())));
-    let bound = |volume: &str| json!({"phase": "Bound", "volume": volume});
-    assert_eq!(with(bound("v"), "a"), Ok(BindingStep::Bound));
-    assert_eq!(with(bound("not-shown-yet"), "a"), Ok(BindingStep::Wait));
-    let (_, message) = with(bound("v"), "b").unwrap_err();
-    assert!(message.contains("has volume \"v\", which node \"b\" does not reach"));
     assert_eq!(
-        with(json!({"phase": "Pending", "volume": "v"}), "a"),
+        step_after(own_plan, "c"),
+        Ok(BindingStep::Provision("c".to_owned()))
+    );
+    let bound = |volume: &str| json!({"phase": "Bound", "volume": volume});
+    assert_eq!(step_after(bound("v"), "a"), Ok(BindingStep::Bound));
+    assert_eq!(
+        step_after(bound("not-shown-yet"), "a"),
         Ok(BindingStep::Wait)
     );
-    let (_, message) = with(json!({"phase": "Lost", "volume": "v"}), "a").unwrap_err();
+    let (_, message) = step_after(bound("v"), "b").unwrap_err();
+    assert!(message.contains("has volume \"v\", which node \"b\" does not reach"));
+    assert_eq!(
+        step_after(json!({"phase": "Pending", "volume": "v"}), "a"),
+        Ok(BindingStep::Wait)
+    );
+    let (_, message) = step_after(json!({"phase": "Lost", "volume": "v"}), "a").unwrap_err();
     assert!(message.contains("has lost its volume"), "{message}");
 }
 
 #[test]
 fn access_modes_limit_nodes_and_pods_of_a_claim() {
-    let stuck = |mode: &str, nodes: &[&str]| {
+    let choose = |mode: &str, nodes: &[&str]| {
         let stock = candidates(&[("data", mode, "1")], &[("ab", &["a", "b"])], false);
-        choose_volumes(&[mount_on("data", nodes)].into(), &stock).map_err(|stuck| stuck.message)
+        choose_volumes(&[mount_on("data", nodes)].into(), &stock).map_err(|failure| failure.message)
     };
-    assert!(stuck("ReadWriteMany", &["a", "b"]).is_ok());
-    assert!(stuck("ReadWriteOnce", &["a"]).is_ok());
-    let message = stuck("ReadWriteOnce", &["a", "b"]).unwrap_err();
+    assert!(choose("ReadWriteMany", &["a", "b"]).is_ok());
+    assert!(choose("ReadWriteOnce", &["a"]).is_ok());
+    let message = choose("ReadWriteOnce", &["a", "b"]).unwrap_err();
     assert!(message.contains("they must be on one"), "{message}");
-    let message = stuck("ReadWriteOncePod", &["a"]).unwrap_err();
+    let message = choose("ReadWriteOncePod", &["a"]).unwrap_err();
     assert!(
         message.contains("is ReadWriteOncePod, and 2 pods mount it"),
         "{message}"
     );
     let stock = candidates(&[], &[], false);
-    let gone = choose_volumes(&[mount_on("data", &["a"])].into(), &stock).unwrap_err();
-    assert_eq!(gone.reason, Reason::ClaimNotFound);
+    let missing = choose_volumes(&[mount_on("data", &["a"])].into(), &stock).unwrap_err();
+    assert_eq!(missing.reason, Reason::ClaimNotFound);
 }

@@ -1,4 +1,4 @@
-//! Missing pods of a placed gang that are created while the others run.
+//! Missing pods of a placed gang, which are created while the other pods run.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::fixtures::desired_run_with;
 fn next_step_with_awaited_pod(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
     let group = serde_json::json!({"name": "worker", "replicas": 2, "image": "i",
         "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
-    let of = desired_run_with(1, serde_json::json!({"taskGroups": [group]}));
-    let mut run = AuthorizedAttempt::clone(of.attempt().unwrap());
+    let job = desired_run_with(1, serde_json::json!({"taskGroups": [group]}));
+    let mut run = AuthorizedAttempt::clone(job.attempt().unwrap());
     run.attempt.awaited = AwaitedPods {
         attempt,
         round: 2,
@@ -28,16 +28,16 @@ fn next_step_with_awaited_pod(pods: &BTreeMap<String, PodView>, attempt: i64, no
             not_before: Some(Time(second(10))),
         }],
     };
-    let wish = DesiredGang::Run(Arc::new(run));
+    let desired = DesiredGang::Run(Arc::new(run));
     let mut journal = journal(PodGroupPhase::Placed);
     journal.plan.as_mut().unwrap().assignments =
         vec![assignment_on("node-a"), assignment_on("node-b")];
-    let mut gang = gang(&wish, &journal, pods);
+    let mut gang = gang(&desired, &journal, pods);
     gang.now = second(now);
     gang.members.was_placed = true;
     gang.members.grace = 30;
-    let due = (now < 10).then(|| second(10));
-    assert_eq!(gang.next_creation_time(), due);
+    let expected_time = (now < 10).then(|| second(10));
+    assert_eq!(gang.next_creation_time(), expected_time);
     gang.next_step()
 }
 
@@ -58,15 +58,15 @@ fn replaced_pod_is_deleted_and_its_replacement_created_when_due() {
     pods.get_mut("b").unwrap().deleting = true;
     assert_eq!(
         next_step_with_awaited_pod(&pods, 1, 20),
-        GangStep::Hold(Vec::new()),
-        "while it goes nothing can be there"
+        GangStep::KeepPlace(Vec::new()),
+        "the pod that is being deleted still has the name"
     );
     pods.remove("b");
     assert_eq!(
         next_step_with_awaited_pod(&pods, 1, 9),
-        GangStep::Hold(Vec::new())
+        GangStep::KeepPlace(Vec::new())
     );
-    let vacancy = MissingPod {
+    let missing_pod = MissingPod {
         group: "worker".to_owned(),
         index: 1,
         node: "node-b".to_owned(),
@@ -75,12 +75,12 @@ fn replaced_pod_is_deleted_and_its_replacement_created_when_due() {
     };
     assert_eq!(
         next_step_with_awaited_pod(&pods, 1, 10),
-        GangStep::Hold(vec![vacancy])
+        GangStep::KeepPlace(vec![missing_pod])
     );
     // The pod exists.
     assert_eq!(
         next_step_with_awaited_pod(&self::pods(2, PodPhase::Pending), 1, 20),
-        GangStep::Hold(Vec::new())
+        GangStep::KeepPlace(Vec::new())
     );
 }
 
@@ -88,6 +88,6 @@ fn replaced_pod_is_deleted_and_its_replacement_created_when_due() {
 fn awaited_pods_of_another_attempt_are_ignored() {
     assert_eq!(
         next_step_with_awaited_pod(&pods(1, PodPhase::Running), 2, 20),
-        GangStep::Hold(Vec::new())
+        GangStep::KeepPlace(Vec::new())
     );
 }

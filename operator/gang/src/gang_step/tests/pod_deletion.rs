@@ -1,4 +1,4 @@
-//! Which pods are deleted, and how and how often their delete is requested.
+//! Deletion of pods: the pods that are deleted, and the pauses between repeated requests.
 
 use super::*;
 
@@ -6,9 +6,12 @@ use super::*;
 fn pods_of_another_job_are_never_deleted() {
     let pods = BTreeMap::from([pod("lost", "another", PodPhase::Running)]);
     for phase in PHASES {
-        for wish in all_desired() {
-            let step = next_step(phase, &wish, &pods, 0);
-            assert!(!matches!(step, GangStep::Delete(_)), "{phase:?} {wish:?}");
+        for desired in all_desired() {
+            let step = next_step(phase, &desired, &pods, 0);
+            assert!(
+                !matches!(step, GangStep::Delete(_)),
+                "{phase:?} {desired:?}"
+            );
         }
     }
 }
@@ -72,12 +75,12 @@ fn delete_of_a_remaining_pod_is_repeated_with_growing_pauses() {
         pod("lost", "mine", PodPhase::Running),
         pod("well", "mine", PodPhase::Running),
     ]);
-    let wish = DesiredGang::stop(Reason::Suspended);
+    let desired = DesiredGang::stop(Reason::Suspended);
     let journal = journal(PodGroupPhase::Unwinding);
     let start = Instant::now();
     let mut deletions = Deletions::default();
-    let mut asked = BTreeMap::new();
-    // For 200 s the watch stalls and shows no deletion; then a finalizer keeps both pods.
+    let mut requests = BTreeMap::new();
+    // For 200 s the watch stalls and shows no deletion. Then a finalizer keeps both pods.
     for second in 0..400 {
         let clock = start + std::time::Duration::from_secs(second);
         if second == 200 {
@@ -86,22 +89,22 @@ fn delete_of_a_remaining_pod_is_repeated_with_growing_pauses() {
         let step = ObservedGang {
             deletions: &deletions,
             clock,
-            ..gang(&wish, &journal, &pods)
+            ..gang(&desired, &journal, &pods)
         }
         .next_step();
         match step {
-            GangStep::Delete(doomed) => {
-                for pod in doomed {
+            GangStep::Delete(requested_pods) => {
+                for pod in requested_pods {
                     deletions.record_request(&pod.uid, pod.force, clock);
-                    *asked.entry(pod.name).or_insert(0) += 1;
+                    *requests.entry(pod.name).or_insert(0) += 1;
                 }
             }
             other => assert_eq!(other, GangStep::AwaitPods),
         }
     }
-    // Requests at 0, 1, 3, 7, 15, 31, 63 and 127 s, and by force at 255 s too.
+    // Requests come at 0, 1, 3, 7, 15, 31, 63 and 127 s, and with force also at 255 s.
     assert_eq!(
-        asked,
+        requests,
         BTreeMap::from([("lost".to_owned(), 9), ("well".to_owned(), 8)])
     );
 }

@@ -1,12 +1,12 @@
-//! Gangs that make room for other gangs.
+//! Preempted gangs.
 
 use super::*;
 
-/// Returns the next step for attempt 1 of a gang that must make room, first by a request of the
-/// engine and then by its journal, until second 60.
+/// Returns the next steps of a preempted gang: before and after its status counts attempt 1. Until
+/// second 60, budgets may delay the eviction of its pods.
 fn preempted_steps(
     phase: PodGroupPhase,
-    wish: &DesiredGang,
+    desired: &DesiredGang,
     pods: &BTreeMap<String, PodView>,
     now: i64,
 ) -> String {
@@ -18,46 +18,46 @@ fn preempted_steps(
     let gang = ObservedGang {
         preemption_message: Some("for another"),
         now: second(now),
-        ..gang(wish, &journal, pods)
+        ..gang(desired, &journal, pods)
     };
-    let mut counted = gang;
-    counted.members.attempt = 2;
+    let mut next_attempt = gang;
+    next_attempt.members.attempt = 2;
     format!(
         "{}, {}",
         describe_step(&gang.next_step()),
-        describe_step(&counted.next_step())
+        describe_step(&next_attempt.next_step())
     )
 }
 
 #[test]
 fn preempted_gang_rolls_back_only_its_place() {
-    let none = BTreeMap::new();
-    let undo = "undo Preempted, undo Preempted";
+    let no_pods = BTreeMap::new();
+    let roll_back = "roll back Preempted, roll back Preempted";
     for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
         assert_eq!(
-            preempted_steps(phase, &desired_run(1), &none, 0),
-            undo,
+            preempted_steps(phase, &desired_run(1), &no_pods, 0),
+            roll_back,
             "{phase:?}"
         );
     }
     assert_eq!(
-        preempted_steps(PodGroupPhase::Placed, &DesiredGang::Wait, &none, 0),
-        undo
+        preempted_steps(PodGroupPhase::Placed, &DesiredGang::Wait, &no_pods, 0),
+        roll_back
     );
-    // The gang stops anyway, for a reason of its own.
+    // A suspended gang stops for its own reason.
     let stop = DesiredGang::stop(Reason::Suspended);
-    let suspended = "undo Suspended, undo Suspended";
+    let suspended = "roll back Suspended, roll back Suspended";
     assert_eq!(
-        preempted_steps(PodGroupPhase::Placed, &stop, &none, 0),
+        preempted_steps(PodGroupPhase::Placed, &stop, &no_pods, 0),
         suspended
     );
     assert_eq!(
-        preempted_steps(PodGroupPhase::Pending, &desired_run(1), &none, 0),
+        preempted_steps(PodGroupPhase::Pending, &desired_run(1), &no_pods, 0),
         "Enqueue, Enqueue"
     );
     assert_eq!(
-        preempted_steps(PodGroupPhase::Nominated, &desired_run(1), &none, 0),
-        "Follow, Follow"
+        preempted_steps(PodGroupPhase::Nominated, &desired_run(1), &no_pods, 0),
+        "RemoveVictims, RemoveVictims"
     );
 }
 
@@ -76,7 +76,7 @@ fn preempted_gang_is_evicted_and_deleted_after_the_budget_time() {
         preempted_steps(PHASES[3], &desired_run(1), &pods, 60),
         both("delete")
     );
-    // No kubelet is left to stop a pod on a lost node.
+    // A lost node has no kubelet that could stop its pods, so no budget delays the deletion.
     let mut lost = pods.clone();
     lost.extend([pod("lost", "mine", PodPhase::Running)]);
     assert_eq!(
@@ -87,22 +87,28 @@ fn preempted_gang_is_evicted_and_deleted_after_the_budget_time() {
 
 #[test]
 fn preempted_attempt_is_counted_before_its_journal_is_cleared() {
-    let none = BTreeMap::new();
-    let waits = "AwaitStatus, Clear";
-    assert_eq!(preempted_steps(PHASES[3], &desired_run(1), &none, 0), waits);
+    let no_pods = BTreeMap::new();
+    let steps = "AwaitStatus, ClearPlan";
     assert_eq!(
-        preempted_steps(PHASES[3], &DesiredGang::Wait, &none, 0),
-        waits
+        preempted_steps(PHASES[3], &desired_run(1), &no_pods, 0),
+        steps
     );
-    // The end is recorded elsewhere, or not at all.
+    assert_eq!(
+        preempted_steps(PHASES[3], &DesiredGang::Wait, &no_pods, 0),
+        steps
+    );
+    // The end of a job and a suspension count no attempt.
     let stop = DesiredGang::stop(Reason::Suspended);
-    assert_eq!(preempted_steps(PHASES[3], &stop, &none, 0), "Clear, Clear");
+    assert_eq!(
+        preempted_steps(PHASES[3], &stop, &no_pods, 0),
+        "ClearPlan, ClearPlan"
+    );
     let finish = DesiredGang::Finish {
         keep: true,
         hurry: false,
     };
     assert_eq!(
-        preempted_steps(PHASES[3], &finish, &none, 0),
-        "Clear, Clear"
+        preempted_steps(PHASES[3], &finish, &no_pods, 0),
+        "ClearPlan, ClearPlan"
     );
 }

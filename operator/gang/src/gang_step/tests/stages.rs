@@ -1,27 +1,27 @@
-//! Finished pods of a complete stage stay, whatever happens to the next stage.
+//! Finished pods of a complete stage, which stay during the next stages.
 
 use super::*;
 use crate::gang_step::created_members::SHORT_GRACE;
 
 fn stage_step(
     phase: PodGroupPhase,
-    wish: &DesiredGang,
+    desired: &DesiredGang,
     stage: i64,
     pods: &BTreeMap<String, PodView>,
 ) -> Step {
-    stage_step_with_cleanup((phase, wish, stage), pods, true)
+    stage_step_with_cleanup((phase, desired, stage), pods, true)
 }
 
 fn stage_step_with_cleanup(
-    (phase, wish, stage): (PodGroupPhase, &DesiredGang, i64),
+    (phase, desired, stage): (PodGroupPhase, &DesiredGang, i64),
     pods: &BTreeMap<String, PodView>,
-    keeps_done: bool,
+    keeps_finished_pods: bool,
 ) -> Step {
     let journal = journal(phase);
-    let mut gang = gang(wish, &journal, pods);
+    let mut gang = gang(desired, &journal, pods);
     gang.now = second(1);
     gang.members.stage_first_attempt = stage;
-    gang.members.keeps_finished_pods = keeps_done;
+    gang.members.keeps_finished_pods = keeps_finished_pods;
     gang.members.attempt = 2;
     gang.next_step()
 }
@@ -32,41 +32,41 @@ fn finished_pods_of_a_complete_stage_stay() {
         pod("done", "mine", PodPhase::Succeeded),
         pod("server", "mine", PodPhase::Running),
     ]);
-    let done = BTreeMap::from([pod("done", "mine", PodPhase::Succeeded)]);
-    // The status that records it is not visible yet.
-    let ends = DesiredGang::stop(Reason::StageComplete);
-    let step = stage_step(PodGroupPhase::Placed, &ends, 1, &pods);
-    assert_eq!(describe_step(&step), "undo StageComplete");
-    let step = stage_step(PodGroupPhase::Unwinding, &ends, 1, &pods);
+    let finished_pod = BTreeMap::from([pod("done", "mine", PodPhase::Succeeded)]);
+    // The watch does not show the status with the next stage yet.
+    let stage_ends = DesiredGang::stop(Reason::StageComplete);
+    let step = stage_step(PodGroupPhase::Placed, &stage_ends, 1, &pods);
+    assert_eq!(describe_step(&step), "roll back StageComplete");
+    let step = stage_step(PodGroupPhase::Unwinding, &stage_ends, 1, &pods);
     assert_eq!(describe_step(&step), "delete server");
     assert_eq!(
-        stage_step(PodGroupPhase::Unwinding, &ends, 1, &done),
-        GangStep::Clear
+        stage_step(PodGroupPhase::Unwinding, &stage_ends, 1, &finished_pod),
+        GangStep::ClearPlan
     );
-    let goes_on = desired_run(2);
-    for wish in [
-        &goes_on,
+    let next_attempt = desired_run(2);
+    for desired in [
+        &next_attempt,
         &DesiredGang::Wait,
         &DesiredGang::stop(Reason::Suspended),
     ] {
-        let step = stage_step(PodGroupPhase::Unwinding, wish, 2, &pods);
-        assert_eq!(describe_step(&step), "delete server", "{wish:?}");
+        let step = stage_step(PodGroupPhase::Unwinding, desired, 2, &pods);
+        assert_eq!(describe_step(&step), "delete server", "{desired:?}");
         assert_eq!(
-            stage_step(PodGroupPhase::Unwinding, wish, 2, &done),
-            GangStep::Clear
+            stage_step(PodGroupPhase::Unwinding, desired, 2, &finished_pod),
+            GangStep::ClearPlan
         );
     }
-    let step = stage_step(PodGroupPhase::Pending, &goes_on, 2, &done);
-    assert_eq!(step, GangStep::Enqueue(()));
+    let step = stage_step(PodGroupPhase::Pending, &next_attempt, 2, &finished_pod);
+    assert_eq!(step, GangStep::Enqueue(WholeGang));
     // Pods of an earlier attempt of the current stage do not stay.
-    let step = stage_step(PodGroupPhase::Pending, &goes_on, 1, &done);
+    let step = stage_step(PodGroupPhase::Pending, &next_attempt, 1, &finished_pod);
     assert_eq!(describe_step(&step), "delete done");
     // At the end of the job the pod is deleted like all others.
-    let ended = |keep| DesiredGang::Finish { keep, hurry: true };
-    let step = stage_step(PodGroupPhase::Finished, &ended(false), 2, &done);
+    let job_ended = |keep| DesiredGang::Finish { keep, hurry: true };
+    let step = stage_step(PodGroupPhase::Finished, &job_ended(false), 2, &finished_pod);
     assert_eq!(describe_step(&step), "delete done");
     assert_eq!(
-        stage_step(PodGroupPhase::Finished, &ended(true), 2, &done),
+        stage_step(PodGroupPhase::Finished, &job_ended(true), 2, &finished_pod),
         GangStep::Withdraw
     );
 }
@@ -74,30 +74,31 @@ fn finished_pods_of_a_complete_stage_stay() {
 #[test]
 fn running_pods_of_a_complete_stage_get_a_short_grace_period() {
     let pods = BTreeMap::from([pod("server", "mine", PodPhase::Running)]);
-    let hurried = DesiredGang::Stop {
+    let hurried_stop = DesiredGang::Stop {
         reason: Reason::StageComplete,
         hurry: true,
     };
-    for (wish, stage) in [(&hurried, 1), (&desired_run(2), 2)] {
-        let GangStep::Delete(pods) = stage_step(PodGroupPhase::Unwinding, wish, stage, &pods)
+    for (desired, stage) in [(&hurried_stop, 1), (&desired_run(2), 2)] {
+        let GangStep::Delete(pods) = stage_step(PodGroupPhase::Unwinding, desired, stage, &pods)
         else {
-            panic!("{wish:?}");
+            panic!("{desired:?}");
         };
-        assert_eq!(pods[0].grace, Some(SHORT_GRACE), "{wish:?}");
+        assert_eq!(pods[0].grace, Some(SHORT_GRACE), "{desired:?}");
     }
 }
 
 #[test]
 fn finished_pods_of_a_stage_are_deleted_when_cleanup_deletes_them() {
-    let done = BTreeMap::from([pod("done", "mine", PodPhase::Succeeded)]);
-    let ends = DesiredGang::stop(Reason::StageComplete);
-    for wish in [&ends, &desired_run(2), &DesiredGang::Wait] {
-        let step = stage_step_with_cleanup((PodGroupPhase::Unwinding, wish, 2), &done, false);
-        assert_eq!(describe_step(&step), "delete done", "{wish:?}");
+    let finished_pod = BTreeMap::from([pod("done", "mine", PodPhase::Succeeded)]);
+    let stage_ends = DesiredGang::stop(Reason::StageComplete);
+    for desired in [&stage_ends, &desired_run(2), &DesiredGang::Wait] {
+        let step =
+            stage_step_with_cleanup((PodGroupPhase::Unwinding, desired, 2), &finished_pod, false);
+        assert_eq!(describe_step(&step), "delete done", "{desired:?}");
     }
 }
 
-/// For example a pod that a user has created by hand and that has failed because it has no node.
+/// For example, a user has created the pod by hand, and it failed because it has no node.
 #[test]
 fn pod_without_an_attempt_belongs_to_no_stage() {
     let (name, view) = pod("stray", "mine", PodPhase::Succeeded);

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use super::*;
 use crate::observed::PodCheckpoint;
 
-fn report_checkpoint(case: &mut JobCase, index: u32, said: PodCheckpoint) {
-    case.pod(index).checkpoint = Some(Arc::new(said));
+fn report_checkpoint(case: &mut JobCase, index: u32, checkpoint: PodCheckpoint) {
+    case.pod(index).checkpoint = Some(Arc::new(checkpoint));
 }
 
 fn last_checkpoint_time(case: &JobCase) -> Option<Time> {
@@ -27,10 +27,14 @@ fn latest_checkpoint_counts_and_a_future_time_counts_as_now() {
     let DesiredGang::Run(run) = next.desired else {
         panic!()
     };
-    assert_eq!(run.checkpoint, Some(at(150)), "preemption prices with it");
+    assert_eq!(
+        run.checkpoint,
+        Some(at(150)),
+        "preemption counts only the work since the checkpoint"
+    );
 
-    // A time from a fast clock counts as the moment at which it is first seen, whatever time the
-    // pod reports later, and the status is not written meanwhile.
+    // A time in the future, from a fast clock, counts as the time of the first evaluation with it.
+    // Later evaluations do not change the status until the pod reports another time.
     report_checkpoint(&mut case, 0, PodCheckpoint::At(at(230)));
     case.evaluate_and_store();
     assert_eq!(last_checkpoint_time(&case), time(200));
@@ -38,12 +42,12 @@ fn latest_checkpoint_counts_and_a_future_time_counts_as_now() {
     assert_eq!(before.clone().unwrap().problem, None);
     case.second = 240;
     case.evaluate_and_store();
-    assert_eq!(case.status.checkpoint, before, "it was seen at 200");
+    assert_eq!(case.status.checkpoint, before, "second 200 is recorded");
     report_checkpoint(&mut case, 0, PodCheckpoint::At(at(900)));
     case.evaluate_and_store();
-    let told = case.status.checkpoint.clone().unwrap();
-    assert!(told.problem.unwrap().ends_with("which is to come"));
-    assert_eq!(told.last_time, time(240));
+    let checkpoint = case.status.checkpoint.clone().unwrap();
+    assert!(checkpoint.problem.unwrap().ends_with("which is to come"));
+    assert_eq!(checkpoint.last_time, time(240));
 
     // A saved checkpoint stays saved.
     case.second = 300;
@@ -55,7 +59,7 @@ fn latest_checkpoint_counts_and_a_future_time_counts_as_now() {
     assert_eq!(last_checkpoint_time(&case), time(240));
 }
 
-/// The grace period exists for this checkpoint.
+/// A pod may save a checkpoint during its grace period.
 #[test]
 fn checkpoint_of_a_stopping_pod_counts() {
     let mut case = JobCase::new(json!({}));
@@ -82,20 +86,20 @@ fn unreadable_checkpoint_time_is_reported_and_ignored() {
         PodCheckpoint::Unreadable("is none".to_owned()),
     );
     case.evaluate_and_store();
-    let said = case.status.checkpoint.clone().unwrap();
-    assert_eq!(said.last_time, None);
-    let problem = said.problem.unwrap();
+    let checkpoint = case.status.checkpoint.clone().unwrap();
+    assert_eq!(checkpoint.last_time, None);
+    let problem = checkpoint.problem.unwrap();
     assert_eq!(problem, "pod \"llm-worker-1\": is none");
     report_checkpoint(&mut case, 1, PodCheckpoint::At(at(0)));
     case.evaluate_and_store();
     assert_eq!(case.status.checkpoint.unwrap().problem, None);
 }
 
-/// A pod that runs well has its full grace period when it is stopped. Ranks that hang because
-/// another rank failed could not save together.
+/// A healthy pod keeps its full grace period. Ranks that hang because another rank has failed
+/// cannot save a checkpoint together.
 #[test]
 fn only_an_attempt_that_cannot_save_is_stopped_in_a_hurry() {
-    let hurries = |case: &mut JobCase| match case.evaluate_and_store().desired {
+    let is_hurried = |case: &mut JobCase| match case.evaluate_and_store().desired {
         DesiredGang::Run(run) => run.hurry,
         DesiredGang::Finish { hurry, .. } => hurry,
         other => panic!("{other:?}"),
@@ -108,36 +112,44 @@ fn only_an_attempt_that_cannot_save_is_stopped_in_a_hurry() {
     };
     let mut failed = placed(json!({}));
     failed.pod(0).phase = exit(1);
-    assert!(hurries(&mut failed));
+    assert!(is_hurried(&mut failed));
     let mut unhealthy = placed(json!({}));
     unhealthy.unhealthy_nodes.insert("node-0".to_owned());
-    assert!(!hurries(&mut unhealthy));
-    let mut both = placed(json!({}));
-    both.unhealthy_nodes.insert("node-0".to_owned());
-    both.pod(0).phase = exit(1);
-    assert!(hurries(&mut both), "the others hang");
+    assert!(!is_hurried(&mut unhealthy));
+    let mut unhealthy_and_failed = placed(json!({}));
+    unhealthy_and_failed
+        .unhealthy_nodes
+        .insert("node-0".to_owned());
+    unhealthy_and_failed.pod(0).phase = exit(1);
+    assert!(
+        is_hurried(&mut unhealthy_and_failed),
+        "the other rank hangs"
+    );
     // The kubelet evicted the pod because its node was short of memory.
     let mut evicted = placed(json!({}));
     evicted.pod(0).phase = exit(143);
     evicted.pod(0).is_disrupted = true;
-    assert!(!hurries(&mut evicted));
-    let mut lost = placed(json!({}));
-    lost.lost_nodes.insert("node-0".to_owned());
-    assert!(hurries(&mut lost));
-    let mut slow = JobCase::new(json!({"deadlines": {"startupSeconds": 60}}));
-    slow.place(1, &PodPhase::Pending);
-    slow.evaluate_and_store();
-    slow.second = 60;
-    assert!(hurries(&mut slow), "it never ran");
+    assert!(!is_hurried(&mut evicted));
+    let mut on_lost_node = placed(json!({}));
+    on_lost_node.lost_nodes.insert("node-0".to_owned());
+    assert!(is_hurried(&mut on_lost_node));
+    let mut slow_start = JobCase::new(json!({"deadlines": {"startupSeconds": 60}}));
+    slow_start.place(1, &PodPhase::Pending);
+    slow_start.evaluate_and_store();
+    slow_start.second = 60;
+    assert!(is_hurried(&mut slow_start), "its pods never ran");
     let mut preempted = placed(json!({}));
     preempted.preempt();
-    assert!(!hurries(&mut preempted));
-    let mut over = placed(json!({"deadlines": {"activeSeconds": 60}}));
-    over.second = 60;
-    assert!(!hurries(&mut over));
-    assert!(!hurries(&mut over), "nor when it is looked at again");
-    let mut never = placed(json!({"restart": {"scope": "Never"}}));
-    never.pod(0).phase = exit(1);
-    assert!(hurries(&mut never));
-    assert!(hurries(&mut never));
+    assert!(!is_hurried(&mut preempted));
+    let mut past_deadline = placed(json!({"deadlines": {"activeSeconds": 60}}));
+    past_deadline.second = 60;
+    assert!(!is_hurried(&mut past_deadline));
+    assert!(
+        !is_hurried(&mut past_deadline),
+        "the next evaluation gives the same result"
+    );
+    let mut never_restarts = placed(json!({"restart": {"scope": "Never"}}));
+    never_restarts.pod(0).phase = exit(1);
+    assert!(is_hurried(&mut never_restarts));
+    assert!(is_hurried(&mut never_restarts));
 }

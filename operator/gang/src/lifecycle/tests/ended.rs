@@ -145,7 +145,7 @@ fn children_with_a_longer_ttl_expire_with_their_job() {
     );
 }
 
-/// An operator that could not decode the job may have left this state.
+/// For example, an operator that could not decode the job has set the phase.
 #[test]
 fn job_with_a_completion_time_has_ended_in_any_phase() {
     for phase in [JobPhase::Refused, JobPhase::Unrecognized] {

@@ -1,4 +1,4 @@
-//! Failures, their consequences, and the budgets that they count against.
+//! Failures of pods and nodes, and the budgets that they count against.
 
 use std::time::Duration;
 
@@ -30,46 +30,55 @@ fn last_failure_names_the_rank_that_failed_first() {
     case.pod(0).phase = failed(143, 8);
     case.pod(1).phase = failed(1, 7);
     case.expect_status(JobPhase::Restarting, Reason::PodFailed);
-    let told = case.status.last_failure.clone().unwrap();
-    assert_eq!(told.pod, "llm-worker-1");
-    assert_eq!(told.exit_code, Some(1));
-    let line = "CUDA error: uncorrectable ECC error";
-    assert_eq!(told.last_line.as_deref(), Some(line));
-    assert!(case.status.message.as_deref().unwrap().contains(line));
+    let last_failure = case.status.last_failure.clone().unwrap();
+    assert_eq!(last_failure.pod, "llm-worker-1");
+    assert_eq!(last_failure.exit_code, Some(1));
+    let last_line = "CUDA error: uncorrectable ECC error";
+    assert_eq!(last_failure.last_line.as_deref(), Some(last_line));
+    assert!(case.status.message.as_deref().unwrap().contains(last_line));
     assert_eq!(count_restarts(&case), (1, 0));
 }
 
 /// Another client deletes a pod, which ends before the operator sees the deletion.
 #[test]
 fn exit_after_a_deletion_counts_as_a_disruption() {
-    for (asked, own) in [(Some(at(7)), false), (Some(at(9)), true), (None, true)] {
+    for (deletion_requested, is_own_failure) in
+        [(Some(at(7)), false), (Some(at(9)), true), (None, true)]
+    {
         let mut case = JobCase::new(json!({}));
         case.place(1, &PodPhase::Running);
         let pod = case.pod(1);
         pod.phase = failed(143, 8);
-        (pod.deleting, pod.deletion_requested) = (asked.is_some(), asked);
-        let reason = match own {
+        (pod.deleting, pod.deletion_requested) = (deletion_requested.is_some(), deletion_requested);
+        let reason = match is_own_failure {
             true => Reason::PodFailed,
             false => Reason::PodDisrupted,
         };
         case.expect_status(JobPhase::Restarting, reason);
-        assert_eq!(count_restarts(&case), (i64::from(own), i64::from(!own)));
+        assert_eq!(
+            count_restarts(&case),
+            (i64::from(is_own_failure), i64::from(!is_own_failure))
+        );
     }
 }
 
 #[test]
 fn first_matching_restart_rule_decides() {
-    let on = |code: i32, action: &str| json!({"onExitCodes": [code], "action": action});
-    let any = json!({"groups": ["worker"], "action": "RestartWithoutCounting"});
-    let all = json!([on(42, "Fail"), on(7, "Restart"), any]);
+    let rule_for_code = |code: i32, action: &str| json!({"onExitCodes": [code], "action": action});
+    let rule_for_group = json!({"groups": ["worker"], "action": "RestartWithoutCounting"});
+    let rules = json!([
+        rule_for_code(42, "Fail"),
+        rule_for_code(7, "Restart"),
+        rule_for_group
+    ]);
     for (code, phase, reason, count) in [
         (42, JobPhase::Failed, Reason::FailedByRule, 0),
         (7, JobPhase::Restarting, Reason::PodFailed, 1),
         (1, JobPhase::Restarting, Reason::PodFailed, 0),
     ] {
-        let mut case = case_with_rules(all.clone());
+        let mut case = case_with_rules(rules.clone());
         case.place(1, &PodPhase::Running);
-        // The failure with the first matching rule wins, whichever pod ended first.
+        // The failure with the first matching rule wins, even if another pod ended before.
         case.pod(0).phase = failed(1, 0);
         case.pod(1).phase = failed(code, 5);
         case.expect_status(phase, reason);
@@ -112,7 +121,7 @@ fn ignored_failure_has_no_effect_while_other_pods_run() {
     case.expect_status(JobPhase::Running, Reason::Running);
     case.pod(0).phase = PodPhase::Succeeded;
     case.expect_status(JobPhase::Complete, Reason::Complete);
-    // If no other pod runs on, the failure is not ignored.
+    // If no other pod runs, the failure is not ignored.
     let mut case = case_with_rules(ignore);
     case.place(1, &failed(3, 0));
     case.expect_status(JobPhase::Restarting, Reason::PodFailed);
@@ -165,7 +174,7 @@ fn failure_on_an_unhealthy_node_counts_as_a_disruption() {
         case.unhealthy_nodes.insert("node-1".to_owned());
         case.expect_status(JobPhase::Restarting, Reason::NodeUnhealthy);
         assert_eq!(count_restarts(&case), (0, 1));
-        assert_eq!(case.status.retry_time, None, "at once");
+        assert_eq!(case.status.retry_time, None, "without back-off");
         let message = case.status.message.clone().unwrap();
         assert!(message.contains("is unhealthy: GpuMemWatch"), "{message}");
     }
@@ -178,15 +187,15 @@ fn failure_on_an_unhealthy_node_counts_as_a_disruption() {
 
 #[test]
 fn gang_stays_on_an_unhealthy_node_until_eviction_is_allowed() {
-    let of = |leave: EvictionDecision| {
+    let case_with_decision = |decision: EvictionDecision| {
         let mut case = JobCase::new(json!({}));
         case.place(1, &PodPhase::Running);
         case.unhealthy_nodes.insert("node-1".to_owned());
-        case.eviction_decision = leave;
+        case.eviction_decision = decision;
         case
     };
     let wait = Duration::from_secs(7);
-    let mut case = of(EvictionDecision::After(wait));
+    let mut case = case_with_decision(EvictionDecision::After(wait));
     let next = case.expect_status(JobPhase::Running, Reason::Running);
     assert_eq!(next.next_check, Some(at(7)));
     let message = case.status.message.clone().unwrap();
@@ -194,12 +203,12 @@ fn gang_stays_on_an_unhealthy_node_until_eviction_is_allowed() {
         message.starts_with("all pods run, on 2 nodes: node-0 (1), node-1 (1); node \"node-1\""),
         "{message}"
     );
-    // The node may be left now.
+    // The pods may be evicted now.
     case.eviction_decision = EvictionDecision::Now;
     case.second = 7;
     case.expect_status(JobPhase::Restarting, Reason::NodeUnhealthy);
 
-    let mut case = of(EvictionDecision::PartialDisruption(wait));
+    let mut case = case_with_decision(EvictionDecision::PartialDisruption(wait));
     let next = case.expect_status(JobPhase::Running, Reason::PartialDisruption);
     assert_eq!(next.next_check, Some(at(7)));
     assert!(matches!(next.desired, DesiredGang::Run(_)));
@@ -211,17 +220,17 @@ fn gang_stays_on_an_unhealthy_node_until_eviction_is_allowed() {
     assert_eq!(count_restarts(&case), (0, 1));
 
     // The node is healthy again, and the message does not mention it any more.
-    let mut case = of(EvictionDecision::PartialDisruption(wait));
+    let mut case = case_with_decision(EvictionDecision::PartialDisruption(wait));
     case.expect_status(JobPhase::Running, Reason::PartialDisruption);
     case.unhealthy_nodes.clear();
     case.expect_status(JobPhase::Running, Reason::Running);
-    let all = "all pods run, on 2 nodes: node-0 (1), node-1 (1)";
-    assert_eq!(case.status.message.as_deref(), Some(all));
+    let expected = "all pods run, on 2 nodes: node-0 (1), node-1 (1)";
+    assert_eq!(case.status.message.as_deref(), Some(expected));
 
-    let mut case = of(EvictionDecision::PartialDisruption(wait));
+    let mut case = case_with_decision(EvictionDecision::PartialDisruption(wait));
     case.pod(0).phase = PodPhase::Pending;
     case.expect_status(JobPhase::Starting, Reason::PartialDisruption);
-    // A lost node is left at once.
+    // The gang leaves a lost node at once.
     case.lost_nodes.insert("node-1".to_owned());
     case.expect_status(JobPhase::Restarting, Reason::NodeLost);
 }
@@ -276,19 +285,22 @@ fn node_is_suspect_after_two_failures_in_a_row() {
         case.clear();
     };
     fail_on(&mut case, 1, 0);
-    assert!(case.status.excluded_nodes.is_empty(), "once may be chance");
+    assert!(
+        case.status.excluded_nodes.is_empty(),
+        "one failure may be chance"
+    );
     fail_on(&mut case, 2, 1);
     assert!(case.status.excluded_nodes.is_empty(), "another node");
     fail_on(&mut case, 3, 1);
     assert!(
         excluded_nodes(&case).is_empty(),
-        "it may be the ranks' own doing"
+        "the ranks may be the cause"
     );
     let DesiredGang::Run(attempt) = case.evaluate().desired else {
-        panic!("it is to run");
+        panic!("the job is to run");
     };
     assert_eq!(attempt.suspect_nodes, ["node-1"]);
-    // The node is not forgotten when the job runs elsewhere.
+    // The status keeps the node while the job runs on other nodes.
     case.place(4, &PodPhase::Running);
     case.expect_status(JobPhase::Running, Reason::Running);
     assert_eq!(case.status.excluded_nodes.len(), 1);

@@ -18,14 +18,14 @@ fn placed_job_starts_then_runs_then_succeeds() {
     assert_eq!(case.condition_row(), "TFFFTFFTFF");
 }
 
-/// The write that closes the plan waits for the pods of other gangs.
+/// The write that closes the plan may be delayed by the pods of other gangs.
 #[test]
 fn gang_can_end_before_its_plan_is_closed() {
     let mut case = JobCase::new(json!({}));
     case.place(1, &PodPhase::Running);
     case.journal.phase = Some(PodGroupPhase::Committing);
     case.pod(0).phase = PodPhase::Succeeded;
-    assert_eq!(case.evaluate_and_store().status, None, "one still runs");
+    assert_eq!(case.evaluate_and_store().status, None, "one pod still runs");
     case.pod(1).phase = PodPhase::Succeeded;
     let next = case.expect_status(JobPhase::Complete, Reason::Complete);
     assert_eq!(next.desired, desired_finish(true));
@@ -128,10 +128,10 @@ fn gang_with_a_deleted_journal_restarts_as_a_disruption() {
 
     // The PodGroup may only be missing from the cache.
     case.has_journal = false;
-    let silent = case.evaluate_and_store();
-    assert_eq!((silent.status, silent.next_check), (None, Some(at(1005))));
+    let result = case.evaluate_and_store();
+    assert_eq!((result.status, result.next_check), (None, Some(at(1005))));
     assert!(matches!(
-        silent.desired,
+        result.desired,
         DesiredGang::Run(DesiredAttempt { number: 1, .. })
     ));
     // For example, another object has the PodGroup's name.
@@ -196,7 +196,11 @@ fn job_on_hold_keeps_the_active_deadline_of_its_plan() {
         plan.active_seconds = Some(100);
     }
     let next = case.evaluate_and_store();
-    assert_eq!(next.next_check, Some(at(5000)), "it may be changed");
+    assert_eq!(
+        next.next_check,
+        Some(at(5000)),
+        "the deadline of a running job may change"
+    );
     case.hold_job(JobPhase::Refused, Reason::QuotaPolicyExceeded);
     assert_eq!(case.evaluate_and_store().next_check, Some(at(100)));
     case.second = 100;

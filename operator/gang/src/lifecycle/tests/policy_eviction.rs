@@ -1,6 +1,6 @@
 use super::*;
 
-/// A forbidden gang is stopped with the short grace period.
+/// Returns the desired stop of a forbidden gang, with the short grace period.
 fn desired_stop() -> DesiredGang<DesiredAttempt> {
     DesiredGang::Stop {
         reason: Reason::PolicyViolation,
@@ -120,12 +120,12 @@ fn evicted_job_with_scope_never_fails() {
     let mut case = running_job(json!({"restart": {"scope": "Never"}}));
     case.evict_by_policy();
     let next = case.expect_status(JobPhase::Failed, Reason::NoRestart);
-    // The gang ran well until then.
-    let wish = DesiredGang::Finish {
+    // The gang was healthy, so its pods keep their grace period.
+    let desired = DesiredGang::Finish {
         keep: true,
         hurry: false,
     };
-    assert_eq!(next.desired, wish);
+    assert_eq!(next.desired, desired);
     assert_eq!(
         case.status.message.as_deref(),
         Some("stopped by a policy; restart.scope is Never")
@@ -147,8 +147,7 @@ fn starting_gang_is_evicted_and_suspended_job_stays_suspended() {
     assert_eq!(next.desired, DesiredGang::stop(Reason::Suspended));
 }
 
-/// This holds even if the operator did not know of the eviction: the place of an attempt that is
-/// over is released.
+/// The attempt has ended, so its place is released.
 #[test]
 fn refused_job_releases_the_place_of_an_earlier_attempt() {
     let mut case = running_job(json!({}));

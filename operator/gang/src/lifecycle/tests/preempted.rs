@@ -21,8 +21,8 @@ fn preempted_gang_keeps_its_queue_position_and_counts_one_disruption() {
         (case.status.restarts, case.status.disruptions),
         (Some(0), Some(1))
     );
-    let last = case.status.last_preemption.clone().unwrap();
-    assert_eq!((last.attempt, Some(last.time)), (1, time(160)));
+    let preemption = case.status.last_preemption.clone().unwrap();
+    assert_eq!((preemption.attempt, Some(preemption.time)), (1, time(160)));
     assert!(case.status.last_failure.is_none());
     assert!(case.status.was_preempted());
     // The pods take time to stop.
@@ -38,7 +38,7 @@ fn preempted_gang_keeps_its_queue_position_and_counts_one_disruption() {
     assert_eq!(
         case.evaluate_and_store().status,
         None,
-        "until the scheduler has answered"
+        "the scheduler has not explained the wait yet"
     );
     case.set_explanation(Reason::InsufficientCapacity);
     case.expect_status(JobPhase::Queued, Reason::InsufficientCapacity);

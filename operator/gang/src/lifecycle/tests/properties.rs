@@ -81,8 +81,8 @@ fn apply_event(case: &mut JobCase, event: CaseEvent) {
                 let group = case.group();
                 let round = awaited.and_then(|a| Some(a.index_by_pod().get(&group, index)?.round));
                 // A pod of the plan is on its planned node.
-                let of_plan = case.pods.get(&format!("llm-{group}-{index}"));
-                let node = of_plan.map_or(first.node.clone(), |pod| pod.node.clone());
+                let planned_pod = case.pods.get(&format!("llm-{group}-{index}"));
+                let node = planned_pod.map_or(first.node.clone(), |pod| pod.node.clone());
                 let pod = PodView {
                     node,
                     uid: format!("joined-{index}-{round:?}"),
@@ -115,23 +115,22 @@ fn apply_event(case: &mut JobCase, event: CaseEvent) {
     }
 }
 
-/// Returns the jobs that restart as a whole, by pod and by group; an elastic job; and a job with
-/// stages.
+/// Returns a job for each restart scope (gang, pod, group), an elastic job, and a job with stages.
 fn job_kinds() -> Vec<JobCase> {
-    let of = |scope: Value| {
+    let case_with_scope = |scope: Value| {
         let mut restart = json!({"limit": 2, "disruptionLimit": 2});
         if !scope.is_null() {
             restart["scope"] = scope;
         }
         JobCase::new(json!({"restart": restart}))
     };
-    let mut elastic = of(Value::Null);
+    let mut elastic = case_with_scope(Value::Null);
     let group = elastic.spec.task_groups.first_mut().unwrap();
     (group.replicas, group.min_replicas) = (Some(4), Some(2));
     vec![
-        of(Value::Null),
-        of(json!("Pod")),
-        of(json!("Group")),
+        case_with_scope(Value::Null),
+        case_with_scope(json!("Pod")),
+        case_with_scope(json!("Group")),
         elastic,
         stages::staged_case(json!({"restart": {"limit": 2, "disruptionLimit": 2}})),
     ]
@@ -151,8 +150,8 @@ proptest! {
             prop_assert!(attempt >= before.attempt.unwrap_or(1));
             prop_assert!(attempt <= before.attempt.unwrap_or(1) + 1);
             let stage = |status: &TrainingJobStatus| status.stage.as_ref().map_or(1, |s| s.number);
-            let (is, was) = (stage(&case.status), stage(&before));
-            prop_assert!(is == was || (is == was + 1 && attempt > before.attempt.unwrap_or(1)));
+            let (current_stage, previous_stage) = (stage(&case.status), stage(&before));
+            prop_assert!(current_stage == previous_stage || (current_stage == previous_stage + 1 && attempt > before.attempt.unwrap_or(1)));
             prop_assert!(case.status.restarts.unwrap_or(0) <= 2);
             prop_assert!(case.status.disruptions.unwrap_or(0) <= 2);
             if before.phase.is_some_and(JobPhase::is_terminal) {
@@ -163,17 +162,17 @@ proptest! {
                     case.status.conditions.iter().map(|c| c.type_.as_str()).collect();
                 prop_assert_eq!(types, ConditionType::ALL.map(ConditionType::as_str).to_vec());
             }
-            // A second evaluation changes nothing, with two exceptions: a held job reports that
-            // once its failure is written, and a job that continues or begins anew reports why it
-            // waits.
+            // A second evaluation changes nothing, with two exceptions: a job on hold reports the
+            // hold once its failure is written, and a job that resumes or whose journal is lost
+            // reports why it waits.
             let written = case.status.clone();
             case.evaluate_and_store();
             prop_assert_eq!(case.status.attempt, written.attempt);
             prop_assert_eq!(case.status.restarts, written.restarts);
             prop_assert_eq!(case.status.disruptions, written.disruptions);
             let resumed = before.phase == Some(JobPhase::Suspended) && first.desired == DesiredGang::Wait;
-            let anew = resumed || written.reason == Some(Reason::JournalLost);
-            if matches!(case.readiness, JobReadiness::Runnable { .. }) && !anew {
+            let begins_anew = resumed || written.reason == Some(Reason::JournalLost);
+            if matches!(case.readiness, JobReadiness::Runnable { .. }) && !begins_anew {
                 prop_assert_eq!(&case.status, &written);
             }
             let settled = case.status.clone();

@@ -34,7 +34,7 @@ pub(super) fn add_pod(case: &mut JobCase, group: &str, index: u32, round: i64, p
     case.pods.insert(format!("llm-{group}-{index}"), pod);
 }
 
-/// The job runs with the pods that it needs.
+/// Places the job and lets its gang run.
 pub(super) fn run_job(mut case: JobCase) -> JobCase {
     case.place(1, &PodPhase::Running);
     case.expect_status(JobPhase::Running, Reason::Running);
@@ -73,7 +73,7 @@ fn failed_rank_of_an_elastic_job_restarts_alone() {
         "{message}"
     );
     let DesiredGang::Run(attempt) = next.desired else {
-        panic!("it goes on");
+        panic!("the job continues");
     };
     let not_before = &attempt.awaited.pods[0].not_before;
     assert_eq!(not_before.as_ref().map(|t| t.0), Some(at(10)));
@@ -90,12 +90,12 @@ fn failed_rank_of_an_elastic_job_restarts_alone() {
         case.pod(1).phase = exit(1);
         case.expect_status(JobPhase::Running, Reason::Recovering);
         assert_eq!(count_restarts(&case), (1, failures, 0));
-        let told = case.status.internal.awaited_pods.clone().unwrap();
+        let awaited = case.status.internal.awaited_pods.clone().unwrap();
         assert_eq!(
-            told.pods[0].not_before.as_ref().map(|t| t.0),
+            awaited.pods[0].not_before.as_ref().map(|t| t.0),
             Some(at(seconds))
         );
-        add_pod(&mut case, "worker", 1, told.round, PodPhase::Running);
+        add_pod(&mut case, "worker", 1, awaited.round, PodPhase::Running);
         case.evaluate_and_store();
     }
     case.pod(1).phase = exit(1);
@@ -198,7 +198,7 @@ fn gang_restarts_when_a_pod_alone_cannot() {
     }
 }
 
-/// If a pod of the group has ended, another gang may hold its place.
+/// Another gang may use the resources of a pod that has ended.
 #[test]
 fn group_with_finished_pods_restarts_with_the_gang() {
     let mut case = run_job(case_with_group(json!({"scope": "Group"}), json!({})));
@@ -209,7 +209,7 @@ fn group_with_finished_pods_restarts_with_the_gang() {
     assert_eq!(count_restarts(&case), (2, 1, 0));
 }
 
-/// Agents that lose a peer end one after the other.
+/// When one rank fails, the others may fail a few seconds later.
 #[test]
 fn failure_within_30_seconds_belongs_to_the_same_wave() {
     let mut case = run_job(case_with_group(
@@ -266,7 +266,7 @@ fn gang_restarts_when_the_node_of_a_replacement_is_closed() {
     }
 }
 
-/// The node stops its pods again and again.
+/// The node keeps stopping its pods.
 #[test]
 fn gang_restarts_when_a_node_stops_a_pod_twice() {
     let mut case = run_job(case_with_group(json!({"scope": "Pod"}), json!({})));
@@ -287,11 +287,11 @@ fn group_is_created_once_its_dependencies_are_ready() {
         "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     spec["taskGroups"].as_array_mut().unwrap().push(after);
     case.spec = serde_json::from_value(spec).unwrap();
-    let held = |next: &EvaluationResult| match &next.desired {
+    let held_groups = |next: &EvaluationResult| match &next.desired {
         DesiredGang::Run(attempt) => attempt.awaited.held_groups.clone(),
-        wish => panic!("{wish:?}"),
+        desired => panic!("{desired:?}"),
     };
-    assert_eq!(held(&case.evaluate_and_store()), ["after"]);
+    assert_eq!(held_groups(&case.evaluate_and_store()), ["after"]);
     case.place(1, &PodPhase::Running);
     let plan = case.journal.plan.as_mut().unwrap();
     plan.assignments.push(Assignment {
@@ -302,22 +302,26 @@ fn group_is_created_once_its_dependencies_are_ready() {
     });
     case.pod(1).ready = false;
     let next = case.expect_status(JobPhase::Starting, Reason::Starting);
-    assert_eq!(held(&next), ["after"], "nobody misses its pod");
+    assert_eq!(
+        held_groups(&next),
+        ["after"],
+        "the missing pod is no failure"
+    );
     case.pod(1).ready = true;
     let next = case.expect_status(JobPhase::Starting, Reason::Starting);
-    assert_eq!(held(&next), [""; 0]);
+    assert_eq!(held_groups(&next), [""; 0]);
     assert_eq!(describe_awaited(&case), ["after 0 round 0"]);
     add_pod(&mut case, "after", 0, 0, PodPhase::Running);
-    // Once the pod exists it stays, whatever happens to the pods that it waited for.
+    // The pod stays even if a pod of its dependency is no longer ready.
     case.pod(1).ready = false;
     case.expect_status(JobPhase::Running, Reason::Running);
     assert!(describe_awaited(&case).is_empty());
     case.pods.remove("llm-after-0");
     case.expect_status(JobPhase::Restarting, Reason::PodDisrupted);
     assert_eq!(
-        held(&case.evaluate_and_store()),
+        held_groups(&case.evaluate_and_store()),
         ["after"],
-        "the next attempt begins anew"
+        "the group waits again in the next attempt"
     );
 }
 

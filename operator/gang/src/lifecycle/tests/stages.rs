@@ -1,11 +1,12 @@
-//! Stages: a group that waits for the end of another group runs after it, as a gang of its own.
+//! Stages: a group that depends on the completion of another group runs after it as a separate
+//! gang.
 
 use std::sync::Arc;
 
 use super::*;
 use crate::observed::PodCheckpoint;
 
-/// Two pods prepare, then two train, then two evaluate.
+/// Returns a job of three stages with two pods each.
 pub(super) fn staged_case(more: Value) -> JobCase {
     let group = |name: &str, replicas: u32, after: Option<&str>| {
         let after = after.map(|group| json!({"group": group, "status": "Complete"}));
@@ -102,7 +103,7 @@ fn failure_restarts_only_its_own_stage() {
     case.pods.get_mut("llm-train-1").unwrap().phase = exit(1);
     case.expect_status(JobPhase::Restarting, Reason::PodFailed);
     assert_eq!((stage_numbers(&case), case.attempt()), ((2, 3, 2), 3));
-    // Finished pods of the first stage are not waited for.
+    // The job does not wait for finished pods of the first stage.
     let message = case.status.message.clone().unwrap();
     assert!(message.ends_with("waiting for 2 pods to end: \"llm-train-0\" on \"node-0\", \"llm-train-1\" on \"node-1\""), "{message}");
     case.second = 100;
@@ -165,15 +166,15 @@ fn stage_number_beyond_the_spec_is_the_last_stage() {
     assert_eq!(case.status.stage, None);
 }
 
-/// The job runs, and each group waits for the one before, in its own stage or an earlier one.
+/// Each group depends on the group before it, in the same stage or in an earlier one.
 #[test]
 fn each_stage_has_its_own_groups_with_dependencies() {
-    let group = |name: &str, on: &[(&str, &str)]| {
-        let on = on
+    let group = |name: &str, dependencies: &[(&str, &str)]| {
+        let dependencies = dependencies
             .iter()
-            .map(|(group, on)| json!({"group": group, "status": on}));
+            .map(|(group, status)| json!({"group": group, "status": status}));
         json!({"name": name, "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
-            "dependsOn": on.collect::<Vec<_>>()})
+            "dependsOn": dependencies.collect::<Vec<_>>()})
     };
     let mut case = JobCase::new(json!({}));
     case.spec = serde_json::from_value(json!({"taskGroups": [
@@ -181,13 +182,13 @@ fn each_stage_has_its_own_groups_with_dependencies() {
         group("c", &[("a", "Complete"), ("b", "Complete")]), group("d", &[("c", "Ready")]),
     ]}))
     .unwrap();
-    let held = |case: &JobCase| {
+    let held_groups = |case: &JobCase| {
         let awaited = case.status.internal.awaited_pods.clone().unwrap();
         (awaited.attempt, awaited.held_groups)
     };
     case.set_explanation(Reason::Queued);
     case.evaluate_and_store();
-    assert_eq!(held(&case), (1, vec!["b".to_owned()]));
+    assert_eq!(held_groups(&case), (1, vec!["b".to_owned()]));
     case.place(1, &PodPhase::Succeeded);
     let first = case.pods.pop_first().unwrap().1;
     let second = PodView {
@@ -201,7 +202,7 @@ fn each_stage_has_its_own_groups_with_dependencies() {
     ]);
     case.journal.plan.as_mut().unwrap().assignments[1].group = "b".to_owned();
     case.expect_status(JobPhase::Queued, Reason::StageComplete);
-    assert_eq!(held(&case), (2, vec!["d".to_owned()]));
+    assert_eq!(held_groups(&case), (2, vec!["d".to_owned()]));
 }
 
 #[test]
@@ -228,11 +229,14 @@ fn pods_of_a_complete_stage_report_no_checkpoint() {
     case.pods.get_mut("llm-train-0").unwrap().checkpoint = Some(Arc::new(PodCheckpoint::At(at(5))));
     case.second = 10;
     case.expect_status(JobPhase::Running, Reason::Running);
-    let told = case.status.checkpoint.clone().unwrap();
-    assert_eq!((told.last_time, told.problem), (Some(Time(at(5))), None));
+    let checkpoint = case.status.checkpoint.clone().unwrap();
+    assert_eq!(
+        (checkpoint.last_time, checkpoint.problem),
+        (Some(Time(at(5))), None)
+    );
 }
 
-/// A plan that cannot be carried out says why, whatever happened before.
+/// The reason of the roll-back replaces the reason `StageComplete`.
 #[test]
 fn status_shows_why_the_next_stage_rolled_back() {
     let mut case = staged_case(json!({}));

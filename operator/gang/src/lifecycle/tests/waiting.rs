@@ -14,8 +14,8 @@ fn job_on_hold_reports_its_reason_and_starts_nothing() {
     }
 }
 
-/// `status.message` must fit into a table, whatever the reason; `explain` reads the whole text from
-/// the conditions.
+/// `status.message` must fit into a table. `trellis explain` reads the whole text from the
+/// conditions.
 #[test]
 fn status_message_is_short_and_the_condition_has_the_full_text() {
     let long = format!(
@@ -65,8 +65,8 @@ fn blocked_job_keeps_its_quota_while_committing() {
 fn status_is_not_written_before_the_scheduler_explains() {
     let mut case = JobCase::new(json!({}));
     let run = desired_run(1, 0);
-    let silent = case.evaluate_and_store();
-    assert_eq!((silent.status, silent.desired), (None, run.clone()));
+    let result = case.evaluate_and_store();
+    assert_eq!((result.status, result.desired), (None, run.clone()));
 
     case.set_explanation(Reason::InsufficientCapacity);
     let queued = case.expect_status(JobPhase::Queued, Reason::InsufficientCapacity);
@@ -83,8 +83,8 @@ fn status_is_not_written_before_the_scheduler_explains() {
 fn gang_refused_by_the_scheduler_stays_desired() {
     let mut case = JobCase::new(json!({}));
     case.set_explanation(Reason::QuotaPolicyExceeded);
-    if let Some(certificate) = &mut case.explanation {
-        certificate.refused = true;
+    if let Some(explanation) = &mut case.explanation {
+        explanation.refused = true;
     }
     let refused = case.expect_status(JobPhase::Refused, Reason::QuotaPolicyExceeded);
     assert!(matches!(refused.desired, DesiredGang::Run(_)));
@@ -133,20 +133,24 @@ fn commit_shows_in_the_status_after_20_seconds() {
     let mut case = JobCase::new(json!({}));
     case.commit(1);
     case.second = 19;
-    let silent = case.evaluate_and_store();
-    assert_eq!((silent.status, silent.next_check), (None, Some(at(20))));
+    let result = case.evaluate_and_store();
+    assert_eq!((result.status, result.next_check), (None, Some(at(20))));
 
     case.second = 20;
     case.expect_status(JobPhase::Starting, Reason::Committing);
     assert_eq!(case.condition_row(), "TTTFFFFFTF");
     assert_eq!(case.status.admitted_time, time(20));
 
-    // The reason for waiting is over; the reason why its commits fail is not.
-    for (reason, told) in [(Reason::Fragmented, false), (Reason::BackingOff, true)] {
+    // The message omits why the gang waited for a place, and shows why its commits fail.
+    for (reason, is_shown) in [(Reason::Fragmented, false), (Reason::BackingOff, true)] {
         case.set_explanation(reason);
         case.expect_status(JobPhase::Starting, Reason::Committing);
         let message = case.status.message.clone().unwrap();
-        assert_eq!(message.contains("8 GPUs are missing"), told, "{message}");
+        assert_eq!(
+            message.contains("8 GPUs are missing"),
+            is_shown,
+            "{message}"
+        );
     }
 }
 
@@ -162,8 +166,7 @@ fn plan_of_an_earlier_spec_rolls_back() {
         let next = case.evaluate_and_store();
         assert_eq!(case.status.phase, Some(JobPhase::Restarting), "{phase:?}");
         assert_eq!(case.status.admitted_time, None, "{phase:?}");
-        // A plan that is being carried out is rolled back by a new spec. A complete plan is kept as
-        // long as its attempt is to run.
+        // The desired state stops a placed gang. `gang_step` rolls back a plan under commit.
         let stops = matches!(next.desired, DesiredGang::Stop { .. });
         assert_eq!(stops, phase == PodGroupPhase::Placed, "{phase:?}");
         assert!(matches!(
@@ -192,7 +195,7 @@ fn job_waits_for_pods_of_an_earlier_attempt() {
     case.set_explanation(Reason::Queued);
     case.expect_status(JobPhase::Restarting, Reason::PodsTerminating);
     assert_eq!(case.condition_row(), "TTTFFFFFTF");
-    // Pods of the same name that belong to another job are not waited for here.
+    // The status does not wait for pods of another job of the same name.
     for pod in case.pods.values_mut() {
         pod.job_uid = "another".to_owned();
     }
@@ -222,7 +225,7 @@ fn queue_deadline_ends_the_wait_of_each_attempt() {
     case.expect_status(JobPhase::Failed, Reason::QueueDeadlineExceeded);
 }
 
-/// A pod on a lost node may stay for long: the message names the pod and the node.
+/// A pod on a lost node may stay for a long time, so the message names the pod and the node.
 #[test]
 fn message_names_remaining_pods_and_their_lost_nodes() {
     let mut case = JobCase::new(json!({}));
@@ -233,10 +236,10 @@ fn message_names_remaining_pods_and_their_lost_nodes() {
     for _ in 0..2 {
         case.expect_status(JobPhase::Restarting, Reason::NodeLost);
         let message = case.status.message.clone().unwrap();
-        let (what, waits) = message.split_once("; waiting for ").unwrap();
-        assert!(what.contains("node-1"), "{message}");
+        let (cause, remaining_pods) = message.split_once("; waiting for ").unwrap();
+        assert!(cause.contains("node-1"), "{message}");
         assert_eq!(
-            waits,
+            remaining_pods,
             "2 pods to end: \"llm-worker-1\" on lost node \"node-1\", \"llm-worker-0\" on \"node-0\""
         );
     }

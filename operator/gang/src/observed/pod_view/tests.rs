@@ -19,13 +19,13 @@ fn no_image(name: &str) -> Value {
     json!({"name": name, "state": {"waiting": {"reason": "ImagePullBackOff"}}})
 }
 
-/// Returns the time from which the stuck container could have started. The init container `s` is a
-/// sidecar.
+/// Returns the time from which the container with the obstacle could have started. The init
+/// container `s` is a sidecar.
 fn earliest_start_of(
     inits: &[&str],
     init_statuses: &[Value],
     mains: &[Value],
-    more: Value,
+    more_status: Value,
 ) -> Option<String> {
     let inits = inits.iter().map(|name| match *name {
         "s" => json!({"name": name, "restartPolicy": "Always"}),
@@ -35,16 +35,16 @@ fn earliest_start_of(
         "phase": "Pending", "startTime": at(0),
         "initContainerStatuses": init_statuses, "containerStatuses": mains,
     });
-    let more = more.as_object().unwrap().clone();
-    status.as_object_mut().unwrap().extend(more);
+    let more_status = more_status.as_object().unwrap().clone();
+    status.as_object_mut().unwrap().extend(more_status);
     let pod = json!({
         "metadata": {"name": "j-worker-0"},
         "spec": {"initContainers": inits.collect::<Vec<_>>(), "containers": [{"name": "main"}]},
         "status": status,
     });
-    let stuck = find_start_obstacle(&serde_json::from_value(pod).unwrap()).unwrap();
-    assert_eq!(stuck.kind, StartObstacleKind::Image);
-    Some(stuck.since?.to_string())
+    let obstacle = find_start_obstacle(&serde_json::from_value(pod).unwrap()).unwrap();
+    assert_eq!(obstacle.kind, StartObstacleKind::Image);
+    Some(obstacle.since?.to_string())
 }
 
 #[test]
@@ -64,11 +64,11 @@ fn init_container_can_start_when_the_previous_one_ends() {
 
 #[test]
 fn container_after_a_sidecar_can_start_once_the_sidecar_runs() {
-    let of =
+    let start_after =
         |sidecar: Value| earliest_start_of(&["s", "b"], &[sidecar, no_image("b")], &[], json!({}));
-    assert_eq!(of(running_status("s", 7, 0)), Some(at(7)));
+    assert_eq!(start_after(running_status("s", 7, 0)), Some(at(7)));
     // A sidecar that restarts again and again must not delay that time.
-    assert_eq!(of(running_status("s", 7, 1)), Some(at(0)));
+    assert_eq!(start_after(running_status("s", 7, 1)), Some(at(0)));
 }
 
 #[test]
@@ -78,13 +78,13 @@ fn main_containers_can_start_once_the_pod_is_initialized() {
             {"type": "Initialized", "status": status, "lastTransitionTime": at(31)},
         ]})
     };
-    let of = |more: Value| {
+    let start_after = |more: Value| {
         earliest_start_of(&["a"], &[ended_status("a", 30)], &[no_image("main")], more)
     };
-    assert_eq!(of(condition("True")), Some(at(31)));
+    assert_eq!(start_after(condition("True")), Some(at(31)));
     // The kubelet has not reported it yet.
-    assert_eq!(of(condition("False")), Some(at(30)));
-    assert_eq!(of(json!({})), Some(at(30)));
-    let alone = earliest_start_of(&[], &[], &[no_image("main")], json!({}));
-    assert_eq!(alone, Some(at(0)));
+    assert_eq!(start_after(condition("False")), Some(at(30)));
+    assert_eq!(start_after(json!({})), Some(at(30)));
+    let without_init = earliest_start_of(&[], &[], &[no_image("main")], json!({}));
+    assert_eq!(without_init, Some(at(0)));
 }

@@ -57,8 +57,8 @@ fn entry(start: i64, gpu_seconds: &str) -> Value {
 }
 
 fn resume(hours: &mut GpuHourUsage, quotas: &PolicyAndLedger, now: i64) {
-    let account_of = |policy: &QuotaPolicy| read_own_ledger(policy, quotas.ledger.as_ref());
-    hours.read_ledgers([&quotas.policy], account_of, now);
+    let read_ledger = |policy: &QuotaPolicy| read_own_ledger(policy, quotas.ledger.as_ref());
+    hours.read_ledgers([&quotas.policy], read_ledger, now);
 }
 
 /// Returns the gate of the limit of Alice, who holds so many GPUs.
@@ -70,7 +70,7 @@ fn closure(hours: &mut GpuHourUsage, quotas: &PolicyAndLedger, gpus: i64, now: i
 /// Returns the gate of a limit of 16 hours that are all used.
 fn closed_until(until: i64) -> LimitGate {
     Some(LimitClosure {
-        why: "all 16 GPU hours are burnt".to_owned(),
+        why: "all 16 GPU hours are used".to_owned(),
         until: Some(Time::from_millis(until.saturating_mul(1_000))),
     })
 }
@@ -78,7 +78,7 @@ fn closed_until(until: i64) -> LimitGate {
 /// Returns the gate of a limit whose ledger cannot be read.
 fn closed_unreadable() -> LimitGate {
     Some(LimitClosure {
-        why: "its QuotaLedger cannot be read, so all GPU hours count as burnt".to_owned(),
+        why: "its QuotaLedger cannot be read, so all GPU hours count as used".to_owned(),
         until: None,
     })
 }
@@ -95,7 +95,7 @@ fn at(hours: i64) -> i64 {
     START.saturating_add(hours.saturating_mul(3600))
 }
 
-/// The end of a closure is computed from the current limit.
+/// The time at which a closed limit opens depends on the current limit.
 #[test]
 fn raised_limit_opens_at_its_own_time() {
     let mut quotas = policy_without_ledger();
@@ -107,7 +107,7 @@ fn raised_limit_opens_at_its_own_time() {
     raised.spec.limits.gpu_hours.as_mut().unwrap().limit = 20;
     quotas.policy = raised;
     let after = closure(&mut hours, &quotas, 0, at(3)).unwrap();
-    assert_eq!(after.why, "all 20 GPU hours are burnt");
+    assert_eq!(after.why, "all 20 GPU hours are used");
     assert!(after.until < before.until, "{before:?} {after:?}");
 }
 
@@ -116,8 +116,8 @@ fn used_hours_close_the_limit_until_the_window_moves() {
     let policies = policy_without_ledger().policies();
     let mut hours = GpuHourUsage::default();
     let mut gate = |gpus: i64, hour: i64| {
-        let held = [(limit("alice"), gpus)];
-        let gates = hours.count_until(&policies, held, at(hour));
+        let gpus_held = [(limit("alice"), gpus)];
+        let gates = hours.count_until(&policies, gpus_held, at(hour));
         (
             gates[0].1.clone(),
             hours.next_change(&policies).map(|t| (t - START) / 3600),
@@ -128,7 +128,7 @@ fn used_hours_close_the_limit_until_the_window_moves() {
     assert_eq!(gate(8, 1), (None, Some(2)));
     let (closed, next) = gate(8, 2);
     assert_eq!((closed, next), (closed_until(at(49)), Some(49)));
-    // Jobs continue to run, and the time is computed again once it has come.
+    // Running jobs continue to use hours, so the limit stays closed for longer.
     assert_eq!(gate(8, 3).0, closed_until(at(49)));
     assert_eq!(gate(0, 4).0, closed_until(at(49)));
     assert_eq!(gate(0, 49).0, closed_until(at(51)));
@@ -137,7 +137,7 @@ fn used_hours_close_the_limit_until_the_window_moves() {
     assert_eq!(
         hours.used_hours().count(),
         0,
-        "nothing is kept of who burns nothing"
+        "a holder without usage is forgotten"
     );
 }
 
@@ -147,20 +147,20 @@ fn usage_during_a_restart_is_counted_from_the_ledger() {
     let mut hours = GpuHourUsage::default();
     hours.count_until(&policies, [(limit("alice"), 8)], at(0));
     hours.count_until(&policies, [(limit("alice"), 8)], at(1));
-    let burnt = hours.used_hours().flat_map(|(_, _, parts)| parts);
-    let entries = burnt.map(|part| entry(part.start, &part.gpu_seconds.to_string()));
+    let used_hours = hours.used_hours().flat_map(|(_, _, parts)| parts);
+    let entries = used_hours.map(|part| entry(part.start, &part.gpu_seconds.to_string()));
     let entries: Vec<Value> = entries.collect();
     let mut quotas = policy_without_ledger();
     write_ledger(&mut quotas, at(1), json!(entries));
     let policies = quotas.policies();
-    let mut anew = GpuHourUsage::default();
-    resume(&mut anew, &quotas, at(1));
-    // There was no leader for half an hour, while the job ran.
+    let mut successor = GpuHourUsage::default();
+    resume(&mut successor, &quotas, at(1));
+    // The job ran for half an hour without a leader.
     let half = at(1).saturating_add(1800);
-    let gates = anew.count_until(&policies, [(limit("alice"), 8)], half);
+    let gates = successor.count_until(&policies, [(limit("alice"), 8)], half);
     assert_eq!(gates, [(limit("alice"), None)]);
-    assert_eq!(anew.next_change(&policies), Some(at(2)));
-    let gates = anew.count_until(&policies, [(limit("alice"), 8)], at(2));
+    assert_eq!(successor.next_change(&policies), Some(at(2)));
+    let gates = successor.count_until(&policies, [(limit("alice"), 8)], at(2));
     assert!(gates[0].1.is_some());
 }
 
@@ -174,8 +174,8 @@ fn deleted_policy_closes_no_limit() {
             .1
             .is_some()
     );
-    let none = QuotaPolicies::default();
-    let gates = hours.count_until(&none, [(limit("alice"), 8)], at(4));
+    let no_policies = QuotaPolicies::default();
+    let gates = hours.count_until(&no_policies, [(limit("alice"), 8)], at(4));
     assert_eq!(gates, [(limit("alice"), None)]);
 }
 
@@ -191,7 +191,7 @@ fn usage_still_counts_while_the_policy_is_unreadable() {
     assert_eq!(count(&policies, 8, 0), Some(false));
     let unreadable = [("p".to_owned(), "no".to_owned())];
     let broken = QuotaPolicies::load([], unreadable);
-    // Meanwhile no job starts, and running jobs use hours.
+    // No job starts meanwhile, and running jobs use hours.
     assert_eq!(count(&broken, 8, 1), Some(false));
     assert_eq!(count(&policies, 8, 2), Some(true));
     assert_eq!(count(&broken, 0, 3), Some(true));
@@ -251,7 +251,7 @@ fn old_ledger_is_read_quickly() {
     write_ledger(&mut quotas, -377_000_000_000, json!([entry(0, "3600")]));
     let mut hours = GpuHourUsage::default();
     resume(&mut hours, &quotas, at(0));
-    // The jobs may have run all the time.
+    // The jobs count as running since the time of the ledger.
     assert!(closure(&mut hours, &quotas, 8, at(0)).is_some());
 }
 
@@ -264,7 +264,7 @@ fn unreadable_ledger_closes_the_limit_until_corrected_or_deleted() {
         resume(hours, quotas, at(hour));
         closure(hours, quotas, gpus, at(hour))
     };
-    // Both users wait: the one whose entry can be read, and the one without an entry.
+    // All users of the policy wait.
     assert_eq!(look(&mut hours, &quotas, 8, 0), closed_unreadable());
     assert!(hours.unreadable()["p"].contains("spec.entries[0].gpuSeconds"));
     // Running jobs use hours, which are added to the ledger once it can be read.
@@ -274,7 +274,7 @@ fn unreadable_ledger_closes_the_limit_until_corrected_or_deleted() {
     assert!(hours.unreadable().is_empty());
     assert_eq!(look(&mut hours, &quotas, 8, 1), None);
     assert!(look(&mut hours, &quotas, 8, 2).is_some());
-    // An operator that finds the ledger deleted starts from zero.
+    // Without a ledger, the operator starts from zero.
     let mut successor = GpuHourUsage::default();
     write_ledger(&mut quotas, at(0), json!([entry(at(0), "-5")]));
     assert_eq!(look(&mut successor, &quotas, 0, 2), closed_unreadable());

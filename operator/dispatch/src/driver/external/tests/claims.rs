@@ -1,4 +1,4 @@
-//! Claims of ephemeral volumes, which belong to their own pod.
+//! Claims of ephemeral volumes. Each claim belongs to one pod.
 
 use trellis_gang::observed::{SlimClaim, SlimStorageClass};
 use trellis_policies::cedar::ExternalPodsQuery;
@@ -14,15 +14,17 @@ impl ExternalPodsFixture {
         let pod = context.cache.external_pods.get(&key("p")).unwrap();
         let pods = [("p".to_owned(), pod)];
         let policies = context.cache.policies.active();
-        let judge = |question: ExternalPodsQuery| Some(question.decide(policies.as_deref()));
-        let asked = external_request::find_request(
+        let judge = |query: ExternalPodsQuery| Some(query.decide(policies.as_deref()));
+        let request = external_request::find_request(
             &context.cache,
             "team-a",
             external_request::PlacementRole::Alone,
             &pods,
             judge,
         );
-        asked.err().map(|why| (why.reason, why.message))
+        request
+            .err()
+            .map(|explanation| (explanation.reason, explanation.message))
     }
 
     /// Adds the claim of that volume, with this controlling owner.
@@ -49,39 +51,39 @@ fn owner(kind: &str, name: &str, uid: &str) -> Value {
 
 #[tokio::test]
 async fn pod_waits_for_its_own_ephemeral_claim() {
-    let scene = ExternalPodsFixture::new();
+    let fixture = ExternalPodsFixture::new();
     let class: SlimStorageClass = decoded(json!({
         "metadata": {"name": "late", "uid": "late"}, "provisioner": "disks.example",
         "volumeBindingMode": "WaitForFirstConsumer",
     }));
-    scene.sink.apply(Key::new("", "late"), class);
-    scene.add_pod(decoded(json!({
+    fixture.sink.apply(Key::new("", "late"), class);
+    fixture.add_pod(decoded(json!({
         "metadata": {"name": "p", "namespace": "team-a", "uid": "p"},
         "spec": {"schedulerName": "trellis", "containers": [{"name": "c", "image": "i"}],
             "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]},
         "status": {"phase": "Pending"},
     })));
-    let waits = |words: &str| {
-        let (reason, message) = scene.waiting_reason().unwrap();
-        assert!(message.contains(words), "{message}");
+    let expect_message = |text: &str| {
+        let (reason, message) = fixture.waiting_reason().unwrap();
+        assert!(message.contains(text), "{message}");
         reason
     };
-    let is_made = "waits for PersistentVolumeClaim \"p-scratch\" of its ephemeral volume: kube-controller-manager makes it";
-    assert_eq!(waits(is_made), Reason::ClaimNotBound);
-    scene.claim(owner("Pod", "p", "before"), json!({}));
-    assert_eq!(waits("is not gone yet"), Reason::ClaimNotBound);
-    for theirs in [
+    let not_created = "waits for PersistentVolumeClaim \"p-scratch\" of its ephemeral volume: kube-controller-manager makes it";
+    assert_eq!(expect_message(not_created), Reason::ClaimNotBound);
+    fixture.claim(owner("Pod", "p", "before"), json!({}));
+    assert_eq!(expect_message("is not gone yet"), Reason::ClaimNotBound);
+    for other_owner in [
         owner("Pod", "q", "q"),
         owner("StatefulSet", "p", "p"),
         json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p"}),
     ] {
-        scene.claim(theirs, json!({}));
-        assert_eq!(waits("is not pod \"p\"'s"), Reason::NameConflict);
+        fixture.claim(other_owner, json!({}));
+        assert_eq!(expect_message("is not pod \"p\"'s"), Reason::NameConflict);
     }
-    let own = owner("Pod", "p", "p");
-    let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
-    scene.claim(own.clone(), going);
-    assert_eq!(waits("makes it anew"), Reason::ClaimNotBound);
-    scene.claim(own, json!({}));
-    assert_eq!(scene.waiting_reason(), None);
+    let pod_owner = owner("Pod", "p", "p");
+    let deleted = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+    fixture.claim(pod_owner.clone(), deleted);
+    assert_eq!(expect_message("makes it anew"), Reason::ClaimNotBound);
+    fixture.claim(pod_owner, json!({}));
+    assert_eq!(fixture.waiting_reason(), None);
 }

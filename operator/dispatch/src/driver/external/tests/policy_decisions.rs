@@ -5,62 +5,62 @@ use trellis_gang::fixtures;
 use super::*;
 
 impl ExternalPodsFixture {
-    /// Handles events until `is_so` holds.
-    async fn decide_until(&mut self, is_so: impl Fn(&Self) -> bool) {
-        let heard = tokio::time::timeout(std::time::Duration::from_secs(60), async {
-            while !is_so(self) {
+    /// Handles events until `condition` returns true.
+    async fn decide_until(&mut self, condition: impl Fn(&Self) -> bool) {
+        let decided = tokio::time::timeout(std::time::Duration::from_secs(60), async {
+            while !condition(self) {
                 self.decide();
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
         });
-        heard.await.unwrap();
+        decided.await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn pod_is_placed_once_policies_have_decided() {
-    let mut scene = ExternalPodsFixture::new();
-    scene.driver.external_pods.judgements.evaluates_inline = false;
+    let mut fixture = ExternalPodsFixture::new();
+    fixture.driver.external_pods.judgements.evaluates_inline = false;
     let unit = external::pod_gang_key(&key("p"));
-    scene.add_pod(pod("p", json!({})));
+    fixture.add_pod(pod("p", json!({})));
     // The loop evaluates no policy.
-    scene.decide();
-    assert_eq!(scene.engine_state(&unit), EngineState::Absent);
-    scene
-        .decide_until(|scene| scene.engine_state(&unit) == EngineState::Placed)
+    fixture.decide();
+    assert_eq!(fixture.engine_state(&unit), EngineState::Absent);
+    fixture
+        .decide_until(|fixture| fixture.engine_state(&unit) == EngineState::Placed)
         .await;
 }
 
 #[tokio::test]
 async fn pod_is_judged_again_when_policies_change_during_evaluation() {
-    let mut scene = ExternalPodsFixture::new();
-    scene.driver.external_pods.judgements.evaluates_inline = false;
+    let mut fixture = ExternalPodsFixture::new();
+    fixture.driver.external_pods.judgements.evaluates_inline = false;
     let unit = external::pod_gang_key(&key("p"));
-    scene.add_pod(pod("p", json!({})));
-    scene.decide();
-    // The policies have changed, and now allow nothing.
-    let context = scene.driver.committer.context().clone();
-    let none = trellis_policies::cedar::PolicyLoader::new().unwrap();
+    fixture.add_pod(pod("p", json!({})));
+    fixture.decide();
+    // The policies have changed, and deny every pod.
+    let context = fixture.driver.committer.context().clone();
+    let loader = trellis_policies::cedar::PolicyLoader::new().unwrap();
     context
         .cache
         .policies
-        .replace(none.load(None, Vec::new()).0.into());
-    scene
-        .decide_until(|scene| scene.written_reason(&unit).starts_with("PolicyDenied"))
+        .replace(loader.load(None, Vec::new()).0.into());
+    fixture
+        .decide_until(|fixture| fixture.written_reason(&unit).starts_with("PolicyDenied"))
         .await;
-    assert_eq!(scene.engine_state(&unit), EngineState::Absent);
+    assert_eq!(fixture.engine_state(&unit), EngineState::Absent);
     context.cache.policies.replace(fixtures::policies());
-    scene.recheck(&unit);
-    scene
-        .decide_until(|scene| scene.engine_state(&unit) == EngineState::Placed)
+    fixture.recheck(&unit);
+    fixture
+        .decide_until(|fixture| fixture.engine_state(&unit) == EngineState::Placed)
         .await;
 }
 
 #[tokio::test]
 async fn pod_with_an_overlong_image_is_refused_with_the_field() {
-    let mut scene = ExternalPodsFixture::new();
+    let mut fixture = ExternalPodsFixture::new();
     let unit = external::pod_gang_key(&key("p"));
-    let with = |version: &str, length: usize| -> SlimPod {
+    let pod_with_image = |version: &str, length: usize| -> SlimPod {
         decoded(json!({
             "metadata": {"name": "p", "namespace": "team-a", "uid": "p",
                 "resourceVersion": version},
@@ -69,18 +69,18 @@ async fn pod_with_an_overlong_image_is_refused_with_the_field() {
             "status": {"phase": "Pending"},
         }))
     };
-    scene.add_pod(with("1", 1025));
-    scene.decide();
-    assert_eq!(scene.engine_state(&unit), EngineState::Absent);
-    assert!(scene.written_reason(&unit).starts_with("InvalidSpec"));
-    let refused = scene
+    fixture.add_pod(pod_with_image("1", 1025));
+    fixture.decide();
+    assert_eq!(fixture.engine_state(&unit), EngineState::Absent);
+    assert!(fixture.written_reason(&unit).starts_with("InvalidSpec"));
+    let refused = fixture
         .driver
         .find_single_request(&key("p"), None)
         .unwrap_err();
     assert!(refused.refused);
     let field = "pod \"p\": spec.containers[0].image has 1025 characters, and at most 1024";
     assert!(refused.message.starts_with(field), "{}", refused.message);
-    scene.add_pod(with("2", 1024));
-    scene.decide();
-    assert_eq!(scene.engine_state(&unit), EngineState::Placed);
+    fixture.add_pod(pod_with_image("2", 1024));
+    fixture.decide();
+    assert_eq!(fixture.engine_state(&unit), EngineState::Placed);
 }

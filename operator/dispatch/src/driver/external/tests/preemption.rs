@@ -6,21 +6,21 @@ impl ExternalPodsFixture {
     /// Like [`ExternalPodsFixture::new`], with this many GPUs on the node, and a queue in which
     /// priority preempts.
     fn with_priority_preemption(gpus: usize) -> Self {
-        let scene = Self::new();
+        let fixture = Self::new();
         let node: SlimNode = decoded(json!({
             "metadata": {"name": "n0", "uid": "n0"},
             "status": {"conditions": [{"type": "Ready", "status": "True"}],
                 "allocatable": {"cpu": "96", "memory": "1Ti", GPU: gpus.to_string(), "pods": "9999"}},
         }));
-        scene.sink.apply(Key::new("", "n0"), node);
+        fixture.sink.apply(Key::new("", "n0"), node);
         let queue: TrainingQueue = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
             "metadata": {"name": "default", "generation": 2},
             "spec": {"namespaceSelector": {}, "defaultFor": {},
                 "preemption": {"withinClusterQueue": "LowerPriority"}},
         }));
-        scene.sink.apply(Key::new("", "default"), queue);
-        scene
+        fixture.sink.apply(Key::new("", "default"), queue);
+        fixture
     }
 
     /// Adds a placed pod of priority 0 with one GPU.
@@ -37,22 +37,22 @@ impl ExternalPodsFixture {
 }
 
 fn pod_with(name: &str, labels: Value, spec: Value, gpus: usize) -> SlimPod {
-    let mut raw = json!({
+    let mut pod = json!({
         "metadata": {"name": name, "namespace": "team-a", "uid": name, "labels": labels},
         "spec": {"schedulerName": "trellis", "containers": [{"name": "c", "image": "i",
             "resources": {"requests": {GPU: gpus.to_string()}, "limits": {GPU: gpus.to_string()}}}]},
         "status": {"phase": "Pending"},
     });
     for (key, value) in spec.as_object().unwrap() {
-        raw["spec"][key] = value.clone();
+        pod["spec"][key] = value.clone();
     }
-    decoded(raw)
+    decoded(pod)
 }
 
-/// There are more victims than one object can name. The gang is put off, like a job, and not tried
-/// again at once.
+/// A nomination names its victims in one object, which limits their number. A gang that needs more
+/// victims is postponed.
 #[tokio::test]
-async fn preemptor_with_too_many_victims_is_put_off() {
+async fn preemptor_with_too_many_victims_is_postponed() {
     let too_many = trellis_api::pod_group::MAX_VICTIMS + 1;
     let group: PodGroup = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
@@ -66,27 +66,27 @@ async fn preemptor_with_too_many_victims_is_put_off() {
             external::pod_group_gang_key(&key("g")),
         ),
     ] {
-        let mut scene = ExternalPodsFixture::with_priority_preemption(too_many);
-        scene.sink.apply(key("g"), group.clone());
+        let mut fixture = ExternalPodsFixture::with_priority_preemption(too_many);
+        fixture.sink.apply(key("g"), group.clone());
         for number in 0..too_many {
-            scene.add_low_priority_pod(&format!("low-{number}"));
+            fixture.add_low_priority_pod(&format!("low-{number}"));
         }
-        scene.decide_without_task_results();
-        scene.add_pod(pod_with("high", labels, json!({"priority": 9}), too_many));
-        scene.decide_without_task_results();
-        assert!(!scene.is_nominated(&unit));
-        assert!(scene.driver.leaving.is_empty(), "nobody leaves");
-        let state = &scene.driver.external_pods.gangs[&unit];
+        fixture.decide_without_task_results();
+        fixture.add_pod(pod_with("high", labels, json!({"priority": 9}), too_many));
+        fixture.decide_without_task_results();
+        assert!(!fixture.is_nominated(&unit));
+        assert!(fixture.driver.leaving.is_empty(), "no victim is evicted");
+        let state = &fixture.driver.external_pods.gangs[&unit];
         match external::parse_gang_key(&unit) {
             Some(ExternalGangRef::Pod(_)) => assert!(state.retry_at.is_some()),
-            // The running write puts the gang off, and does not write a reason to wait.
+            // The running write postpones the gang. It writes no reason for waiting.
             _ => assert!(state.task.is_some() && state.conditions.status_write.is_none()),
         }
     }
 }
 
-/// The pods' own classes forbid preemption, or the class of the PodGroup, which counts for all of
-/// them.
+/// A PriorityClass of the pods may forbid preemption. The PriorityClass of the PodGroup takes
+/// precedence.
 #[tokio::test]
 async fn gang_with_a_never_preempting_class_waits() {
     let policy = |policy: &str| json!({"priority": 9, "preemptionPolicy": policy});
@@ -97,7 +97,7 @@ async fn gang_with_a_never_preempting_class_waits() {
         (Some("Never"), [&lower, &lower], false),
         (Some("PreemptLowerPriority"), [&never, &never], true),
     ] {
-        let mut scene = ExternalPodsFixture::with_priority_preemption(2);
+        let mut fixture = ExternalPodsFixture::with_priority_preemption(2);
         let mut group: PodGroup = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
             "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
@@ -108,18 +108,18 @@ async fn gang_with_a_never_preempting_class_waits() {
             let class: k8s_openapi::api::scheduling::v1::PriorityClass = decoded(json!({
                 "metadata": {"name": "high", "uid": "high"}, "value": 9, "preemptionPolicy": policy,
             }));
-            scene.sink.apply(Key::new("", "high"), class);
+            fixture.sink.apply(Key::new("", "high"), class);
         }
-        scene.sink.apply(key("g"), group);
-        scene.add_low_priority_pod("low-0");
-        scene.add_low_priority_pod("low-1");
-        scene.decide_without_task_results();
+        fixture.sink.apply(key("g"), group);
+        fixture.add_low_priority_pod("low-0");
+        fixture.add_low_priority_pod("low-1");
+        fixture.decide_without_task_results();
         for (name, spec) in ["a", "b"].into_iter().zip(specs) {
             let labels = json!({"trellis.dev/pod-group": "g"});
-            scene.add_pod(pod_with(name, labels, spec.clone(), 1));
+            fixture.add_pod(pod_with(name, labels, spec.clone(), 1));
         }
-        scene.decide_without_task_results();
+        fixture.decide_without_task_results();
         let unit = external::pod_group_gang_key(&key("g"));
-        assert_eq!(scene.is_nominated(&unit), preempts, "{class:?} {specs:?}");
+        assert_eq!(fixture.is_nominated(&unit), preempts, "{class:?} {specs:?}");
     }
 }

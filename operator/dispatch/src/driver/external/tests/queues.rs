@@ -11,13 +11,13 @@ fn labelled(name: &str, queue: &str) -> SlimPod {
 impl ExternalPodsFixture {
     /// Creates a driver with another queue besides the default one.
     fn with_second_queue() -> Self {
-        let scene = Self::new();
-        let elsewhere: TrainingQueue = decoded(json!({
+        let fixture = Self::new();
+        let second_queue: TrainingQueue = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "elsewhere"},
             "spec": {"namespaceSelector": {}},
         }));
-        scene.sink.apply(Key::new("", "elsewhere"), elsewhere);
-        scene
+        fixture.sink.apply(Key::new("", "elsewhere"), second_queue);
+        fixture
     }
 
     /// Adds a PodGroup whose gang waits, if all of its pods exist.
@@ -33,49 +33,49 @@ impl ExternalPodsFixture {
 
 #[tokio::test]
 async fn queue_comes_from_the_pods_when_the_pod_group_names_none() {
-    let mut scene = ExternalPodsFixture::with_second_queue();
-    scene.add_waiting_group(2, "");
-    // An unfilled template names no queue.
-    scene.add_pod(labelled("a", ""));
-    scene.add_pod(labelled("b", "elsewhere"));
-    scene.decide();
+    let mut fixture = ExternalPodsFixture::with_second_queue();
+    fixture.add_waiting_group(2, "");
+    // An empty label names no queue.
+    fixture.add_pod(labelled("a", ""));
+    fixture.add_pod(labelled("b", "elsewhere"));
+    fixture.decide();
     let unit = external::pod_group_gang_key(&key("g"));
-    assert_eq!(scene.engine_state(&unit), EngineState::Placed);
-    assert_eq!(scene.charged_queue(&unit).as_deref(), Some("elsewhere"));
+    assert_eq!(fixture.engine_state(&unit), EngineState::Placed);
+    assert_eq!(fixture.charged_queue(&unit).as_deref(), Some("elsewhere"));
 
-    let mut scene = ExternalPodsFixture::with_second_queue();
-    let alone = json!({"trellis.dev/queue": ""});
-    scene.add_pod(pod("alone", alone));
-    scene.decide();
+    let mut fixture = ExternalPodsFixture::with_second_queue();
+    let labels = json!({"trellis.dev/queue": ""});
+    fixture.add_pod(pod("alone", labels));
+    fixture.decide();
     let unit = external::pod_gang_key(&key("alone"));
-    assert_eq!(scene.charged_queue(&unit).as_deref(), Some("default"));
+    assert_eq!(fixture.charged_queue(&unit).as_deref(), Some("default"));
 }
 
 #[tokio::test]
 async fn gang_naming_two_queues_is_refused() {
     for (group, first, second) in [("", "default", "elsewhere"), ("default", "", "elsewhere")] {
-        let mut scene = ExternalPodsFixture::with_second_queue();
-        scene.add_waiting_group(2, group);
-        scene.add_pod(labelled("a", first));
-        scene.add_pod(labelled("b", second));
-        scene.decide();
+        let mut fixture = ExternalPodsFixture::with_second_queue();
+        fixture.add_waiting_group(2, group);
+        fixture.add_pod(labelled("a", first));
+        fixture.add_pod(labelled("b", second));
+        fixture.decide();
         let unit = external::pod_group_gang_key(&key("g"));
-        assert_eq!(scene.charged_queue(&unit), None, "{group:?}");
-        let told = scene.written_reason(&unit);
-        assert!(told.starts_with("InvalidSpec"), "{told}");
+        assert_eq!(fixture.charged_queue(&unit), None, "{group:?}");
+        let reason = fixture.written_reason(&unit);
+        assert!(reason.starts_with("InvalidSpec"), "{reason}");
     }
 }
 
-/// The gang stays in its queue even if the label changes, so that lost pods can be replaced.
+/// A pod with another queue label joins the gang in its queue, so that it can replace a lost pod.
 #[tokio::test]
 async fn joining_pod_stays_in_the_queue_of_its_gang() {
-    let mut scene = ExternalPodsFixture::with_second_queue();
-    scene.add_placed_group(json!({}));
-    scene.see_bound(pod("a", json!({"trellis.dev/pod-group": "g"})), &[]);
-    scene.decide();
-    scene.add_pod(labelled("b", "elsewhere"));
-    scene.decide();
+    let mut fixture = ExternalPodsFixture::with_second_queue();
+    fixture.add_placed_group(json!({}));
+    fixture.see_bound(pod("a", json!({"trellis.dev/pod-group": "g"})), &[]);
+    fixture.decide();
+    fixture.add_pod(labelled("b", "elsewhere"));
+    fixture.decide();
     let unit = external::pod_gang_key(&key("b"));
-    assert_eq!(scene.engine_state(&unit), EngineState::Placed);
-    assert_eq!(scene.charged_queue(&unit).as_deref(), Some("default"));
+    assert_eq!(fixture.engine_state(&unit), EngineState::Placed);
+    assert_eq!(fixture.charged_queue(&unit).as_deref(), Some("default"));
 }

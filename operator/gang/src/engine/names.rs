@@ -1,7 +1,7 @@
-//! Surplus pods. In the engine, each is a separate gang.
+//! The engine's names of gangs and pods. Each surplus pod is a gang of its own in the engine.
 
 use trellis_api::pod_group::NominatedVictim;
-use trellis_scheduler::GangId;
+use trellis_scheduler::{GangId, PodKey};
 
 use crate::external;
 use crate::key::Key;
@@ -33,6 +33,24 @@ impl SurplusPodId {
     pub fn pod_name(&self, job: &str) -> String {
         trellis_api::names::pod_name(job, &self.group, self.index)
     }
+}
+
+/// Returns the engine's name of a gang.
+#[must_use]
+pub fn gang_id(job: &Key) -> GangId {
+    GangId::new(job.to_string())
+}
+
+/// Returns the job of an engine gang.
+#[must_use]
+pub fn job_key(id: &GangId) -> Key {
+    parse_gang_id(id).0
+}
+
+/// Returns the engine's name of a pod.
+#[must_use]
+pub fn pod_key(pod: &Key) -> PodKey {
+    PodKey::new(pod.to_string())
 }
 
 /// Returns the engine's name of a surplus pod of that job. The slash cannot occur in the name of an
@@ -95,7 +113,7 @@ mod tests {
         let id = surplus_gang_id(&job, &member);
         assert_eq!(id.as_str(), "team-a/llm/big-worker-12");
         assert_eq!(parse_gang_id(&id), (job.clone(), Some(member.clone())));
-        assert_eq!(parse_gang_id(&super::super::gang_id(&job)), (job, None));
+        assert_eq!(parse_gang_id(&gang_id(&job)), (job, None));
         assert_eq!(member.pod_name("llm"), "llm-big-worker-12");
         assert_eq!(
             SurplusPodId::from_pod_name("llm", "llm-big-worker-12"),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::external::plan;
 
-/// Returns a pod of gang "g" that a binding of this plan has put on node n.
+/// Returns the fields of a pod of gang "g" that this plan has bound to node n.
 fn gang_pod_bound_by(plan: &str) -> Value {
     let mut pod = bound_by_plan("n", plan, "q");
     pod["/metadata/annotations"]["trellis.dev/placed-with"] = json!("g");
@@ -11,7 +11,7 @@ fn gang_pod_bound_by(plan: &str) -> Value {
     pod
 }
 
-/// Returns a journal that has rolled back these plans, one after the other.
+/// Returns a journal in which these plans were rolled back, one after the other.
 fn journal_with_rolled_back_plans(plans: &[&str]) -> PodGroupStatus {
     let mut journal = PodGroupStatus::default();
     for plan in plans {
@@ -39,19 +39,23 @@ fn pod_bound_late_by_a_rolled_back_plan_is_stopped() {
     assert_eq!(
         removed_pod_names(scene.next_step()),
         ["a"],
-        "two plans were undone since"
+        "a later plan was rolled back too"
     );
 }
 
 #[test]
 fn pod_bound_late_by_a_rolled_back_plan_joins_no_place() {
     for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
-        let next = |name| {
+        let pod_of_plan = |plan| {
             let mut pod = gang_pod_bound_by("p");
-            pod["/metadata/annotations"]["trellis.dev/plan"] = json!(name);
+            pod["/metadata/annotations"]["trellis.dev/plan"] = json!(plan);
             pod
         };
-        let pods = [("a", next("p")), ("b", next("p")), ("late", next("undone"))];
+        let pods = [
+            ("a", pod_of_plan("p")),
+            ("b", pod_of_plan("p")),
+            ("late", pod_of_plan("undone")),
+        ];
         let mut scene = PodGroupScene::new(&pods).in_phase(phase, 60);
         let plan = scene.journal.plan.take();
         scene.journal = PodGroupStatus {
@@ -63,14 +67,14 @@ fn pod_bound_late_by_a_rolled_back_plan_joins_no_place() {
     }
 }
 
-/// The journal may have been deleted while its gang ran: that is no reason to tear the gang apart.
+/// The journal may have been deleted while its gang ran. Then the gang keeps running.
 #[test]
 fn pods_of_a_plan_without_a_journal_are_adopted() {
     let pods = [("a", gang_pod_bound_by("x")), ("b", gang_pod_bound_by("x"))];
     let mut scene = PodGroupScene::new(&pods);
-    assert_eq!(scene.next_step(), GangStep::Own(ExternalStep::Adopt));
+    assert_eq!(scene.next_step(), GangStep::Special(ExternalStep::Adopt));
     scene.journal = journal_with_rolled_back_plans(&["p"]);
-    assert_eq!(scene.next_step(), GangStep::Own(ExternalStep::Adopt));
+    assert_eq!(scene.next_step(), GangStep::Special(ExternalStep::Adopt));
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn journal_remembers_at_most_8_rolled_back_plans() {
     let plans: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     let plans: Vec<&str> = plans.iter().map(String::as_str).collect();
     let journal = serde_json::to_value(journal_with_rolled_back_plans(&plans)).unwrap();
-    let kept = journal["undonePlans"].as_array().unwrap();
-    assert_eq!(kept.len(), 8);
-    assert_eq!(kept.last().unwrap(), "99");
+    let recorded = journal["undonePlans"].as_array().unwrap();
+    assert_eq!(recorded.len(), 8);
+    assert_eq!(recorded.last().unwrap(), "99");
 }

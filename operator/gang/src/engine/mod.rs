@@ -1,0 +1,29 @@
+//! Converts between Kubernetes objects and the engine's types.
+
+mod job_gang;
+mod names;
+mod node;
+mod plan;
+mod pod_group_gang;
+mod queue;
+mod reasons;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod units;
+
+pub use job_gang::{AttemptState, gang_from_job, gang_from_surplus_pod};
+pub use names::{
+    SurplusPodId, gang_id, job_key, parse_gang_id, pod_key, surplus_gang_id, surplus_pod_key,
+    victim_key,
+};
+pub use node::to_engine_node;
+pub use plan::{flavors_from_plan, placement_from_plan};
+pub use pod_group_gang::gang_from_pod_group;
+pub use queue::{decayed_quantity, restore_decayed_usage, to_engine_flavor, to_engine_queue};
+pub(crate) use reasons::append_reservation;
+pub use reasons::{to_api_reason, to_preemption_reason};
+pub use topology::to_engine_topology;
+pub(crate) use topology::to_topology_request;
+pub(crate) use units::to_duration;
+pub use units::{to_engine_time, to_quantity};

@@ -1,0 +1,49 @@
+//! Converts a PodGroup into a gang of the engine, for gangs whose job is not known.
+
+use trellis_api::PodGroup;
+use trellis_api::pod_group::PodGroupMember;
+use trellis_scheduler::{Gang, GroupName, QueueName, ResourceName, Resources, TaskGroup};
+
+use super::names::gang_id;
+use super::topology::to_topology_request;
+use super::units::to_duration;
+use crate::key::Key;
+use crate::resource_request::quantity_units;
+
+/// Returns a gang as its PodGroup describes it: enough to charge its place and to decide which
+/// gangs may preempt it. Changes by admission, constraints, run time and position in the queue are
+/// unknown.
+#[must_use]
+pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
+    let request = |member: &PodGroupMember| -> Resources {
+        let amounts = member.resources.iter().map(|(name, quantity)| {
+            let units = quantity_units(name, quantity);
+            (ResourceName::new(name.as_str()), units)
+        });
+        amounts.collect()
+    };
+    let member = |member: &PodGroupMember| TaskGroup {
+        device: member.gpu_resource.as_deref().map(ResourceName::new),
+        topology: member.topology.as_ref().and_then(to_topology_request),
+        ..TaskGroup::new(
+            GroupName::new(member.name.as_str()),
+            u32::try_from(member.count).unwrap_or(0),
+            request(member),
+            format!("{}-{}", job.name, member.name),
+        )
+    };
+    let spec = &group.spec;
+    // A placed gang has the values of its plan: the spec may have been edited since.
+    let plan = group.status.as_ref().and_then(|s| s.plan.as_ref());
+    let queue = plan.and_then(|p| p.queue.as_deref());
+    let queue = QueueName::new(queue.unwrap_or(&spec.queue_name));
+    let groups = spec.groups.iter().map(member).collect();
+    Gang {
+        priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority()),
+        topology: spec.topology.as_ref().and_then(to_topology_request),
+        preemptible: spec.is_preemptible(),
+        min_runtime: to_duration(spec.min_runtime_seconds.unwrap_or(0)),
+        grace: to_duration(spec.grace_period_seconds()),
+        ..Gang::new(gang_id(job), queue, groups)
+    }
+}
