@@ -3,8 +3,7 @@
 use trellis_api::visibility::{Candidate, ExcludedNodes, Explanation, TaskGroupNodes};
 
 use super::shortage::join_amounts;
-use super::view::render_heading;
-use crate::output::{Table, Tone, wrap_text};
+use crate::output::{Table, Tone, render_heading, wrap_text};
 
 /// Greatest number of node names without the wide format.
 const MAX_NAMES: usize = 3;

@@ -4,8 +4,7 @@ use trellis_api::visibility::{
     Amount, Explanation, HeldBy, QueueResource, QueueState, Shortage, SmallestChange,
 };
 
-use super::view::render_heading;
-use crate::output::{Table, Tone, format_amount, wrap_text};
+use crate::output::{Table, Tone, format_amount, render_heading, wrap_text};
 use crate::queue::format_nominal;
 
 /// Renders the missing amounts, and the state of the queue.

@@ -9,7 +9,7 @@ use trellis_api::visibility::{Explanation, GangName, JobState};
 use super::explained_object::ExplainedObject;
 use super::{ExplainFacts, node_list, shortage};
 use crate::events;
-use crate::output::{Tone, format_age, format_until, paint, phase_tone, wrap_text};
+use crate::output::{Tone, format_age, format_until, paint, phase_tone, render_heading, wrap_text};
 use crate::status::remedy;
 
 pub(super) fn render(known: &ExplainFacts, now: Timestamp, wide: bool, width: usize) -> String {
@@ -285,11 +285,6 @@ fn render_advice(known: &ExplainFacts, width: usize) -> String {
             wrap_text(&fix, 2, width, Tone::Plain)
         ),
     }
-}
-
-/// Renders the heading of a section.
-pub(super) fn render_heading(name: &str) -> String {
-    format!("\n{}\n", paint(name, Tone::Head))
 }
 
 fn indent_lines(text: &str, by: usize) -> String {
