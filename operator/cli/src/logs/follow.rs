@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 use trellis_api::TrainingJob;
 use trellis_api::job::TrainingJobStatus;
 
-use super::pod_selection::{NoLog, SelectedPod, container_name, has_stopped, select_pods};
+use super::no_log::NoLog;
+use super::pod_selection::{SelectedPod, container_name, has_stopped, select_pods};
 use super::started_logs::{LogStart, StartedLogs};
 use super::unreadable_log::UnreadableLog;
 use super::watched_job::WatchedJob;
@@ -232,7 +233,10 @@ impl LogFollower<'_> {
                 let state = &chosen.pod.state;
                 let stuck = (state.tone() == Tone::Bad).then_some(&state.state);
                 let about = format!("{} {stuck:?}", chosen.uid);
-                self.report_wait(about, &no_log::explain_not_started(chosen));
+                self.report_wait(
+                    about,
+                    &no_log::explain_not_started(&chosen.pod, &chosen.container),
+                );
             }
         }
         let has_begun = |chosen: &SelectedPod| self.started.contains(&chosen.uid);

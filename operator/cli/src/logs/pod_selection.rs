@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use trellis_api::TrainingJob;
 use trellis_api::pod_template::MAIN_CONTAINER;
 
-use super::no_log;
+use super::no_log::{self, NoLog};
 use crate::pods::{PodLine, StageRanks, group_stage};
 
 /// Criteria of the user.
@@ -37,15 +37,6 @@ pub struct SelectedPod {
     pub has_started: bool,
     /// True to show the container instance before the last restart.
     pub before_restart: bool,
-}
-
-/// Reason why no log can be shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoLog {
-    /// The pod can never exist in this job.
-    Impossible(String),
-    /// The pod does not exist now.
-    Unavailable(String),
 }
 
 /// Returns the selected pods, in the order of their ranks.

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use trellis_api::TrainingJob;
 
 use super::log_stream::{LogRange, stream_log};
-use super::no_log::explain_not_started;
-use super::pod_selection::{LogTarget, NoLog, SelectedPod, select_pods};
+use super::no_log::{NoLog, explain_not_started};
+use super::pod_selection::{LogTarget, SelectedPod, select_pods};
 use super::unreadable_log::UnreadableLog;
 
 fn job(status: Value) -> TrainingJob {
@@ -231,7 +231,7 @@ fn unstarted_pod_is_explained_by_its_state() {
     let chosen = select(target).unwrap();
     assert!(!chosen[0].has_started);
     assert_eq!(
-        explain_not_started(&chosen[0]),
+        explain_not_started(&chosen[0].pod, &chosen[0].container),
         "llm-worker-1 has no log of container \"main\" yet: it is ImagePullBackOff: Back-off"
     );
 }
