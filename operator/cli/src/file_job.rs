@@ -1,6 +1,6 @@
-//! A job that was read from a file.
+//! Jobs that were read from files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::TrainingJob;
 use trellis_api::document::{Document, Problem};
@@ -70,4 +70,10 @@ pub fn assign_namespaces(
         true => Ok(settled),
         false => Err(problems),
     }
+}
+
+/// Returns the namespaces of jobs.
+pub fn namespaces_of(jobs: &[TrainingJob]) -> BTreeSet<&str> {
+    let named = jobs.iter().map(|j| j.metadata.namespace.as_deref());
+    named.flatten().collect()
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trellis_api::{ResolvedJob, TrainingJob, TrainingJobSpec, ValidatedJob};
+use trellis_api::{ResolvedJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
 use trellis_gang::build::{BuildContext, find_blocked_stage};
 use trellis_gang::key::Key;
@@ -13,7 +13,7 @@ use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, SubmissionFacts};
 use trellis_policies::quota::QuotaVerdict;
 
-use super::engine_setup::current_plan;
+use super::existing_job::current_plan;
 use super::snapshot::ClusterSnapshot;
 
 /// The result for one stage of a job.
@@ -138,21 +138,4 @@ impl JudgementContext<'_> {
         };
         ask(&around.resolve(job.clone())?, &around)
     }
-}
-
-/// Returns true if the job's PriorityClass forbids it to preempt other jobs.
-pub(crate) fn never_preempts(job: &TrainingJobSpec, snapshot: &ClusterSnapshot) -> bool {
-    let classes = &snapshot.priority_classes;
-    lookup::job_never_preempts(job, |name| classes.get(name), || classes.values().collect())
-}
-
-/// The next attempt of a job, from 1. `there` is the job in the cluster.
-pub(crate) fn next_attempt(there: Option<&TrainingJob>) -> i64 {
-    there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1)
-}
-
-/// The current stage of a job, from 1. `there` is the job in the cluster.
-pub(crate) fn current_stage(there: Option<&TrainingJob>) -> u32 {
-    let status = there.and_then(|job| job.status.as_ref());
-    status.map_or(1, |status| status.stage_number())
 }

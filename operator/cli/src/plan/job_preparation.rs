@@ -11,7 +11,8 @@ use trellis_gang::volumes::VolumeRequirements;
 use trellis_gang::{JobHold, claims, lookup};
 use trellis_policies::{AuthorizedJob, cedar};
 
-use super::job_judgement::{JudgementContext, current_stage, next_attempt};
+use super::existing_job::{check_ended, current_stage, next_attempt};
+use super::job_judgement::JudgementContext;
 use super::snapshot::ClusterSnapshot;
 
 /// Inputs for the placement of a job that may run.
@@ -130,16 +131,4 @@ fn check_root(
         "spec.securityContext.runAsUser: 0 is root, which namespace {namespace:?} refuses by Pod Security \"restricted\": name another user, or leave it out"
     );
     Err(JobHold::waiting(Reason::PodRefused, message))
-}
-
-/// Returns the reason if the job has ended.
-/// A job that has ended never runs again.
-pub(super) fn check_ended(there: Option<&TrainingJob>) -> Option<JobHold> {
-    let status = there?.status.as_ref()?;
-    status.phase.filter(|_| status.has_ended()).map(|phase| {
-        let message = format!(
-            "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"
-        );
-        JobHold::waiting(status.reason.unwrap_or(Reason::Complete), message)
-    })
 }

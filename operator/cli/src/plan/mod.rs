@@ -4,6 +4,7 @@
 mod claim_bindings;
 pub(super) mod cluster_reader;
 mod engine_setup;
+pub(super) mod existing_job;
 mod foreign_keys;
 pub(super) mod input;
 pub(super) mod job_judgement;
@@ -11,10 +12,13 @@ pub(super) mod job_preparation;
 mod manifests;
 mod namespace_quotas;
 pub(super) mod node_runs;
+mod object_reads;
 pub(super) mod plan_requester;
+mod planned_job;
 mod planned_jobs;
 mod policy_facts;
 mod policy_files;
+mod read_kinds;
 mod report;
 pub(super) mod snapshot;
 mod storage;
@@ -34,7 +38,7 @@ use crate::object_files::display_name;
 use crate::output;
 use input::PlanInput;
 use plan_requester::PlanRequester;
-use planned_jobs::PlannedJob;
+use planned_job::PlannedJob;
 use snapshot::ClusterSnapshot;
 
 /// Exit status if a job would wait, be Refused, or not run again.

@@ -11,65 +11,19 @@ use trellis_gang::engine::AttemptState;
 use trellis_gang::flavors::{FlavorTolerations, GangPlacement};
 use trellis_gang::key::Key;
 use trellis_gang::observed::AntiAffinityIndex;
-use trellis_gang::volumes::VolumeRequirements;
 use trellis_gang::{JobHold, device_allocation, engine, volumes};
-use trellis_scheduler::{
-    Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement, Victim,
-};
+use trellis_scheduler::{Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement};
 
 use super::claim_bindings;
-use super::engine_setup::{build_engine, current_plan, is_strict, pending_job};
-use super::job_judgement::{current_stage, never_preempts, next_attempt};
-use super::job_preparation::{check_ended, prepare_job};
+use super::engine_setup::build_engine;
+use super::existing_job::{
+    check_ended, current_plan, current_stage, next_attempt, pending_job, submission_time,
+};
+use super::job_preparation::prepare_job;
 use super::namespace_quotas::NamespaceQuotas;
 use super::plan_requester::PlanRequester;
+use super::planned_job::PlannedJob;
 use super::snapshot::ClusterSnapshot;
-
-/// A planned job with its compiled objects and its placement.
-pub(super) struct PlannedJob {
-    /// The namespace and name.
-    pub(super) key: Key,
-    /// The compiled job, if all objects that it refers to exist.
-    pub(super) compiled: Option<CompiledJob>,
-    /// Task groups of the stages after the planned stage, with their stage numbers.
-    pub(super) later_groups: Vec<(u32, String)>,
-    /// The attempt of the pods.
-    pub(super) attempt: i64,
-    /// The placement, or the reason why the job would not run.
-    pub(super) place: Result<GangPlacement, JobHold>,
-    /// The gangs that would be preempted first.
-    pub(super) victims: Vec<Victim>,
-    /// The volumes that its claims would be bound to before the pods are created.
-    pub(super) claims: Vec<String>,
-    /// The nodes that reach its volumes, or can reach them.
-    volumes: VolumeRequirements,
-    /// Jobs before it in its queue that the plan does not consider.
-    pub(super) jobs_ahead: usize,
-    /// True if a job with this name has ended, so that it does not run again.
-    pub(super) has_ended: bool,
-}
-
-impl PlannedJob {
-    /// Returns true if the job would run now.
-    pub(super) fn would_run(&self) -> bool {
-        self.place.is_ok()
-    }
-
-    /// Returns true if the job would be Refused.
-    pub(super) fn is_refused(&self) -> bool {
-        !self.has_ended && self.place.as_ref().is_err_and(JobHold::is_refused)
-    }
-
-    /// The verdict in a few words.
-    pub(super) fn verdict(&self) -> &'static str {
-        match &self.place {
-            Ok(_) => "would run",
-            Err(_) if self.has_ended => "would not run",
-            Err(held) if held.is_refused() => "would be Refused",
-            Err(_) => "would wait",
-        }
-    }
-}
 
 /// Plans all jobs together.
 /// Jobs that hold nodes keep them. The engine places the other jobs in the order of the queue.
@@ -110,7 +64,7 @@ pub(super) fn plan_jobs(
             } else {
                 let ticket = AttemptState {
                     submitted,
-                    never_preempts: never_preempts(compiled.job().spec(), &snapshot),
+                    never_preempts: snapshot.never_preempts(compiled.job().spec()),
                     volumes: volumes.clone(),
                     closed_domains: excluded_domains(compiled, &snapshot, &repulsions),
                     ..AttemptState::default()
@@ -274,7 +228,7 @@ fn count_jobs_ahead(
     snapshot: &ClusterSnapshot,
     planned: &BTreeSet<Key>,
 ) -> usize {
-    if is_strict(snapshot, job.queue()) {
+    if snapshot.is_strict_queue(job.queue()) {
         return 0;
     }
     let goes_first = |(key, group): &(&Key, &PodGroup)| {
@@ -312,14 +266,6 @@ impl SubmissionTimes {
             self.last_time
         })
     }
-}
-
-/// The time at which a job was queued.
-pub(super) fn submission_time(job: &TrainingJob) -> Option<Timestamp> {
-    let queued = job.status.as_ref().and_then(|s| s.queued_time.as_ref());
-    queued
-        .or(job.metadata.creation_timestamp.as_ref())
-        .map(|t| t.0)
 }
 
 /// Returns the domains that the job's pods must avoid.

@@ -41,12 +41,6 @@ impl PolicyFiles {
         }
     }
 
-    /// Returns true if an object has no name.
-    pub(super) fn has_nameless(&self) -> bool {
-        let mut keys = self.objects.iter().flat_map(BTreeMap::keys);
-        keys.any(|key| key.name.is_empty())
-    }
-
     /// Returns true if the input does not tell which policies exist.
     pub(crate) fn is_unset(&self) -> bool {
         self.objects.is_none()

@@ -7,7 +7,7 @@ use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{Placement, Victim};
 
 use super::node_runs;
-use super::planned_jobs::PlannedJob;
+use super::planned_job::PlannedJob;
 
 /// Renders every job with its objects.
 /// Each job has its placement, or the reason why it has none.

@@ -12,7 +12,8 @@ use trellis_policies::cedar::{
     SubmissionFacts,
 };
 
-use crate::plan::job_judgement::{JudgementContext, StageDecision, current_stage, next_attempt};
+use crate::plan::existing_job::{current_stage, next_attempt};
+use crate::plan::job_judgement::{JudgementContext, StageDecision};
 use crate::plan::snapshot::ClusterSnapshot;
 
 /// The outcome for a job or a request.

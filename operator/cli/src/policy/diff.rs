@@ -167,9 +167,9 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
         let there = cluster.list_jobs()?;
         let jobs = merge_jobs(jobs, &there);
         let mut seen = cluster.read_facts(&jobs)?;
-        there.into_iter().for_each(|job| seen.snapshot.add_job(job));
+        there.into_iter().for_each(|job| seen.snapshot.add(job));
         let groups = cluster.list_pod_groups()?.into_iter();
-        groups.for_each(|group| seen.snapshot.add_pod_group(group));
+        groups.for_each(|group| seen.snapshot.add(group));
         let live: Vec<_> = seen.snapshot.policies.objects().cloned().collect();
         seen.snapshot.overlay(given.facts);
         (jobs, seen.snapshot, live, seen.notes)

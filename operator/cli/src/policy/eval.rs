@@ -72,7 +72,7 @@ pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
         cluster
             .get_jobs(&jobs)?
             .into_iter()
-            .for_each(|job| seen.snapshot.add_job(job));
+            .for_each(|job| seen.snapshot.add(job));
         seen.snapshot.overlay(given.facts);
         given.facts = seen.snapshot;
         given.notes.extend(seen.notes);

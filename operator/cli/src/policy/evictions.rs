@@ -8,7 +8,7 @@ use trellis_gang::key::Key;
 use trellis_policies::cedar::{Policies, Requester};
 
 use super::decisions::JobToDecide;
-use crate::plan::job_judgement::next_attempt;
+use crate::plan::existing_job::next_attempt;
 use crate::plan::snapshot::ClusterSnapshot;
 use crate::requester_options::known_requester;
 

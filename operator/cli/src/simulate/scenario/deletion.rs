@@ -7,8 +7,8 @@ use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
 use trellis_simulate::scenario::DeletedObject;
 use trellis_simulate::{PodChange, ScriptChange};
 
-use super::script_author::{DEFAULT_NAMESPACE, ScriptAuthor};
-use crate::source_object::SourceObject;
+use super::script_author::ScriptAuthor;
+use crate::source_object::{DEFAULT_NAMESPACE, SourceObject};
 
 impl ScriptAuthor {
     /// Deletes an object.
