@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use super::runner::ExpectationResult;
-
 /// Results of a simulation. Fields that its protocol lacks are null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SimulationSummary {
@@ -79,6 +77,17 @@ pub struct DomainSummary {
     pub p50_wait_seconds: Option<f64>,
     /// 99 of 100 waited no longer.
     pub p99_wait_seconds: Option<f64>,
+}
+
+/// Result of an expectation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExpectationResult {
+    /// Time, in seconds.
+    pub t: f64,
+    /// True if the expectation held.
+    pub held: bool,
+    /// The difference; empty if the expectation held.
+    pub reason: String,
 }
 
 impl DomainSummary {

@@ -8,7 +8,7 @@ use super::agenda::{DueEvent, RunEvent};
 use super::record::JobEvent;
 use super::script::{PodChange, ScriptPodEvent, ScriptSurplusPod};
 use super::simulated_job::{SimulatedJobStage, StoppedPod};
-use super::surplus_pods::SurplusPodPhase;
+use super::simulated_surplus::SurplusPodPhase;
 
 impl SimulationRunner<'_, '_> {
     /// A pod of the gang has ended, and the other pods go on.

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
 use trellis_scheduler::{GangId, Time};
 
 use super::record::to_seconds;
+use crate::summary::ExpectationResult;
 
 /// The expectations for one time, checked after everything else that happens then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,17 +38,6 @@ pub enum ExpectedJobs {
         /// The jobs.
         of: Vec<GangId>,
     },
-}
-
-/// Result of an expectation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ExpectationResult {
-    /// Time, in seconds.
-    pub t: f64,
-    /// True if the expectation held.
-    pub held: bool,
-    /// The difference; empty if the expectation held.
-    pub reason: String,
 }
 
 /// State of a job.

@@ -18,12 +18,13 @@ mod record;
 mod script;
 mod script_changes;
 mod simulated_job;
+mod simulated_surplus;
 mod surplus_pods;
 
 #[cfg(test)]
 mod tests;
 
-pub use expectations::{ExpectationResult, Expectations, ExpectedJobs};
+pub use expectations::{Expectations, ExpectedJobs};
 pub use record::{JobEvent, JobEventRecord, RecordClock, format_explanation, to_seconds};
 pub use script::{
     PodChange, RequiredLevel, ScriptChange, ScriptJob, ScriptPodEvent, ScriptSurplusPod,
@@ -38,7 +39,7 @@ use trellis_scheduler::{
 };
 
 use super::random::Random;
-use super::summary::SimulationSummary;
+use super::summary::{ExpectationResult, SimulationSummary};
 use agenda::{Agenda, DueEvent, RunEvent};
 use gpu_hour_limits::GpuHourLimits;
 use gpu_use_meter::GpuUseMeter;

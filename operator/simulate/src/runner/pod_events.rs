@@ -10,12 +10,12 @@ use trellis_gang::{Blame, Fault, engine, find_restart_rule, restart_backoff};
 use trellis_scheduler::{GangId, GroupName, NodeName, PodKey, Time};
 
 use super::agenda::{DueEvent, RunEvent};
-use super::expectations::ExpectationResult;
 use super::record::JobEvent;
 use super::script::{PodChange, ScriptPodEvent};
 use super::simulated_job::{SimulatedJobStage, StoppedPod};
-use super::surplus_pods::SurplusPodPhase;
+use super::simulated_surplus::SurplusPodPhase;
 use super::{SimulationRunner, add_duration};
+use crate::summary::ExpectationResult;
 
 /// How long the place of a gang that starts again is kept for it.
 const RESTART_PLACE_TTL: Duration = Duration::from_secs(120);

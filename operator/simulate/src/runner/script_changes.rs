@@ -9,7 +9,7 @@ use trellis_scheduler::{Gang, GangId, NodeName, PodKey, QueueName, Resources};
 
 use super::script::ScriptSurplusPod;
 use super::simulated_job::{self, SimulatedJob, SimulatedJobStage};
-use super::surplus_pods::SimulatedSurplus;
+use super::simulated_surplus::SimulatedSurplus;
 use super::{
     BackfillRuntimeSource, JobEvent, ScriptChange, ScriptJob, SimulatedNode, SimulationRunner,
     WithheldJob, gpu_use_meter,

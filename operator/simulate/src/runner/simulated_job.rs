@@ -8,7 +8,7 @@ use trellis_scheduler::{Gang, NodeName, Placement, PodKey, Time};
 
 use super::gpu_use_meter;
 use super::script::earlier_end;
-use super::surplus_pods::SimulatedSurplus;
+use super::simulated_surplus::SimulatedSurplus;
 
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,70 +2,17 @@
 //! BestEffort`. To the engine each pod is a gang of its own, as in the operator. A surplus pod is
 //! placed after its gang, is evicted before the gang, and ends with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use trellis_gang::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS, engine};
-use trellis_scheduler::{Gang, GangId, GroupName, NodeName, Placement, Time, Victim};
+use trellis_scheduler::{Gang, GangId, GroupName, NodeName, Placement, Victim};
 
 use super::agenda::{DueEvent, RunEvent};
 use super::record::{JobEvent, format_victim_reason};
 use super::script::ScriptSurplusPod;
 use super::simulated_job::{SimulatedJobStage, gang_gpus};
+use super::simulated_surplus::SurplusPodPhase;
 use super::{SimulationRunner, add_duration};
-
-/// State of a surplus pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SurplusPodPhase {
-    /// It is pending.
-    Waiting,
-    /// It runs on this node.
-    Placed(NodeName),
-    /// It is stopping.
-    Leaving(NodeName),
-    /// It failed, and comes back after its back-off.
-    BackingOff,
-    /// It has ended for good.
-    Done,
-}
-
-/// The surplus pods of a job.
-#[derive(Debug, Default)]
-pub(super) struct SimulatedSurplus {
-    pub(super) pods: Vec<ScriptSurplusPod>,
-    pub(super) phases: BTreeMap<GangId, SurplusPodPhase>,
-    /// When surplus pods of elastic groups joined last.
-    last_growth: Option<Time>,
-    /// Pods that come back without the pause between two growths.
-    pub(super) replacements: BTreeSet<GangId>,
-}
-
-impl SimulatedSurplus {
-    /// Surplus pods, all without a place.
-    pub(super) fn from_pods(pods: Vec<ScriptSurplusPod>) -> Self {
-        Self {
-            pods,
-            ..Self::default()
-        }
-    }
-
-    pub(super) fn pod(&self, id: &GangId) -> Option<&ScriptSurplusPod> {
-        self.pods.iter().find(|pod| pod.gang.id == *id)
-    }
-
-    /// The nodes of the pods that run.
-    pub(super) fn node_names(&self) -> impl Iterator<Item = &NodeName> {
-        self.phases.values().filter_map(|seat| match seat {
-            SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node) => Some(node),
-            _ => None,
-        })
-    }
-}
-
-/// The job of a surplus pod. None: the gang is a job's own.
-pub(super) fn job_of(id: &GangId) -> Option<GangId> {
-    let (job, member) = engine::parse_gang_id(id);
-    member.map(|_| engine::gang_id(&job))
-}
 
 impl SimulationRunner<'_, '_> {
     /// Submits the surplus pods of a placed job to the engine.
