@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use trellis_api::job::{RestartAction, RestartRule, RestartScope, TaskGroup};
+use trellis_api::job::{RestartRule, RestartScope, TaskGroup};
 
-use crate::draft::JobDraft;
+use super::restart_rule::{action_for, failure_rule};
 use crate::field_log::FieldLog;
 use crate::fields::Fields;
 use crate::pod::ValueWithPath;
@@ -221,7 +221,7 @@ impl LifecyclePolicies {
             return;
         };
         self.by_task.insert(task.clone());
-        let rule = super::restart_rules::failure_rule(vec![task], scope);
+        let rule = failure_rule(vec![task], scope);
         self.rules.push(rule);
     }
 
@@ -252,17 +252,6 @@ impl LifecyclePolicies {
         }
         self.startup = Some(shorter);
     }
-
-    /// Puts all of it into the job.
-    pub(crate) fn apply_to_draft(mut self, draft: &mut JobDraft, log: &FieldLog) {
-        if let Some(startup) = self.startup.take() {
-            draft.deadlines_mut().startup_seconds = Some(startup.value);
-        }
-        for (path, task) in std::mem::take(&mut self.completing_tasks) {
-            super::success::set_success(&path, task.as_deref(), draft, log);
-        }
-        super::restart_rules::apply_policies(self, draft, log);
-    }
 }
 
 /// Those of a task, behind the tasks' before it and before the job's.
@@ -283,16 +272,6 @@ fn parse_scope(action: &str) -> Option<RestartScope> {
         "RestartPod" => Some(RestartScope::Pod),
         "AbortJob" | "TerminateJob" => Some(RestartScope::Never),
         _ => None,
-    }
-}
-
-/// Action of a rule with this scope. Without a rule the gang restarts.
-pub(super) fn action_for(scope: RestartScope) -> RestartAction {
-    match scope {
-        RestartScope::Gang => RestartAction::Restart,
-        RestartScope::Group => RestartAction::RestartGroup,
-        RestartScope::Pod => RestartAction::RestartPod,
-        RestartScope::Never => RestartAction::Fail,
     }
 }
 

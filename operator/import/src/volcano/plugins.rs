@@ -147,7 +147,7 @@ impl VolcanoPlugins {
     ) -> PodHints<'h> {
         let mut provided: Vec<_> = hosts.to_vec();
         if let Some(workers) = &self.mpi_workers {
-            let name = super::task::hosts_variable(workers);
+            let name = hosts_variable(workers);
             let of = hosts.iter().find(|(known, _)| *known == name);
             provided.extend(of.map(|(_, value)| ("MPI_HOST".to_owned(), value.clone())));
         }
@@ -164,6 +164,11 @@ impl VolcanoPlugins {
             provided_variables: ProvidedVariables(provided),
         }
     }
+}
+
+/// The variable with the names of the pods of a task.
+pub(super) fn hosts_variable(task: &str) -> String {
+    format!("VC_{}_HOSTS", task.replace('-', "_").to_uppercase())
 }
 
 fn mark_arguments_read(arguments: &[Fields<'_>]) {

@@ -5,42 +5,32 @@
 
 use trellis_api::job::{RestartAction, RestartRule, RestartScope};
 
-use super::lifecycle_policies::{EvictionRestart, LifecyclePolicies, action_for};
+use super::lifecycle_policies::{EvictionRestart, LifecyclePolicies};
+use super::restart_rule::{FAILURE_REASONS, action_for, failure_rule, restart_rule};
+use super::success::set_success;
 use crate::draft::JobDraft;
 use crate::field_log::FieldLog;
 
-/// Reasons of a pod that has failed by itself (docs/reasons.md).
-const FAILURE_REASONS: [&str; 2] = ["PodFailed", "OutOfMemory"];
 /// Reason of a pod that was evicted or deleted.
 const DISRUPTED: &str = "PodDisrupted";
 /// Reasons for which Volcano's pods are deleted too.
 const LOSS_REASONS: [&str; 2] = ["NodeLost", "Preempted"];
 
-/// A rule for all failures of some groups. A rule that ends the job covers only the pods' own
-/// failures; other rules also cover evictions.
-pub(crate) fn failure_rule(groups: Vec<String>, scope: RestartScope) -> RestartRule {
-    let reasons: &[&str] = match scope {
-        RestartScope::Never => &FAILURE_REASONS,
-        _ => &[],
-    };
-    restart_rule(reasons, groups, action_for(scope))
-}
-
-fn restart_rule(reasons: &[&str], groups: Vec<String>, action: RestartAction) -> RestartRule {
-    RestartRule {
-        on_exit_codes: Vec::new(),
-        on_reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
-        groups,
-        action,
+impl LifecyclePolicies {
+    /// Writes the effects of the policies into the job.
+    pub(crate) fn apply_to_draft(mut self, draft: &mut JobDraft, log: &FieldLog) {
+        if let Some(startup) = self.startup.take() {
+            draft.deadlines_mut().startup_seconds = Some(startup.value);
+        }
+        for (path, task) in std::mem::take(&mut self.completing_tasks) {
+            set_success(&path, task.as_deref(), draft, log);
+        }
+        apply_policies(self, draft, log);
     }
 }
 
 /// Sets the job's restart scope and rules from the policies.
-pub(super) fn apply_policies(
-    mut policies: LifecyclePolicies,
-    draft: &mut JobDraft,
-    log: &FieldLog,
-) {
+fn apply_policies(mut policies: LifecyclePolicies, draft: &mut JobDraft, log: &FieldLog) {
     let evicted = policies.evictions.iter().find(|e| e.task.is_none());
     let evicted = evicted.map(|evicted| evicted.scope);
     let (scope, mut last) = choose_scope(policies.failed, evicted);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use trellis_api::job::{Dependency, Membership, Role, TaskGroup};
 
-use super::plugins::VolcanoPlugins;
+use super::plugins::{VolcanoPlugins, hosts_variable};
 use crate::draft::JobDraft;
 use crate::fields::Fields;
 use crate::pod::{self, GroupDraft, PodHints};
@@ -43,11 +43,6 @@ pub(super) fn task_names(tasks: &[Fields<'_>]) -> Vec<String> {
 fn read_replicas(task: &Fields<'_>) -> i64 {
     let replicas = task.value().get("replicas").and_then(Value::as_i64);
     replicas.unwrap_or(1)
-}
-
-/// The variable with the names of the pods of a task.
-pub(super) fn hosts_variable(task: &str) -> String {
-    format!("VC_{}_HOSTS", task.replace('-', "_").to_uppercase())
 }
 
 /// Host variables of the svc plugin. The pods have the same names in Trellis.
