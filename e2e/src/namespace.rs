@@ -3,11 +3,11 @@
 use std::{
     process,
     sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Result, bail};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, Config,
     api::{DeleteParams, PostParams},
@@ -15,7 +15,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{background, control_plane::ControlPlane, wait::eventually};
+use crate::{background, control_plane::ControlPlane, wait::wait_for_default_account};
 
 /// A namespace with a unique name. It is deleted in the background when this is dropped.
 pub struct TestNamespace {
@@ -60,7 +60,7 @@ impl TestNamespace {
         let api: Api<Namespace> = Api::all(client.clone());
         api.create(&PostParams::default(), &serde_json::from_value(namespace)?)
             .await?;
-        wait_until_usable(&client, &name).await?;
+        wait_for_default_account(&client, &name).await?;
         Ok(Self {
             name,
             config: control_plane.client_config(),
@@ -96,18 +96,6 @@ impl Drop for TestNamespace {
             let _ = api.delete(&name, &DeleteParams::background()).await;
         });
     }
-}
-
-/// Waits until pods can be created in `namespace`: they need its ServiceAccount `default`.
-pub(crate) async fn wait_until_usable(client: &Client, namespace: &str) -> Result<()> {
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    eventually(Duration::from_secs(30), || async {
-        if accounts.get_opt("default").await?.is_none() {
-            bail!("namespace \"{namespace}\" has no ServiceAccount \"default\"");
-        }
-        Ok(())
-    })
-    .await
 }
 
 /// `<prefix>-<hexadecimal>`: unique on this machine, over all processes.

@@ -3,7 +3,8 @@
 use std::{fmt::Debug, future::Future, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use kube::Api;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -81,6 +82,18 @@ where
             None => Ok(()),
             Some(object) => bail!("\"{name}\" is still there: {object:?}"),
         }
+    })
+    .await
+}
+
+/// Waits until a namespace has the ServiceAccount `default`, which its pods need.
+pub(crate) async fn wait_for_default_account(client: &Client, namespace: &str) -> Result<()> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    eventually(Duration::from_secs(30), || async {
+        if accounts.get_opt("default").await?.is_none() {
+            bail!("namespace \"{namespace}\" has no ServiceAccount \"default\"");
+        }
+        Ok(())
     })
     .await
 }

@@ -11,7 +11,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Executable, cache, version::KUBERNETES_VERSION};
+use super::{
+    Executable, cache,
+    version::{KUBERNETES_VERSION, kubernetes_ldflags},
+};
 
 /// How often a build that cannot rewrite its line says that it is still alive.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
@@ -58,25 +61,6 @@ fn build_recipe(program: Executable) -> BuildRecipe {
         package,
         usual_time: usually,
     }
-}
-
-/// Without these the server says that it is v0.0.0-master, which version checks reject.
-pub(super) fn kubernetes_ldflags() -> String {
-    let mut flags = String::from("-s -w");
-    for package in [
-        "k8s.io/component-base/version",
-        "k8s.io/client-go/pkg/version",
-    ] {
-        for (name, value) in [
-            ("gitVersion", KUBERNETES_VERSION),
-            ("gitMajor", "1"),
-            ("gitMinor", "37"),
-            ("gitTreeState", "clean"),
-        ] {
-            flags.push_str(&format!(" -X {package}.{name}={value}"));
-        }
-    }
-    flags
 }
 
 /// Sets the Kubernetes version that Helm 3 assumes without a cluster. A released Helm has the

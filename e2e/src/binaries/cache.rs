@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 
-use super::{Executable, build};
+use super::{Executable, version::kubernetes_ldflags};
 
 /// The Go modules that name what is built.
 pub(super) fn go_modules_folder() -> PathBuf {
@@ -57,7 +57,7 @@ pub(super) fn program_folder(program: Executable) -> Result<PathBuf> {
             ],
         ),
     };
-    hashed_folder(kind, files, &build::kubernetes_ldflags())
+    hashed_folder(kind, files, &kubernetes_ldflags())
 }
 
 /// `<cache>/<kind>/<hash>`, where the hash is of everything that its content depends on, the

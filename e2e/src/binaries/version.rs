@@ -1,4 +1,4 @@
-//! Does an installed program have the version that the tests are written for?
+//! The versions of programs that the tests are written for.
 
 use std::{path::Path, process::Command};
 
@@ -6,6 +6,26 @@ use super::Executable;
 
 /// The version of Kubernetes that is built, and that the API server must report.
 pub const KUBERNETES_VERSION: &str = "v1.37.1";
+
+/// Returns the linker flags that set the version of Kubernetes programs. Without them the API
+/// server reports v0.0.0-master, which version checks reject.
+pub(super) fn kubernetes_ldflags() -> String {
+    let mut flags = String::from("-s -w");
+    for package in [
+        "k8s.io/component-base/version",
+        "k8s.io/client-go/pkg/version",
+    ] {
+        for (name, value) in [
+            ("gitVersion", KUBERNETES_VERSION),
+            ("gitMajor", "1"),
+            ("gitMinor", "37"),
+            ("gitTreeState", "clean"),
+        ] {
+            flags.push_str(&format!(" -X {package}.{name}={value}"));
+        }
+    }
+    flags
+}
 
 /// True if the program at `path` reports a suitable version. False if it cannot be run, or reports
 /// anything else.

@@ -1,9 +1,7 @@
 //! Keys, certificates, tokens and kubeconfigs of one control plane.
 
 use std::{
-    fs::{self, File},
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +11,7 @@ use rcgen::{
 };
 
 use super::SERVICE_ADDRESS;
+use super::folder::write_secret;
 use super::front_proxy;
 use super::kubeconfig::KubeconfigWriter;
 
@@ -127,21 +126,6 @@ impl Credentials {
     pub(super) fn kubeconfig_writer(&self) -> KubeconfigWriter {
         KubeconfigWriter::new(&self.folder)
     }
-}
-
-/// Writes a file that only its owner can read. The write is atomic, because the operator may be
-/// reading the previous file.
-pub(super) fn write_secret(path: &Path, content: &str) -> Result<()> {
-    let partial = path.with_extension("partial");
-    let mut file = File::options()
-        .create(true)
-        .write(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&partial)?;
-    file.write_all(content.as_bytes())?;
-    fs::rename(&partial, path)?;
-    Ok(())
 }
 
 fn random_token() -> Result<String> {

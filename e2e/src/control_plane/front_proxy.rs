@@ -8,7 +8,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-use super::credentials::write_secret;
+use super::folder::write_secret;
 
 /// The common name that is allowed to name users.
 pub const FRONT_PROXY: &str = "front-proxy-client";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::credentials::write_secret;
+use super::folder::write_secret;
 
 /// Writes kubeconfigs into `<folder>/kubeconfigs`.
 #[derive(Debug, Clone)]

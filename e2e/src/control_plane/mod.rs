@@ -149,7 +149,7 @@ impl ControlPlane {
             }
         };
         tokio::try_join!(this.launch_component(Component::ControllerManager), kwok)?;
-        crate::namespace::wait_until_usable(&this.client(), "default").await?;
+        crate::wait::wait_for_default_account(&this.client(), "default").await?;
         Ok(this)
     }
 

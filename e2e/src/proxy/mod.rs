@@ -8,13 +8,14 @@ mod counts;
 mod fault;
 mod request;
 mod server;
+mod state;
 mod trap;
 mod watch;
 
 use std::{
     net::SocketAddr,
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock, mpsc},
+    sync::{Arc, PoisonError, mpsc},
     thread,
     time::Duration,
 };
@@ -31,11 +32,8 @@ pub use trap::{TrapHandle, TrapTiming};
 
 use crate::control_plane::{ControlPlane, KubeconfigWriter};
 use server::Upstream;
+use state::{ProxyState, set_value};
 use trap::Trap;
-
-type FaultHook = Arc<dyn Fn(&Request) -> ProxyFault + Send + Sync>;
-type RequestFilter = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
-type EventFilter = Arc<dyn Fn(&Request, &Value) -> bool + Send + Sync>;
 
 /// A running proxy. It ends, with every connection through it, when it is dropped. It runs on
 /// threads of its own, so that a test that blocks does not block it.
@@ -46,25 +44,6 @@ pub struct Proxy {
     kubeconfigs: KubeconfigWriter,
     /// Closing it ends the thread.
     _stop: oneshot::Sender<()>,
-}
-
-/// State shared by the connections of a proxy.
-#[derive(Default)]
-struct ProxyState {
-    counts: RwLock<RequestCounts>,
-    hook: RwLock<Option<FaultHook>>,
-    trap: RwLock<Option<Arc<Trap>>>,
-    stall_filter: tokio::sync::watch::Sender<Option<RequestFilter>>,
-    cut_filter: tokio::sync::watch::Sender<Option<RequestFilter>>,
-    lost_event_filter: RwLock<Option<EventFilter>>,
-    /// Changes when held requests may go.
-    release_signal: tokio::sync::watch::Sender<()>,
-}
-
-impl std::fmt::Debug for ProxyState {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("State")
-    }
 }
 
 impl Proxy {
@@ -237,12 +216,4 @@ impl Proxy {
             seen = now;
         }
     }
-}
-
-fn set_value<T>(lock: &RwLock<T>, value: T) {
-    *lock.write().unwrap_or_else(PoisonError::into_inner) = value;
-}
-
-fn cloned_value<T: Clone>(lock: &RwLock<T>) -> T {
-    lock.read().unwrap_or_else(PoisonError::into_inner).clone()
 }

@@ -1,6 +1,6 @@
 //! A request to the API server, understood.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use http::{Method, Uri, header, request::Parts};
 use hyper::body::Bytes;
@@ -44,6 +44,9 @@ impl fmt::Display for Verb {
         })
     }
 }
+
+/// Selects requests.
+pub(super) type RequestFilter = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
 /// A request to the API server.
 #[derive(Debug, Clone)]

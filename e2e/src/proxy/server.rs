@@ -19,13 +19,13 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{
-    ProxyFault, ProxyState, Request, RequestKey, TrafficTotals, Verb, cloned_value, fault,
+    ProxyFault, Request, RequestKey, TrafficTotals, Verb, fault,
+    state::{BoxError, ProxyState, cloned_value},
     trap::{Trap, TrapDecision},
     watch,
 };
 use crate::control_plane::ControlPlane;
 
-pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
 
@@ -121,7 +121,7 @@ async fn handle_request(
         request_bytes: body.len() as u64,
         ..TrafficTotals::default()
     };
-    add_traffic(&state, &key, came);
+    state.add_traffic(&key, came);
 
     // Before the hook is asked: a heal after its answer must not be missed.
     let mut released = state.release_signal.subscribe();
@@ -131,11 +131,11 @@ async fn handle_request(
         ProxyFault::Delay(time) => tokio::time::sleep(time).await,
         ProxyFault::Hold => drop(released.changed().await),
         ProxyFault::Status(code, retry_after) => {
-            count_failure(&state, &key);
+            state.count_failure(&key);
             return status_response(code, retry_after);
         }
         ProxyFault::ExpireVersion => {
-            count_failure(&state, &key);
+            state.count_failure(&key);
             return expired_response(request.verb);
         }
         ProxyFault::DropRequest => return cut_connection(&state, &key, CUT_MESSAGE),
@@ -177,7 +177,7 @@ async fn handle_request(
     parts.headers.remove(header::CONNECTION);
     parts.headers.remove(header::TRANSFER_ENCODING);
     if !parts.status.is_success() {
-        count_failure(&state, &key);
+        state.count_failure(&key);
     }
     if request.verb == Verb::Watch && parts.status.is_success() {
         return Ok(Response::from_parts(
@@ -186,8 +186,7 @@ async fn handle_request(
         ));
     }
     let body = body.collect().await?.to_bytes();
-    add_traffic(
-        &state,
+    state.add_traffic(
         &key,
         TrafficTotals {
             response_bytes: body.len() as u64,
@@ -219,7 +218,7 @@ fn cut_connection(
     key: &RequestKey,
     why: impl Into<BoxError>,
 ) -> Result<Response<ResponseBody>, BoxError> {
-    count_failure(state, key);
+    state.count_failure(key);
     Err(why.into())
 }
 
@@ -257,23 +256,4 @@ fn full_body(body: Bytes) -> ResponseBody {
     Full::new(body)
         .map_err(|never| match never {})
         .boxed_unsync()
-}
-
-pub(super) fn add_traffic(state: &ProxyState, key: &RequestKey, tally: TrafficTotals) {
-    let mut counts = state
-        .counts
-        .write()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    counts.add(key, tally);
-}
-
-fn count_failure(state: &ProxyState, key: &RequestKey) {
-    add_traffic(
-        state,
-        key,
-        TrafficTotals {
-            failures: 1,
-            ..TrafficTotals::default()
-        },
-    );
 }

@@ -14,7 +14,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Request, RequestFilter};
+use super::{Request, request::RequestFilter};
 
 /// When the callback of a trap is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

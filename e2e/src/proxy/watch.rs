@@ -8,7 +8,8 @@ use hyper::body::{Bytes, Frame, Incoming};
 use tokio::sync::mpsc;
 
 use super::{
-    EventFilter, ProxyState, Request, RequestKey, TrafficTotals, cloned_value, server::BoxError,
+    Request, RequestKey, TrafficTotals,
+    state::{BoxError, EventFilter, ProxyState, cloned_value},
 };
 
 /// Pieces that may be under way.
@@ -67,8 +68,7 @@ async fn relay_frames(
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        super::server::add_traffic(
-            state,
+        state.add_traffic(
             key,
             TrafficTotals {
                 response_bytes: data.len() as u64,
