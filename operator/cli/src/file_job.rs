@@ -31,18 +31,18 @@ impl FileJob {
 pub fn assign_namespaces(
     jobs: Vec<FileJob>,
     default: &str,
-    asked: Option<&str>,
+    required: Option<&str>,
 ) -> Result<Vec<TrainingJob>, Vec<Problem>> {
     let mut settled: Vec<TrainingJob> = Vec::new();
     let mut places: BTreeMap<(String, String), String> = BTreeMap::new();
     let mut problems = Vec::new();
     for mut given in jobs {
         let own = given.job.metadata.namespace.take();
-        if let (Some(own), Some(asked)) = (&own, asked)
-            && own != asked
+        if let (Some(own), Some(required)) = (&own, required)
+            && own != required
         {
             let message = format!(
-                "is {own:?}, but --namespace asks for {asked:?}: leave one out, or make them the same"
+                "is {own:?}, but --namespace asks for {required:?}: leave one out, or make them the same"
             );
             problems.push(given.problem("metadata.namespace", message));
             continue;

@@ -152,14 +152,14 @@ pub fn explain_missing_previous(job: &TrainingJob) -> String {
 
 fn describe_last_failure(status: &TrainingJobStatus) -> String {
     let failure = status.last_failure.as_ref();
-    let said = failure.and_then(|failure| {
+    let sentence = failure.and_then(|failure| {
         let line = failure.last_line.as_deref().map(sanitize)?;
         Some(format!(
             " The last line of {} in attempt {}: {line}",
             failure.pod, failure.attempt
         ))
     });
-    said.unwrap_or_default()
+    sentence.unwrap_or_default()
 }
 
 /// The pod exists, but its container has not started.

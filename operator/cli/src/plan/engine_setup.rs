@@ -166,9 +166,9 @@ fn restore_gang(engine: &mut Engine, snapshot: &ClusterSnapshot, key: &Key, grou
         })
         .filter(|pod| {
             let (namespace, name) = pod.as_str().split_once('/').unwrap_or_default();
-            let there = snapshot.pods.get(&Key::new(namespace, name));
+            let existing = snapshot.pods.get(&Key::new(namespace, name));
             // All pods of a placed gang were created, so a missing pod has ended.
-            there.map_or(!to_come, |pod| matches!(PodUsage::of(pod), PodUsage::Done))
+            existing.map_or(!to_come, |pod| matches!(PodUsage::of(pod), PodUsage::Done))
         })
         .collect();
     engine.restore_gang_with_flavors(

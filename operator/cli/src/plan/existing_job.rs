@@ -10,20 +10,22 @@ use trellis_gang::key::Key;
 use super::snapshot::ClusterSnapshot;
 
 /// The next attempt of a job, from 1. `there` is the job in the cluster.
-pub(crate) fn next_attempt(there: Option<&TrainingJob>) -> i64 {
-    there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1)
+pub(crate) fn next_attempt(existing: Option<&TrainingJob>) -> i64 {
+    existing
+        .and_then(|j| j.status.as_ref()?.attempt)
+        .unwrap_or(1)
 }
 
 /// The current stage of a job, from 1. `there` is the job in the cluster.
-pub(crate) fn current_stage(there: Option<&TrainingJob>) -> u32 {
-    let status = there.and_then(|job| job.status.as_ref());
+pub(crate) fn current_stage(existing: Option<&TrainingJob>) -> u32 {
+    let status = existing.and_then(|job| job.status.as_ref());
     status.map_or(1, |status| status.stage_number())
 }
 
 /// Returns the reason if the job has ended.
 /// A job that has ended never runs again.
-pub(super) fn check_ended(there: Option<&TrainingJob>) -> Option<JobHold> {
-    let status = there?.status.as_ref()?;
+pub(super) fn check_ended(existing: Option<&TrainingJob>) -> Option<JobHold> {
+    let status = existing?.status.as_ref()?;
     status.phase.filter(|_| status.has_ended()).map(|phase| {
         let message = format!(
             "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"

@@ -50,14 +50,14 @@ impl JudgementContext<'_> {
     /// # Errors
     /// If an object that the job refers to does not exist, so that the job cannot be compiled.
     pub(crate) fn judge(&self, job: &ValidatedJob, stage: u32) -> Result<JobJudgement, JobHold> {
-        self.with_stage(job, stage, |job, around| {
-            let compiled = around.compile(job.clone(), &Arc::default())?;
-            let verdict = around.limit(&compiled);
-            let (_, outcome) = around.authorize(compiled.clone());
-            let result = around
+        self.with_stage(job, stage, |job, context| {
+            let compiled = context.compile(job.clone(), &Arc::default())?;
+            let verdict = context.limit(&compiled);
+            let (_, outcome) = context.authorize(compiled.clone());
+            let result = context
                 .combine_decisions(outcome, &verdict)
                 .and_then(|authorized| {
-                    let later = find_blocked_stage(job, around, &Arc::default());
+                    let later = find_blocked_stage(job, context, &Arc::default());
                     later.map_or(Ok(authorized), |later| Err(later.held))
                 });
             Ok(JobJudgement {
@@ -80,9 +80,9 @@ impl JudgementContext<'_> {
     ) -> Result<Vec<StageDecision>, JobHold> {
         self.with_stage(job, stage, |job, now| {
             let decide = |stage| {
-                let around = now.at_stage(stage);
-                let compiled = around.compile(job.clone(), &Arc::default())?;
-                let (decision, outcome) = around.authorize(compiled);
+                let context = now.at_stage(stage);
+                let compiled = context.compile(job.clone(), &Arc::default())?;
+                let (decision, outcome) = context.authorize(compiled);
                 Ok(StageDecision { decision, outcome })
             };
             (stage..=job.job().spec().stage_count())
@@ -122,7 +122,7 @@ impl JudgementContext<'_> {
             None => lookup::find_queue_resources(queue, |name| queues.get(name)),
         };
         let quotas = snapshot.to_quota_policies();
-        let around = BuildContext {
+        let context = BuildContext {
             queue,
             queue_resources: &queue_resources,
             class: class.as_deref(),
@@ -136,6 +136,6 @@ impl JudgementContext<'_> {
             plan_requester: None,
             submission: self.submission,
         };
-        ask(&around.resolve(job.clone())?, &around)
+        ask(&context.resolve(job.clone())?, &context)
     }
 }

@@ -18,10 +18,10 @@ use trellis_gang::observed::{
 use trellis_policies::cedar::Requester;
 
 use super::object_reads::{get_named_jobs, list_all, read_all, read_selected};
-use super::snapshot::ClusterSnapshot;
-use super::{policy_facts, read_kinds};
+use super::policy_facts;
 use crate::cluster::{ApiFailure, ErrorHints, get_optional};
 use crate::file_job::namespaces_of;
+use crate::plan::snapshot::{ClusterSnapshot, resource_list};
 
 /// The purpose of reading a cluster.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl ReadPurpose {
         match self {
             Self::Plan => format!(
                 "a plan needs the rights to get and list {} in all namespaces: docs/plan.md has the ClusterRole",
-                read_kinds::resource_list()
+                resource_list()
             ),
             Self::Policies => "policies need the rights to get and list clusterjobpolicies, jobpolicies, trainingqueues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services in all namespaces: docs/plan.md has the ClusterRole".to_owned(),
         }
@@ -105,11 +105,11 @@ impl ClusterReader {
     }
 
     /// Reads all objects that a plan of these jobs depends on.
-    pub(super) fn read(&self, jobs: &[TrainingJob]) -> anyhow::Result<ClusterContents> {
-        let seen = self
+    pub(crate) fn read(&self, jobs: &[TrainingJob]) -> anyhow::Result<ClusterContents> {
+        let contents = self
             .cluster
             .block_on(read_cluster(self.cluster.client(), jobs));
-        seen.map_err(|unread| unread.explain(&self.purpose.hints()))
+        contents.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 
     /// Reads the policies and all objects that they use to decide about these jobs.
@@ -137,7 +137,7 @@ impl ClusterReader {
 
     /// Asks the API server for the user's own identity, as it would stamp our writes.
     /// Returns None if the API server does not tell it; the plan works without it.
-    pub(super) fn whoami(&self) -> Option<Requester> {
+    pub(crate) fn whoami(&self) -> Option<Requester> {
         let api = Api::<SelfSubjectReview>::all(self.cluster.client().clone());
         let question = SelfSubjectReview::default();
         let params = PostParams::default();

@@ -128,7 +128,7 @@ impl ClusterSnapshot {
     }
 
     /// Returns true if a queue starts its jobs strictly in order.
-    pub(super) fn is_strict_queue(&self, queue: &str) -> bool {
+    pub(crate) fn is_strict_queue(&self, queue: &str) -> bool {
         let queue = self.queues.as_ref().and_then(|all| all.get(queue));
         queue.is_some_and(|q| q.spec.queueing_strategy == Some(QueueingStrategy::StrictFifo))
     }

@@ -19,7 +19,7 @@ use trellis_gang::observed::{
 };
 use trellis_policies::cedar::PolicyObject;
 
-use super::snapshot::ClusterSnapshot;
+use super::cluster_snapshot::ClusterSnapshot;
 use crate::node_defaults;
 use crate::source_object::DEFAULT_NAMESPACE;
 
@@ -88,7 +88,7 @@ impl KindRow {
 }
 
 /// Returns the resource names of all kinds that are read.
-pub(super) fn resource_list() -> String {
+pub(crate) fn resource_list() -> String {
     READ_KINDS.map(|row| row.resource()).join(", ")
 }
 
@@ -246,7 +246,7 @@ mod tests {
     /// The sentences about files and clusters do so too.
     #[test]
     fn document_lists_every_kind_that_is_read() {
-        let text = include_str!("../../../../docs/plan.md");
+        let text = include_str!("../../../../../docs/plan.md");
         let command = text
             .lines()
             .find(|l| l.starts_with("kubectl get "))

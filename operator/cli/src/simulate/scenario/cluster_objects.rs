@@ -63,10 +63,10 @@ impl ScriptAuthor {
     /// Adds the initial objects: first the cluster, then the jobs.
     pub(super) fn add_initial_objects(&mut self, objects: &[SourceObject]) {
         let start = Time::default();
-        let (jobs, others): (Vec<_>, Vec<_>) = objects
+        let (jobs, cluster_objects): (Vec<_>, Vec<_>) = objects
             .iter()
             .partition(|source| source.is_kind("TrainingJob"));
-        for source in others {
+        for source in cluster_objects {
             match self.apply_object(start, &source.document, source) {
                 Ok(true) => {}
                 Ok(false)

@@ -24,24 +24,24 @@ impl ScriptAuthor {
     /// Adds an event. Expectations are added last, when all jobs are known.
     pub(super) fn add_event(&mut self, event: &SourcedEvent<'_>) {
         let (source, field) = (event.source, event.field.as_str());
-        let said = event.event;
-        let at = Time::default().plus(said.at.0);
-        let what = [
-            said.apply.is_some(),
-            said.delete.is_some(),
-            said.fail.is_some(),
-            said.finish.is_some(),
-            said.expect.is_some(),
+        let scenario_event = event.event;
+        let at = Time::default().plus(scenario_event.at.0);
+        let actions = [
+            scenario_event.apply.is_some(),
+            scenario_event.delete.is_some(),
+            scenario_event.fail.is_some(),
+            scenario_event.finish.is_some(),
+            scenario_event.expect.is_some(),
         ];
-        if what.iter().filter(|said| **said).count() != 1 {
+        if actions.iter().filter(|is_set| **is_set).count() != 1 {
             let message = "must have exactly one of apply, delete, fail, finish and expect: write an event for each";
             self.problems.push(source.problem(field, message));
             return;
         }
-        if let Some(target) = &said.delete {
+        if let Some(target) = &scenario_event.delete {
             self.delete_object(at, target, source, field);
         }
-        if let Some(failed) = &said.fail {
+        if let Some(failed) = &scenario_event.fail {
             let field = format!("{field}.fail.pod");
             let pod = (failed.namespace.as_deref(), failed.pod.as_str());
             let what = PodChange::Fails {
@@ -50,13 +50,13 @@ impl ScriptAuthor {
             };
             self.change_job_pod(at, pod, what, source, Some(&field));
         }
-        if let Some(finished) = &said.finish {
+        if let Some(finished) = &scenario_event.finish {
             let field = format!("{field}.finish.pod");
             let pod = (finished.namespace.as_deref(), finished.pod.as_str());
             self.change_job_pod(at, pod, PodChange::Finishes, source, Some(&field));
         }
         let field = format!("{field}.apply");
-        let applied = said.apply.as_ref().map(|_| {
+        let applied = scenario_event.apply.as_ref().map(|_| {
             let object = source.document.embedded_object(&field, default_version);
             object.map_err(|problem| problem.with_file(source.file.as_str()))
         });
@@ -71,7 +71,7 @@ impl ScriptAuthor {
         let is_job = document
             .as_ref()
             .is_some_and(|d| d.api_version == TRELLIS_VERSION && d.kind == "TrainingJob");
-        if said.runtime.is_some() && !is_job {
+        if scenario_event.runtime.is_some() && !is_job {
             let message =
                 "is the run time of a TrainingJob, and this event applies none: remove it";
             let field = format!("{}.runtime", event.field);
@@ -79,7 +79,12 @@ impl ScriptAuthor {
         }
         let Some(document) = document else { return };
         if is_job {
-            self.apply_job(at, &document, source, said.runtime.map(|span| span.0));
+            self.apply_job(
+                at,
+                &document,
+                source,
+                scenario_event.runtime.map(|span| span.0),
+            );
             return;
         }
         match self.apply_object(at, &document, source) {

@@ -13,7 +13,8 @@ use trellis_simulate::{ScriptChange, WithheldJob};
 use super::group_pods::GroupPods;
 use super::queued_job::{UnqueuedJob, build_queued_job};
 use super::script_author::ScriptAuthor;
-use crate::plan::{job_preparation, unlabelled_namespaces};
+use crate::plan::job_preparation;
+use crate::plan::notes::unlabelled_namespaces;
 use crate::source_object::{DEFAULT_NAMESPACE, SourceObject};
 
 impl ScriptAuthor {
@@ -60,8 +61,8 @@ impl ScriptAuthor {
     /// Queues a job, if it may run and all objects that it needs exist.
     /// Otherwise it records the reason.
     fn submit_or_wait(&mut self, at: Time, key: Key, waiting: UnqueuedJob) {
-        let wrong = self.snapshot.policies.load();
-        self.notes.extend(wrong);
+        let problems = self.snapshot.policies.load();
+        self.notes.extend(problems);
         if !unlabelled_namespaces::find_unlabelled([&*key.namespace], &self.snapshot).is_empty() {
             self.unlabelled.insert(key.namespace.clone());
         }
@@ -70,9 +71,9 @@ impl ScriptAuthor {
             self.notes.push(note);
         }
         let requester = self.requester.as_ref();
-        let (compiled, standing) =
+        let (compiled, inputs) =
             job_preparation::prepare_job(waiting.job.clone(), None, requester, &self.snapshot);
-        let held = match (compiled, standing) {
+        let hold = match (compiled, inputs) {
             (Some(compiled), Ok((volumes, limits))) => {
                 let joining = limits.for_joining_pods().to_draws();
                 let mut job = build_queued_job(&compiled, &waiting, volumes, &joining);
@@ -86,19 +87,19 @@ impl ScriptAuthor {
                 self.script.add(at, ScriptChange::Job(Box::new(job)));
                 return;
             }
-            (_, Err(held)) => held,
+            (_, Err(hold)) => hold,
             // A job that cannot be compiled always has an error.
             (None, Ok(_)) => return,
         };
-        let refused = held.is_refused();
-        let why = format!("{}: {}", held.reason, held.message);
+        let refused = hold.is_refused();
+        let why = format!("{}: {}", hold.reason, hold.message);
         if why != waiting.reason {
-            let held = WithheldJob {
+            let hold = WithheldJob {
                 id: engine::gang_id(&key),
                 refused,
                 reason: why.clone(),
             };
-            self.script.add(at, ScriptChange::JobWithheld(held));
+            self.script.add(at, ScriptChange::JobWithheld(hold));
         }
         self.unqueued.insert(
             key,

@@ -12,9 +12,9 @@ use trellis_simulate::{ScriptChange, SimulationScript};
 use super::group_pods::GroupPods;
 use super::queued_job::UnqueuedJob;
 use super::{SourcedEvent, expectations};
+use crate::plan::notes::unlabelled_namespaces;
 use crate::plan::plan_requester::PlanRequester;
 use crate::plan::snapshot::ClusterSnapshot;
-use crate::plan::unlabelled_namespaces;
 
 /// The script so far, and the cluster at this point of it.
 #[derive(Default)]
@@ -74,8 +74,9 @@ impl ScriptAuthor {
                 "there is no TrainingJob, so nothing is simulated: add one (docs/simulate.md)";
             self.notes.push(note.to_owned());
         }
-        let who = PlanRequester::Unknown.assumption_note(&self.snapshot);
-        self.notes.extend(who.filter(|_| self.requester.is_none()));
+        let requester_note = PlanRequester::Unknown.assumption_note(&self.snapshot);
+        self.notes
+            .extend(requester_note.filter(|_| self.requester.is_none()));
         let unlabelled = self.unlabelled.iter().map(|name| &**name);
         let unlabelled = unlabelled_namespaces::find_unlabelled(unlabelled, &self.snapshot);
         self.notes
