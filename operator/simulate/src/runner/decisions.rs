@@ -1,4 +1,4 @@
-//! Carries out the decisions of the engine: jobs get their places, and victims leave theirs.
+//! Carries out the decisions of the engine: it places jobs and evicts victims.
 
 use trellis_scheduler::{Decision, GangId, Placement, Victim};
 
@@ -102,7 +102,7 @@ impl SimulationRunner<'_, '_> {
         self.submit_surplus(id);
     }
 
-    /// Evicts a victim: its work is lost, and its place is free after the grace period.
+    /// Evicts a victim. Its work is lost, and its nodes are free after the grace period.
     fn evict_victim(&mut self, victim: &Victim, by: Option<&GangId>) {
         if let Some(job) = job_of(&victim.gang) {
             self.evict_surplus(&job, victim, by);

@@ -10,15 +10,15 @@ use super::script::ScriptSurplusPod;
 /// State of a surplus pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SurplusPodPhase {
-    /// It is pending.
+    /// The pod is pending.
     Waiting,
-    /// It runs on this node.
+    /// The pod runs on this node.
     Placed(NodeName),
-    /// It is stopping.
+    /// The pod is stopping on this node.
     Leaving(NodeName),
-    /// It failed, and comes back after its back-off.
+    /// The pod failed and is submitted again after its back-off.
     BackingOff,
-    /// It has ended for good.
+    /// The pod has ended and is not submitted again.
     Done,
 }
 
@@ -27,14 +27,14 @@ pub(super) enum SurplusPodPhase {
 pub(super) struct SimulatedSurplus {
     pub(super) pods: Vec<ScriptSurplusPod>,
     pub(super) phases: BTreeMap<GangId, SurplusPodPhase>,
-    /// When surplus pods of elastic groups joined last.
+    /// Last time at which surplus pods of elastic groups joined.
     pub(super) last_growth: Option<Time>,
-    /// Pods that come back without the pause between two growths.
+    /// Pods that are submitted again without the pause between two growths.
     pub(super) replacements: BTreeSet<GangId>,
 }
 
 impl SimulatedSurplus {
-    /// Surplus pods, all without a place.
+    /// Creates the state for surplus pods that are not placed.
     pub(super) fn from_pods(pods: Vec<ScriptSurplusPod>) -> Self {
         Self {
             pods,
@@ -46,7 +46,7 @@ impl SimulatedSurplus {
         self.pods.iter().find(|pod| pod.gang.id == *id)
     }
 
-    /// The nodes of the pods that run.
+    /// Returns the nodes of the running pods.
     pub(super) fn node_names(&self) -> impl Iterator<Item = &NodeName> {
         self.phases.values().filter_map(|seat| match seat {
             SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node) => Some(node),
@@ -55,7 +55,7 @@ impl SimulatedSurplus {
     }
 }
 
-/// The job of a surplus pod. None: the gang is a job's own.
+/// Returns the job of a surplus pod. None: the gang is a job's gang.
 pub(super) fn job_of(id: &GangId) -> Option<GangId> {
     let (job, member) = engine::parse_gang_id(id);
     member.map(|_| engine::gang_id(&job))
