@@ -5,8 +5,8 @@ use trellis_api::job::{RestartAction, RestartRule, RestartScope};
 /// Reasons of a pod that has failed by itself (docs/reasons.md).
 pub(super) const FAILURE_REASONS: [&str; 2] = ["PodFailed", "OutOfMemory"];
 
-/// A rule for all failures of some groups. A rule that ends the job covers only the pods' own
-/// failures; other rules also cover evictions.
+/// Returns a rule for all failures of these groups. A rule that ends the job covers only the pods'
+/// own failures; other rules also cover evictions.
 pub(crate) fn failure_rule(groups: Vec<String>, scope: RestartScope) -> RestartRule {
     let reasons: &[&str] = match scope {
         RestartScope::Never => &FAILURE_REASONS,
@@ -28,7 +28,7 @@ pub(super) fn restart_rule(
     }
 }
 
-/// Action of a rule with this scope. Without a rule the gang restarts.
+/// Returns the action of a rule with this scope. Without a rule, the gang restarts.
 pub(super) fn action_for(scope: RestartScope) -> RestartAction {
     match scope {
         RestartScope::Gang => RestartAction::Restart,
