@@ -1,4 +1,4 @@
-//! A namespace of a test's own.
+//! A namespace for one test.
 
 use std::{
     process,
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::{background, control_plane::ControlPlane, wait::wait_for_default_account};
 
-/// A namespace with a unique name. It is deleted in the background when this is dropped.
+/// A namespace with a unique name. It is deleted in the background when this value is dropped.
 pub struct TestNamespace {
     name: String,
     config: Config,
@@ -38,12 +38,12 @@ impl TestNamespace {
     ///
     /// # Errors
     ///
-    /// When the API server refuses it (`prefix` is no DNS label, say).
+    /// When the API server refuses it, for example because `prefix` is no DNS label.
     pub async fn create(control_plane: &ControlPlane, prefix: &str) -> Result<Self> {
         Self::create_with_labels(control_plane, prefix, &[]).await
     }
 
-    /// [`TestNamespace::create`] with labels, such as those of Pod Security.
+    /// Like [`TestNamespace::create`], with labels, such as those of Pod Security.
     ///
     /// # Errors
     ///
@@ -68,17 +68,17 @@ impl TestNamespace {
         })
     }
 
-    /// Its name.
+    /// The name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A client with all rights.
+    /// Returns a client with all rights.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The objects of one kind in it, with all rights.
+    /// Returns the objects of one kind in the namespace, with all rights.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -98,7 +98,7 @@ impl Drop for TestNamespace {
     }
 }
 
-/// `<prefix>-<hexadecimal>`: unique on this machine, over all processes.
+/// Returns `<prefix>-<hexadecimal>`, which is unique on this machine over all processes.
 pub fn unique_name(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

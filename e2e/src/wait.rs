@@ -1,4 +1,4 @@
-//! Waiting for a state of the cluster, with the last thing seen in the error.
+//! Waits for a state of the cluster. An error has the last observed state.
 
 use std::{fmt::Debug, future::Future, time::Duration};
 
@@ -11,14 +11,14 @@ use tokio::time::{Instant, sleep, timeout_at};
 /// The longest pause between two checks. The first pauses are shorter.
 const MAX_PAUSE: Duration = Duration::from_millis(200);
 
-/// Calls `check` until it answers `Ok`, and gives that answer back.
+/// Calls `check` until it returns `Ok`, and returns the value.
 ///
 /// The pause between two calls grows from 10 ms to 200 ms. A call that hangs is cut off at the
 /// end of `timeout`.
 ///
 /// # Errors
 ///
-/// When `timeout` has passed: the last error of `check`.
+/// When `timeout` has passed; the error is the last one of `check`.
 pub async fn eventually<T, F, Fut>(timeout: Duration, mut check: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -41,11 +41,12 @@ where
     }
 }
 
-/// Reads `name` until `predicate` holds for it, and gives the object back.
+/// Reads `name` until `predicate` returns true for it, and returns the object.
 ///
 /// # Errors
 ///
-/// When `timeout` has passed: that the object is not there, or the object as it was last seen.
+/// When `timeout` has passed; the error has the last object, or says that the object does not
+/// exist.
 pub async fn wait_for<K>(
     api: &Api<K>,
     name: &str,
@@ -72,7 +73,7 @@ where
 ///
 /// # Errors
 ///
-/// When `timeout` has passed and it is still there.
+/// When the object still exists after `timeout`.
 pub async fn wait_until_deleted<K>(api: &Api<K>, name: &str, timeout: Duration) -> Result<()>
 where
     K: Clone + DeserializeOwned + Debug,

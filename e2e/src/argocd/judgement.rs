@@ -13,9 +13,9 @@ use super::GitOpsProgram;
 /// The status of one object.
 #[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
 pub struct Judgement {
-    /// One word.
+    /// The status in one word.
     pub status: String,
-    /// The same in words.
+    /// The message.
     #[serde(default)]
     pub message: String,
 }

@@ -1,4 +1,4 @@
-//! A git repository on this machine, which Argo CD delivers from.
+//! A git repository on this machine from which Argo CD delivers.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 
-/// A repository with one branch. It is removed when it is dropped.
+/// A repository with one branch. It is deleted when this value is dropped.
 #[derive(Debug)]
 pub struct Repository {
     folder: TempDir,
@@ -28,11 +28,11 @@ impl Repository {
         Ok(repository)
     }
 
-    /// A new one with what is in a folder.
+    /// Creates a repository with the content of a folder.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be read, and what git says.
+    /// When the folder cannot be read, or git fails.
     pub fn from_folder(folder: &Path) -> Result<Self> {
         let repository = Self::create_with_files(&[])?;
         crate::folder::copy_folder(folder, repository.folder.path())?;
@@ -40,7 +40,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Its address for Argo CD.
+    /// The address of the repository for Argo CD.
     #[must_use]
     pub fn url(&self) -> String {
         format!("file://{}", self.folder.path().display())

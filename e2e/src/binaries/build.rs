@@ -1,4 +1,4 @@
-//! Building what is missing from Go modules, once a machine, with progress on stderr.
+//! Builds missing programs from Go modules, once per machine, with progress on stderr.
 
 use std::{
     fs::{self, File},
@@ -16,15 +16,15 @@ use super::{
     version::{KUBERNETES_VERSION, kubernetes_ldflags},
 };
 
-/// How often a build that cannot rewrite its line says that it is still alive.
+/// Interval between two progress messages of a build, if the output is no terminal.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How to build one program.
 struct BuildRecipe {
-    /// The folder with the go.mod.
+    /// The folder of the Go module.
     module: &'static str,
     package: &'static str,
-    /// Usual time on two cores, with an empty build cache, after the programs before it.
+    /// Usual time on two cores with an empty build cache, after the build of the earlier programs.
     usual_time: &'static str,
 }
 
@@ -75,7 +75,7 @@ fn helm3_ldflags() -> String {
 ///
 /// # Errors
 ///
-/// When Go is missing, with what to install; when a build fails, with the output of Go.
+/// When Go is missing, with the advice to install it; when a build fails, with the output of Go.
 pub(super) fn build_programs(folder: &Path, programs: &[Executable]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let lock = File::create(folder.join("lock"))?;
@@ -115,8 +115,8 @@ fn check_go(missing: &[Executable]) -> Result<()> {
     )
 }
 
-/// Builds under a temporary name and renames, so that a killed build leaves nothing that looks
-/// finished.
+/// Builds under a temporary name and renames the program, so that an interrupted build leaves no
+/// program.
 fn build_one(folder: &Path, program: Executable) -> Result<()> {
     let recipe = build_recipe(program);
     let name = program.name();
@@ -150,7 +150,8 @@ fn build_one(folder: &Path, program: Executable) -> Result<()> {
     Ok(())
 }
 
-/// Waits for a build: on a terminal one line that counts, else a line now and then.
+/// Waits for a build. On a terminal one line shows the elapsed time, else a line is printed from
+/// time to time.
 fn wait_with_progress(go: &mut Child, name: &str, usually: &str, started: Instant) -> Result<bool> {
     let terminal = std::io::stderr().is_terminal();
     let mut told = started;

@@ -1,4 +1,4 @@
-//! Go modules of which files are read, and nothing is built.
+//! Go modules whose files are read. No program is built from them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::cache;
 
-/// The folder of a Go module, of the version that `control-plane/<beside>/go.mod` names. It is
-/// downloaded once a machine.
+/// Returns the folder of a Go module in the version that `control-plane/<beside>/go.mod` names. The
+/// module is downloaded once per machine.
 ///
 /// # Errors
 ///
-/// When Go is missing, or the module cannot be had.
+/// When Go is missing, or the module cannot be downloaded.
 pub fn download_module(beside: &str, module: &str) -> Result<PathBuf> {
     let output = Command::new("go")
         .args(["mod", "download", "-json", module])

@@ -27,8 +27,8 @@ pub(super) fn kubernetes_ldflags() -> String {
     flags
 }
 
-/// True if the program at `path` reports a suitable version. False if it cannot be run, or reports
-/// anything else.
+/// Returns true if the program at `path` reports a suitable version. Returns false if it cannot
+/// run, or reports another version.
 pub(super) fn has_matching_version(path: &Path, program: Executable) -> bool {
     let arguments: &[&str] = match program {
         Executable::Kubectl => &["version", "--client"],
@@ -41,7 +41,8 @@ pub(super) fn has_matching_version(path: &Path, program: Executable) -> bool {
     output.status.success() && is_matching_output(&String::from_utf8_lossy(&output.stdout), program)
 }
 
-/// Kubernetes by minor version; etcd and kwok by what Kubernetes 1.37 and the Stage files need.
+/// Checks the minor version of Kubernetes, and the versions of etcd and kwok that Kubernetes 1.37
+/// and the Stage files need.
 fn is_matching_output(said: &str, program: Executable) -> bool {
     let prefixes: &[&str] = match program {
         Executable::KubeApiserver

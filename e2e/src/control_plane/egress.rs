@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
-/// Where it asks. `folder` is that of its control plane.
+/// Returns the path of the socket. `folder` is the folder of the control plane.
 pub(crate) fn socket_path(folder: &Path) -> PathBuf {
     folder.join("egress.sock")
 }
 
-/// Flags of an API server that connects this way. No kube-proxy runs there, so the API server
-/// connects to the endpoints of a Service and not to its cluster IP.
+/// Returns the flags of an API server that connects this way. No kube-proxy runs there, so the API
+/// server connects to the endpoints of a Service and not to its cluster IP.
 pub(super) fn api_server_flags(folder: &Path) -> Result<Vec<String>> {
     let transport = json!({"uds": {"udsName": socket_path(folder)}});
     let connection = json!({"proxyProtocol": "HTTPConnect", "transport": transport});

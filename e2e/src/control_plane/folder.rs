@@ -12,8 +12,8 @@ use anyhow::Result;
 /// Room for etcd's write-ahead log and the data of a benchmark.
 const MIN_FREE_BYTES: u64 = 2 << 30;
 
-/// Creates a folder, in memory if there is enough of it, so that etcd's writes do not depend on the
-/// speed of a disk.
+/// Creates a folder, in memory if enough is free, so that etcd's writes do not depend on the speed
+/// of a disk.
 pub(super) fn create_folder() -> Result<PathBuf> {
     let memory = Path::new("/dev/shm");
     if free_bytes(memory) >= MIN_FREE_BYTES

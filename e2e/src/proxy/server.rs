@@ -1,4 +1,4 @@
-//! Taking requests in and sending them on.
+//! Accepts requests and forwards them.
 
 use std::{future::pending, sync::Arc};
 
@@ -29,7 +29,7 @@ use crate::control_plane::ControlPlane;
 type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
 
-/// Why a connection is cut.
+/// The message for a cut connection.
 const CUT_MESSAGE: &str = "cut by a test";
 
 /// The API server.
@@ -54,7 +54,7 @@ impl Upstream {
             .build(self.connector.clone())
     }
 
-    /// The same path on the API server.
+    /// Returns the same path on the API server.
     fn upstream_uri(&self, path: Option<&PathAndQuery>) -> Result<Uri, BoxError> {
         let mut parts = self.uri.clone().into_parts();
         parts.path_and_query = path.cloned();
@@ -62,7 +62,7 @@ impl Upstream {
     }
 }
 
-/// Serves connections for ever.
+/// Serves connections until the future is dropped.
 pub(super) async fn serve_connections(
     listener: TcpListener,
     upstream: Upstream,
@@ -70,7 +70,7 @@ pub(super) async fn serve_connections(
 ) {
     let client = upstream.build_client();
     loop {
-        // An accept fails when files run out: some other connection may free one.
+        // An accept fails if the process has too many open files. Another connection may end soon.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             continue;
@@ -99,13 +99,13 @@ async fn serve_connection(
             Arc::clone(&state),
         )
     });
-    // An error means that the client went away, or that a fault cuts the connection.
+    // An error means that the client has closed the connection, or that a fault cuts it.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
-/// An `Err` cuts the connection.
+/// Handles one request. An error cuts the connection.
 async fn handle_request(
     incoming: http::Request<Incoming>,
     client: Client<Connector, Full<Bytes>>,
@@ -123,7 +123,7 @@ async fn handle_request(
     };
     state.add_traffic(&key, came);
 
-    // Before the hook is asked: a heal after its answer must not be missed.
+    // Subscribes before the call of the hook, so that no release after the hook's answer is missed.
     let mut released = state.release_signal.subscribe();
     let fault = cloned_value(&state.hook).map_or(ProxyFault::Pass, |hook| hook(&request));
     match fault {
@@ -170,7 +170,7 @@ async fn handle_request(
     let outgoing = http::Request::from_parts(parts, Full::new(body));
     let answer = match client.request(outgoing).await {
         Ok(answer) => answer,
-        // The API server is not there: the client sees what it would without us.
+        // The API server is down, so the client gets a connection error as without the proxy.
         Err(error) => return cut_connection(&state, &key, error),
     };
     let (mut parts, body) = answer.into_parts();
@@ -203,7 +203,8 @@ async fn handle_request(
     }
 }
 
-/// `None` when the request must not go on; else the trap that wants to know of its answer.
+/// Asks the trap about a request. None: the request must not pass. Some: the trap that must be
+/// notified of the answer, if any.
 async fn ask_trap(trap: Option<Arc<Trap>>, request: &Request) -> Option<Option<Arc<Trap>>> {
     let Some(trap) = trap else { return Some(None) };
     match trap.decide_request(request).await {

@@ -1,4 +1,4 @@
-//! State that the connections of a proxy share.
+//! The shared state of the connections of a proxy.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -22,7 +22,7 @@ pub(super) struct ProxyState {
     pub(super) stall_filter: tokio::sync::watch::Sender<Option<RequestFilter>>,
     pub(super) cut_filter: tokio::sync::watch::Sender<Option<RequestFilter>>,
     pub(super) lost_event_filter: RwLock<Option<EventFilter>>,
-    /// Changes when held requests may go.
+    /// Changes when held requests may pass.
     pub(super) release_signal: tokio::sync::watch::Sender<()>,
 }
 

@@ -1,4 +1,4 @@
-//! The body of a watch: passed on piece by piece, held back or thinned out on demand.
+//! The body of a watch. The proxy forwards its events, holds them back or drops some.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::{
     state::{BoxError, EventFilter, ProxyState, cloned_value},
 };
 
-/// Pieces that may be under way.
+/// Number of frames in the channel.
 const BUFFERED_FRAMES: usize = 16;
 
-/// Passes `body` on for as long as the client listens.
+/// Forwards `body` until the client closes the connection.
 pub(super) fn relay_body(
     state: Arc<ProxyState>,
     request: Request,
@@ -24,7 +24,8 @@ pub(super) fn relay_body(
 ) -> UnsyncBoxBody<Bytes, BoxError> {
     let (sender, mut receiver) = mpsc::channel(BUFFERED_FRAMES);
     tokio::spawn(async move {
-        // The client hangs up: stop listening to the API server too, even when nothing comes.
+        // If the client closes the connection, close the connection to the API server too, even
+        // without an event.
         tokio::select! {
             () = sender.closed() => {}
             () = wait_for_cut(&state, &request) => {}
@@ -37,7 +38,7 @@ pub(super) fn relay_body(
 
 type FrameSender = mpsc::Sender<Result<Frame<Bytes>, BoxError>>;
 
-/// Returns when this watch is cut.
+/// Waits until a test cuts this watch.
 async fn wait_for_cut(state: &ProxyState, request: &Request) {
     let mut cut = state.cut_filter.subscribe();
     while cut.changed().await.is_ok() {
@@ -89,7 +90,7 @@ async fn relay_frames(
     }
 }
 
-/// Takes lost events out of `data`. A line that is not complete yet waits in `unfinished`.
+/// Removes lost events from `data`. An incomplete line stays in `unfinished`.
 fn remove_lost_events(
     loses: Option<&EventFilter>,
     request: &Request,

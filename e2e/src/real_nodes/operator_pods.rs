@@ -13,11 +13,11 @@ use crate::{
 };
 
 impl RealNodes {
-    /// Brings an OCI archive onto a node, under the names that it bears.
+    /// Imports an OCI archive on a node, under the names in the archive.
     ///
     /// # Errors
     ///
-    /// When the node does not live, or containerd refuses it.
+    /// When the node has ended, or containerd refuses the archive.
     pub fn import_image(&self, node: &str, archive: &Path) -> Result<()> {
         let told = self.node_folder(node).join("containerd.toml");
         let told = format!("--config {}", told.display());
@@ -41,7 +41,7 @@ impl RealNodes {
     ///
     /// # Errors
     ///
-    /// When there is no such address.
+    /// When the address does not exist.
     pub fn expose_api_service(&self, control_plane: &ControlPlane) -> Result<Process> {
         let enter = self.network.nsenter_argument();
         let address = format!("{SERVICE_ADDRESS}/32");
@@ -66,7 +66,7 @@ impl RealNodes {
 ///
 /// # Errors
 ///
-/// When it cannot be built or started.
+/// When kube-scheduler cannot be built or started.
 pub async fn start_kube_scheduler(control_plane: &ControlPlane) -> Result<Process> {
     let built =
         tokio::task::spawn_blocking(|| Binaries::find_or_build(&[Executable::KubeScheduler]));

@@ -12,7 +12,7 @@ fn first_of_kind(helm: &Helm, values: &Value, kind: &str) -> Result<Value> {
     found.next().with_context(|| format!("no {kind}"))
 }
 
-/// A rule for the endpoint's port names the allowed sources, if any are set.
+/// The rule for the endpoint's port names the allowed sources, if values set any.
 pub(crate) fn test_network_policy_sources(helm: &Helm) -> Result<()> {
     let here = json!([{"podSelector": {"matchLabels": {"app": "prometheus"}}}]);
     let there = json!([{"ipBlock": {"cidr": "10.0.0.0/24"}}]);
@@ -48,7 +48,7 @@ pub(crate) fn test_ca_bundle(helm: &Helm) -> Result<()> {
     check_refused(helm, &alone, "visibility.caBundle must be empty")
 }
 
-/// Prometheus checks each certificate whose authority is known.
+/// Prometheus verifies each certificate whose authority is known.
 pub(crate) fn test_prometheus_verification(helm: &Helm) -> Result<()> {
     let endpoints = |mut values: Value| -> Result<Vec<String>> {
         values["metrics"] = json!({"serviceMonitor": {"enabled": true}});

@@ -1,4 +1,4 @@
-//! Alerts and dashboard ask for what there is.
+//! Alerts and dashboard use only existing metrics and labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::promql::{self, ParsedExpression};
 /// The label that Prometheus adds to each sample for its target.
 const TARGET_LABEL: &str = "pod";
 
-/// A metric: its labels, and the words that are said of it.
+/// A metric: its labels and the documented values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExportedMetric {
     pub(crate) labels: BTreeSet<String>,
     documentation_words: BTreeSet<String>,
 }
 
-/// All metrics that the operator exports.
+/// Returns all metrics that the operator exports.
 pub(crate) fn exported_metrics() -> Result<BTreeMap<String, ExportedMetric>> {
     let mut facts = BTreeMap::new();
     for line in trellis_dispatch::markdown().lines() {
@@ -40,7 +40,7 @@ pub(crate) fn exported_metrics() -> Result<BTreeMap<String, ExportedMetric>> {
             documentation_words: words,
         };
         if kind == "histogram" {
-            // Queries use these series. A histogram has no series of its own name.
+            // Queries use these series, because a histogram has no series with its own name.
             for part in ["_sum", "_count"] {
                 facts.insert(format!("{name}{part}"), fact.clone());
             }
@@ -54,7 +54,7 @@ pub(crate) fn exported_metrics() -> Result<BTreeMap<String, ExportedMetric>> {
     Ok(facts)
 }
 
-/// Expressions of the dashboard, and the labels that each of their legends shows.
+/// Returns the expressions of the dashboard, with the labels in their legends.
 fn dashboard_expressions() -> Result<Vec<(String, Vec<String>)>> {
     let text = std::fs::read_to_string(chart_folder().join("files/dashboard.json"))?;
     let dashboard: Value = serde_json::from_str(&text)?;
@@ -100,7 +100,7 @@ pub(crate) fn check_metric_names(_: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// Metrics, their labels, and the values that these are compared with.
+/// Returns the metrics of an expression, their labels, and the values with which they are compared.
 fn check_expression(
     asked: &ParsedExpression,
     facts: &BTreeMap<String, ExportedMetric>,

@@ -1,4 +1,4 @@
-//! Setup that these tests share: Helm, values with everything on, and one runtime.
+//! Shared setup of these tests: Helm, values that enable every part, and one runtime.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use trellis_e2e::helm::Helm;
 
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
-/// Where tests without a cluster let it be: another namespace than that of the plain files.
+/// The namespace in tests without a cluster. It differs from the namespace in the plain files.
 pub(crate) const OTHER_NAMESPACE: &str = "elsewhere";
 
 /// A test that needs no cluster.
@@ -36,7 +36,7 @@ pub(crate) fn cluster_trial(
     })
 }
 
-/// Every part that there is.
+/// Returns values that enable every part of the chart.
 pub(crate) fn all_enabled_values() -> Value {
     json!({
         "operator": {"lookForSecretsIn": ["team-a", "team-b"]},
@@ -62,7 +62,7 @@ pub(crate) fn check_refused(helm: &Helm, values: &Value, names: &str) -> Result<
     Ok(())
 }
 
-/// `Kind namespace/name` of an object.
+/// Returns `Kind namespace/name` of an object.
 pub(crate) fn object_key(object: &Value) -> String {
     let of = |path: &str| object.pointer(path).and_then(Value::as_str);
     let namespace = of("/metadata/namespace").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Labels and annotations that values add: none takes the place of one of the chart's own.
+//! Labels and annotations from values. They never replace the chart's own ones.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use trellis_e2e::helm::Helm;
 
 use crate::fixtures::{OTHER_NAMESPACE, all_enabled_values, check_refused};
 
-/// Labels of the dashboard alone, which values name.
+/// The dashboard's own labels, which values name.
 const DASHBOARD_LABEL: &str = "grafana_dashboard";
 
 fn keys(of: &Value) -> BTreeSet<String> {
@@ -17,7 +17,7 @@ fn keys(of: &Value) -> BTreeSet<String> {
     keys.cloned().collect()
 }
 
-/// `{at: {key: value}}`, where `at` has dots.
+/// Returns `{at: {key: value}}`. `at` is a path with dots.
 fn nested_value(at: &str, key: &str, value: &str) -> Value {
     let inner = json!({key: value});
     at.rsplit('.').fold(inner, |inner, key| json!({key: inner}))
@@ -61,7 +61,7 @@ pub(crate) fn test_reserved_labels(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// By what a Service finds pods.
+/// Returns the selector of a Service.
 fn selector_labels(object: &Value) -> BTreeSet<String> {
     match object["kind"] == "Service" {
         true => keys(&object["spec"]["selector"]),

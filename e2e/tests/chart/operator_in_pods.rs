@@ -1,5 +1,5 @@
-//! Trellis as platform teams run it: its image on real nodes, installed by Helm, its pods placed
-//! by kube-scheduler, and a TrainingJob that goes through.
+//! Trellis in pods, as platform teams run it: its image on real nodes, installed by Helm, with pods
+//! that kube-scheduler places. A TrainingJob runs to its end.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! An install reuses the objects that an uninstall has kept: with Helm 4, and with Helm 3, which
+//! An install reuses the objects that an uninstall has kept, with Helm 4 and with Helm 3. Helm 3
 //! can only create the objects of a hook.
 
 use anyhow::{Context as _, Result, ensure};
@@ -36,7 +36,7 @@ async fn reinstall_over_retained_objects(helm: Helm, flag: &str) -> Result<()> {
     let policies: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     let queue = queues.get("default").await?;
 
-    // An upgrade brings back nothing.
+    // An upgrade does not create deleted objects again.
     let starter = policies.get("starter").await?;
     policies.delete("starter", &DeleteParams::default()).await?;
     let values = json!({"replicaCount": 0, "operator": {"logFormat": "human"}});
@@ -47,7 +47,7 @@ async fn reinstall_over_retained_objects(helm: Helm, flag: &str) -> Result<()> {
     let args = serde_json::to_string(&args.spec)?;
     ensure!(args.contains("--log=human"), "{args}");
 
-    // A kept object that a user has changed stays changed.
+    // A kept object with a user's change stays as it is.
     let uninstall = ["uninstall", "trellis", "--namespace", NAMESPACE];
     helm.run_ok(&uninstall)?;
     let kinds = count_crds(&control_plane).await?;
@@ -65,7 +65,7 @@ async fn reinstall_over_retained_objects(helm: Helm, flag: &str) -> Result<()> {
     let made = policies.get("starter").await?;
     ensure!(made.metadata.uid != starter.metadata.uid);
 
-    // The same for fields of the chart that a user has overwritten.
+    // This also holds for fields of the chart that a user has overwritten.
     let mut spec = serde_json::to_value(&made.spec)?;
     spec["cedar"] = json!("permit(principal, action, resource);");
     let patch = Patch::Merge(json!({"spec": spec}));

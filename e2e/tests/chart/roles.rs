@@ -27,14 +27,14 @@ fn string_list<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
     words.filter_map(Value::as_str).collect()
 }
 
-/// All that there is, and the operator keeps certificates too.
+/// Values that enable every part, also the operator's own certificates.
 fn with_own_certificates() -> Value {
     let mut values = all_enabled_values();
     values["certificates"]["source"] = json!("operator");
     values
 }
 
-/// The operator has rights to the Secrets of those certificates alone that it makes itself.
+/// The operator has rights only to the Secrets of certificates that it issues itself.
 pub(crate) fn test_certificate_rights(helm: &Helm) -> Result<()> {
     let own = ["trellis-endpoint", "trellis-webhook"];
     for (values, expected) in [
@@ -155,7 +155,7 @@ pub(crate) fn test_user_roles(helm: &Helm) -> Result<()> {
     for crd in crds::all() {
         let plural = &crd.spec.names.plural;
         ensure!(read.contains(plural), "no role reads {plural}");
-        // The operator alone writes ledgers.
+        // Only the operator writes ledgers.
         let is_written = crd.spec.scope == "Cluster" && plural != "quotaledgers";
         ensure!(platform.contains(plural) == is_written, "{plural}");
     }

@@ -1,4 +1,4 @@
-//! Values that the chart does not know.
+//! Unknown values of the chart.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(crate) fn test_unknown_values(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// A name that a value had before is refused by the schema, with its path.
+/// The schema refuses the old name of a value, with its path.
 pub(crate) fn test_former_names(helm: &Helm) -> Result<()> {
     let old = [
         (
@@ -77,7 +77,8 @@ pub(crate) fn test_security_contexts(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// Where values have fields of ours: not where they are a part of an object of Kubernetes.
+/// Returns the paths of values with fields of this chart, without those that are a part of a
+/// Kubernetes object.
 fn collect_sections<'a>(schema: &'a Value, at: &mut Vec<&'a str>, places: &mut Vec<Vec<&'a str>>) {
     let Some(properties) = schema["properties"].as_object() else {
         return;

@@ -1,4 +1,4 @@
-//! Each value does what it says: what of the objects appears, changes and goes with it.
+//! The effect of each value: the objects that it adds, changes and removes.
 
 use std::collections::BTreeMap;
 
@@ -167,7 +167,7 @@ pub(crate) fn test_each_value(helm: &Helm) -> Result<()> {
         told.push_str(&format!("{}: {turned}\n{said}\n", row.path));
     }
     ensure!(given.is_empty(), "there is no {given:?}");
-    // The version is in the image.
+    // The name of the image contains the version.
     let told = told.replace(env!("CARGO_PKG_VERSION"), "VERSION");
     insta::assert_snapshot!("values", told);
     Ok(())
@@ -189,7 +189,7 @@ fn set_at(values: &mut Value, pointer: &str, value: Value) {
     *at = value;
 }
 
-/// Objects that were added, removed or changed, one line each.
+/// Returns the added, removed and changed objects, one line each.
 fn differences(before: &ObjectsByName, after: &ObjectsByName) -> String {
     let mut lines = Vec::new();
     for name in before.keys().filter(|name| !after.contains_key(*name)) {
@@ -218,7 +218,7 @@ fn differences(before: &ObjectsByName, after: &ObjectsByName) -> String {
     lines.iter().map(|line| format!("  {line}\n")).collect()
 }
 
-/// Each leaf that differs: what was there goes, what is there comes.
+/// Adds a line for each different leaf value: the old and the new value.
 fn collect_changes(was: &Value, is: &Value, at: String, said: &mut Vec<String>) {
     match (was, is) {
         _ if was == is => {}

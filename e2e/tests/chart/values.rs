@@ -12,14 +12,14 @@ pub(crate) struct ValueRow {
     description: String,
 }
 
-/// All that there are.
+/// Returns all values.
 pub(crate) fn read_rows() -> Result<Vec<ValueRow>> {
     parse_rows(&std::fs::read_to_string(
         chart_folder().join("values.yaml"),
     )?)
 }
 
-/// The values that are on one line each, with the comment above them.
+/// Returns the values that fit on one line, with the comments above them.
 fn parse_rows(text: &str) -> Result<Vec<ValueRow>> {
     let mut rows = Vec::new();
     let mut sections: Vec<(usize, &str)> = Vec::new();

@@ -1,4 +1,4 @@
-//! External pods under the names that `trellis queue` gives them.
+//! External pods with their names in `trellis queue`.
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
@@ -63,7 +63,7 @@ async fn explain_shows_why_external_pods_wait() {
     explains("pod/sweep-0", "MembersMissing: ").await;
 
     create_pod(&site, "sweep", "sweep-1").await;
-    // The phase is written after the reason is known.
+    // The operator writes the phase after the reason.
     let said = explains("PodGroup/sweep", "  Queued").await;
     for words in [
         "The smallest change",
@@ -76,7 +76,7 @@ async fn explain_shows_why_external_pods_wait() {
     let unwrapped: Vec<_> = said.out.split_whitespace().collect();
     let holder = format!("held by {}/PodGroup/small (8 nvidia.com/gpu)", site.name());
     assert!(unwrapped.join(" ").contains(&holder), "{said:?}");
-    // A pod waits with its gang, and says so itself.
+    // A pod waits with its gang, and its own status says so.
     let said = explains("pod/sweep-1", "/Pod/sweep-1  Queued").await;
     assert!(said.out.contains("The smallest change"), "{said:?}");
     let row = scene.run_trellis(&["queue", "-n", site.name()]).await;

@@ -1,5 +1,5 @@
-//! GPU utilization of jobs: an exporter on this machine, which the API server reaches through its
-//! pod proxy.
+//! GPU utilization of jobs, from an exporter on this machine that the API server reaches through
+//! its pod proxy.
 
 use std::net::{IpAddr, UdpSocket};
 
@@ -13,16 +13,16 @@ use trellis_e2e::wait::wait_for;
 
 use crate::fixtures::shared_fixture;
 
-/// An address of this machine that the API server proxies to: none of its loopback.
+/// Returns an address of this machine for the API server's proxy, which refuses loopback addresses.
 fn host_address() -> IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Nothing is sent: the kernel says by which of its addresses it would be.
+    // This sends no packet. The kernel only selects the source address.
     let to = socket.connect("203.0.113.1:9");
     to.expect("a machine with an address and a route");
     socket.local_addr().unwrap().ip()
 }
 
-/// Answers whatever it is asked with this text, for as long as the runtime lives.
+/// Answers every request with this text until the runtime ends.
 async fn start_exporter(text: String) -> u16 {
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -41,7 +41,7 @@ async fn start_exporter(text: String) -> u16 {
     port
 }
 
-/// The metrics of a node's exporter for a pod with two GPUs.
+/// Returns the metrics of a node's exporter for a pod with two GPUs.
 fn exporter_metrics(namespace: &str, pod: &str, busy: [u32; 2]) -> String {
     let gpus = busy.into_iter().enumerate().map(|(number, busy)| {
         let labels = format!(

@@ -1,4 +1,4 @@
-//! Commands that look.
+//! Commands that only read.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{CommandLineFixture, CommandOutput, shared_fixture};
 
-/// Repeats the command until the output is as expected: the data of the engine may be some seconds
-/// old.
+/// Repeats the command until its output is as expected, because the data of the engine may be some
+/// seconds old.
 async fn repeat_until(arguments: &[&str], is_so: impl Fn(&CommandOutput) -> bool) -> CommandOutput {
     let scene = shared_fixture().await;
     repeat_command_until(is_so, async || scene.run_trellis(arguments).await).await
 }
 
-/// Runs a command until it says what it should.
+/// Runs a command until its output satisfies the condition.
 async fn repeat_command_until(
     is_so: impl Fn(&CommandOutput) -> bool,
     ask: impl AsyncFn() -> CommandOutput,
@@ -47,7 +47,7 @@ async fn queue_lists_running_and_pending_jobs() {
     assert_eq!((runs[0], runs[6], runs[8]), ("-", "6", "Running"));
     let waits = said.line_with("waits");
     assert!(waits.contains("InsufficientCapacity: needs 4"), "{waits}");
-    // For scripts.
+    // The output for scripts.
     let all = scene
         .run_trellis(&["queue", "-n", site.name(), "-o", "json", "--waiting"])
         .await;
@@ -79,7 +79,7 @@ async fn queue_lists_running_and_pending_jobs() {
     assert_eq!(wrong.status, 2, "{wrong:?}");
 }
 
-/// Each of two users sees what the stamp says is theirs, and not what the other has submitted.
+/// Each of two users sees the jobs with their own stamp, and not the jobs of the other user.
 #[tokio::test]
 async fn queue_mine_lists_jobs_of_the_current_user() {
     let scene = shared_fixture().await;

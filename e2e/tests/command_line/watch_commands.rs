@@ -1,4 +1,4 @@
-//! Commands that keep running: until their reader goes away, and while no server answers.
+//! Commands that keep running until their reader closes the output, also while no server answers.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use trellis_e2e::jobs::SOON;
 
 use crate::fixtures::{shared_fixture, trellis_program};
 
-/// A command that goes on.
+/// A running command.
 struct WatchCommand {
     child: Child,
     out: Lines<BufReader<ChildStdout>>,
@@ -38,7 +38,7 @@ impl WatchCommand {
         Self { child, out, err }
     }
 
-    /// Reads on until a line has these words.
+    /// Reads lines until one has these words.
     async fn wait_for_line(&mut self, words: &str) {
         let found = async {
             loop {
@@ -57,7 +57,7 @@ impl WatchCommand {
     }
 }
 
-/// A way to the API server that can be cut.
+/// A connection to the API server that a test can cut.
 struct ApiRelay {
     port: u16,
     address: String,
@@ -65,7 +65,7 @@ struct ApiRelay {
 }
 
 impl ApiRelay {
-    /// One to this control plane, and the kubeconfig of its administrator over it.
+    /// Creates a connection to this control plane, and a kubeconfig of its administrator for it.
     async fn for_control_plane(control_plane: &ControlPlane, kubeconfig: &Path) -> Self {
         let direct = std::fs::read_to_string(control_plane.kubeconfig()).unwrap();
         let server = control_plane.url();
@@ -97,7 +97,7 @@ impl ApiRelay {
         }
     }
 
-    /// Cuts it, with all that goes over it.
+    /// Cuts the connection with all its streams.
     async fn cut(self) -> (u16, String) {
         self.relay.abort();
         let _ = self.relay.await;
@@ -161,7 +161,7 @@ async fn watch_continues_after_an_api_server_outage() {
     for (watch, words) in &mut watches {
         watch.wait_for_line(words).await;
     }
-    // No cluster at first is no gap.
+    // If the cluster is unreachable at the start, the command fails.
     let (port, _) = way.cut().await;
     let none = WatchCommand::start(&path, &queue);
     let ended = none.child.wait_with_output();

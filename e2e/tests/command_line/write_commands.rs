@@ -1,4 +1,4 @@
-//! Commands that change something.
+//! Commands that write.
 
 use kube::Api;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ async fn suspend_does_not_wait_for_an_externally_managed_job() {
     let mut theirs = site.job("theirs", 1, 1);
     theirs["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
     let submit = ["submit", "-f", "-", "-n", site.name(), "--wait"];
-    // Given up after a minute, and not 1 then.
+    // The command gives up after a minute with an exit status other than 1.
     let submit = [&submit[..], &["--timeout", "60s"]].concat();
     let said = scene.run_with_input(&submit, &theirs.to_string()).await;
     assert_eq!(said.status, 1, "{said:?}");
@@ -98,7 +98,7 @@ async fn suspend_does_not_wait_for_an_externally_managed_job() {
     assert!(said.err.starts_with(note), "{said:?}");
 }
 
-/// Each refused object has its own error, and the command goes on with the others.
+/// Each refused object has its own error, and the command creates the other objects.
 #[tokio::test]
 async fn command_continues_with_other_objects_after_a_refusal() {
     let scene = shared_fixture().await;
@@ -137,14 +137,14 @@ async fn command_continues_with_other_objects_after_a_refusal() {
     assert!(some.out.trim_end().ends_with("Complete"), "{some:?}");
 }
 
-/// RBAC's 403 is a missing right, and that of a webhook is not.
+/// A 403 of RBAC is a missing right. A 403 of a webhook is not.
 #[tokio::test]
 async fn submit_names_the_missing_right() {
     let scene = shared_fixture().await;
     let site = scene.create_site("cli-unable", 1).await;
     let job = site.job("j", 1, 1).to_string();
     let submit = ["submit", "-f", "-", "-n", site.name()];
-    // The ServiceAccount is there once it was asked as.
+    // The impersonated requests show that the ServiceAccount exists.
     scene
         .run_as_viewer(&site, &["queue", "-n", site.name()])
         .await;

@@ -13,7 +13,7 @@ use trellis_e2e::{control_plane::apply, jobs::SOON, namespace::TestNamespace, wa
 
 use super::shared_control_plane;
 
-/// The user name that the API server knows the client by.
+/// Returns the user name of the client in the API server.
 async fn user_name(client: Client) -> String {
     let api: Api<SelfSubjectReview> = Api::all(client);
     let answer = api
@@ -88,7 +88,7 @@ subjects:
     );
 
     let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), name);
-    // The API server reads roles by a watch.
+    // The API server watches roles, so the right takes effect late.
     eventually(SOON, || async {
         config_maps.list(&ListParams::default()).await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Faults of the control plane itself, on one that no other test uses.
+//! Faults of the control plane itself. Each test has its own control plane.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn components_can_be_frozen_killed_and_restarted() {
         "there is none here"
     );
 
-    // A node without heartbeats is Ready all the same.
+    // A node without heartbeats stays Ready.
     let nodes_api: Api<Node> = Api::all(control_plane.client());
     let node = nodes_api.get(&nodes.names()[0]).await.unwrap();
     let ready = node.status.unwrap().conditions.unwrap();

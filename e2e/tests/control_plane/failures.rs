@@ -1,4 +1,4 @@
-//! Failures that a user of the demo asks for.
+//! Failures that a user of the demo requests.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -37,7 +37,7 @@ async fn pod_fails_as_its_label_requests_and_other_pods_run() {
     let [first, second, third] = nodes.names() else {
         panic!("{:?}", nodes.names())
     };
-    // The policy takes a moment until each request sees it.
+    // The API server enforces the policy after a moment.
     let mut tries = 0;
     eventually(SOON, || {
         tries += 1;

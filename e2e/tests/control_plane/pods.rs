@@ -303,7 +303,7 @@ async fn deleted_pods_stop_at_once_slowly_or_never() {
     wait_until_deleted(&api, "stuck", SOON).await.unwrap();
 }
 
-/// Creates the pod in the very moment in which the one of its name is gone.
+/// Creates the pod as soon as the previous pod with its name is gone.
 async fn replace_pod(api: &Api<Pod>, pod: &Pod) -> Pod {
     let create = async || {
         loop {
@@ -314,7 +314,7 @@ async fn replace_pod(api: &Api<Pod>, pod: &Pod) -> Pod {
             }
         }
     };
-    // Several at a time, to come close to that moment.
+    // Several concurrent creates reduce the delay.
     tokio::select! {
         created = create() => created,
         created = create() => created,

@@ -1,4 +1,4 @@
-//! The proxy: watches that stall, and events that are lost.
+//! The proxy: stalled watches and lost events.
 
 use std::{pin::pin, time::Duration};
 
@@ -22,7 +22,7 @@ fn config_map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap()
 }
 
-/// The next added name, or `None` when none comes for `patience`.
+/// Returns the next added name. None: no object is added within `patience`.
 async fn next_added_name(
     events: &mut (impl Stream<Item = kube::Result<WatchEvent<ConfigMap>>> + Unpin),
     patience: Duration,

@@ -21,7 +21,7 @@ use super::{
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// A volume is in no namespace.
+/// A volume is cluster-scoped.
 fn counted_write_or_volume_filter(
     namespace: &str,
 ) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
@@ -31,7 +31,7 @@ fn counted_write_or_volume_filter(
     }
 }
 
-/// Which claim it is.
+/// The kind of claim.
 #[derive(Clone, Copy)]
 enum TestedClaim {
     /// An existing claim, which both pods mount.
@@ -95,7 +95,7 @@ async fn survives_kill(
                 "resources": {"requests": {"storage": "1Gi"}}});
             group["podTemplate"] = json!({"spec": {"volumes": [
                 {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": asked}}}]}});
-            // A kubelet starts nothing before it is bound.
+            // A kubelet starts no container before the claim is bound.
             let words = [(HANG, "true")];
             let held = PodPolicy::annotate_for_kubelets(&operators.control_plane, class, &words);
             Some(held.await.unwrap())
@@ -159,7 +159,7 @@ async fn survives_kill(
 
 async fn shared_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
-    // 3 children, the journal twice, the volume, the pods, a status.
+    // The writes are 3 children, the journal twice, the volume, the pods and a status.
     let least = 3 + 2 + 1 + 2 + 1;
     let survives = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Shared).await;
     kill_after_every_write(least, survives).await;
@@ -167,7 +167,7 @@ async fn shared_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
 
 async fn ephemeral_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
-    // 3 children, the journal twice, a pod, the node of its claim, a status.
+    // The writes are 3 children, the journal twice, a pod, the node of its claim and a status.
     let least = 3 + 2 + 1 + 1 + 1;
     let survives = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Ephemeral).await;
     kill_after_every_write(least, survives).await;

@@ -1,5 +1,5 @@
 //! Every block of commands in README, CONTRIBUTING and docs has a test that runs it, or a reason
-//! why none does. A block that comes or goes has to be thought about here.
+//! why no test does. A new or removed block needs a change here.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{blocks, document_files, repository_root};
 enum BlockRunner {
     /// A test: file and function.
     TestedBy(&'static str, &'static str),
-    /// No test runs it as it is: the reason.
+    /// No test runs the block, for this reason.
     NotRun(&'static str),
 }
 use BlockRunner::{NotRun, TestedBy};
@@ -110,7 +110,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 66] = [
     ("docs/webhook.md", "Certificate", 1, NEEDS_RELEASE),
 ];
 
-/// How many there are, by page and heading.
+/// Counts the blocks by page and heading.
 type BlockCounts = BTreeMap<(String, String), usize>;
 
 #[test]

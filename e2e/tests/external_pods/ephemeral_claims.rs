@@ -1,5 +1,5 @@
-//! Claims that come with external pods: kube-controller-manager makes them once their pods are
-//! there, before these have a node.
+//! Ephemeral claims of external pods. kube-controller-manager creates them as soon as their pods
+//! exist, before the pods have a node.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn apply_yaml(yaml: &str) {
     shared_control_plane().await.apply_yaml(yaml).await.unwrap();
 }
 
-/// A pod has a volume "scratch" for itself, of the site's class.
+/// Adds a volume "scratch" with an ephemeral claim of the site's class to a pod.
 fn add_scratch_volume(site: &TestSite, pod: &mut Value) {
     let asked = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": site.name(),
         "resources": {"requests": {"storage": "1Gi"}}});
@@ -53,7 +53,7 @@ async fn provision_volume(site: &TestSite, claim: &str) -> String {
     node
 }
 
-/// Volumes go with their nodes.
+/// Deletes the volumes with their nodes.
 async fn delete_volumes(site: &TestSite, claims: &[&str]) {
     let volumes: Api<PersistentVolume> = Api::all(shared_control_plane().await.client());
     for claim in claims {

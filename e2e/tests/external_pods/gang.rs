@@ -1,4 +1,4 @@
-//! Gangs of pods that a Job's controller has made.
+//! Gangs of pods that a Job's controller has created.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -46,7 +46,7 @@ async fn indexed_job_is_bound_as_a_whole_by_a_journaled_plan() {
     for pod in &bound {
         assert_eq!(pod.annotations().get(names::PLAN), Some(&plan.hash));
     }
-    // A pod of a gang that runs comes again alone.
+    // Only a deleted pod of a running gang is created again.
     let lost = bound[0].name_any();
     let api = site.api::<Pod>();
     api.delete(&lost, &DeleteParams::default()).await.unwrap();
@@ -65,7 +65,7 @@ async fn indexed_job_is_bound_as_a_whole_by_a_journaled_plan() {
         read_journal(&site, "train").await.phase,
         Some(PodGroupPhase::Placed)
     );
-    // Once all have ended, nothing is held.
+    // When all pods have ended, the gang releases its resources.
     let jobs = site.api::<Job>();
     jobs.delete("train", &DeleteParams::background())
         .await
@@ -176,7 +176,7 @@ async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
         .await
         .unwrap();
     wait_until_placed(&site, "few", 2).await;
-    // The pods are deleted, most of them with their owner. The gang had been placed, so it does not
+    // The pods are deleted, most of them with their owner. The gang was placed, so it does not
     // report missing pods.
     let jobs = site.api::<Job>();
     let api = site.api::<Pod>();
@@ -196,7 +196,7 @@ async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let left = read_journal(&site, "few").await;
     assert!(is_over().await, "{left:?}");
-    // New pods wait for the rest of their gang, and are deleted before it is complete.
+    // New pods wait for the other pods of their gang, and are deleted before the gang is complete.
     let patch = Patch::Merge(json!({"spec": {"minMember": 3}}));
     groups
         .patch("few", &PatchParams::default(), &patch)
@@ -210,8 +210,8 @@ async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
     says("0 of the 3 pods").await;
 }
 
-/// The gang is like a JobSet's: a Job for each of its `replicatedJobs`, whose pods have the same
-/// indexes.
+/// The gang is like that of a JobSet: one Job for each of its `replicatedJobs`, and the pods of
+/// both Jobs have the same indexes.
 #[tokio::test]
 async fn pods_of_several_jobs_form_one_gang_with_repeated_indexes() {
     let site = create_site("jobset", 2).await;

@@ -1,5 +1,4 @@
-//! Bound external pods count against the queue in which they were bound, and no other pods count
-//! there.
+//! Bound external pods count against the queue in which they were bound. Other pods do not count.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -64,7 +63,7 @@ async fn pod_bound_by_its_user_counts_in_no_queue() {
         wait_until_bound(&site, "honest").await,
         site.nodes().names()[1]
     );
-    // They hold their node all the same.
+    // They still use the resources of their node.
     create_pod(&site, "more", 2, |_| {}).await;
     wait_for_unschedulable(&site, "more", "InsufficientCapacity: ").await;
 }
@@ -81,7 +80,7 @@ async fn gang_counts_in_its_queue_after_its_pod_group_is_replaced() {
     let held = "QuotaExceeded: needs 4 nvidia.com/gpu, 6 of 8 are held";
     create_pod(&site, "while-gone", 4, with_queue_label(&queue)).await;
     wait_for_unschedulable(&site, "while-gone", held).await;
-    // A PodGroup that asks for more pods than exist, in a queue without quota.
+    // A PodGroup that requires more pods than exist, in a queue without quota.
     create_pod_group(&site, "g", json!({"minMember": 50, "queueName": "default"})).await;
     create_pod(&site, "while-small", 4, with_queue_label(&queue)).await;
     wait_for_unschedulable(&site, "while-small", held).await;
@@ -111,7 +110,7 @@ async fn surplus_pods_do_not_start_without_their_gang() {
     let there = wait_until_placed(&site, "g", 2).await;
     let third = there.iter().find(|pod| node_name(pod).is_none()).unwrap();
     wait_for_unschedulable(&site, &third.name_any(), "InsufficientCapacity: ").await;
-    // The group asks for more than there is room for, and its gang is gone.
+    // The group requires more than the free capacity, and its gang is gone.
     site.delete::<PodGroup>("g").await;
     let third = third.name_any();
     wait_for_unschedulable(&site, &third, "PodGroupNotFound: ").await;
@@ -128,7 +127,7 @@ async fn surplus_pods_do_not_start_without_their_gang() {
     })
     .await
     .unwrap();
-    // GPUs are free now, and the gang does not take them.
+    // GPUs are free now, but the gang does not get them.
     let bound = || async {
         let now = list_pods(&site, "g").await;
         now.iter().filter(|pod| node_name(pod).is_some()).count()

@@ -1,4 +1,4 @@
-//! External pods that cannot be placed get the reason, and are placed once it is fixed.
+//! External pods that cannot be placed report the reason, and are placed after a fix.
 
 use anyhow::ensure;
 use std::time::Duration;
@@ -91,7 +91,7 @@ async fn pod_reports_and_waits_for_its_missing_group_or_queue() {
     wait_until_bound(&site, "alone").await;
 }
 
-/// No label is ignored without a word.
+/// Every invalid label is reported.
 #[tokio::test]
 async fn gang_is_refused_when_pods_and_group_name_different_queues() {
     let site = create_site("one-queue", 1).await;
@@ -225,7 +225,7 @@ async fn quota_policy_counts_external_pods_and_its_recount_agrees() {
     create_pod(&site, "more", 3, |_| {}).await;
     let said = wait_for_unschedulable(&site, "more", "QuotaPolicyExceeded: ").await;
     assert!(said.contains("6 of 8"), "{said}");
-    // The operator recounts every two seconds, and reports a mismatch that lasts ten.
+    // The operator counts again every two seconds, and reports a mismatch that lasts ten seconds.
     tokio::time::sleep(Duration::from_secs(15)).await;
     let policy = policies.get(&name).await.unwrap();
     let status = json!(policy.status);

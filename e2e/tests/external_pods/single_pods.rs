@@ -1,4 +1,4 @@
-//! Pods that are in no PodGroup.
+//! Pods without a PodGroup.
 
 use std::time::Duration;
 

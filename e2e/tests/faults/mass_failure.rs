@@ -1,4 +1,4 @@
-//! All ranks of a large gang die at once.
+//! All ranks of a large gang fail at once.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use trellis_e2e::wait::wait_for;
 
 use super::fixtures::FaultFixture;
 
-/// Pods of the gang.
+/// Number of pods of the gang.
 const GANG_SIZE: u32 = 1_000;
-/// Eight a node.
+/// Number of nodes, with eight pods each.
 const NODE_COUNT: usize = 125;
-/// How long that many may take to start on a busy machine.
+/// Longest time until all pods have started on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 fn count_requests(proxy: &Proxy, verb: Verb, resource: &str) -> u64 {
@@ -55,7 +55,7 @@ async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
         let (pods, params, patch) = (&pods, &params, &patch);
         async move { pods.patch(&name, params, patch).await }
     });
-    // The first of them may be gone already when the last is to fail.
+    // The first pod may already be deleted when the test makes the last one fail.
     let failed = all
         .buffer_unordered(64)
         .filter(|answer| std::future::ready(answer.is_ok()));
@@ -70,7 +70,7 @@ async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
         created <= u64::from(GANG_SIZE) + 10,
         "{created} pods were asked for"
     );
-    // Once each, but for what a busy API server does not answer in time.
+    // One delete per pod, plus retries of requests that a busy API server does not answer in time.
     let deleted = count_requests(&proxy, Verb::Delete, "pods");
     let pods = u64::from(GANG_SIZE);
     assert!(

@@ -16,7 +16,7 @@ use trellis_e2e::wait::eventually;
 use super::operator_program;
 use super::undecodable_jobs::set_schema;
 
-/// A field that this version does not know.
+/// A field that this version cannot decode.
 async fn set_unknown_field(site: &TestSite, name: &str, value: Value) {
     let jobs: Api<DynamicObject> = Api::namespaced_with(
         site.api::<Pod>().into_client(),
@@ -29,7 +29,7 @@ async fn set_unknown_field(site: &TestSite, name: &str, value: Value) {
             .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
             .with_context(|| format!("change {name}"))?;
-        // A changed schema takes a moment until every request sees it.
+        // A changed schema takes effect after a moment.
         let there = now.data["spec"].get("fromTheFuture").is_some();
         ensure!(there != value.is_null(), "{name} is {}", now.data);
         Ok(())
@@ -47,7 +47,7 @@ async fn job_status(site: &TestSite, name: &str) -> anyhow::Result<Value> {
     Ok(jobs.get(name).await?.data["status"].clone())
 }
 
-/// A job keeps its state while the operator cannot decode it, however long that lasts.
+/// A job keeps its state as long as the operator cannot decode it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_keeps_its_state_while_the_operator_cannot_decode_it() {
     let control_plane = operator::start_control_plane().await.unwrap();

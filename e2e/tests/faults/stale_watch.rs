@@ -1,4 +1,4 @@
-//! A watch that stays broken: nothing is placed on what it showed long ago.
+//! A watch that stays broken: the operator places no gang on outdated data.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn is_node_request(request: &Request) -> bool {
     request.resource == "nodes"
 }
 
-/// The right to list and watch nodes is lost, and comes back.
+/// The right to list and watch nodes is removed and granted again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gang_is_not_placed_while_the_node_cache_is_stale() {
     let mut seen = FaultFixture::new("aged", 2).await;

@@ -1,4 +1,4 @@
-//! Watches that go blind: what was missed meanwhile is found out.
+//! Broken watches: the operator notices all missed changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use trellis_e2e::wait::{eventually, wait_until_deleted};
 
 use super::fixtures::FaultFixture;
 
-/// A gang of two runs.
+/// A running gang of two pods.
 async fn start_running_gang() -> FaultFixture {
     let seen = FaultFixture::new("blind", 3).await;
     seen.site.submit("j", 2, 8).await;
@@ -31,7 +31,7 @@ fn is_job_request(request: &Request) -> bool {
     request.resource == "trainingjobs.trellis.dev"
 }
 
-/// Takes a pod away by hand, at once, and waits until it is gone.
+/// Deletes a pod at once, and waits until it is gone.
 async fn delete_pod(jobs: &TestJobs, pod: &str) {
     let api = jobs.api::<Pod>();
     api.delete(pod, &DeleteParams::default().grace_period(0))
@@ -40,7 +40,8 @@ async fn delete_pod(jobs: &TestJobs, pod: &str) {
     wait_until_deleted(&api, pod, SOON).await.unwrap();
 }
 
-/// The gang is placed anew for a pod that was taken away: a disruption, and no restart.
+/// Waits until the gang is placed again after the loss of a pod. The loss counts as a disruption
+/// and not as a restart.
 async fn wait_for_new_attempt(seen: &mut FaultFixture, attempt: i64) {
     let job = seen.site.wait_for_running_attempt("j", attempt).await;
     let status = job.status.unwrap();
@@ -52,22 +53,23 @@ async fn wait_for_new_attempt(seen: &mut FaultFixture, attempt: i64) {
     seen.operator.assert_runs();
 }
 
-/// Each loss of a pod that the operator did not see, one after the other.
+/// Checks each kind of missed deletion of a pod, one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pod_deletion_is_detected_after_a_blind_watch() {
     let mut seen = start_running_gang().await;
 
-    // Stalled: the connection is open, and nothing comes.
+    // The watch stalls: the connection is open without events.
     seen.proxy.stall_watches(is_pod_request);
     delete_pod(&seen.site, "j-worker-0").await;
-    // A watch that stalls holds up no other: another job is placed meanwhile.
+    // A stalled watch does not delay other watches: another job is placed meanwhile.
     seen.site.submit("other", 1, 8).await;
     seen.site.wait_for_whole_gang("other", 1).await;
     seen.proxy.resume_watches();
     wait_for_new_attempt(&mut seen, 2).await;
     seen.site.wait_for_phase("other", JobPhase::Running).await;
 
-    // Closed, and where it was has been compacted away: it lists anew.
+    // The watch is closed and its resource version is compacted, so the operator lists the kind
+    // again.
     let (proxy, site) = (&seen.proxy, &seen.site);
     tokio::join!(
         force_relist(proxy, is_pod_request),
@@ -75,7 +77,7 @@ async fn pod_deletion_is_detected_after_a_blind_watch() {
     );
     wait_for_new_attempt(&mut seen, 3).await;
 
-    // Lost events: only a list shows what is gone.
+    // Events are lost, so only a list shows the deleted objects.
     seen.proxy.drop_events(|request, _| is_pod_request(request));
     delete_pod(&seen.site, "j-worker-0").await;
     delete_pod(&seen.site, "j-worker-1").await;
@@ -83,8 +85,8 @@ async fn pod_deletion_is_detected_after_a_blind_watch() {
     wait_for_new_attempt(&mut seen, 4).await;
 }
 
-/// Ends the watches that `matches`, answers those that follow with 410 until the kind is listed
-/// anew, and heals.
+/// Ends the matching watches, answers later ones with 410 until the operator lists the kind again,
+/// and then removes the fault.
 async fn force_relist(proxy: &Proxy, matches: fn(&Request) -> bool) {
     let expired = AtomicBool::new(false);
     let listed = Arc::new(AtomicBool::new(false));
@@ -114,7 +116,7 @@ async fn force_relist(proxy: &Proxy, matches: fn(&Request) -> bool) {
     proxy.remove_faults();
 }
 
-/// The job is replaced by another of its name while the watch loses events.
+/// The job is replaced by a new job with the same name while the watch loses events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replaced_job_starts_again_after_a_blind_watch() {
     let mut seen = start_running_gang().await;
@@ -138,7 +140,7 @@ async fn replaced_job_starts_again_after_a_blind_watch() {
     seen.operator.assert_runs();
 }
 
-/// All watches are closed, again and again, while the operator works.
+/// All watches are closed repeatedly while the operator works.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn constantly_cut_watches_do_not_disturb_gangs() {
     let mut seen = start_running_gang().await;

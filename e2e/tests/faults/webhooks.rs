@@ -1,4 +1,5 @@
-//! The webhook of one namespace is down or slow. The jobs in it say so, and other jobs do not wait.
+//! The webhook of one namespace is down or slow. The jobs of the namespace report it, and other
+//! jobs do not wait.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,14 @@ use super::fixtures::FaultFixture;
 
 /// Number of jobs whose pods the API server sends to the webhook.
 const JOB_COUNT: usize = 20;
-/// Far less than all that hangs takes one after the other, and far more than a gang takes on a
-/// busy machine.
+/// Far less than the time of all hanging requests one after the other, and far more than a gang
+/// needs on a busy machine.
 const PLACEMENT_LIMIT: Duration = Duration::from_secs(30);
-/// How long a gang may take that the webhook held up: each refusal makes the pause longer.
+/// Longest time of a gang that the webhook has delayed. Each refusal makes its back-off longer.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Each with a command of its own: what admission says of one is no word on the next.
+/// Each job has another command, because the operator reuses the result of admission for equal
+/// pods.
 async fn submit_jobs(jobs: &TestJobs, program: &str) {
     for number in 0..JOB_COUNT {
         let mut job = jobs.job(&format!("j{number}"), 1, 1);
@@ -28,7 +30,7 @@ async fn submit_jobs(jobs: &TestJobs, program: &str) {
     }
 }
 
-/// The gangs of another namespace are placed as if nothing were.
+/// Checks that the gangs of another namespace are placed without delay.
 async fn check_other_gangs_placed(seen: &FaultFixture, prefix: &str) {
     for number in 0..4 {
         let name = format!("{prefix}{number}");
@@ -41,14 +43,14 @@ async fn check_other_gangs_placed(seen: &FaultFixture, prefix: &str) {
     }
 }
 
-/// Waits until a job runs that the webhook held up.
+/// Waits until a job runs that the webhook has delayed.
 async fn wait_until_running(jobs: &TestJobs, name: &str) {
     let running = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
     let api = jobs.api::<TrainingJob>();
     wait_for(&api, name, RETRY_TIMEOUT, running).await.unwrap();
 }
 
-/// Checks that the message of the API server has one of these words.
+/// Checks that the message of the API server contains one of these texts.
 async fn check_message(jobs: &TestJobs, words: &[&str]) {
     for number in [0, JOB_COUNT - 1] {
         let name = format!("j{number}");

@@ -1,4 +1,4 @@
-//! docs/gitops.md: its repositories are delivered as they are, and what it quotes is in them.
+//! docs/gitops.md: Argo CD delivers its repositories, and its quotes match their files.
 
 use std::fs;
 
@@ -17,11 +17,11 @@ use trellis_e2e::wait::{wait_for, wait_until_deleted};
 
 use crate::fixtures::{GitOpsFixture, SOON, docs_path};
 
-/// The namespace that they name.
+/// The namespace in the repositories.
 const TEAM_NAMESPACE: &str = "team-a";
 
 pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
-    // Nodes that match the flavor in docs, for the jobs in docs.
+    // Nodes with the flavor of the documentation, for its jobs.
     let _nodes = NodeTemplate::new(5)
         .name("gitops-docs-{i}")
         .gpus(8)
@@ -119,13 +119,14 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
     wait_until_deleted(&namespaces, TEAM_NAMESPACE, SOON).await
 }
 
-/// From this machine, and removed with all that it delivers.
+/// Changes the Application so that it delivers from this machine and deletes all its objects at the
+/// end.
 pub(crate) fn localize_application(application: &mut Value, repository: &Repository) {
     application["spec"]["source"]["repoURL"] = json!(repository.url());
     application["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
 }
 
-/// Each YAML block names a file of docs/gitops in its first line, and is that file.
+/// Each YAML block names a file of docs/gitops in its first line and equals this file.
 pub(crate) fn test_quoted_yaml() -> Result<()> {
     let text = fs::read_to_string(docs_path("../gitops.md"))?;
     let blocks: Vec<&str> = text.split("```yaml\n").skip(1).collect();

@@ -1,4 +1,4 @@
-//! docs/gitops/health: by Argo CD's own Lua, which has less than Lua has elsewhere.
+//! docs/gitops/health, evaluated by Argo CD's own Lua, which lacks some standard libraries.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::kstatus::{
     self, GANG_PHASES, READY_KINDS, job_in_phase, object_with_conditions, with_unobserved_change,
 };
 
-/// The scripts, by kind.
+/// Returns the scripts by kind.
 fn script_paths() -> Result<Vec<(String, PathBuf)>> {
     let mut scripts = Vec::new();
     for entry in docs_path("health").read_dir()? {
@@ -70,7 +70,7 @@ pub(crate) fn test_job_phases() -> Result<()> {
     for phase in JobPhase::ALL {
         let (job, health) = (job_in_phase(*phase), expected_health(*phase));
         cases.push((job.clone(), health, "Queued: with numbers"));
-        // A sync waits for the end of a hook, and goes on waiting while it is suspended.
+        // A sync waits for the end of a hook, also while the hook is suspended.
         let of_hook = if *phase == JobPhase::Running {
             "Progressing"
         } else {
@@ -200,7 +200,7 @@ pub(crate) fn test_other_kinds() -> Result<()> {
     check_health(&cases)
 }
 
-/// docs/gitops/argocd-cm.yaml, made of the scripts. `TRELLIS_WRITE=1` writes it.
+/// docs/gitops/argocd-cm.yaml contains the scripts. `TRELLIS_WRITE=1` writes the file.
 pub(crate) fn test_generated_configuration() -> Result<()> {
     let mut text = String::from(
         "# Health of Trellis' kinds in Argo CD: docs/gitops.md. Made of docs/gitops/health.\n\

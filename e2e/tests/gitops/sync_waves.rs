@@ -42,7 +42,7 @@ pub(crate) async fn test_wave_order(scene: &GitOpsFixture) -> Result<()> {
     ])?;
     let application = scene.application_for(&site, &repository);
     let application = scene.argocd.create_application(&application).await?;
-    // A job that runs holds up nothing behind it.
+    // A running job does not block later waves.
     application
         .wait_for_state("synced", SOON, |s| {
             s.operation.0 == "Succeeded" && s.sync == "Synced" && s.health == "Healthy"
@@ -60,7 +60,7 @@ pub(crate) async fn test_wave_order(scene: &GitOpsFixture) -> Result<()> {
     application.delete(SOON).await
 }
 
-/// Or the commit that opens it again would never be taken.
+/// Otherwise Argo CD would never sync the commit that opens the queue again.
 pub(crate) async fn test_stopped_queue(scene: &GitOpsFixture) -> Result<()> {
     let site = scene.create_site(1).await;
     let name = site.name();

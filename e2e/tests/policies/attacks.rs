@@ -1,4 +1,4 @@
-//! An attacker who reaches a port of the operator cannot keep the intended clients from it: the API
+//! An attacker who reaches a port of the operator cannot block its intended clients: the API
 //! server, readers of metrics, and the kubelet.
 
 use std::net::IpAddr;
@@ -25,13 +25,13 @@ use super::webhook::operator_kubeconfig;
 /// Legitimate clients get a response within this time during any attack. It is the shortest timeout
 /// of these clients, the API server's (`timeoutSeconds` of the chart's webhooks).
 const RESPONSE_LIMIT: Duration = Duration::from_secs(3);
-/// How long a busy machine may take until a response is in time.
+/// Longest time until responses are in time on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest time for which an attacker may hold a connection, with some margin.
 const MAX_CONNECTION_TIME: Duration = Duration::from_secs(30);
-/// More connections than any of the ports takes.
+/// More connections than any port accepts.
 const CONNECTION_COUNT: usize = 700;
-/// The address of attackers. Pods have addresses of their own too.
+/// The address of attackers. In a cluster, each pod also has its own address.
 const ATTACKER_ADDRESS: [u8; 4] = [127, 0, 0, 2];
 /// The address of all clients, if the network hides theirs.
 const SHARED_ADDRESS: [u8; 4] = [127, 0, 0, 1];
@@ -103,7 +103,7 @@ impl AttackedPort {
         config
     }
 
-    /// A connection, with its handshake done.
+    /// Opens a connection and completes its handshake.
     async fn connect(&self, from: [u8; 4]) -> anyhow::Result<Box<dyn AsyncStream>> {
         let config = self.tls_config();
         let mut connector = HttpConnector::new();
@@ -118,14 +118,14 @@ impl AttackedPort {
         Ok(Box::new(TokioIo::new(stream)))
     }
 
-    /// One on which nothing has come yet.
+    /// Opens a connection that has received no data yet.
     async fn open(&self, from: [u8; 4]) -> std::io::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((from, 0).into())?;
         socket.connect(self.address.parse().unwrap()).await
     }
 
-    /// The status code of a request with that token, over a new connection.
+    /// Returns the status code of a request with a token, over a new connection.
     async fn get_status(&self, path: &str, token: Option<&str>) -> anyhow::Result<u16> {
         let mut config = self.tls_config();
         config.auth_info.token = token.map(|token| token.to_owned().into());
@@ -136,12 +136,12 @@ impl AttackedPort {
     }
 }
 
-/// Sends `says` that many times, and returns what the server sends until it closes the connection.
+/// Sends `says` repeatedly. Returns the data that the server sends until it closes the connection.
 async fn send_and_read(mut stream: impl AsyncStream, says: &[u8], times: usize) -> String {
     let mut heard = Vec::new();
     let tells = async {
         for _ in 0..times {
-            // It may hang up meanwhile.
+            // The server may close the connection during this time.
             if stream.write_all(says).await.is_err() {
                 break;
             }
@@ -155,7 +155,7 @@ async fn send_and_read(mut stream: impl AsyncStream, says: &[u8], times: usize) 
 }
 
 impl AttackFixture {
-    /// Each port answers its intended clients in time.
+    /// Checks that each port answers its intended clients in time.
     async fn check_answers_in_time(&self, what: &str) {
         let [webhook, endpoint, health] = &self.ports;
         let token = Some(self.control_plane.admin_token());
@@ -166,8 +166,7 @@ impl AttackFixture {
             (health, "/readyz"),
             (health, "/livez"),
         ] {
-            // A client from the address of a flood may lose its connection to it, and connects
-            // again.
+            // A client with the address of a flood may lose its connection, and connects again.
             let answer = eventually(PATIENCE, || async {
                 tokio::time::timeout(RESPONSE_LIMIT, port.get_status(path, token)).await?
             });
@@ -176,7 +175,7 @@ impl AttackFixture {
                 .unwrap_or_else(|error| panic!("{what}: {} {path}: {error:#}", port.name));
             assert_eq!(code, 200, "{what}: {} {path}", port.name);
         }
-        // And the API server itself.
+        // The API server itself is also answered in time.
         let asked = eventually(PATIENCE, || async {
             tokio::time::timeout(
                 RESPONSE_LIMIT,
@@ -242,7 +241,7 @@ async fn malformed_and_oversized_requests_are_refused_on_each_port() {
                 .map_or("", |heard| &heard[..3]);
             assert!(codes.contains(&code), "{} {what}: {heard:?}", port.name);
         }
-        // A hundred megabytes, said before and not.
+        // Sends a hundred megabytes, with and without a Content-Length.
         for length in [
             "content-length: 104857600\r\n\r\n",
             "transfer-encoding: chunked\r\n\r\n100000\r\n",
@@ -276,12 +275,12 @@ async fn malformed_and_oversized_requests_are_refused_on_each_port() {
         }
         stage.check_answers_in_time(port.name).await;
     }
-    // None of it has been taken into memory.
+    // The operator has not read the body into memory.
     let resident = stage.operator.resident_bytes().unwrap();
     assert!(resident < f64::from(300 << 20), "{resident}");
 }
 
-/// Opens connections over and over on which nothing is said, or a head that does not end.
+/// Opens connections repeatedly that send no data, or an endless head.
 fn hold_silent_connections(
     port: &AttackedPort,
     from: [u8; 4],
@@ -295,7 +294,7 @@ fn hold_silent_connections(
     tokio::spawn(async move {
         let mut held = std::collections::VecDeque::new();
         loop {
-            // All that it may have, and then one after the other.
+            // Opens all allowed connections, and then further ones one after the other.
             let opened = join_all((0..20).map(|_| port.open(from))).await;
             for mut stream in opened.into_iter().flatten() {
                 let _ = stream.write_all(says).await;
@@ -322,7 +321,7 @@ async fn idle_connections_do_not_block_other_clients() {
             .iter()
             .map(|port| hold_silent_connections(port, from, says))
             .collect();
-        // Until they have all that they can have.
+        // Waits until the attackers have all connections that they can get.
         tokio::time::sleep(Duration::from_secs(3)).await;
         for _ in 0..5 {
             stage

@@ -1,4 +1,4 @@
-//! Policies that are wrong: they say where, and let nothing through.
+//! Invalid policies: their status has the position of the error, and they deny by default.
 
 use std::time::{Duration, Instant};
 
@@ -98,7 +98,7 @@ async fn jobs_wait_while_a_policy_has_no_valid_version() {
     delete_policy(control_plane, site.name()).await;
 }
 
-/// Cedar skips a policy whose evaluation fails, and would allow the job by the other policies. The
+/// Cedar skips a policy whose evaluation fails, so the other policies would allow the job. The
 /// operator makes the job wait.
 #[tokio::test]
 async fn overflowing_policy_allows_no_job() {
@@ -124,7 +124,7 @@ async fn overflowing_policy_allows_no_job() {
 async fn oversized_policies_are_rejected_in_bounded_time() {
     let control_plane = shared_control_plane().await;
     let (site, other) = (create_site("bomb", 0).await, create_site("calm", 1).await);
-    // A megabyte is refused by the API server, with the rule.
+    // The API server refuses a megabyte of text, and names the rule.
     let large = format!("{FORBID_NO_IMAGE} //{}", "x".repeat(1 << 20));
     let error = control_plane
         .apply_yaml(&namespace_policy(&site, "large", &large).to_string())

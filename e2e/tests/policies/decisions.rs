@@ -1,4 +1,4 @@
-//! A denied job creates no objects, and starts by itself once it is allowed.
+//! A denied job creates no objects, and starts by itself when policies allow it.
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
@@ -58,7 +58,7 @@ async fn denied_job_creates_nothing_and_names_policy_and_remedy() {
     assert_eq!(starter.active_set_hash.unwrap().len(), set.len());
 }
 
-/// The permit in the message is the one that lets the job run.
+/// The suggested permit in the message allows the job.
 #[tokio::test]
 async fn later_permit_lets_the_denied_job_run() {
     let control_plane = shared_control_plane().await;
@@ -107,7 +107,7 @@ async fn namespace_policy_applies_only_to_its_own_jobs() {
         "{}",
         message(&refused)
     );
-    // Decided after the policy has taken effect.
+    // This decision is made after the policy has taken effect.
     create_job(&there, there.job("j", 1, 8)).await;
     let runs = there.wait_for_phase("j", JobPhase::Running).await;
     assert_eq!(policy_decision(&runs), Some(PolicyDecision::Allowed));

@@ -1,5 +1,5 @@
-//! `onViolation: Evict`: what its forbids deny is stopped where it runs, whole and in good order;
-//! whatever is less sure stops nothing.
+//! `onViolation: Evict`: its forbids stop running jobs, as whole gangs and with their grace period.
+//! Without a certain decision, no job is stopped.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -88,7 +88,7 @@ async fn forbidden_gang_is_evicted_whole_and_returns_once_allowed() {
         .await;
     assert_eq!(reason(&leaves), "PolicyViolation");
     assert!(message(&leaves).contains(&id), "{}", message(&leaves));
-    // All of them, with their grace.
+    // All pods stop, with their grace period.
     eventually(SOON, || async {
         let pods = site.list_pods("gang").await;
         anyhow::ensure!(pod_uids(&pods) == pod_uids(&generation), "others: {pods:?}");
@@ -123,7 +123,7 @@ async fn forbidden_gang_is_evicted_whole_and_returns_once_allowed() {
     };
     assert_eq!(holds("Accepted").as_deref(), Some("False"));
     assert_eq!(holds("Stalled").as_deref(), Some("True"));
-    // Its devices are another's.
+    // Another job gets its devices.
     site.wait_for_phase("single", JobPhase::Running).await;
 
     site.delete::<TrainingJob>("single").await;

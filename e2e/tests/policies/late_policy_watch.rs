@@ -1,5 +1,5 @@
-//! The watch of policies is late. A job that was applied after a policy is not placed before the
-//! policy decides about it.
+//! The watch of policies is late. A job that was applied after a policy is placed only after this
+//! policy has judged it.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn is_quota_policy_request(request: &Request) -> bool {
     request.resource == "quotapolicies.trellis.dev"
 }
 
-/// Applies a policy and a job while the watch of the policy's kind shows nothing for so long.
+/// Applies a policy and a job while the watch of the policy's kind stalls for this time.
 async fn check_refused_behind_late_watch(
     (which, late): (fn(&Request) -> bool, Duration),
     policy: impl Fn(&TestSite) -> serde_json::Value,
@@ -41,7 +41,7 @@ async fn check_refused_behind_late_watch(
             .unwrap();
     let site = TestSite::new(&control_plane, "stale", NodeTemplate::new(1).gpus(8)).await;
     wait_until_active(&control_plane, "starter").await;
-    // Nothing keeps a job of before from its place.
+    // An earlier job is placed without delay.
     site.submit("before", 1, 1).await;
     site.wait_for_phase("before", JobPhase::Running).await;
 

@@ -1,4 +1,4 @@
-//! An operator that has not read all policies allows nothing and refuses nothing.
+//! An operator that has not read all policies neither allows nor refuses jobs.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn unread_policies_neither_allow_nor_refuse_jobs() {
         &namespace_policy(&site, "own", FORBID_NO_IMAGE),
     )
     .await;
-    // The permits of the cluster are read, and the forbid of the namespace is not.
+    // The operator has read the permits of the cluster, but not the forbid of the namespace.
     proxy.on_request(|request| {
         let hidden = request.resource == "jobpolicies.trellis.dev";
         match request.verb {
@@ -52,7 +52,7 @@ async fn unread_policies_neither_allow_nor_refuse_jobs() {
     assert_eq!(site.list_pods("j").await.len(), 0);
 }
 
-/// Also without the starter set, which nothing takes the place of.
+/// This also holds without the starter set.
 #[tokio::test]
 async fn no_job_is_allowed_without_policies() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -64,7 +64,7 @@ async fn no_job_is_allowed_without_policies() {
     let api: kube::Api<ClusterJobPolicy> = kube::Api::all(control_plane.client());
     let starter = api.get("starter").await.unwrap();
     delete_policy(&control_plane, "starter").await;
-    // Gathered, loaded.
+    // The operator has listed and loaded the policies.
     tokio::time::sleep(Duration::from_secs(2)).await;
     create_job(&site, site.job("j", 1, 8)).await;
     let refused = site.wait_for_phase("j", JobPhase::Refused).await;
@@ -80,7 +80,7 @@ async fn no_job_is_allowed_without_policies() {
         assert!(of(&format!("\"{action}\"")), "{action}: {missing:?}");
     }
     assert_eq!(site.list_pods("j").await.len(), 0);
-    // A plan says the same.
+    // A plan shows the same result.
     let input = site.job("j", 1, 8).to_string();
     let file = control_plane.folder().join("job.json");
     std::fs::write(&file, input).unwrap();
@@ -114,7 +114,7 @@ async fn policies_apply_throughout_a_restart() {
         .await
         .unwrap();
     let site = TestSite::new(&control_plane, "again", NodeTemplate::new(2).gpus(8)).await;
-    // Jobs that bear the label are refused.
+    // Jobs with the label are refused.
     let text = "@id(\"no\") forbid(principal, action == Trellis::Action::\"Submit\", resource) \
                 when { context.job.hasTag(\"refused\") };";
     apply_policy(&control_plane, &cluster_policy_for(&site, text, json!({}))).await;

@@ -1,5 +1,5 @@
 //! The admission policies of the chart that are off by default. The operator of every test runs
-//! under both.
+//! with both.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn check_refused<T: std::fmt::Debug>(answer: kube::Result<T>, message: &str) {
     assert!(status.message.contains(message), "{}", status.message);
 }
 
-/// A NetworkPolicy that lets every pod of its namespace reach every address.
+/// A NetworkPolicy that allows every pod of its namespace to reach every address.
 fn open_network_policy(name: &str) -> NetworkPolicy {
     let policy = json!({"metadata": {"name": name},
         "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{}]}});
@@ -51,7 +51,7 @@ async fn only_trellis_writes_network_policies_in_a_labelled_namespace() {
     let label = json!({"metadata": {"labels": {"trellis.dev/network-policies": "operator"}}});
     let (label, by) = (Patch::Merge(label), PatchParams::default());
     namespaces.patch(site.name(), &by, &label).await.unwrap();
-    // The API server finds the namespaces that a policy selects by its own watch.
+    // The API server watches namespaces, so a policy takes effect late.
     eventually(SOON, || async {
         let dry_run = PostParams {
             dry_run: true,
@@ -81,12 +81,12 @@ async fn only_trellis_writes_network_policies_in_a_labelled_namespace() {
     let all: Api<NetworkPolicy> = Api::namespaced(control_plane.client(), site.name());
     all.delete("before", &gone).await.unwrap();
 
-    // The garbage collector deletes it with its job.
+    // The garbage collector deletes the NetworkPolicy with its job.
     site.delete::<TrainingJob>("llm").await;
     wait_until_deleted(&all, "llm", SOON).await.unwrap();
 }
 
-/// Every request bears the token of the operator.
+/// Every request has the token of the operator.
 #[tokio::test]
 async fn operator_cannot_write_objects_outside_jobs() {
     const CONFINEMENT_MESSAGE: &str = "only if a TrainingJob controls them";

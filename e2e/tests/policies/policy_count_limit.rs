@@ -1,5 +1,5 @@
-//! A namespace has more policies than the operator evaluates. Their status says so, jobs in the
-//! namespace wait, and other jobs go on.
+//! A namespace has more policies than the operator evaluates. Their status reports it, jobs in the
+//! namespace wait, and other jobs run.
 
 use kube::Api;
 use kube::api::DeleteParams;
@@ -12,7 +12,7 @@ use super::fixtures::{
 };
 use super::{create_site, shared_control_plane};
 
-/// Forbids nothing that a job of these tests asks for.
+/// Returns a policy that forbids no job of these tests.
 const UNRELATED_POLICY: &str =
     "forbid(principal, action == Trellis::Action::\"UseVolume\", resource);";
 

@@ -1,5 +1,5 @@
-//! Policies that change between the decision on a gang and its place: it is denied, with the
-//! reason, and not one pod of it is made, or left where some were.
+//! Policies that change between the decision about a gang and its placement. The gang is denied
+//! with the reason, no pod is created, and existing pods are removed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use super::fixtures::{
 };
 use super::operator_program;
 
-/// The dry run of a pod, which is the first thing that is done for a place.
+/// The dry run of a pod, the first request of a commit.
 fn is_pod_dry_run(request: &Request) -> bool {
     request.verb == Verb::Create && request.resource == "pods" && request.dry_run
 }
@@ -31,7 +31,7 @@ fn is_journal_write(request: &Request) -> bool {
     request.is_write() && request.resource == "podgroups.trellis.dev/status"
 }
 
-/// Holds requests of a kind, and reports when there is one.
+/// Holds requests of a kind, and reports the first one.
 fn hold_requests(proxy: &Proxy, which: fn(&Request) -> bool) -> Arc<AtomicBool> {
     let held = Arc::new(AtomicBool::new(false));
     let seen = held.clone();
@@ -45,7 +45,7 @@ fn hold_requests(proxy: &Proxy, which: fn(&Request) -> bool) -> Arc<AtomicBool> 
     held
 }
 
-/// The second pod of two: the gang is half there.
+/// The second pod of two, when the first one exists.
 fn is_second_pod_create(request: &Request) -> bool {
     let is_create = request.verb == Verb::Create && request.resource == "pods";
     let name = request.object_name().unwrap_or_default();
@@ -77,8 +77,8 @@ async fn check_denied_between(which: fn(&Request) -> bool, pods: ExpectedPods) {
     })
     .await
     .unwrap();
-    // The policies have allowed the job and the scheduler has found a place. Now a policy forbids
-    // it.
+    // The policies have allowed the job, and the scheduler has found a placement. Now a policy
+    // forbids the job.
     let policy = cluster_policy_for(&site, FORBID_NO_IMAGE, json!({}));
     apply_policy(&control_plane, &policy).await;
     wait_until_active(&control_plane, site.name()).await;

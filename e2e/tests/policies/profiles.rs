@@ -16,7 +16,7 @@ use super::fixtures::{
 };
 use super::{create_site, shared_control_plane};
 
-/// A profile of the site's name.
+/// Creates a profile with the name of the site.
 fn profile_manifest(site: &TestSite, spec: Value) -> Value {
     json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
@@ -28,7 +28,7 @@ async fn profiles_api() -> Api<RuntimeProfile> {
     Api::all(shared_control_plane().await.client())
 }
 
-/// A job of one pod with 8 GPUs that names the site's profile.
+/// Returns a job of one pod with 8 GPUs that names the site's profile.
 fn job_with_profile(site: &TestSite) -> Value {
     let mut job = site.job("j", 1, 8);
     job["spec"]["profile"] = json!(site.name());
@@ -122,7 +122,7 @@ async fn placed_job_keeps_its_profile_until_its_next_attempt() {
     let mut edited = of("INFO");
     edited["network"] = json!({"egress": [{"cidr": "10.9.0.0/16"}]});
     apply_policy(control_plane, &profile_manifest(&site, edited)).await;
-    // A change that makes the operator reconcile the job, and shows that it has.
+    // This change makes the operator reconcile the job, and shows when it has done so.
     let jobs = site.api::<TrainingJob>();
     let suspend = async |suspend: bool| {
         let patch = json!({"spec": {"suspend": suspend}});
@@ -239,7 +239,7 @@ async fn invalid_profile_keeps_its_jobs_waiting_with_the_reason() {
     site.wait_for_phase("j", JobPhase::Running).await;
 }
 
-/// The API server says what CEL can say.
+/// The API server checks the rules that CEL can express.
 #[tokio::test]
 async fn api_server_refuses_forbidden_profile_fields() {
     let control_plane = shared_control_plane().await;

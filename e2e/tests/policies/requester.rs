@@ -19,7 +19,7 @@ use super::fixtures::{apply_policy, cluster_policy_for, policy_verdict, wait_unt
 use super::users::{self, jobs_as, user_client};
 use super::{create_site, operator_program, shared_control_plane};
 
-/// Only requesters known to be in `ml` may submit.
+/// Returns a policy by which only known members of `ml` may submit.
 const ONLY_ML_POLICY: &str = "forbid(principal, action == Trellis::Action::\"Submit\", resource) \
     unless { context has requester && context.requester.groups.contains(\"ml\") };";
 const ADA_STAMP: &str = r#"{"user": "ada", "groups": ["ml", "all"]}"#;
@@ -40,7 +40,7 @@ async fn submit_job(api: &Api<TrainingJob>, job: Value) {
     api.create(&PostParams::default(), &job).await.unwrap();
 }
 
-/// Denied, with why its stamp is not believed, if it is not.
+/// Waits until the job is denied, with the reason if its stamp is not trusted.
 async fn wait_until_denied(site: &TestSite, name: &str, doubt: Option<&str>) {
     let says = |status: &TrainingJobStatus| {
         let told = status.policy.as_ref();
@@ -75,7 +75,7 @@ async fn policy_allows_jobs_by_their_requester() {
     submit_job(&nobody, site.job("of-nobody", 1, 1)).await;
     wait_until_denied(&site, "of-nobody", None).await;
 
-    // The requester is the user who changed the spec last.
+    // The requester is the user who last changed the spec.
     let patch = json!({"spec": {"restart": {"limit": 4}}});
     let params = PatchParams::default();
     ada.patch("of-bob", &params, &Patch::Merge(&patch))
@@ -130,7 +130,7 @@ async fn requester_is_unknown_without_intact_stamping_policies() {
     };
     says(&operator, "who asks is known").await;
 
-    // Nothing refuses a forged one any more.
+    // No admission policy refuses a forged stamp any more.
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(control_plane.client());
     let name = "trellis-requested-by";
     bindings
@@ -139,7 +139,7 @@ async fn requester_is_unknown_without_intact_stamping_policies() {
         .unwrap();
     let gone = "the ValidatingAdmissionPolicyBinding \"trellis-requested-by\" is not there";
     says(&operator, gone).await;
-    // The running job goes on, although its requester is no longer known.
+    // The running job keeps running, although its requester is no longer known.
     site.wait_for_status("early", |status| {
         let told = status.policy.as_ref();
         told.is_some_and(|told| told.requester.is_none())
@@ -164,7 +164,7 @@ async fn requester_is_unknown_without_intact_stamping_policies() {
     site.wait_for_phase("late", JobPhase::Running).await;
     wait_until_denied(&site, "forged", Some("the job is from before")).await;
 
-    // Changed for a moment, and as it should be again.
+    // The policy is changed for a moment and then restored.
     for actions in [json!(["Audit"]), json!(["Deny"])] {
         let patch = json!({"spec": {"validationActions": actions}});
         let params = PatchParams::default();

@@ -1,4 +1,4 @@
-//! Labels and annotations `trellis.dev/*` of pods and jobs are Trellis' own.
+//! Only Trellis may set the labels and annotations `trellis.dev/*` of pods and jobs.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -128,7 +128,7 @@ async fn users_cannot_change_reserved_keys_of_a_gang_pod() {
         .patch_status(&name, &params, &Patch::Merge(&other))
         .await;
     check_refused(of_status, "trellis.dev/job-uid");
-    // A right in one namespace is none to pretend there.
+    // A right in one namespace does not allow a user to act as the operator in another.
     let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
     let named = json!({"name": "all", "namespace": site.name()});
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",

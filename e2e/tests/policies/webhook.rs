@@ -1,5 +1,5 @@
-//! Answers before anything is stored: what will be denied is refused, with the words that its
-//! status would bear.
+//! The webhook answers before the API server stores an object. It refuses a job that will be
+//! denied, with the message of its later status.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -24,7 +24,7 @@ use super::fixtures::{
 };
 use super::operator_program;
 
-/// The webhook answers within this, whatever is asked.
+/// Longest time until the webhook answers any request.
 pub(super) const RESPONSE_LIMIT: Duration = Duration::from_secs(3);
 
 pub(super) struct WebhookFixture {
@@ -62,7 +62,7 @@ pub(super) async fn start_fixture() -> WebhookFixture {
     }
 }
 
-/// A stage shared by tests that send few requests.
+/// The scene of tests that send few requests.
 async fn shared_fixture() -> &'static WebhookFixture {
     static FIXTURE: OnceCell<WebhookFixture> = OnceCell::const_new();
     FIXTURE.get_or_init(start_fixture).await
@@ -183,7 +183,7 @@ async fn dry_run_gets_the_same_answer_and_stores_nothing() {
     .unwrap();
     let api: Api<TrainingJob> = site.api();
     assert!(api.get_opt("j").await.unwrap().is_none());
-    // Nothing is remembered of it either.
+    // The refused object also leaves no state in the operator.
     create_job(&site, job).await;
     site.wait_for_phase("j", JobPhase::Queued).await;
 }
@@ -293,7 +293,7 @@ async fn webhook_refuses_useless_policies_and_profiles_and_jobs_over_quota() {
         said.contains("runningJobs: needs 1, 1 of 1 are held"),
         "{said}"
     );
-    // Once there is room it passes.
+    // When the limit has room, the job is accepted.
     site.delete::<TrainingJob>("first").await;
     eventually(Duration::from_secs(20), || async {
         site.create(site.job("second", 1, 1)).await?;
@@ -319,7 +319,7 @@ async fn job_applied_together_with_its_permission_passes() {
     let (applied, said) = run_kubectl(&site, &["apply"], &[&allows, &site.job("j", 1, 8)]).await;
     assert!(applied, "{said}");
     site.wait_for_phase("j", JobPhase::Running).await;
-    // A namespace, and a job in it.
+    // A namespace with a job.
     let name = format!("{}-more", site.name());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let mut job = site.job("j", 1, 8);

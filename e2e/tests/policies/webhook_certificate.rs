@@ -1,5 +1,5 @@
-//! The webhook's certificate: made, shared, renewed while it is asked all the time, and
-//! put right where it is gone.
+//! The webhook's certificate: its creation, its use by all replicas, its renewal during requests,
+//! and its repair.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use trellis_e2e::wait::eventually;
 use super::operator_program;
 use super::webhook::operator_kubeconfig;
 
-/// Seconds that a certificate is good for here.
+/// Validity of a certificate in these tests, in seconds.
 const LIFETIME_SECONDS: u32 = 30;
-/// Certificates that are seen.
+/// Number of different certificates that the test waits for.
 const RENEWAL_COUNT: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,7 +50,7 @@ async fn certificate_is_renewed_under_load_without_failed_requests() {
     admission_webhook::wait_until_called(&control_plane)
         .await
         .unwrap();
-    // An operator that does not lead answers too, with the same certificate.
+    // A replica that does not lead also answers, with the same certificate.
     let mut waits = start("waits", other);
     let site = TestSite::new(&control_plane, "renewed", NodeTemplate::new(0)).await;
     let secrets: Api<Secret> = Api::namespaced(control_plane.client(), operator::NAMESPACE);
@@ -137,7 +137,7 @@ async fn damaged_certificate_and_configuration_are_repaired() {
     .await
     .unwrap();
     // The operator is not ready, so that no Service sends it requests that it could not answer. It
-    // leads all the same: otherwise no operator would ever make the certificate.
+    // still leads, because otherwise no operator would create the certificate.
     let site = TestSite::new(&control_plane, "unready", NodeTemplate::new(1).gpus(8)).await;
     site.submit("j", 1, 8).await;
     site.wait_for_phase("j", JobPhase::Running).await;
@@ -194,7 +194,7 @@ async fn damaged_certificate_and_configuration_are_repaired() {
         .await
         .unwrap();
 
-    // A key that does not match the certificate, and a Secret without an authority.
+    // The Secret gets a key that does not match the certificate, and then loses its authority.
     let data = async || secrets.get(WEBHOOK_NAME).await.unwrap().data.unwrap();
     for spoilt in [json!({"tls.key": "bm8="}), json!({"ca.crt": null})] {
         let before = data().await;

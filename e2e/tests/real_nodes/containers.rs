@@ -6,7 +6,7 @@ use trellis_e2e::jobs::message;
 
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
-/// A job of one pod without GPUs that gets no second try.
+/// Returns a job of one pod without GPUs and without restarts.
 fn single_pod_job(place: &TrialNamespace, name: &str, command: &[&str]) -> Value {
     let mut job = place.job_running(name, 1, command);
     job["spec"]["restart"] = json!({"limit": 0});

@@ -1,4 +1,4 @@
-//! Volumes whose claims come with the pods: a kubelet starts nothing before they are bound.
+//! Ephemeral claims: a kubelet starts no container before the claims are bound.
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -34,7 +34,7 @@ pub(crate) async fn test_scratch_volumes(
             "env": [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]}],
     }});
     place.create(job).await.unwrap();
-    // The test acts as the provisioner: it makes a disk on the node that each claim names.
+    // The test acts as the provisioner: it creates a volume on the node that each claim names.
     let claims = place.api::<PersistentVolumeClaim>();
     let mut folders = Vec::new();
     for pod in ["j-worker-0", "j-worker-1"] {

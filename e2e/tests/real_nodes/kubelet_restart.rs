@@ -1,4 +1,4 @@
-//! A kubelet that is gone for a moment: its containers go on without it, and so does the gang.
+//! A kubelet that is stopped for a moment: its containers and the gang keep running.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ async fn wait_until_not_ready(scene: &RealNodesFixture, node: &str) {
     .unwrap();
 }
 
-/// The one container of each pod: which one it is, and how often it was started again.
+/// Returns the id and the number of restarts of each pod's container.
 async fn container_states(
     place: &TrialNamespace,
     job: &str,
@@ -58,7 +58,7 @@ async fn container_states(
         .collect()
 }
 
-/// The time since which a job has run without a stop.
+/// Returns the time since which a job has run without an interruption.
 fn running_since(job: &TrainingJob) -> Timestamp {
     let mut conditions = job.status.iter().flat_map(|status| &status.conditions);
     let running = conditions.find(|c| c.type_ == "Running" && c.status == "True");
@@ -66,7 +66,8 @@ fn running_since(job: &TrainingJob) -> Timestamp {
     running.last_transition_time.0
 }
 
-/// Twice: so short that its node stays Ready, perhaps, and so long that it does not.
+/// Stops the kubelet twice: shortly, so that its node may stay Ready, and for longer, so that it
+/// does not.
 pub(crate) async fn test_kubelet_restart(
     scene: &'static RealNodesFixture,
     place: TrialNamespace,

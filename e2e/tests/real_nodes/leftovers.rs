@@ -11,7 +11,8 @@ use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
-/// Leftovers of the nodes of a process: processes, folders, cgroups, interfaces and mounts.
+/// Returns what the nodes of a process have left: processes, folders, cgroups, interfaces and
+/// mounts.
 fn find_leftovers(parent: u32, folder: &Path) -> Result<Vec<String>> {
     let mut left = Vec::new();
     let name = folder.display().to_string();
@@ -74,7 +75,7 @@ pub(crate) async fn test_killed_process(
     parent.wait().unwrap();
     eventually(SOON, || async {
         let now = find_leftovers(parent.id(), folder)?;
-        // The other nodes of this machine stay, with their one interface.
+        // Other nodes of this machine keep running, with one interface.
         let interfaces = ours(&now);
         ensure!(interfaces < ours(&before), "{now:#?}");
         ensure!(now.len() == interfaces, "{now:#?}");

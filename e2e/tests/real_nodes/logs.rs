@@ -1,4 +1,4 @@
-//! `trellis logs`, of what a real kubelet keeps.
+//! `trellis logs` with the logs of a real kubelet.
 
 use std::process::Stdio;
 
@@ -15,7 +15,7 @@ use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{RealNodesFixture, TRAINING_TIMEOUT, TrialNamespace, TrialOutcome};
 
-/// A rank prints its number and attempt, and fails or ends when a file says so.
+/// A program that prints its rank and attempt, and fails or ends when a file exists.
 const RANK_SCRIPT: &str = "trap 'exit 143' TERM; echo rank $TRELLIS_RANK attempt $TRELLIS_ATTEMPT; \
     until [ -e /shared/ends ]; do \
         if [ -e /shared/fails-$TRELLIS_RANK-$TRELLIS_ATTEMPT ]; then \
@@ -37,7 +37,7 @@ fn logs_command(scene: &RealNodesFixture, place: &TrialNamespace, arguments: &[&
     command
 }
 
-/// Its exit status, standard output and standard error.
+/// Runs `trellis logs`. Returns exit status, standard output and standard error.
 async fn run_logs(
     scene: &RealNodesFixture,
     place: &TrialNamespace,
@@ -91,7 +91,7 @@ pub(crate) async fn test_logs(
         "{why}"
     );
 
-    // Over a restart, as long as the job lives.
+    // Follows the logs across a restart until the job ends.
     let mut follows = logs_command(scene, &place, &["-f", "--rank", "1"])
         .spawn()
         .unwrap();
@@ -123,7 +123,7 @@ pub(crate) async fn test_logs(
     assert!(ended.status.success(), "{told}");
     assert!(told.contains("note: attempt 2 starts"), "{told}");
     place.wait_until_complete("j").await;
-    // The pods of a job that is complete are there, with their logs.
+    // The pods of a complete job still exist, with their logs.
     let tail = run_logs(scene, &place, &["--rank", "1", "--tail", "1"]).await;
     assert_eq!(tail, (Some(0), "ended 1\n".to_owned(), String::new()));
     check_first_job_of_docs(scene, &place).await;

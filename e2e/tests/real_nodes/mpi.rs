@@ -1,10 +1,10 @@
-//! Open MPI: the launcher's mpirun logs in to the workers by ssh.
+//! Open MPI: mpirun in the launcher connects to the workers by ssh.
 
 use serde_json::json;
 
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
-/// Two workers of two slots each: every process adds its rank.
+/// Two workers with two slots each. The processes compute the sum of their ranks.
 pub(crate) async fn test_allreduce(
     _: &'static RealNodesFixture,
     place: TrialNamespace,

@@ -1,4 +1,4 @@
-//! torchrun: four pods train together, lose a rank, and end as if nothing had been.
+//! torchrun: four pods train together, lose a rank, and get the same result as without the loss.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::fixtures::{RealNodesFixture, TRAINING_TIMEOUT, TrialNamespace, TrialO
 /// By default torchrun checks its processes every 5 seconds.
 const TORCHRUN_COMMAND: [&str; 3] = ["torchrun", "--monitor_interval=0.5", "/app/train.py"];
 
-/// Two jobs at the same time: one undisturbed, and one of which a rank is killed.
+/// Two jobs run at the same time: one undisturbed, and one with a killed rank.
 pub(crate) async fn test_rank_loss(
     scene: &'static RealNodesFixture,
     place: TrialNamespace,
@@ -50,7 +50,7 @@ pub(crate) async fn test_rank_loss(
     .await
     .unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    // Not torchrun: what it has started.
+    // This kills the process that torchrun has started, and not torchrun.
     kill_rank("hit", 2, "/app/train.py").unwrap();
 
     place.wait_until_complete("calm").await;

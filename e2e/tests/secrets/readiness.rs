@@ -1,4 +1,4 @@
-//! A job waits until its Secrets are there, and says why.
+//! A job waits until its Secrets exist, and reports the reason.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -17,7 +17,7 @@ use super::{
     wait_until_deleted,
 };
 
-/// The ExternalSecret in the job's status.
+/// Returns the ExternalSecret in the job's status.
 fn secret_in_status(job: &TrainingJob) -> CompiledObject {
     let compiled = &job.status.as_ref().unwrap().compiled;
     let found = compiled.iter().find(|o| o.kind == "ExternalSecret");
@@ -43,7 +43,7 @@ async fn pods_are_created_only_after_their_secret_exists() {
     assert_eq!(data["remoteRef"]["key"], "ml/wandb");
     assert_eq!(data["remoteRef"]["property"], "token");
 
-    // Its own words, as long as it has not got it.
+    // The message is that of the controller until the Secret exists.
     let why = "could not get secret data from provider";
     report_failure(&site, "j-wandb", why).await.unwrap();
     let words = format!("ExternalSecret \"j-wandb\" is not ready: SecretSyncedError: {why}");
@@ -87,7 +87,7 @@ async fn pods_are_created_only_after_their_secret_exists() {
     let secrets = site.api::<Secret>();
     assert!(secrets.get(&made).await.is_ok());
 
-    // The running job goes on while the store is unavailable.
+    // The running job keeps running while the store is unavailable.
     report_failure(&site, "j-wandb", "the store is away")
         .await
         .unwrap();

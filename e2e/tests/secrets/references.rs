@@ -16,7 +16,7 @@ fn named_object<K: serde::de::DeserializeOwned>(name: &str) -> K {
     serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
-/// The message of a job that waits for what is not there, and has no pod.
+/// Returns the message of a job that waits for a missing object. Checks that it has no pod.
 async fn wait_for_missing_object(site: &TestSite, for_what: &str) -> String {
     let words = format!("{for_what} does not exist: create it or name another");
     let waiting = site.wait_for_status("j", |s| s.full_message().contains(&words));
@@ -54,7 +54,7 @@ async fn job_waits_for_its_config_map_and_service_account() {
     site.wait_for_phase("j", JobPhase::Running).await;
 }
 
-/// The rights that docs/secrets.md has, for the site's namespace.
+/// Grants the rights of docs/secrets.md in the site's namespace.
 fn secret_rights(site: &TestSite) -> String {
     let document = include_str!("../../../docs/secrets.md");
     let blocks = document.split("```yaml\n").skip(1);

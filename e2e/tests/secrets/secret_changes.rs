@@ -1,4 +1,4 @@
-//! Secrets change while a job is suspended; and what is not the job's is left alone.
+//! Secrets that change while a job is suspended, and objects that do not belong to the job.
 
 use kube::ResourceExt as _;
 use kube::api::PostParams;
@@ -85,7 +85,7 @@ async fn foreign_external_secret_is_not_changed() {
         (now.uid(), now.resource_version()),
         (theirs.uid(), theirs.resource_version())
     );
-    // Once it is out of the way the job goes on by itself.
+    // After the foreign object is deleted, the job continues by itself.
     site.delete::<ExternalSecret>("j-wandb").await;
     site.wait_for_phase("j", JobPhase::Waiting).await;
     create_secret(&site, "j-wandb").await.unwrap();

@@ -27,7 +27,7 @@ async fn get_json(token: Option<&str>, path: &str) -> (StatusCode, Value) {
     (code, serde_json::from_str(&text).unwrap())
 }
 
-/// The same, whatever it is.
+/// Sends a request with a bearer token, and returns the status code and the text of the response.
 async fn get_text(token: Option<&str>, path: &str) -> (StatusCode, String) {
     let address = operator::shared_operator()
         .unwrap()
@@ -49,7 +49,8 @@ async fn get_status(token: Option<&str>, path: &str) -> u16 {
     code.as_u16()
 }
 
-/// A ServiceAccount of the site's namespace that may list jobs there, or may do nothing.
+/// Creates a ServiceAccount of the site's namespace, with or without the right to list jobs there.
+/// Returns its token.
 async fn create_account_token(site: &TestSite, name: &str, may_list: bool) -> String {
     let control_plane = shared_control_plane().await;
     let mut objects = vec![json!({
@@ -100,9 +101,9 @@ async fn endpoint_explains_pending_jobs_to_users_with_list_right() {
     let own = format!("{WAITING_PATH}?namespace={namespace}");
     let lister = create_account_token(&site, "lister", true).await;
     let told = eventually(SOON, || async {
-        // The API server may not have read the role of the lister yet.
+        // The API server may not have read the new role yet.
         let head = wait_for_pending_job(&lister, &own, "head").await?;
-        // A look ahead is worked out beside the answers.
+        // The operator computes expected starts in the background.
         ensure!(head.expected_start.is_some(), "{head:?}");
         Ok(head)
     });
@@ -112,7 +113,7 @@ async fn endpoint_explains_pending_jobs_to_users_with_list_right() {
     assert!(head.message.contains("nvidia.com/gpu"), "{}", head.message);
     let hour = SignedDuration::from_hours(1);
     let start = head.expected_start.expect("it is known when it starts");
-    // Its pods have their time to start, and a grace to stop.
+    // The expected start includes the start time and the grace period of the pods.
     let takes = start.duration_since(started);
     assert!(hour <= takes && takes < hour * 2, "{takes}");
     let large = wait_for_pending_job(&lister, &own, "large").await.unwrap();

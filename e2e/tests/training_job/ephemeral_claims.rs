@@ -21,7 +21,8 @@ use super::{create_site, shared_control_plane};
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// The job "j", whose pods have a volume "scratch" of this class each.
+/// Returns the job "j". Each of its pods has a volume "scratch" with an ephemeral claim of this
+/// class.
 fn job_with_scratch(site: &TestSite, class: &str, replicas: u32, gpus: u32) -> Value {
     let mut job = site.job("j", replicas, gpus);
     let asked = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
@@ -33,7 +34,8 @@ fn job_with_scratch(site: &TestSite, class: &str, replicas: u32, gpus: u32) -> V
     job
 }
 
-/// These kubelets hold their pods, as real ones do, until the test reports that the volumes exist.
+/// The simulated kubelets hold their pods, like real ones, until the test reports that the volumes
+/// exist.
 async fn hold_pods(site: &TestSite) -> PodPolicy {
     let control_plane = shared_control_plane().await;
     let words = [(HANG, "true")];
@@ -55,7 +57,7 @@ fn claims_api(site: &TestSite) -> Api<PersistentVolumeClaim> {
     site.api()
 }
 
-/// Waits until a volume is asked for, and says for which node.
+/// Waits until a claim requests a volume, and returns the selected node.
 async fn wait_for_selected_node(site: &TestSite, claim: &str, not: Option<&str>) -> String {
     let claims = claims_api(site);
     let node = eventually(SOON, || async {
@@ -68,7 +70,7 @@ async fn wait_for_selected_node(site: &TestSite, claim: &str, not: Option<&str>)
     node.await.unwrap()
 }
 
-/// Acts as the provisioner: creates a disk on the node for a claim.
+/// Acts as the provisioner: creates a volume on the node for a claim.
 async fn provision_volume(site: &TestSite, claim: &str, node: &str, volume: &str) {
     let uid = claims_api(site).get(claim).await.unwrap().uid();
     let made = disk_yaml(volume, site.name(), node);
@@ -78,7 +80,7 @@ async fn provision_volume(site: &TestSite, claim: &str, node: &str, volume: &str
     apply_yaml(&made.to_string()).await;
 }
 
-/// Waits until the gang has its place and all that comes with it.
+/// Waits until the gang is placed and all its claims are bound.
 async fn wait_until_placed(site: &TestSite, pods: usize) -> Vec<Pod> {
     site.wait_for_status("j", |s| s.scheduled_time.is_some())
         .await;
@@ -112,7 +114,7 @@ async fn each_pod_gets_a_volume_on_its_own_node() {
     let pods = wait_until_placed(&site, 2).await;
     release_pods(&site, &pods).await;
     site.wait_for_phase("j", JobPhase::Running).await;
-    // They go with their pods.
+    // The claims are deleted with their pods.
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
@@ -126,7 +128,7 @@ async fn each_pod_gets_a_volume_on_its_own_node() {
     .unwrap();
 }
 
-/// The operator does not count the existing disks of a node.
+/// The operator does not count the existing volumes of a node.
 #[tokio::test]
 async fn class_without_a_provisioner_is_reported() {
     let site = create_site("no-scratch", 1).await;
@@ -148,7 +150,7 @@ async fn class_without_a_provisioner_is_reported() {
     assert!(site.list_pods("j").await.is_empty());
 }
 
-/// The names of pods are those of before, and so are those of their claims.
+/// The pods have the same names as before, and so have their claims.
 #[tokio::test]
 async fn restarted_gang_gets_new_volumes() {
     let site = create_site("again", 1).await;
@@ -178,7 +180,7 @@ async fn restarted_gang_gets_new_volumes() {
         .await
         .unwrap();
         assert!(uids.insert(claim.uid()));
-        // The volume of the first is still there.
+        // The volume of the first claim still exists.
         let volume = format!("{}-{attempt}", site.name());
         provision_volume(&site, "j-worker-0-scratch", node_name(&pods[0]), &volume).await;
         release_pods(&site, &pods).await;
@@ -190,7 +192,8 @@ async fn restarted_gang_gets_new_volumes() {
     }
 }
 
-/// A provisioner that cannot takes the selected node away again: the gang goes elsewhere, whole.
+/// A provisioner that cannot create a volume removes the selected node from the claim. The whole
+/// gang is placed on other nodes.
 #[tokio::test]
 async fn gang_moves_when_a_pod_volume_cannot_be_provisioned() {
     let site = create_site("refused-disk", 2).await;
@@ -265,7 +268,7 @@ async fn foreign_claim_is_reported_before_the_gang_starts() {
     site.wait_for_phase("j", JobPhase::Running).await;
 }
 
-/// A pod beyond the gang comes after its plan, and so does its claim.
+/// A surplus pod is created after the plan of its gang, and so is its claim.
 #[tokio::test]
 async fn surplus_pod_gets_its_own_volume() {
     let site = create_site("board-scratch", 1).await;

@@ -1,4 +1,4 @@
-//! Events: `kubectl describe` shows those of a job in order, each of them once.
+//! Events: `kubectl describe` shows the events of a job in their order, each once.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use trellis_e2e::wait::eventually;
 
 use super::create_site;
 
-/// Reason and note of each event about a job, in the order of their times.
+/// Returns reason and note of each event of a job, in the order of their times.
 async fn job_events(site: &TestSite, job: &str) -> Vec<(String, String)> {
     let about = format!("regarding.kind=TrainingJob,regarding.name={job}");
     let events = site.api::<Event>();
@@ -34,8 +34,8 @@ async fn events_report_placement_failures_and_completion_in_order() {
     site.submit("first", 1, 8).await;
     site.wait_for_phase("first", JobPhase::Running).await;
     let mut job = site.job("j", 2, 4);
-    // Longer than its pods take to end, even on a busy machine. Otherwise there would be no event
-    // BackingOff.
+    // Longer than the pods take to end on a busy machine. Otherwise no event BackingOff would
+    // occur.
     job["spec"]["restart"] = json!({"backoffSeconds": 10, "maxBackoffSeconds": 10});
     site.create(job).await.unwrap();
     site.wait_for_phase("j", JobPhase::Queued).await;
@@ -71,7 +71,7 @@ async fn events_report_placement_failures_and_completion_in_order() {
     .await
     .unwrap();
     let told = job_events(&site, "j").await;
-    // Both attempts say the same of where they run.
+    // The events of both attempts have the same note about the nodes.
     let different: BTreeSet<_> = told.iter().collect();
     assert!(told.len() <= different.len() + 2, "{told:#?}");
 }

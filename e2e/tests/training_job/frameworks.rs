@@ -1,4 +1,4 @@
-//! The objects that some frameworks need beside their pods: a hostfile, a key, a Service.
+//! The additional objects of some frameworks: a hostfile, a key, a Service.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Secret, Service};
@@ -13,14 +13,14 @@ use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 use super::create_site;
 
-/// The job of two pods, of another framework.
+/// Changes the framework of a job of two pods.
 fn deepspeed_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     job["spec"]["framework"] = json!("DeepSpeed");
     job
 }
 
-/// A launcher and two workers that say nothing.
+/// Returns a job with a launcher and two workers without commands.
 fn mpi_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     job["spec"]["framework"] = json!("MPI");
@@ -120,7 +120,7 @@ async fn mpi_job_keeps_its_key_and_ends_with_its_launcher() {
         assert_eq!(mounted.next(), Some(&name));
     }
 
-    // The next attempt asks again, and the key is as it was.
+    // The next attempt requests the key again, and the key is unchanged.
     site.end_pod("j-worker-0", "1").await;
     site.wait_for_running_attempt("j", 2).await;
     let now = secrets.get(&name).await.unwrap();
@@ -132,12 +132,12 @@ async fn mpi_job_keeps_its_key_and_ends_with_its_launcher() {
     let now = secrets.get(&name).await.unwrap();
     assert_ne!((now.uid(), &now.data), (secret.uid(), &secret.data));
 
-    // Workers run on: sshd does not end by itself.
+    // The workers keep running, because sshd does not end by itself.
     site.end_pod("j-launcher-0", "0").await;
     site.wait_for_phase("j", JobPhase::Complete).await;
 }
 
-/// A head and two workers without commands.
+/// Returns a job with a head and two workers without commands.
 fn ray_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     job["spec"]["framework"] = json!("Ray");
@@ -170,7 +170,7 @@ async fn ray_head_has_a_service_and_ends_the_job() {
     let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
     assert_eq!(names, ["j-head-0"]);
 
-    // A deleted Service comes back.
+    // A deleted Service is created again.
     site.delete::<Service>("j-head").await;
     eventually(SOON, || async {
         let now = services.get("j-head").await?;
@@ -186,7 +186,7 @@ async fn ray_head_has_a_service_and_ends_the_job() {
     wait_until_deleted(&services, "j-head", SOON).await.unwrap();
 }
 
-/// The API server checks quotas before it checks whether an object of that name exists.
+/// The API server checks quotas before it checks whether an object with the name exists.
 #[tokio::test]
 async fn mpi_job_with_a_key_restarts_under_an_exhausted_secret_quota() {
     let site = create_site("mpi-quota", 1).await;

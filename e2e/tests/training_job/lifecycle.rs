@@ -1,4 +1,4 @@
-//! Restart, end, suspend, deletion, repair.
+//! Restart, completion, suspension, deletion and repair.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 use super::{create_site, shared_control_plane};
 
-/// The pods of a node that is lost are given up after a minute.
+/// The operator gives up the pods of a lost node after a minute.
 const NODE_LOSS_TIMEOUT: Duration = Duration::from_secs(90);
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn failed_rank_restarts_the_gang_once_and_success_completes_it() {
         site.end_pod(&format!("j-worker-{i}"), "0").await;
     }
     site.wait_for_phase("j", JobPhase::Complete).await;
-    // Finished pods stay, with their logs, and the journal says where it ran.
+    // Finished pods stay with their logs, and the journal has their nodes.
     assert_eq!(site.list_pods("j").await.len(), 4);
 }
 
@@ -80,7 +80,7 @@ async fn suspended_job_releases_its_resources_and_resumes_with_a_new_attempt() {
             refused.contains("while the job is suspended"),
             "{change}: {refused}"
         );
-        // The field that differs, and no other of those that the rule is about.
+        // The message names the changed field, and no other field of the rule.
         let field = change.as_object().unwrap().keys().next().unwrap();
         let named = match field.as_str() {
             "taskGroups" => "topology of a task group ".to_owned(),
@@ -89,7 +89,7 @@ async fn suspended_job_releases_its_resources_and_resumes_with_a_new_attempt() {
         assert!(refused.contains(&named), "{change}: {refused}");
         assert!(!refused.contains("<nil>"), "{change}: {refused}");
     }
-    // A change is refused by the rule that it breaks, and by no other.
+    // Only the violated rule refuses the change.
     for (field, value, words) in [
         ("replicas", json!(3), "is fixed once"),
         ("env", json!([{"name": "A", "value": "b"}]), "is fixed once"),

@@ -1,4 +1,4 @@
-//! Jobs that another manager sees to.
+//! Jobs that another controller manages.
 
 use kube::api::Api;
 use serde_json::json;
@@ -27,7 +27,7 @@ async fn job_of_another_manager_is_ignored() {
             .unwrap()
             .is_none()
     );
-    // Two that see to one job would be in each other's way.
+    // Two controllers of one job would conflict with each other.
     let none = json!({"spec": {"managedBy": null}});
     for patch in [none, json!({"spec": {"managedBy": "trellis.dev/operator"}})] {
         let refused = site.patch("theirs", patch).await.unwrap_err().to_string();

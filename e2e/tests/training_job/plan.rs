@@ -1,4 +1,4 @@
-//! `trellis plan` against a real control plane: it says what the operator then does.
+//! `trellis plan` on a real control plane predicts the decisions of the operator.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn output_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The node of each pod.
+/// Returns the node of each pod.
 fn node_by_pod(pods: impl IntoIterator<Item = Pod>) -> BTreeMap<String, String> {
     pods.into_iter()
         .map(|pod| {
@@ -80,7 +80,7 @@ async fn plan_matches_the_placement_of_the_operator() {
     assert!(taken.status.success(), "{}", output_text(&taken.stderr));
     assert!(site.list_pods("first").await.is_empty());
 
-    // The operator does the same.
+    // The operator uses the same nodes.
     site.create(first.clone()).await.unwrap();
     let created = site.wait_for_whole_gang("first", 3).await;
     let planned = trellis_api::document::split(&yaml).unwrap();
@@ -118,7 +118,7 @@ async fn plan_matches_the_placement_of_the_operator() {
     .await;
 }
 
-/// Two gangs that the nodes hold together, and the namespace's quota does not.
+/// The nodes have room for two gangs, and the namespace's quota only for one.
 #[tokio::test]
 async fn plan_counts_the_current_resource_quota_usage() {
     let control_plane = shared_control_plane().await;
@@ -165,7 +165,7 @@ async fn plan_counts_the_current_resource_quota_usage() {
     assert!(said.contains(&why), "{why}\n{said}");
 }
 
-/// A pod that another controller has put on a node.
+/// Returns a pod that another scheduler has bound to a node.
 async fn create_occupying_pod(
     site: &TestSite,
     name: String,
@@ -186,11 +186,11 @@ async fn create_occupying_pod(
     Ok(())
 }
 
-/// The pod that matters is behind the first page of the list.
+/// The relevant pod is after the first page of the list.
 #[tokio::test]
 async fn plan_counts_pods_of_every_list_page() {
     let control_plane = shared_control_plane().await;
-    // Room for all of the pods, so that it is the last that matters.
+    // The node has room for all of these pods, so that only the last pod is relevant.
     let nodes = NodeTemplate::new(1).gpus(8).capacity("pods", "1000");
     let site = TestSite::new(control_plane, "pages", nodes).await;
     let node = format!("{}-0", site.name());
@@ -221,7 +221,7 @@ async fn plan_counts_pods_of_every_list_page() {
     assert!(said.contains("InsufficientCapacity: "), "{said}");
 }
 
-/// A cluster that knows none of Trellis' kinds.
+/// A cluster without the kinds of Trellis.
 #[tokio::test]
 async fn plan_uses_defaults_where_trellis_is_not_installed() {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default())
@@ -247,7 +247,7 @@ async fn plan_uses_defaults_where_trellis_is_not_installed() {
     }
 }
 
-/// The ClusterRole of the document, which is to be enough.
+/// Applies the ClusterRole of the page, which must be sufficient.
 fn documented_role(name: &str) -> String {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plan.md");
     let document = std::fs::read_to_string(document).unwrap();

@@ -1,4 +1,4 @@
-//! Queues: what they let through, and what they say of it.
+//! Queues: admission and status.
 
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -118,7 +118,7 @@ async fn apply_object(kind: &str, name: &str, spec: serde_json::Value) {
         .unwrap();
 }
 
-/// GPUs of a flavor that count against a queue, and those of them that are borrowed.
+/// Returns the used and the borrowed GPUs of a flavor in a queue.
 fn used_and_borrowed_gpus(status: &QueueStatus, flavor: &str) -> Option<(String, String)> {
     let line = status
         .usage
@@ -174,7 +174,7 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
     site.delete::<trellis_api::TrainingJob>("borrows").await;
     site.wait_for_phase("waits", JobPhase::Running).await;
 
-    // A queue with child queues takes no jobs, and says so.
+    // A queue with child queues accepts no jobs, and reports it.
     submit("all", "inner", 1).await.unwrap();
     let held = site.wait_for_phase("inner", JobPhase::Waiting).await;
     assert_eq!(reason(&held), "QueueMisconfigured", "{}", message(&held));
@@ -202,7 +202,7 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
     })
     .await;
 
-    // A queue whose flavor does not exist takes no jobs either.
+    // A queue with a missing flavor accepts no jobs either.
     let quotas = json!([{"name": "cpu", "nominalQuota": 1}]);
     let offers = json!([{"coveredResources": ["cpu"], "flavors": [{"name": "nobodys", "resources": quotas}]}]);
     apply_object(
@@ -271,7 +271,7 @@ async fn flavors_are_tried_in_order() {
     submit("first", vec![]).await.unwrap();
     site.wait_for_phase("first", JobPhase::Running).await;
     assert!(node_of("first").await.contains("h100"));
-    // The quota of the best is held: the next is taken.
+    // The quota of the best flavor is used, so the next flavor is selected.
     submit("second", vec![]).await.unwrap();
     site.wait_for_phase("second", JobPhase::Running).await;
     assert!(node_of("second").await.contains("a100"));
@@ -298,7 +298,7 @@ async fn flavors_are_tried_in_order() {
     assert!(node_of("third").await.contains("h100"));
 }
 
-/// The keys of what the pods of a job tolerate, which must all tolerate the same.
+/// Returns the keys of the tolerations of a job's pods. Checks that all pods have the same.
 async fn toleration_keys(
     site: &trellis_e2e::site::TestSite,
     name: &str,
@@ -333,7 +333,7 @@ async fn flavor_adds_the_toleration_for_its_nodes() {
             .label("pool", name)
     };
     let _own = pool("own").create(control_plane).await.unwrap();
-    // A pod that does not tolerate this is evicted by the control plane.
+    // The control plane evicts a pod that does not tolerate this taint.
     let spot = pool("spot").taint("spot", "true", "NoExecute");
     let _spot = spot.create(control_plane).await.unwrap();
     apply_object(
@@ -364,7 +364,7 @@ async fn flavor_adds_the_toleration_for_its_nodes() {
     };
     submit("first").await;
     site.wait_for_phase("first", JobPhase::Running).await;
-    // Every pod tolerates the taint of nodes that are Trellis' own, and that of its device.
+    // Every pod tolerates the taint of Trellis's own nodes and the taint of its device.
     let always = ["trellis.dev/dedicated", "nvidia.com/gpu"];
     assert_eq!(toleration_keys(&site, "first", 8).await, always);
     // A job that does not tolerate spot cannot use the spot pool.

@@ -1,4 +1,4 @@
-//! The queues, flavors, topologies and policies that the API server accepts and refuses.
+//! Validation of queues, flavors, topologies and policies by the API server.
 
 use std::fmt::Debug;
 
@@ -12,7 +12,7 @@ use trellis_api::{ClusterJobPolicy, ResourceFlavor, Topology, TrainingQueue};
 
 use super::shared_control_plane;
 
-/// The table of kubectl has the labels of the first and the last level, not the list as JSON.
+/// The table of kubectl shows the labels of the first and the last level instead of a JSON list.
 #[tokio::test]
 async fn topology_table_shows_the_coarsest_and_finest_level() {
     let control_plane = shared_control_plane().await;
@@ -64,7 +64,7 @@ fn object_with_spec<K: Resource<DynamicType = ()> + DeserializeOwned>(spec: &Val
     serde_json::from_value(object).unwrap()
 }
 
-/// Each spec is refused with these words, by the API server and by the library.
+/// Checks that the API server and the library refuse each spec with this message.
 async fn check_refused<K>(cases: &[(Value, &str)])
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -83,7 +83,7 @@ where
     }
 }
 
-/// Each spec is taken, by the API server and by the library.
+/// Checks that the API server and the library accept each spec.
 async fn check_accepted<K>(specs: &[Value])
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -150,7 +150,7 @@ async fn fair_sharing_weight_is_a_quantity_as_in_kueue() {
     check_accepted::<TrainingQueue>(&weights.map(of)).await;
 }
 
-/// The blocks are those of Kueue's documentation, with every field that they have.
+/// The blocks come from Kueue's documentation, with all their fields.
 #[tokio::test]
 async fn queue_accepts_unchanged_blocks_of_a_kueue_cluster_queue() {
     let blocks: Value = serde_saphyr::from_str(include_str!("cluster-queue-blocks.yaml")).unwrap();
@@ -229,7 +229,7 @@ async fn topology_levels_need_unique_valid_names_and_labels() {
         levels(&eight),
     ])
     .await;
-    // How many there may be the schema says.
+    // The schema limits the number of items.
     for (wrong, words) in [
         (levels(&[]), "at least 1 item"),
         (

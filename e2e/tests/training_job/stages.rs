@@ -1,4 +1,4 @@
-//! Jobs of stages: a stage that waits for another to be Complete is placed once it is.
+//! Jobs with stages: a stage is placed when the stages that it depends on are Complete.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use trellis_e2e::site::TestSite;
 
 use super::create_site;
 
-/// Two pods of one GPU prepare, then two of four train.
+/// Returns a job in which two pods with one GPU prepare, and then two pods with four GPUs train.
 fn staged_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
@@ -24,7 +24,7 @@ fn staged_job(site: &TestSite) -> Value {
     job
 }
 
-/// Its stage, how many there are, and the attempt.
+/// Returns the stage of a job, its number of stages, and the attempt.
 fn stage_and_attempt(job: &trellis_api::TrainingJob) -> (i64, i64, i64) {
     let status = job.status.as_ref().unwrap();
     let stage = status.stage.as_ref().unwrap();
@@ -89,7 +89,7 @@ async fn stage_is_placed_after_its_predecessor_completes() {
     let expected = ["j-prepare-0", "j-prepare-1", "j-train-0", "j-train-1"];
     assert_eq!(names, expected.map(str::to_owned).into());
 
-    // A failure restarts its own stage, and no pods of the stage before.
+    // A failure restarts only its own stage, and no pods of earlier stages.
     site.end_pod("j-train-1", "1").await;
     let again = site.wait_for_running_attempt("j", 3).await;
     assert_eq!(stage_and_attempt(&again), (2, 2, 3));

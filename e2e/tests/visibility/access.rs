@@ -1,5 +1,5 @@
-//! The operator takes the user from headers of the API server alone, not from those of other
-//! clients.
+//! The operator reads the user only from headers of the API server, and ignores the headers of
+//! other clients.
 
 use std::time::Duration;
 
@@ -76,12 +76,12 @@ async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
     check_reachable_under_load(scene).await;
 }
 
-/// Clients without credentials do not keep the API server out. All tests of this file are one,
-/// because parallel tests would find no free connection either.
+/// Clients without credentials cannot block the API server. This file has only one test, because
+/// parallel tests would also find no free connection.
 async fn check_reachable_under_load(scene: &VisibilityFixture) {
     let control_plane = &scene.control_plane;
     let to = |certificate| direct_client(control_plane, scene.port, certificate).unwrap();
-    // More than there are places for, with nothing to say, with and without TLS.
+    // More idle connections than allowed, with and without TLS.
     let mut idle = Vec::new();
     for _ in 0..100 {
         let address = ("127.0.0.1", scene.port);
@@ -92,7 +92,7 @@ async fn check_reachable_under_load(scene: &VisibilityFixture) {
     for _ in 0..64 {
         let client = to(None);
         let asked = send_request(&client, "/v1alpha1/waiting", &garbage);
-        // Other tests ask meanwhile: the last may find no place.
+        // Other tests use the port during this time, so the last connection may be refused.
         let _ = tokio::time::timeout(Duration::from_millis(500), asked).await;
         kept.push(client);
     }

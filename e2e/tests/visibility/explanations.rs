@@ -1,4 +1,4 @@
-//! `explanations`: why one job waits, in full.
+//! `explanations`: the complete explanation of one pending job.
 
 use anyhow::ensure;
 use kube::Api;
@@ -37,7 +37,7 @@ async fn pending_job_is_explained_to_users_with_view_right() {
         panic!("{told:?}")
     };
     assert_eq!((group.pods, group.matching, group.room), (2, 2, 1));
-    // Nodes of other tests are none of its own: their label is another.
+    // Nodes of other tests do not match, because they have another label.
     let others = group.excluded.iter().map(|excluded| excluded.count);
     assert_eq!(others.sum::<i64>() + group.matching, group.nodes);
     let best = group.candidates.first().unwrap();

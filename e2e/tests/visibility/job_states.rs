@@ -16,7 +16,7 @@ use trellis_e2e::wait::eventually;
 
 use crate::fixtures::shared_fixture;
 
-/// Seconds that pods may take to start and to stop, together.
+/// Time in which pods start and stop, together, in seconds.
 const MAX_SLACK_SECONDS: i64 = 2400;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,7 +51,7 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
             .map(|line| line.split_whitespace().map(str::to_owned).collect())
             .collect();
         ensure!(lines.len() == 4, "{said}");
-        // The operator reads by a watch what it has written itself.
+        // The operator gets its own writes through a watch.
         let begins = |line: &[String], words: &[&str]| line.iter().take(words.len()).eq(words);
         ensure!(begins(&lines[1], &["runs", queue]), "{said}");
         ensure!(lines[1].contains(&"Running".to_owned()), "{said}");
@@ -74,7 +74,7 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
         "ENDS-IN",
     ];
     assert_eq!(lines[0], head, "{said}");
-    // By its short name, and wide.
+    // Reads the kind by its short name, and in the wide format.
     let wide = ["get", "jst", "next", "-o", "wide", &namespace];
     let (ok, said) = scene.run_kubectl(&viewer, &wide).await;
     assert!(
@@ -94,7 +94,7 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
         .run_kubectl(&viewer, &["get", "jst", "nobody", &namespace])
         .await;
     assert!(!ok && said.contains("NotFound"), "{said}");
-    // Nothing can be done with them but read them.
+    // These objects can only be read.
     let admin = scene.control_plane.kubeconfig();
     for (arguments, says) in [
         (
@@ -127,8 +127,8 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
     let runs = all.items.first().context("nothing").unwrap();
     assert_eq!(runs.nodes, site.nodes().names());
     assert_eq!((runs.position, runs.node_count), (None, Some(1)));
-    // It ends an hour after it has started, and then the next one starts: within the time that
-    // pods have to start and to stop.
+    // The running job ends an hour after its start, and then the next one starts, within the time
+    // in which pods start and stop.
     let after = |time: &Option<Time>| {
         let time = time.as_ref().context("not known").unwrap().0;
         time.duration_since(runs.since.0).as_secs()
@@ -156,7 +156,7 @@ async fn discovery_lists_the_group_and_other_groups_are_unaffected() {
         .iter()
         .map(|s| s.plural)
         .collect();
-    // The API server asks the operator for what it serves now and then.
+    // The API server reads the operator's OpenAPI document from time to time.
     let discovered = eventually(SOON, || async {
         let (ok, said) = scene.run_kubectl(&admin, &of_group).await;
         ensure!(ok, "{said}");
@@ -181,7 +181,7 @@ async fn discovery_lists_the_group_and_other_groups_are_unaffected() {
         });
         explained.await.unwrap();
     }
-    // All of it, without a word about what cannot be found out.
+    // The list is complete and has no warning about missing data.
     let whole = eventually(SOON, || async {
         let (ok, said) = scene.run_kubectl(&admin, &["api-resources"]).await;
         ensure!(ok && !said.to_lowercase().contains("error"), "{said}");

@@ -1,4 +1,4 @@
-//! No operator is there.
+//! Outage of the operator.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use trellis_e2e::wait::{eventually, wait_until_deleted};
 
 use crate::fixtures::{VisibilityFixture, operator_program};
 
-/// How long a deletion takes that waits for nothing.
+/// Longest time of a deletion without any delay.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,7 +32,7 @@ async fn namespace_deletion_finishes_with_the_next_operator_and_jobs_continue() 
         .unwrap();
     assert!(why.contains("FailedDiscoveryCheck"), "{why}");
 
-    // Running jobs go on, and new jobs are accepted.
+    // Running jobs keep running, and new jobs are accepted.
     let admin = control_plane.kubeconfig();
     let (ok, said) = scene.run_kubectl(&admin, &["get", "jst", "-A"]).await;
     assert!(!ok, "{said}");
@@ -40,7 +40,8 @@ async fn namespace_deletion_finishes_with_the_next_operator_and_jobs_continue() 
     let now = site.wait_for_whole_gang("runs", 1).await;
     assert_eq!(pods[0].metadata.uid, now[0].metadata.uid);
 
-    // A namespace is emptied; it is not gone before the API server can ask again what there is.
+    // The objects of a namespace are deleted, but the namespace remains until the API server can
+    // list the kinds of the API group again.
     let namespaces: Api<Namespace> = Api::all(control_plane.client());
     let name = "goes-meanwhile";
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});

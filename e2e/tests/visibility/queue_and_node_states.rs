@@ -86,7 +86,7 @@ async fn queues_and_nodes_are_listed_with_their_holders() {
         ("queuestates", queue, "True"),
         ("nodestates", names[1].as_str(), "SchedulingDisabled"),
     ] {
-        // The status of a new queue is written in a while.
+        // The operator writes the status of a new queue after some time.
         let shown = eventually(SOON, || async {
             let (ok, said) = scene.run_kubectl(&viewer, &["get", kind]).await;
             let row = said.lines().find(|line| line.starts_with(row));

@@ -7,7 +7,7 @@ use crate::ceiling;
 use crate::jobs::BenchCase;
 use crate::row::BenchRow;
 
-/// Pods a second as a share of the ceilings, and what the operator used.
+/// Measures the pods per second as a share of the ceilings, and the operator's resource usage.
 pub(crate) async fn measure(bench: &Bench, case: BenchCase, ceiling: f64) -> Result<()> {
     let name = case.name();
     let own = ceiling::measure_gang_write_rate(bench, case).await?;

@@ -20,7 +20,7 @@ use crate::refusal;
 use crate::row::BenchRow;
 use crate::visibility_reads;
 
-/// All of them have their reason by then.
+/// Longest time until all gangs have their reason.
 const REASON_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Submits gangs of whole nodes, so that the first ones fill the cluster and the others wait, and
@@ -53,7 +53,7 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
         Ok(())
     })
     .await?;
-    // kube-controller-manager is at their Services for minutes, and takes a core for it.
+    // kube-controller-manager processes their Services for minutes and uses a whole core.
     let slices: Api<EndpointSlice> = namespace.api();
     eventually(REASON_TIMEOUT, || async {
         let made = slices.list_metadata(&ListParams::default()).await?.items;

@@ -1,4 +1,4 @@
-//! Many wait: how long it takes to read about them through the API server.
+//! Measures reads about many pending jobs through the API server.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,18 @@ use trellis_e2e::visibility::{resource_path, send_request};
 use crate::bench::Bench;
 use crate::row::{BenchRow, median};
 
-/// As kubectl asks for it.
+/// The Accept header of kubectl.
 const TABLE_ACCEPT: (&str, &str) = (
     "Accept",
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
 );
-/// Longer than an answer is kept.
+/// Longer than the operator caches an answer.
 const CACHE_EXPIRY: Duration = Duration::from_secs(5);
 /// Number of requests. Each one needs a new computation of the response.
 const REQUESTS: usize = 7;
 
-/// Lists and single ones, each worked out anew, and once more at once.
+/// Measures lists and single objects. Each response is computed anew, and read again from the
+/// cache.
 pub(crate) async fn measure(bench: &Bench, waiting: usize, job: &str) -> Result<()> {
     let client = bench.control_plane.client();
     let cases = [

@@ -1,6 +1,6 @@
-//! The admission webhook, asked so often a second as an API server asks it: over TLS, on
-//! connections that stay open. Each request is sent when it is due, whether or not those before
-//! it are answered, and its time is counted from then.
+//! The admission webhook at a fixed rate of requests, over TLS on connections that stay open, as an
+//! API server calls it. The benchmark sends each request at its scheduled time, even if earlier
+//! requests have no answer yet, and measures its duration from that time.
 
 use std::time::{Duration, Instant};
 
@@ -21,16 +21,16 @@ use crate::bench::{Bench, CONCURRENT_APPLIES, MEASUREMENT_TIMEOUT};
 use crate::jobs;
 use crate::row::BenchRow;
 
-/// Requests a second.
+/// Requests per second.
 const RATE: u32 = 200;
 /// Warm-up requests, which open connections and fill caches. They are not counted.
 const WARM_UP_REQUESTS: u32 = 2 * RATE;
-/// Counted requests: half a minute of them.
+/// Counted requests, in half a minute.
 const COUNTED_REQUESTS: u32 = 30 * RATE;
-/// Policies of one object.
+/// Number of policies of one object.
 const POLICIES_PER_OBJECT: usize = 100;
 
-/// Sends requests to an operator with that many policies.
+/// Measures an operator with this number of policies.
 pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     let control_plane = &bench.control_plane;
     let port = free_port()?;
@@ -83,7 +83,7 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
         let ms = value.as_secs_f64() * 1e3;
         bench.print_row(&BenchRow::new(case(what), ms, "ms"));
     }
-    // With too much to do it lets pass what it cannot decide in time.
+    // An overloaded webhook accepts requests that it cannot decide in time.
     let share = undecided * 100.0 / f64::from(COUNTED_REQUESTS);
     bench.print_row(&BenchRow::new(case("passed undecided"), share, "%"));
     let each = cpu * 1e6 / f64::from(WARM_UP_REQUESTS + COUNTED_REQUESTS);
@@ -114,7 +114,7 @@ fn policy_object(number: usize) -> Result<ClusterJobPolicy> {
     }))?)
 }
 
-/// How long each answer took, of those that are counted, and how many were none.
+/// The durations of the counted answers, and the number of missing answers.
 async fn measure_requests(caller: &WebhookClient, review: &str) -> Result<(Vec<Duration>, f64)> {
     let begin = Instant::now();
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Gangs of external pods: one is placed, and one waits for its second pod.
+//! Gangs of external pods: one is placed, and one is pending until its second pod exists.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) async fn submit_gangs(site: &TestSite) -> Result<()> {
     .await
 }
 
-/// The pods with their uids and nodes.
+/// Returns the pods with their uids and nodes.
 pub(super) async fn pod_placements(
     site: &TestSite,
 ) -> Result<BTreeMap<String, (String, Option<String>)>> {
@@ -50,13 +50,13 @@ pub(super) async fn pod_placements(
     Ok(told.collect())
 }
 
-/// The waiting gang is placed as soon as it is complete.
+/// Completes the pending gang, and waits until it is placed.
 pub(super) async fn complete_waiting_gang(site: &TestSite) -> Result<()> {
     create_pod(site, "parted-1").await?;
     wait_until_placed(site, "parted").await
 }
 
-/// Creates a pod of the gang that its name begins with.
+/// Creates a pod of a gang. The name of the pod starts with the name of the gang.
 async fn create_pod(site: &TestSite, name: &str) -> Result<()> {
     let gang = name.split('-').next();
     let pod = serde_json::from_value(json!({
