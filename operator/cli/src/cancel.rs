@@ -184,6 +184,9 @@ mod tests {
     async fn cancel_deletes_the_job_it_read_and_no_successor() {
         assert!(is_deleted(Some("u")).await);
         assert!(!is_deleted(Some("v")).await);
-        assert!(is_deleted(None).await, "it is gone already");
+        assert!(
+            is_deleted(None).await,
+            "a missing job must count as deleted"
+        );
     }
 }

@@ -24,10 +24,10 @@ impl FileJob {
 }
 
 /// Sets the namespace of every job: its own, else `default`.
-/// `asked` is the namespace that the user requires.
+/// `required` is the namespace of `--namespace`.
 ///
 /// # Errors
-/// If a job has another namespace than `asked`, or two jobs have the same name.
+/// If a job has another namespace than `required`, or two jobs have the same name.
 pub fn assign_namespaces(
     jobs: Vec<FileJob>,
     default: &str,

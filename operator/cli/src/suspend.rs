@@ -312,7 +312,7 @@ mod tests {
         let complete = job(json!({"status": status}));
         let check = |want: SuspendTarget, job: Option<&TrainingJob>, uid| {
             want.check_reached(job, Some(uid))
-                .unwrap_or_else(|| panic!("{job:?} is waited for"))
+                .unwrap_or_else(|| panic!("the command waits for {job:?}"))
         };
         let (exit, why) = check(SuspendTarget::Suspended, Some(&complete), "u");
         assert_eq!((exit, why.as_str()), (Exit::Negative, "is Complete"));

@@ -352,11 +352,7 @@ mod tests {
             jobs.map(|j| (j.gang.id.clone(), j.runtime, j.gang.submitted))
                 .collect()
         };
-        assert_eq!(
-            when(jobs_with(0)),
-            when(all),
-            "nothing else is drawn otherwise"
-        );
+        assert_eq!(when(jobs_with(0)), when(all), "the other draws differ");
     }
 
     #[test]

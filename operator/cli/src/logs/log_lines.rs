@@ -42,7 +42,7 @@ impl LogLines {
     }
 
     /// Appends a line, or a part of a line, to `out`.
-    /// A newline ends the line. `again`: skip lines that are not newer than the last line, because
+    /// A newline ends the line. `skip_shown`: skip lines that are not newer than the last line, because
     /// they were shown before.
     pub fn add(&mut self, part: &[u8], skip_shown: bool, out: &mut Vec<u8>) {
         let ends = part.last() == Some(&b'\n');

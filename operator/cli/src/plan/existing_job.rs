@@ -9,14 +9,14 @@ use trellis_gang::key::Key;
 
 use super::snapshot::ClusterSnapshot;
 
-/// The next attempt of a job, from 1. `there` is the job in the cluster.
+/// Returns the next attempt of a job, from 1. `existing` is the job in the cluster.
 pub(crate) fn next_attempt(existing: Option<&TrainingJob>) -> i64 {
     existing
         .and_then(|j| j.status.as_ref()?.attempt)
         .unwrap_or(1)
 }
 
-/// The current stage of a job, from 1. `there` is the job in the cluster.
+/// Returns the current stage of a job, from 1. `existing` is the job in the cluster.
 pub(crate) fn current_stage(existing: Option<&TrainingJob>) -> u32 {
     let status = existing.and_then(|job| job.status.as_ref());
     status.map_or(1, |status| status.stage_number())
@@ -34,7 +34,7 @@ pub(super) fn check_ended(existing: Option<&TrainingJob>) -> Option<JobHold> {
     })
 }
 
-/// The time at which a job was queued.
+/// Returns the time at which a job was queued.
 pub(super) fn submission_time(job: &TrainingJob) -> Option<Timestamp> {
     let queued = job.status.as_ref().and_then(|s| s.queued_time.as_ref());
     queued

@@ -208,7 +208,11 @@ fn script_output_has_jobs_queues_and_notes() {
     view.queues = None;
     let look = build_view_with(&view, &["-o", "json"]).unwrap();
     let output: Value = serde_json::from_str(&look.text).unwrap();
-    assert_eq!(output["queues"], json!(null), "who asks may not see them");
+    assert_eq!(
+        output["queues"],
+        json!(null),
+        "the user may not see the queues"
+    );
 }
 
 #[test]

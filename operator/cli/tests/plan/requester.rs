@@ -110,7 +110,7 @@ fn unchanged_job_keeps_its_requester() {
     assert_eq!(
         plan_with_objects(&changed, &more).code,
         1,
-        "it is another's now"
+        "the job has a new requester"
     );
     let doubted = existing("ada", "requesterUnknown: forged");
     assert_eq!(plan_with_objects(ONLY_ML, &["--nodes", &doubted]).code, 1);

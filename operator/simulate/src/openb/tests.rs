@@ -88,7 +88,7 @@ fn equal_seeds_give_equal_results_without_overbooking() {
     let trace = trace(PODS).unwrap();
     let end = run_trace(&trace, 1.3, 42);
     assert_eq!(end, run_trace(&trace, 1.3, 42));
-    assert!(end.placed < end.jobs, "more comes than fits");
+    assert!(end.placed < end.jobs, "not all arriving pods fit");
     assert!(end.allocated_gpu_percent <= 100.0 && end.allocated_gpu_percent > 50.0);
     assert!(end.arrived_gpu_percent >= Some(130.0));
     assert_eq!(end.mean_wait_seconds, None);

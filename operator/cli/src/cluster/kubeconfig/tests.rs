@@ -132,7 +132,11 @@ fn missing_kubeconfig_files_are_skipped() {
     let merge = |files: &[&PathBuf]| merge_kubeconfigs(files.iter().map(|file| file.to_path_buf()));
 
     let both = merge(&[&none, &two, &other]).unwrap().unwrap();
-    assert_eq!(both.current_context.as_deref(), Some("a"), "the first wins");
+    assert_eq!(
+        both.current_context.as_deref(),
+        Some("a"),
+        "the current context of the first file must be used"
+    );
     let names: Vec<_> = both
         .contexts
         .iter()
