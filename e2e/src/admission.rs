@@ -182,7 +182,10 @@ impl PodPolicy {
             };
             let scheduler = pod.spec.and_then(|spec| spec.scheduler_name);
             let is_changed = scheduler.as_deref() == Some(PROBE_NAME);
-            ensure!(is_changed, "the policy {name} does not act yet");
+            ensure!(
+                is_changed,
+                "the API server does not enforce the policy {name} yet"
+            );
             Ok(())
         })
         .await

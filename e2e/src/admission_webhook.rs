@@ -91,8 +91,8 @@ pub async fn wait_until_called(control_plane: &ControlPlane) -> Result<()> {
         match api.create(&dry_run, &broken).await {
             Ok(_) => anyhow::bail!("the webhook does not refuse an invalid policy yet"),
             Err(error) => {
-                let said = error.to_string();
-                ensure!(said.contains("spec.cedar:1:"), "{said}");
+                let error_text = error.to_string();
+                ensure!(error_text.contains("spec.cedar:1:"), "{error_text}");
                 Ok(())
             }
         }

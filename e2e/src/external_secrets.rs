@@ -101,9 +101,9 @@ pub async fn create_secret(jobs: &TestJobs, name: &str) -> Result<()> {
         ..Secret::default()
     };
     let secrets: Api<Secret> = jobs.api();
-    let made = secrets.create(&PostParams::default(), &secret).await;
-    let exists = matches!(&made, Err(kube::Error::Api(status)) if status.code == 409);
-    ensure!(made.is_ok() || exists, "{made:?}");
+    let created = secrets.create(&PostParams::default(), &secret).await;
+    let exists = matches!(&created, Err(kube::Error::Api(status)) if status.code == 409);
+    ensure!(created.is_ok() || exists, "{created:?}");
     let version = format!("{}-0", object.metadata.generation.unwrap_or_default());
     write_status(
         jobs,

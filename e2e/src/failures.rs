@@ -47,13 +47,13 @@ pub fn usage() -> String {
 /// # Errors
 /// If the API server refuses the policy.
 pub async fn install(control_plane: &ControlPlane) -> Result<()> {
-    let asked = format!("object.metadata.?labels[?'{FAIL}'].orValue('')");
+    let requested = format!("object.metadata.?labels[?'{FAIL}'].orValue('')");
     let pull = "'Back-off pulling image \"' + object.spec.containers[0].image + '\": not found (simulated)'";
     let expression = format!(
         "Object{{metadata: Object.metadata{{annotations: {{\
          '{hang}': 'true', \
-         '{reason}': {asked} == '{IMAGE_PULL}' ? 'ImagePullBackOff' : 'CreateContainerConfigError', \
-         '{message}': {asked} == '{IMAGE_PULL}' ? {pull} : 'a Secret that the pod names is not found (simulated)'\
+         '{reason}': {requested} == '{IMAGE_PULL}' ? 'ImagePullBackOff' : 'CreateContainerConfigError', \
+         '{message}': {requested} == '{IMAGE_PULL}' ? {pull} : 'a Secret that the pod names is not found (simulated)'\
          }}}}}}",
         hang = kubelet::HANG,
         reason = kubelet::HANG_REASON,
@@ -68,7 +68,7 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
             "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
                 "operations": ["CREATE"], "resources": ["pods"]}]},
             "matchConditions": [{"name": "asks",
-                "expression": format!("{asked} in ['{IMAGE_PULL}', '{MISSING_SECRET}']")}],
+                "expression": format!("{requested} in ['{IMAGE_PULL}', '{MISSING_SECRET}']")}],
             "mutations": [{"patchType": "ApplyConfiguration",
                 "applyConfiguration": {"expression": expression}}],
         },
@@ -91,7 +91,7 @@ pub async fn fail_requested_nodes(
     say: impl Fn(&str),
 ) {
     let pods: Api<Pod> = Api::all(control_plane.client());
-    let ours = ListParams::default().labels("trellis.dev/job");
+    let job_pods = ListParams::default().labels("trellis.dev/job");
     let mut failed = BTreeSet::new();
     let mut fails = FuturesUnordered::new();
     loop {
@@ -99,7 +99,7 @@ pub async fn fail_requested_nodes(
             () = tokio::time::sleep(POLL_INTERVAL) => {}
             Some(()) = fails.next() => continue,
         }
-        let Ok(list) = pods.list(&ours).await else {
+        let Ok(list) = pods.list(&job_pods).await else {
             continue;
         };
         for pod in list.items {
@@ -121,10 +121,10 @@ pub async fn fail_requested_nodes(
 
 /// Returns the node of a running pod, and the requested failure of the node.
 fn requested_node_failure(pod: &Pod) -> Option<(String, &'static str)> {
-    let asked = pod.labels().get(FAIL)?;
+    let requested = pod.labels().get(FAIL)?;
     let how = [NODE_NOT_READY, NODE_LOST]
         .into_iter()
-        .find(|how| how == asked)?;
+        .find(|how| how == requested)?;
     let phase = pod.status.as_ref()?.phase.as_deref()?;
     let node = pod.spec.as_ref()?.node_name.clone()?;
     (phase == "Running").then_some((node, how))

@@ -96,8 +96,8 @@ impl Helm {
     pub fn run_ok(&self, arguments: &[&str]) -> Result<String> {
         let output = self.run(arguments)?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("helm {}: {}", arguments.join(" "), said.trim_end());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            bail!("helm {}: {}", arguments.join(" "), stderr.trim_end());
         }
         Ok(String::from_utf8(output.stdout)?)
     }

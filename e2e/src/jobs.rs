@@ -195,7 +195,7 @@ impl TestJobs {
             Ok(job) => job,
             Err(_) => {
                 let now = api.get_opt(name).await.map(|job| job.map(|job| job.status));
-                panic!("{name} has not become so after {SOON:?}: {now:#?}");
+                panic!("{name} does not satisfy the condition after {SOON:?}: {now:#?}");
             }
         }
     }
@@ -320,7 +320,7 @@ impl TestJobs {
         let journal = group.status.unwrap_or_default();
         ensure!(
             journal.phase == Some(PodGroupPhase::Placed),
-            "the journal of {name} says {journal:?}"
+            "the journal of {name} is {journal:?}"
         );
         let plan = journal.plan.unwrap_or_default().hash;
         let pods = self.try_list_pods(name).await?;

@@ -33,15 +33,15 @@ impl PodHistory {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn record(pods: Api<Pod>) -> Self {
-        let seen = Arc::new(Mutex::new(PodUidsByName::new()));
-        let noted = Arc::clone(&seen);
+        let uids = Arc::new(Mutex::new(PodUidsByName::new()));
+        let noted = Arc::clone(&uids);
         let watch = tokio::spawn(async move {
             let mut events = Box::pin(watcher(pods, watcher::Config::default()).touched_objects());
             loop {
                 match events.try_next().await {
                     Ok(Some(pod)) => {
-                        let mut seen = noted.lock().unwrap_or_else(PoisonError::into_inner);
-                        seen.entry(pod.name_any())
+                        let mut uids = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                        uids.entry(pod.name_any())
                             .or_default()
                             .insert(pod.uid().unwrap_or_default());
                     }
@@ -52,7 +52,7 @@ impl PodHistory {
             }
         });
         Self {
-            uids_by_name: seen,
+            uids_by_name: uids,
             watch,
         }
     }
@@ -69,9 +69,9 @@ impl PodHistory {
     /// Returns the names of which several pods existed.
     #[must_use]
     pub fn recreated_pods(&self) -> PodUidsByName {
-        let mut seen = self.uids_by_name();
-        seen.retain(|_, uids| uids.len() > 1);
-        seen
+        let mut repeated = self.uids_by_name();
+        repeated.retain(|_, uids| uids.len() > 1);
+        repeated
     }
 }
 

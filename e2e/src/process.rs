@@ -196,16 +196,16 @@ impl Process {
     ///
     /// When the log cannot be read.
     pub fn read_log(&self) -> Result<String> {
-        let said = fs::read(&self.log)?;
-        Ok(String::from_utf8_lossy(&said).into_owned())
+        let log_text = fs::read(&self.log)?;
+        Ok(String::from_utf8_lossy(&log_text).into_owned())
     }
 
     /// Returns the last lines of the output, for an error message.
     pub fn log_tail(&self) -> String {
         const LINES: usize = 20;
-        let said = fs::read(&self.log).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
-        let lines: Vec<&str> = said.lines().collect();
+        let log_text = fs::read(&self.log).unwrap_or_default();
+        let log_text = String::from_utf8_lossy(&log_text);
+        let lines: Vec<&str> = log_text.lines().collect();
         let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
         format!("the end of {}:\n{last}", self.log.display())
     }
@@ -248,8 +248,8 @@ mod tests {
         let process = run_script(&group, "sleep 1000 & echo $! ; trap '' TERM HUP; wait");
         let log = folder.join("logs/test.log");
         let grandchild = loop {
-            let said = fs::read_to_string(&log).unwrap();
-            if let Ok(id) = said.trim().parse::<u32>() {
+            let log_text = fs::read_to_string(&log).unwrap();
+            if let Ok(id) = log_text.trim().parse::<u32>() {
                 break id;
             }
             sleep(Duration::from_millis(5));
@@ -262,7 +262,7 @@ mod tests {
                 sleep(Duration::from_millis(10));
                 !is_alive(id)
             });
-            assert!(ended, "process {id} lives on");
+            assert!(ended, "process {id} still runs");
         }
         assert!(!folder.exists());
     }

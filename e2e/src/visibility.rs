@@ -126,7 +126,7 @@ pub async fn api_service_condition(control_plane: &ControlPlane) -> Result<(bool
     let conditions = found.status.and_then(|status| status.conditions);
     let mut conditions = conditions.into_iter().flatten();
     let available = conditions.find(|c| c.type_ == "Available");
-    let available = available.context("the API server has not looked at it")?;
+    let available = available.context("the API server has not checked the APIService yet")?;
     let why = format!(
         "{}: {}",
         available.reason.unwrap_or_default(),
@@ -144,8 +144,8 @@ pub async fn wait_for_availability(
     available: bool,
 ) -> Result<String> {
     eventually(CALL_TIMEOUT, || async {
-        let (is, why) = api_service_condition(control_plane).await?;
-        ensure!(is == available, "{why}");
+        let (is_available, why) = api_service_condition(control_plane).await?;
+        ensure!(is_available == available, "{why}");
         Ok(why)
     })
     .await

@@ -26,7 +26,7 @@ where
 {
     let deadline = Instant::now() + timeout;
     let mut pause = Duration::from_millis(10);
-    let mut last = anyhow!("the first look did not return");
+    let mut last = anyhow!("the first check did not return");
     loop {
         match timeout_at(deadline, check()).await {
             Ok(Ok(value)) => return Ok(value),
@@ -63,8 +63,8 @@ where
         if predicate(&object) {
             return Ok(object);
         }
-        let seen = serde_json::to_string(&object).unwrap_or_else(|_| format!("{object:?}"));
-        bail!("\"{name}\" is {seen}")
+        let last_object = serde_json::to_string(&object).unwrap_or_else(|_| format!("{object:?}"));
+        bail!("\"{name}\" is {last_object}")
     })
     .await
 }
@@ -81,7 +81,7 @@ where
     eventually(timeout, || async {
         match api.get_opt(name).await.context("get")? {
             None => Ok(()),
-            Some(object) => bail!("\"{name}\" is still there: {object:?}"),
+            Some(object) => bail!("\"{name}\" still exists: {object:?}"),
         }
     })
     .await

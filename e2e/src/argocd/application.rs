@@ -177,7 +177,7 @@ impl Application {
             Ok(state)
         };
         let so = eventually(timeout, look).await;
-        so.with_context(|| format!("{} has not become {what}", self.name))
+        so.with_context(|| format!("{} is not {what}", self.name))
     }
 
     /// Returns all states from now on, each change once, until one satisfies `until`.

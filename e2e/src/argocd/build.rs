@@ -111,13 +111,13 @@ impl GitOpsProgram {
             .spawn()
             .context("start go: install Go 1.26 or newer")?;
         let started = Instant::now();
-        let mut told = started;
+        let mut last_report = started;
         let status = loop {
             if let Some(status) = go.try_wait()? {
                 break status;
             }
-            if told.elapsed() >= PROGRESS_INTERVAL {
-                told = Instant::now();
+            if last_report.elapsed() >= PROGRESS_INTERVAL {
+                last_report = Instant::now();
                 eprintln!(
                     "  {name}: still building, {} s",
                     started.elapsed().as_secs()

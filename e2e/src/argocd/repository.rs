@@ -81,16 +81,17 @@ impl Repository {
             .current_dir(self.folder.path())
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
-            .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_NAME"), "test")))
+            .envs(["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_NAME"), "test")))
             .envs(
-                ["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_EMAIL"), "test@example.com")),
+                ["AUTHOR", "COMMITTER"]
+                    .map(|role| (format!("GIT_{role}_EMAIL"), "test@example.com")),
             )
             .output()
             .context("start git")?;
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         ensure!(
             output.status.success(),
-            "git {}: {said}",
+            "git {}: {stderr}",
             arguments.join(" ")
         );
         Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())

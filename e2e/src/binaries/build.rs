@@ -142,8 +142,12 @@ fn build_one(folder: &Path, program: Executable) -> Result<()> {
         .context("start go")?;
     let success = wait_with_progress(&mut go, name, recipe.usual_time, started)?;
     if !success {
-        let said = fs::read_to_string(&log).unwrap_or_default();
-        bail!("go build {} failed:\n{}", recipe.package, said.trim_end());
+        let log_text = fs::read_to_string(&log).unwrap_or_default();
+        bail!(
+            "go build {} failed:\n{}",
+            recipe.package,
+            log_text.trim_end()
+        );
     }
     fs::rename(&target, folder.join(name))?;
     fs::remove_file(&log)?;
@@ -154,7 +158,7 @@ fn build_one(folder: &Path, program: Executable) -> Result<()> {
 /// time to time.
 fn wait_with_progress(go: &mut Child, name: &str, usually: &str, started: Instant) -> Result<bool> {
     let terminal = std::io::stderr().is_terminal();
-    let mut told = started;
+    let mut last_report = started;
     if !terminal {
         print_progress(&format!("  {name}: building, usually {usually}"));
     }
@@ -166,8 +170,8 @@ fn wait_with_progress(go: &mut Child, name: &str, usually: &str, started: Instan
         if terminal {
             eprint!("\r  {name}: building, {elapsed} s of usually {usually} ");
             std::io::stderr().flush()?;
-        } else if told.elapsed() >= PROGRESS_INTERVAL {
-            told = Instant::now();
+        } else if last_report.elapsed() >= PROGRESS_INTERVAL {
+            last_report = Instant::now();
             print_progress(&format!(
                 "  {name}: still building, {elapsed} s of usually {usually}"
             ));

@@ -14,14 +14,16 @@ use super::cache;
 /// # Errors
 ///
 /// When Go is missing, or the module cannot be downloaded.
-pub fn download_module(beside: &str, module: &str) -> Result<PathBuf> {
+pub fn download_module(owner: &str, module: &str) -> Result<PathBuf> {
     let output = Command::new("go")
         .args(["mod", "download", "-json", module])
-        .current_dir(cache::go_modules_folder().join(beside))
+        .current_dir(cache::go_modules_folder().join(owner))
         .output()
         .with_context(|| format!("start go, which fetches {module}"))?;
-    let said: Value = serde_json::from_slice(&output.stdout)
+    let download: Value = serde_json::from_slice(&output.stdout)
         .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
-    let folder = said["Dir"].as_str();
-    Ok(folder.with_context(|| format!("{module}: {said}"))?.into())
+    let folder = download["Dir"].as_str();
+    Ok(folder
+        .with_context(|| format!("{module}: {download}"))?
+        .into())
 }

@@ -43,7 +43,7 @@ pub(super) fn has_matching_version(path: &Path, program: Executable) -> bool {
 
 /// Checks the minor version of Kubernetes, and the versions of etcd and kwok that Kubernetes 1.37
 /// and the Stage files need.
-fn is_matching_output(said: &str, program: Executable) -> bool {
+fn is_matching_output(version_output: &str, program: Executable) -> bool {
     let prefixes: &[&str] = match program {
         Executable::KubeApiserver
         | Executable::KubeControllerManager
@@ -60,7 +60,8 @@ fn is_matching_output(said: &str, program: Executable) -> bool {
         // Always built from the Go modules in this repository, so no installed version fits.
         Executable::CertManager | Executable::PrometheusRules | Executable::SimulatedGpus => &[],
     };
-    said.lines()
+    version_output
+        .lines()
         .any(|line| prefixes.iter().any(|prefix| line.starts_with(prefix)))
 }
 
@@ -111,11 +112,11 @@ mod tests {
                 false,
             ),
         ];
-        for (program, said, expected) in cases {
+        for (program, version_output, expected) in cases {
             assert_eq!(
-                is_matching_output(said, program),
+                is_matching_output(version_output, program),
                 expected,
-                "{program:?} {said:?}"
+                "{program:?} {version_output:?}"
             );
         }
     }

@@ -24,14 +24,14 @@ impl ControlPlane {
     /// Outside a tokio runtime.
     pub fn client(&self) -> Client {
         Client::try_from(self.client_config())
-            .expect("a control plane has one kind of configuration, and it started with it")
+            .expect("the configuration worked at the start of the control plane")
     }
 
     /// Returns the configuration of [`ControlPlane::client`], for callers that change it (timeouts,
     /// user agent).
     pub fn client_config(&self) -> Config {
         self.client_config_for(&self.url(), TokenUser::Admin)
-            .expect("an address and a token of our own making")
+            .expect("the address and the token are valid")
     }
 
     /// Creates a client with other credentials: the `user` of a kubeconfig, such as `{"token":

@@ -9,8 +9,7 @@ use anyhow::{Context as _, Result};
 pub const AUDIT_VARIABLE: &str = "TRELLIS_AUDIT";
 
 /// The audit policy. It records the resource and the verb of each request of the operator's
-/// ServiceAccount. A watch is
-/// recorded at its start, because it may never end.
+/// ServiceAccount. A watch is recorded at its start, because it may never end.
 const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

@@ -16,13 +16,14 @@ pub(crate) fn socket_path(folder: &Path) -> PathBuf {
 pub(super) fn api_server_flags(folder: &Path) -> Result<Vec<String>> {
     let transport = json!({"uds": {"udsName": socket_path(folder)}});
     let connection = json!({"proxyProtocol": "HTTPConnect", "transport": transport});
-    let told = json!({
+    let configuration = json!({
         "apiVersion": "apiserver.k8s.io/v1beta1",
         "kind": "EgressSelectorConfiguration",
         "egressSelections": [{"name": "cluster", "connection": connection}],
     });
     let file = folder.join("egress.json");
-    std::fs::write(&file, told.to_string()).with_context(|| format!("cannot write {file:?}"))?;
+    std::fs::write(&file, configuration.to_string())
+        .with_context(|| format!("cannot write {file:?}"))?;
     Ok(vec![
         format!("--egress-selector-config-file={}", file.display()),
         "--enable-aggregator-routing=true".to_owned(),

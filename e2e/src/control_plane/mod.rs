@@ -266,9 +266,9 @@ impl ControlPlane {
     fn check_alive(&self, component: Component) -> Result<()> {
         match self.processes().get_mut(&component).map(Process::try_wait) {
             Some(Ok(None)) => Ok(()),
-            Some(Ok(Some(status))) => bail!("it ended with {status}"),
+            Some(Ok(Some(status))) => bail!("the process ended with {status}"),
             Some(Err(error)) => Err(error),
-            None => bail!("it was taken away while it started"),
+            None => bail!("the process was removed during its start"),
         }
     }
 

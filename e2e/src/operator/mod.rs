@@ -94,7 +94,7 @@ pub async fn wait_until_jobs_accepted(control_plane: &ControlPlane) -> Result<()
     eventually(JOB_CREATION_TIMEOUT, || async {
         let tried: TrainingJob = jobs.create(&dry_run, &job).await?;
         let is_stamped = tried.annotations().contains_key(names::REQUESTED_BY);
-        anyhow::ensure!(is_stamped, "a new job is not stamped");
+        anyhow::ensure!(is_stamped, "a new job has no stamp");
         Ok(())
     })
     .await

@@ -239,7 +239,7 @@ impl Operator {
 
     async fn wait_for_listen_address(&self, what: &str) -> Result<String> {
         let what = format!("{what} listens");
-        let said = || -> Result<Option<String>> {
+        let find_address = || -> Result<Option<String>> {
             let log = self.read_log()?;
             let line = log.lines().find(|line| line.contains(&what));
             // The fields of a log line have colours.
@@ -253,7 +253,7 @@ impl Operator {
             Ok(port.map(|port| format!("127.0.0.1:{port}")))
         };
         for _ in 0..300 {
-            if let Some(address) = said()? {
+            if let Some(address) = find_address()? {
                 return Ok(address);
             }
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;

@@ -56,7 +56,7 @@ impl Proxy {
         let upstream = Upstream::new(control_plane)?;
         let state = Arc::new(ProxyState::default());
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = mpsc::channel();
+        let (address_sender, address_receiver) = mpsc::channel();
         let shared = Arc::clone(&state);
         thread::Builder::new().name("proxy".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -66,14 +66,14 @@ impl Proxy {
                 .build();
             let runtime = match runtime {
                 Ok(runtime) => runtime,
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => return drop(address_sender.send(Err(error))),
             };
             runtime.block_on(async {
                 let listener = match TcpListener::bind(("127.0.0.1", 0)).await {
                     Ok(listener) => listener,
-                    Err(error) => return drop(tell.send(Err(error))),
+                    Err(error) => return drop(address_sender.send(Err(error))),
                 };
-                drop(tell.send(listener.local_addr()));
+                drop(address_sender.send(listener.local_addr()));
                 tokio::select! {
                     () = server::serve_connections(listener, upstream, shared) => {}
                     _ = stopped => {}
@@ -81,7 +81,7 @@ impl Proxy {
             });
             runtime.shutdown_background();
         })?;
-        let address = tokio::task::spawn_blocking(move || told.recv()).await??;
+        let address = tokio::task::spawn_blocking(move || address_receiver.recv()).await??;
         let address = address.context("start the proxy")?;
         let kubeconfigs = control_plane.kubeconfig_writer();
         Ok(Self {
@@ -205,14 +205,14 @@ impl Proxy {
     /// Waits until no request has arrived for `quiet`, and returns the counts. Running watches do
     /// not count.
     pub async fn wait_until_quiet(&self, quiet: Duration) -> RequestCounts {
-        let mut seen = self.counts();
+        let mut before = self.counts();
         loop {
             tokio::time::sleep(quiet).await;
             let now = self.counts();
-            if now.total_requests() == seen.total_requests() {
+            if now.total_requests() == before.total_requests() {
                 return now;
             }
-            seen = now;
+            before = now;
         }
     }
 }

@@ -116,12 +116,12 @@ async fn handle_request(
     let body = body.collect().await?.to_bytes();
     let request = Request::new(&parts, body.clone());
     let key = RequestKey::from(&request);
-    let came = TrafficTotals {
+    let received = TrafficTotals {
         requests: 1,
         request_bytes: body.len() as u64,
         ..TrafficTotals::default()
     };
-    state.add_traffic(&key, came);
+    state.add_traffic(&key, received);
 
     // Subscribes before the call of the hook, so that no release after the hook's answer is missed.
     let mut released = state.release_signal.subscribe();
@@ -143,11 +143,11 @@ async fn handle_request(
             parts.uri = upstream.upstream_uri(parts.uri.path_and_query())?;
             parts.headers.remove(header::HOST);
             parts.headers.remove(header::CONNECTION);
-            let late = http::Request::from_parts(parts, Full::new(body));
+            let delayed = http::Request::from_parts(parts, Full::new(body));
             tokio::spawn(async move {
                 if released.changed().await.is_ok() {
                     // The client's connection is already cut, so the response is dropped.
-                    let _ = client.request(late).await;
+                    let _ = client.request(delayed).await;
                 }
             });
             return cut_connection(&state, &key, CUT_MESSAGE);

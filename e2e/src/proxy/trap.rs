@@ -159,8 +159,8 @@ impl TrapHandle {
         let stage = timeout(at_most, self.0.wait_for(|stage| *stage != TrapStage::Armed)).await;
         match stage.map(|stage| stage.map(|stage| *stage)) {
             Ok(Ok(TrapStage::Fired)) => Ok(()),
-            Ok(_) => bail!("the trap was taken away before it fired"),
-            Err(_) => bail!("so many writes were not answered in {at_most:?}"),
+            Ok(_) => bail!("the trap was removed before it fired"),
+            Err(_) => bail!("the writes were not answered in {at_most:?}"),
         }
     }
 }

@@ -106,9 +106,9 @@ fn remove_lost_events(
     };
     let rest = unfinished.split_off(end + 1);
     let lines = std::mem::replace(unfinished, rest);
-    let kept = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| {
+    let delivered = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| {
         let event = serde_json::from_slice(line);
         !matches!((loses, event), (Some(loses), Ok(event)) if loses(request, &event))
     });
-    kept.flatten().copied().collect::<Vec<u8>>().into()
+    delivered.flatten().copied().collect::<Vec<u8>>().into()
 }

@@ -35,8 +35,8 @@ impl RealNodes {
     pub fn stop_kubelet(&self, node: &str) -> Result<()> {
         let folder = self.node_folder(node);
         fs::write(folder.join(NO_KUBELET_FILE), "")?;
-        let told = format!("--config={}", folder.join("kubelet.json").display());
-        let kubelet = youngest_process(|_, command| command.contains(&told))
+        let argument = format!("--config={}", folder.join("kubelet.json").display());
+        let kubelet = youngest_process(|_, command| command.contains(&argument))
             .with_context(|| format!("no kubelet of {node:?} runs"))?;
         Ok(kill_process(kubelet, Signal::KILL)?)
     }

@@ -100,11 +100,11 @@ fn build_image(folder: &Path) -> Result<()> {
         .arg(nodes.join("ray-requirements.txt"))
         .output()
         .context("start sh")?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
         "image.sh: {}",
-        said.lines().last().unwrap_or_default()
+        stderr.lines().last().unwrap_or_default()
     );
     eprint!("{}", String::from_utf8_lossy(&output.stdout));
     fs::rename(&partial, folder)?;

@@ -139,14 +139,14 @@ pub(super) fn connect_in_namespace(
 
 /// Returns two addresses of a network that no interface of this machine has.
 fn free_addresses() -> Result<(Ipv4Addr, Ipv4Addr)> {
-    let taken = Command::new("ip").args(["-o", "addr"]).output()?;
-    let taken = String::from_utf8_lossy(&taken.stdout).into_owned();
+    let interfaces = Command::new("ip").args(["-o", "addr"]).output()?;
+    let interfaces = String::from_utf8_lossy(&interfaces.stdout).into_owned();
     let start = std::process::id().wrapping_mul(7919) % NETWORK_COUNT;
     for offset in 0..NETWORK_COUNT {
         let first =
             u32::from(FIRST_NETWORK) + (start + offset) % NETWORK_COUNT * ADDRESSES_PER_NETWORK;
         let (outer, inner) = (Ipv4Addr::from(first + 1), Ipv4Addr::from(first + 2));
-        if !taken.contains(&format!(" {outer}/")) {
+        if !interfaces.contains(&format!(" {outer}/")) {
             return Ok((outer, inner));
         }
     }
@@ -155,9 +155,9 @@ fn free_addresses() -> Result<(Ipv4Addr, Ipv4Addr)> {
 
 /// Waits until the process is in its own network namespace.
 fn wait_for_namespace(id: u32) -> Result<()> {
-    let ours = fs::read_link("/proc/self/ns/net")?;
+    let own_namespace = fs::read_link("/proc/self/ns/net")?;
     let deadline = Instant::now() + Duration::from_secs(10);
-    while fs::read_link(format!("/proc/{id}/ns/net")).is_ok_and(|its| its == ours) {
+    while fs::read_link(format!("/proc/{id}/ns/net")).is_ok_and(|its| its == own_namespace) {
         ensure!(Instant::now() < deadline, "no network namespace");
         sleep(Duration::from_millis(5));
     }

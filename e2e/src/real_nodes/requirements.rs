@@ -41,14 +41,14 @@ pub fn unavailable_reason() -> Option<String> {
             PRIVILEGE_CHECK,
         ])
         .output();
-    let said = match tried {
+    let reason = match tried {
         Ok(output) if output.status.success() => {
             return super::cgroups::unavailable_reason().or_else(super::image::unavailable_reason);
         }
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(error) => error.to_string(),
     };
-    let last = said.lines().last().unwrap_or_default();
+    let last = reason.lines().last().unwrap_or_default();
     Some(format!(
         "real nodes need namespaces, a bridge, veth and overlays: {last}"
     ))

@@ -110,7 +110,7 @@ fn alert_cases() -> Vec<AlertCase> {
         let metric = "trellis_queue_oldest_wait_seconds";
         vec![(metric, "queue", "team-a", samples.to_owned())]
     };
-    let held = |phase, samples: &str| {
+    let held_by = |phase, samples: &str| {
         let metric = "trellis_jobs_held_oldest_seconds";
         (metric, "phase", phase, samples.to_owned())
     };
@@ -183,11 +183,11 @@ fn alert_cases() -> Vec<AlertCase> {
             "TrellisJobsHeld",
             "A job has been Blocked for 1h 0m 1s,",
             16,
-            vec![held("Blocked", "3601x30"), held("Waiting", "0x30")],
+            vec![held_by("Blocked", "3601x30"), held_by("Waiting", "0x30")],
         ),
         silent_case(
             16,
-            vec![held("Blocked", "0x30"), held("Waiting", "3600x30")],
+            vec![held_by("Blocked", "0x30"), held_by("Waiting", "3600x30")],
         ),
         firing_case(
             "TrellisNodesLost",
@@ -312,15 +312,16 @@ pub(crate) fn test_alert_firing(_: &Helm) -> Result<()> {
         let has = fact.labels.contains(*label) || PROMETHEUS_LABELS.contains(label);
         ensure!(has, "{metric} has no {label}");
     }
-    let asked: Vec<promql::RuleCase> = cases
+    let rule_cases: Vec<promql::RuleCase> = cases
         .iter()
         .map(|case| promql::RuleCase {
             load: case.promql_load(),
             seconds: case.minutes * 60,
         })
         .collect();
-    let answer = promql::evaluate_rules(&chart_folder().join("files/alerts.yaml"), &[], &asked)?;
-    let firing = answer.firing.context("nothing was evaluated")?;
+    let answer =
+        promql::evaluate_rules(&chart_folder().join("files/alerts.yaml"), &[], &rule_cases)?;
+    let firing = answer.firing.context("no case was evaluated")?;
     ensure!(firing.len() == cases.len());
     let mut wrong = Vec::new();
     for (case, firing) in cases.iter().zip(&firing) {
@@ -336,7 +337,10 @@ pub(crate) fn test_alert_firing(_: &Helm) -> Result<()> {
     let tried = cases.iter().filter_map(|case| Some(case.expected_alert?.0));
     let tried: BTreeSet<&str> = tried.collect();
     let all: BTreeSet<&str> = answer.alerts.iter().map(String::as_str).collect();
-    ensure!(tried == all, "tried are {tried:?}, and there are {all:?}");
+    ensure!(
+        tried == all,
+        "the tested alerts are {tried:?}, and all alerts are {all:?}"
+    );
     Ok(())
 }
 
@@ -350,8 +354,8 @@ impl AlertCase {
                     .labels
                     .get("alertname")
                     .is_some_and(|name| name == alert);
-                let mut told = one.annotations.values();
-                let is_said = told.any(|text| text.contains(said));
+                let mut annotations = one.annotations.values();
+                let is_said = annotations.any(|text| text.contains(said));
                 is_it && is_said && one.annotations.len() == 2
             }
             _ => false,

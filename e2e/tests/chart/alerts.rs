@@ -32,8 +32,8 @@ pub(crate) fn exported_metrics() -> Result<BTreeMap<String, ExportedMetric>> {
         let labels = cells.next().context(line.to_owned())?;
         let named = labels.split('`').skip(1).step_by(2);
         let labels = named.map(str::to_owned).collect();
-        let said = cells.next().context(line.to_owned())?;
-        let words = said.split(|c: char| !c.is_ascii_alphanumeric());
+        let description = cells.next().context(line.to_owned())?;
+        let words = description.split(|c: char| !c.is_ascii_alphanumeric());
         let words = words.map(str::to_owned).collect();
         let mut fact = ExportedMetric {
             labels,
@@ -78,23 +78,26 @@ fn dashboard_expressions() -> Result<Vec<(String, Vec<String>)>> {
 pub(crate) fn check_metric_names(_: &Helm) -> Result<()> {
     let (facts, dashboard) = (exported_metrics()?, dashboard_expressions()?);
     ensure!(dashboard.len() > 15, "only {dashboard:?}");
-    let expressions: Vec<String> = dashboard.iter().map(|shown| shown.0.clone()).collect();
+    let expressions: Vec<String> = dashboard.iter().map(|panel| panel.0.clone()).collect();
     let rules = chart_folder().join("files/alerts.yaml");
     let answer = promql::evaluate_rules(&rules, &expressions, &[])?;
     let alerts = answer.alerts.len();
     ensure!(alerts > 5, "only {:?}", answer.alerts);
     ensure!(answer.asked.len() == alerts + expressions.len());
-    for asked in &answer.asked {
-        check_expression(asked, &facts)?;
+    for query in &answer.asked {
+        check_expression(query, &facts)?;
     }
-    for ((expression, legend), asked) in dashboard.iter().zip(answer.asked.iter().skip(alerts)) {
-        let told: Vec<_> = asked
+    for ((expression, legend), query) in dashboard.iter().zip(answer.asked.iter().skip(alerts)) {
+        let labels: Vec<_> = query
             .groups
             .iter()
             .flat_map(|group| &group.labels)
             .collect();
         for label in legend {
-            ensure!(told.contains(&label), "{expression} does not tell {label}");
+            ensure!(
+                labels.contains(&label),
+                "{expression} lacks the label {label}"
+            );
         }
     }
     Ok(())
@@ -110,7 +113,7 @@ fn check_expression(
         selectors,
         groups,
     } = asked;
-    ensure!(!selectors.is_empty(), "{expression} asks for nothing");
+    ensure!(!selectors.is_empty(), "{expression} selects no metric");
     let fact = |metric: &String| {
         let fact = facts.get(metric);
         fact.with_context(|| format!("{expression}: no program serves {metric}"))

@@ -78,8 +78,8 @@ fn collect_toggles<'a>(value: &'a Value, at: &mut Vec<&'a str>, all: &mut Vec<Va
 
 /// Returns the certificate of an authority in the format of a value.
 fn authority_certificate() -> Value {
-    let made = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap();
-    json!(ByteString(made.cert.pem().into_bytes()))
+    let generated = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap();
+    json!(ByteString(generated.cert.pem().into_bytes()))
 }
 
 /// Returns values that leave user and groups to the cluster, as in docs/install.md.
@@ -125,11 +125,11 @@ fn other_sample_values() -> Vec<Value> {
 pub(crate) async fn test_toggled_values(helm: Helm) -> Result<()> {
     let client = shared_cluster().await?.client();
     // Objects that were rendered with earlier values are not sent again.
-    let mut taken = BTreeSet::new();
+    let mut accepted = BTreeSet::new();
     let mut wrong = Vec::new();
     for values in toggled_values()?.into_iter().chain(other_sample_values()) {
         for object in helm.render_objects(NAMESPACE, &values)? {
-            if !taken.insert(object.to_string()) {
+            if !accepted.insert(object.to_string()) {
                 continue;
             }
             if let Err(error) = check_accepted(&client, &object).await {
@@ -138,7 +138,7 @@ pub(crate) async fn test_toggled_values(helm: Helm) -> Result<()> {
         }
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
-    ensure!(taken.len() > 80, "only {} objects", taken.len());
+    ensure!(accepted.len() > 80, "only {} objects", accepted.len());
     Ok(())
 }
 
@@ -163,7 +163,7 @@ pub(crate) async fn test_restricted_namespace(helm: Helm) -> Result<()> {
         // This namespace refuses a pod without these settings.
         pod["spec"]["containers"][0]["securityContext"] = json!({});
         let refused = pods.create(&params, &serde_json::from_value(pod)?).await;
-        ensure!(refused.is_err(), "anything is taken there");
+        ensure!(refused.is_err(), "the namespace accepts every pod");
     }
     Ok(())
 }

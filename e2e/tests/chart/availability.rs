@@ -44,12 +44,12 @@ async fn check_webhook(client: &Client) -> Result<()> {
         .create(&dry_run, &serde_json::from_value(denied)?)
         .await
     {
-        Ok(_) => bail!("a job that policies deny is taken"),
+        Ok(_) => bail!("a denied job is accepted"),
         Err(error) => {
-            let said = error.to_string();
+            let error_text = error.to_string();
             ensure!(
-                said.contains("\"trainingjobs.trellis.dev\" denied"),
-                "{said}"
+                error_text.contains("\"trainingjobs.trellis.dev\" denied"),
+                "{error_text}"
             );
             Ok(())
         }
@@ -100,10 +100,10 @@ impl AvailabilityMonitor {
         };
         ensure!(answered > 0, "no replica answered");
         ensure!(silence < MAX_GAP, "no replica answered for {silence:?}");
-        let said = fs::read(&self.log)?;
-        let said = String::from_utf8_lossy(said.get(self.log_offset..).unwrap_or_default());
+        let log_text = fs::read(&self.log)?;
+        let log_text = String::from_utf8_lossy(log_text.get(self.log_offset..).unwrap_or_default());
         let is_wrong = |line: &&str| line.contains("tls: ") && line.contains("trellis");
-        let wrong: Vec<&str> = said.lines().filter(is_wrong).collect();
+        let wrong: Vec<&str> = log_text.lines().filter(is_wrong).collect();
         ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
         Ok(())
     }

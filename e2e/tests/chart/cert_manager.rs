@@ -50,7 +50,7 @@ async fn test_certificate_renewal(helm: Helm) -> Result<()> {
     remove_old_authorities(&helm, &nodes, &certificates).await?;
     ensure!(
         container_restarts(&nodes).await? == before,
-        "operators began anew"
+        "containers of the operators restarted"
     );
 
     upgrade_chart(&helm, &nodes, &certificates).await?;

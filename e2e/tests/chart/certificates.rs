@@ -93,8 +93,10 @@ impl<'a> ReleaseCertificates<'a> {
     pub(crate) async fn check_trusted(&self) -> Result<()> {
         for SignedCertificate { name, .. } in SIGNED_CERTIFICATES {
             let signed_by = self.read_secret(name).await?.certificate("ca.crt")?;
-            let told = self.trusted_authorities(name).await?;
-            let is_told = told.iter().all(|trusted| trusted.contains(&signed_by));
+            let authorities = self.trusted_authorities(name).await?;
+            let is_told = authorities
+                .iter()
+                .all(|trusted| trusted.contains(&signed_by));
             ensure!(is_told, "the API server does not trust {name}");
         }
         Ok(())
@@ -104,9 +106,9 @@ impl<'a> ReleaseCertificates<'a> {
     pub(crate) async fn check_authority_count(&self, count: usize) -> Result<()> {
         self.check_trusted().await?;
         for SignedCertificate { name, .. } in SIGNED_CERTIFICATES {
-            let told = self.trusted_authorities(name).await?;
-            let is_so = told.iter().all(|trusted| trusted.len() == count);
-            ensure!(is_so, "for {name} the API server trusts {told:?}");
+            let authorities = self.trusted_authorities(name).await?;
+            let is_so = authorities.iter().all(|trusted| trusted.len() == count);
+            ensure!(is_so, "for {name} the API server trusts {authorities:?}");
         }
         Ok(())
     }
@@ -138,9 +140,9 @@ impl<'a> ReleaseCertificates<'a> {
         eventually(READY_TIMEOUT, || async {
             self.check_trusted().await?;
             for signed in SIGNED_CERTIFICATES {
-                let kept = self.read_secret(signed.name).await?;
+                let secret = self.read_secret(signed.name).await?;
                 for pod in self.nodes.operator_pods().await? {
-                    self.check_served(&signed, &kept, &pod)?;
+                    self.check_served(&signed, &secret, &pod)?;
                 }
             }
             Ok(())
@@ -148,16 +150,21 @@ impl<'a> ReleaseCertificates<'a> {
         .await
     }
 
-    fn check_served(&self, signed: &SignedCertificate, kept: &SecretData, pod: &Pod) -> Result<()> {
+    fn check_served(
+        &self,
+        signed: &SignedCertificate,
+        secret: &SecretData,
+        pod: &Pod,
+    ) -> Result<()> {
         for service in signed.service_names {
             let name = format!("{service}.{NAMESPACE}.svc");
             let connection = self.nodes.connect_to_pod(pod, signed.port)?;
-            let shown = served_certificate::read_served_certificate(
+            let served = served_certificate::read_served_certificate(
                 connection,
                 &name,
-                &kept.get("ca.crt")?.0,
+                &secret.get("ca.crt")?.0,
             )?;
-            let is_it = shown == kept.certificate("tls.crt")?;
+            let is_it = served == secret.certificate("tls.crt")?;
             ensure!(is_it, "{} shows another {}", pod.name_any(), signed.name);
         }
         Ok(())
@@ -193,7 +200,7 @@ impl<'a> ReleaseCertificates<'a> {
         eventually(READY_TIMEOUT, || async {
             let now = self.read_secret(name).await?;
             let is_another = now.get("tls.crt")? != before.get("tls.crt")?;
-            ensure!(is_another, "{name} is as it was");
+            ensure!(is_another, "{name} is unchanged");
             self.check_ready().await?;
             Ok(now)
         })

@@ -57,15 +57,18 @@ pub(crate) fn check_refused(helm: &Helm, values: &Value, names: &str) -> Result<
     let Err(error) = helm.render_objects(OTHER_NAMESPACE, values) else {
         anyhow::bail!("{values} is taken");
     };
-    let said = format!("{error:#}");
-    ensure!(said.contains(names), "{said}");
+    let error_text = format!("{error:#}");
+    ensure!(error_text.contains(names), "{error_text}");
     Ok(())
 }
 
 /// Returns `Kind namespace/name` of an object.
 pub(crate) fn object_key(object: &Value) -> String {
-    let of = |path: &str| object.pointer(path).and_then(Value::as_str);
-    let namespace = of("/metadata/namespace").unwrap_or_default();
-    let name = of("/metadata/name").unwrap_or_default();
-    format!("{} {namespace}/{name}", of("/kind").unwrap_or_default())
+    let text_at = |path: &str| object.pointer(path).and_then(Value::as_str);
+    let namespace = text_at("/metadata/namespace").unwrap_or_default();
+    let name = text_at("/metadata/name").unwrap_or_default();
+    format!(
+        "{} {namespace}/{name}",
+        text_at("/kind").unwrap_or_default()
+    )
 }

@@ -71,17 +71,17 @@ async fn check_operator_requests(control_plane: &ControlPlane, namespace: &str) 
             let request = Request::builder().method(method).uri(path);
             let request = request.body(Body::from(Vec::new()))?;
             let answer = client.send(request).await?;
-            let took = answer
+            let schema_uid = answer
                 .headers()
                 .get(FLOW_SCHEMA_HEADER)
-                .context("it does not say")?;
-            let took = took.to_str()?;
+                .context("the response names no FlowSchema")?;
+            let schema_uid = schema_uid.to_str()?;
             let all = schemas.list(&Default::default()).await?.items;
-            let mut of = all
+            let mut matching = all
                 .iter()
-                .filter(|one| one.metadata.uid.as_deref() == Some(took));
-            let named = of.next().and_then(|one| one.metadata.name.as_deref());
-            ensure!(took == expected, "{method} {path} was taken by {named:?}");
+                .filter(|one| one.metadata.uid.as_deref() == Some(schema_uid));
+            let named = matching.next().and_then(|one| one.metadata.name.as_deref());
+            ensure!(schema_uid == expected, "{method} {path} matched {named:?}");
             Ok(())
         })
         .await?;

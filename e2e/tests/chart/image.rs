@@ -90,10 +90,10 @@ fn linked_crates(program: &str) -> Result<Vec<(String, String, Option<PathBuf>)>
         .args(["--format", "{p}"])
         .current_dir(repository_root())
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{said}");
-    let said = String::from_utf8(output.stdout)?;
-    let lines: BTreeSet<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{stderr}");
+    let stderr = String::from_utf8(output.stdout)?;
+    let lines: BTreeSet<&str> = stderr.lines().filter(|line| !line.is_empty()).collect();
     let read = |line: &str| {
         let (name, rest) = line.split_once(" v").context(line.to_owned())?;
         let (version, rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -123,8 +123,8 @@ pub(crate) fn build_image(folder: &Path) -> Result<PathBuf> {
         .arg("archive")
         .arg(&archive)
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{stderr}");
     Ok(archive)
 }
 
@@ -133,10 +133,10 @@ fn test_image() -> Result<()> {
     let archive = build_image(folder.path())?;
     let image = ImageArchive::unpack(&archive, folder.path())?;
     let config = image.read_config()?;
-    let of = |field: &str| config["config"][field].clone();
-    ensure!(of("User") == "65532:65532", "{config}");
+    let field_of = |field: &str| config["config"][field].clone();
+    ensure!(field_of("User") == "65532:65532", "{config}");
     ensure!(
-        of("Entrypoint") == serde_json::json!(["/trellis-operator"]),
+        field_of("Entrypoint") == serde_json::json!(["/trellis-operator"]),
         "{config}"
     );
     let files = image.layer_paths()?;
@@ -228,7 +228,7 @@ struct ElfFile<'a>(&'a [u8]);
 
 impl ElfFile<'_> {
     fn read_number(&self, at: usize, size: usize) -> Result<usize> {
-        let bytes = self.0.get(at..at + size).context("it ends early")?;
+        let bytes = self.0.get(at..at + size).context("the file is too short")?;
         Ok(bytes
             .iter()
             .rev()
@@ -263,7 +263,7 @@ impl ElfFile<'_> {
                     self.read_number(header + 24, 8)?,
                     self.read_number(header + 32, 8)?,
                 );
-                return self.0.get(at..at + long).context("it ends early");
+                return self.0.get(at..at + long).context("the file is too short");
             }
         }
         anyhow::bail!("no section {name}")

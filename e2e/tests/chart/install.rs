@@ -43,15 +43,15 @@ pub(crate) async fn start_operator(control_plane: &ControlPlane) -> Result<Opera
 pub(crate) async fn count_crds(control_plane: &ControlPlane) -> Result<usize> {
     let api: Api<CustomResourceDefinition> = Api::all(control_plane.client());
     let all = api.list(&ListParams::default()).await?;
-    let ours = all.items.iter().filter(|c| c.spec.group == "trellis.dev");
-    Ok(ours.count())
+    let trellis_crds = all.items.iter().filter(|c| c.spec.group == "trellis.dev");
+    Ok(trellis_crds.count())
 }
 
 pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     let helm = helm.with_control_plane(&control_plane);
-    let said = helm.run_chart_command("install", NAMESPACE, &json!({}), CREATE_NAMESPACE)?;
-    ensure!(said.contains("STATUS: deployed"), "{said}");
+    let output = helm.run_chart_command("install", NAMESPACE, &json!({}), CREATE_NAMESPACE)?;
+    ensure!(output.contains("STATUS: deployed"), "{output}");
     let mut running = start_operator(&control_plane).await?;
     operator::wait_until_jobs_accepted(&control_plane).await?;
     let site = TestSite::new(&control_plane, "chart", NodeTemplate::new(3).gpus(8)).await;
@@ -68,12 +68,12 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
     let trusted = async || {
         let webhook = webhooks.get("trellis-webhook").await?;
-        let of = |w: ValidatingWebhook| w.client_config.ca_bundle;
-        let bundles = webhook.webhooks.into_iter().flatten().map(of);
+        let ca_bundle = |w: ValidatingWebhook| w.client_config.ca_bundle;
+        let bundles = webhook.webhooks.into_iter().flatten().map(ca_bundle);
         let bundles: Option<Vec<_>> = bundles.collect();
         bundles.context("a webhook has no CA bundle")
     };
-    let told = eventually(SOON, &trusted).await?;
+    let bundles_before = eventually(SOON, &trusted).await?;
     let groups: Api<APIService> = Api::all(control_plane.client());
     let of_group = async || {
         let group = groups.get(API_SERVICE).await?;
@@ -93,12 +93,15 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     .await?;
     let mut values = json!({"replicaCount": 3,
         "operator": {"logFormat": "human", "lookForSecretsIn": [site.name()]}});
-    let said = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
-    ensure!(said.contains("REVISION: 2"), "{said}");
-    ensure!(trusted().await? == told, "the upgrade has changed it");
+    let output = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
+    ensure!(output.contains("REVISION: 2"), "{output}");
+    ensure!(
+        trusted().await? == bundles_before,
+        "the upgrade has changed the CA bundle"
+    );
     ensure!(
         of_group().await? == told_of_group,
-        "the upgrade has changed it"
+        "the upgrade has changed the CA bundle"
     );
     values["webhook"] = json!({"enabled": false});
     helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
@@ -201,7 +204,10 @@ pub(crate) fn run_commands(
     commands: &str,
 ) -> Result<()> {
     let kubectl = control_plane.binaries().path(Executable::Kubectl).parent();
-    let mut path = vec![helm.folder(), kubectl.context("kubectl is nowhere")?];
+    let mut path = vec![
+        helm.folder(),
+        kubectl.context("kubectl is not on the PATH")?,
+    ];
     let more = std::env::var_os("PATH").unwrap_or_default();
     let more: Vec<_> = std::env::split_paths(&more).collect();
     path.extend(more.iter().map(PathBuf::as_path));
@@ -212,8 +218,8 @@ pub(crate) fn run_commands(
         .env("HOME", control_plane.folder())
         .env("PATH", std::env::join_paths(path)?)
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{commands}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{commands}: {stderr}");
     Ok(())
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn evaluate_rules(
     input.write_all(&serde_json::to_vec(&question)?)?;
     drop(input);
     let output = program.wait_with_output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{stderr}");
     Ok(serde_json::from_slice(&output.stdout)?)
 }

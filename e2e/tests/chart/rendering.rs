@@ -23,12 +23,15 @@ pub(crate) fn test_repeated_rendering(helm: &Helm) -> Result<()> {
     for values in [json!({}), all_enabled_values()] {
         let render = || helm.run_chart_command("template", OTHER_NAMESPACE, &values, &[]);
         let first = render()?;
-        ensure!(first == render()?, "twice is not the same: {values}");
+        ensure!(first == render()?, "two renderings differ: {values}");
         // An upgrade renders the same objects, because no template depends on the state of a
         // cluster.
         let upgrade =
             helm.run_chart_command("template", OTHER_NAMESPACE, &values, &["--is-upgrade"])?;
-        ensure!(first == upgrade, "an upgrade is not the same: {values}");
+        ensure!(
+            first == upgrade,
+            "an upgrade renders other objects: {values}"
+        );
     }
     Ok(())
 }

@@ -36,6 +36,6 @@ pub(crate) fn read_served_certificate(
             .complete_io(&mut connection)
             .with_context(|| name.to_owned())?;
     }
-    let shown = client.peer_certificates().and_then(<[_]>::first);
-    Ok(shown.context("no certificate")?.clone().into_owned())
+    let served = client.peer_certificates().and_then(<[_]>::first);
+    Ok(served.context("no certificate")?.clone().into_owned())
 }

@@ -83,8 +83,8 @@ pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
     ensure!(before.lines().all(is_json), "{before}");
 
     let values = json!({"operator": {"logFormat": "human"}});
-    let said = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
-    ensure!(said.contains("REVISION: 2"), "{said}");
+    let output = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
+    ensure!(output.contains("REVISION: 2"), "{output}");
     leads.kill()?;
     drop(leads);
     operator::release_lease(&control_plane).await?;
@@ -109,7 +109,7 @@ pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
 }
 
 fn is_json(line: &str) -> bool {
-    serde_json::from_str::<Value>(line).is_ok_and(|said| said.is_object())
+    serde_json::from_str::<Value>(line).is_ok_and(|entry| entry.is_object())
 }
 
 async fn job_snapshots(site: &TestSite) -> Result<Vec<JobSnapshot>> {

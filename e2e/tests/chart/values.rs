@@ -28,8 +28,8 @@ fn parse_rows(text: &str) -> Result<Vec<ValueRow>> {
         let bare = line.trim_start();
         if bare.is_empty() {
             comment.clear();
-        } else if let Some(said) = bare.strip_prefix("# ") {
-            comment = format!("{comment} {said}").trim().to_owned();
+        } else if let Some(comment_text) = bare.strip_prefix("# ") {
+            comment = format!("{comment} {comment_text}").trim().to_owned();
         } else {
             let indent = line.len() - bare.len();
             sections.retain(|(deep, _)| *deep < indent);

@@ -31,8 +31,8 @@ impl CommandLineFixture {
         let port = free_port()?;
         visibility::install(&control_plane, port).await?;
         let operator = visibility::start(&control_plane, trellis_program(), port).await?;
-        let asked = visibility::wait_for_availability(&control_plane, true).await;
-        asked.with_context(|| operator.log_tail())?;
+        let availability = visibility::wait_for_availability(&control_plane, true).await;
+        availability.with_context(|| operator.log_tail())?;
         Ok(Self {
             control_plane,
             operator,
@@ -94,7 +94,7 @@ impl CommandOutput {
     /// Returns the line of the output with this word.
     pub(crate) fn line_with(&self, word: &str) -> &str {
         let mut lines = self.out.lines();
-        let line = lines.find(|line| line.split_whitespace().any(|of| of == word));
+        let line = lines.find(|line| line.split_whitespace().any(|column| column == word));
         line.unwrap_or_else(|| panic!("no {word:?} in {self:?}"))
     }
 }

@@ -102,18 +102,18 @@ async fn top_names_jobs_with_idle_gpus() {
         .await
         .unwrap();
 
-    let told = scene.run_trellis(&[&top[..], &at].concat()).await;
-    assert_eq!(told.status, 0, "{told:?}");
+    let output = scene.run_trellis(&[&top[..], &at].concat()).await;
+    assert_eq!(output.status, 0, "{output:?}");
     let words = |name: &str| -> Vec<String> {
-        let line = told.line_with(name).split_whitespace();
+        let line = output.line_with(name).split_whitespace();
         line.map(str::to_owned).collect()
     };
     assert!(
         words("idle").ends_with(&["idle", "on", "1", "of", "2"].map(str::to_owned)),
-        "{told:?}"
+        "{output:?}"
     );
-    assert!(words("busy").contains(&"90".to_owned()), "{told:?}");
-    assert!(told.out.contains("4 GPUs held"), "{told:?}");
+    assert!(words("busy").contains(&"90".to_owned()), "{output:?}");
+    assert!(output.out.contains("4 GPUs held"), "{output:?}");
 
     let json = [&top[..], &["idle", "-o", "json"], &at].concat();
     let json = scene.run_trellis(&json).await.json();

@@ -47,10 +47,10 @@ async fn run_kubectl(arguments: &[&str]) -> CommandOutput {
 #[tokio::test]
 async fn kubectl_finds_the_plugin_on_the_path() {
     let scene = shared_fixture().await;
-    let asked = ["queue", "-o", "json", "--waiting", "-l", "none=such"];
-    let own = scene.run_trellis(&asked).await;
+    let arguments = ["queue", "-o", "json", "--waiting", "-l", "none=such"];
+    let own = scene.run_trellis(&arguments).await;
     assert_eq!(own.status, 0, "{own:?}");
-    let plugin = run_kubectl(&[&["trellis"][..], &asked].concat()).await;
+    let plugin = run_kubectl(&[&["trellis"][..], &arguments].concat()).await;
     assert_eq!(plugin.status, 0, "{plugin:?}");
     assert_eq!(plugin.json()["jobs"], own.json()["jobs"]);
     // kubectl returns the exit status of the plugin.
@@ -75,12 +75,18 @@ async fn kubectl_completes_plugin_arguments() {
     assert_eq!(completions(&["sus"]).await, ["suspend"]);
     let commands = completions(&[""]).await;
     for command in ["queue", "explain", "logs", "policy"] {
-        assert!(commands.iter().any(|of| of == command), "{commands:?}");
+        assert!(
+            commands.iter().any(|candidate| candidate == command),
+            "{commands:?}"
+        );
     }
     assert_eq!(completions(&["policy", "te"]).await, ["test"]);
     assert_eq!(completions(&["queue", "--wait"]).await, ["--waiting"]);
     let formats = completions(&["queue", "--output", ""]).await;
-    assert!(formats.iter().any(|of| of == "json"), "{formats:?}");
+    assert!(
+        formats.iter().any(|candidate| candidate == "json"),
+        "{formats:?}"
+    );
     assert_eq!(completions(&["completions", "kub"]).await, ["kubectl"]);
     assert!(completions(&["no-such-command-"]).await.is_empty());
 }

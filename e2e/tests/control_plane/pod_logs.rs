@@ -52,10 +52,10 @@ async fn simulated_pod_has_the_configured_log() {
     futures::pin_mut!(stream);
     let mut line = String::new();
     let read = timeout(SOON, stream.read_line(&mut line)).await;
-    read.expect("the line is there").unwrap();
+    read.expect("the log contains the line").unwrap();
     assert_eq!(line, "step 2 loss 9.7\n");
     let more = timeout(Duration::from_secs(1), stream.read_line(&mut line)).await;
-    assert!(more.is_err(), "kwok ends no stream that is followed");
+    assert!(more.is_err(), "kwok has ended a followed stream");
 }
 
 #[tokio::test]

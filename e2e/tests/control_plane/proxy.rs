@@ -190,7 +190,7 @@ async fn a_held_request_goes_through_once_the_proxy_is_healed() {
     let (params, map) = (PostParams::default(), config_map("held"));
     let mut create = Box::pin(place.api.create(&params, &map));
     let early = timeout(Duration::from_millis(300), &mut create).await;
-    assert!(early.is_err(), "it was answered");
+    assert!(early.is_err(), "the request was answered");
     assert!(place.direct_api.get_opt("held").await.unwrap().is_none());
     place.proxy.remove_faults();
     create.await.unwrap();
@@ -222,19 +222,19 @@ async fn connection_is_cut_before_or_after_the_write() {
     assert!(matches!(create("after", ANSWER_TIMEOUT).await, Ok(Err(_))));
     assert!(
         create("silent", NO_ANSWER_TIME).await.is_err(),
-        "it was answered"
+        "the request was answered"
     );
     assert!(
         create("never", NO_ANSWER_TIME).await.is_err(),
-        "it was answered"
+        "the request was answered"
     );
     let started = Instant::now();
     create("late", ANSWER_TIMEOUT).await.unwrap().unwrap();
     assert!(started.elapsed() >= Duration::from_millis(700));
 
-    let mut there = Vec::new();
+    let mut existing = Vec::new();
     for name in ["before", "after", "silent", "never", "late"] {
-        there.push((
+        existing.push((
             name,
             place.direct_api.get_opt(name).await.unwrap().is_some(),
         ));
@@ -246,7 +246,7 @@ async fn connection_is_cut_before_or_after_the_write() {
         ("never", false),
         ("late", true),
     ];
-    assert_eq!(there, expected);
+    assert_eq!(existing, expected);
 }
 
 /// Creates ten objects, four at a time. Returns the number of answered creates.

@@ -69,7 +69,7 @@ async fn watches_pass_stall_and_lose_events() {
     assert_eq!(
         next_added_name(&mut events, NO_EVENT_TIME).await,
         None,
-        "a stalled watch has delivered"
+        "a stalled watch has delivered events"
     );
     proxy.resume_watches();
     assert_eq!(
@@ -88,7 +88,7 @@ async fn watches_pass_stall_and_lose_events() {
     assert_eq!(
         next_added_name(&mut events, SOON).await.as_deref(),
         Some("five"),
-        "four is lost"
+        "the proxy must drop the event of \"four\""
     );
 
     proxy.remove_faults();
@@ -113,7 +113,7 @@ async fn watches_pass_stall_and_lose_events() {
     );
     proxy.cut_watches(|watch| watch.resource == "configmaps");
     let end = timeout(SOON, async { while events.next().await.is_some() {} }).await;
-    assert!(end.is_ok(), "a watch that was cut goes on");
+    assert!(end.is_ok(), "a cut watch does not end");
 
     proxy.on_request(|_| ProxyFault::ExpireVersion);
     let mut events = pin!(api.watch(&params, "1").await.unwrap());

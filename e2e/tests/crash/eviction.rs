@@ -78,9 +78,9 @@ async fn wait_until_evicted(site: &TestSite, k: u64, moment: TrapTiming) {
     let stopped = eventually(RECOVERY_TIMEOUT, || async {
         let job = site.api::<TrainingJob>().get("j").await?;
         let status = job.status.unwrap_or_default();
-        let said = (status.phase, status.reason);
+        let phase_and_reason = (status.phase, status.reason);
         let refused = (Some(JobPhase::Refused), Some(Reason::PolicyDenied));
-        anyhow::ensure!(said == refused, "{status:#?}");
+        anyhow::ensure!(phase_and_reason == refused, "{status:#?}");
         let counts = (status.attempt, status.restarts, status.disruptions);
         anyhow::ensure!(counts == (Some(2), Some(0), Some(0)), "{status:#?}");
         anyhow::ensure!(site.list_pods("j").await.is_empty(), "pods");

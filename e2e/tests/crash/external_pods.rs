@@ -162,14 +162,17 @@ async fn external_gang_is_placed_again_after_another_scheduler_binds_a_pod() {
             .as_ref()
             .is_some_and(|spec| spec.node_name.is_some())
     });
-    let (ours, theirs) = (bound[0], free[0].name_any());
-    let at = ours.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let (bound_pod, foreign_pod) = (bound[0], free[0].name_any());
+    let at = bound_pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.node_name.clone());
     let mut nodes = site.nodes().names().iter();
     let other = nodes.find(|node| at.as_ref() != Some(*node)).unwrap();
-    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": theirs},
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": foreign_pod},
         "target": {"apiVersion": "v1", "kind": "Node", "name": other}});
     let _: serde_json::Value = api
-        .create_subresource("binding", &theirs, &PostParams::default(), &binding)
+        .create_subresource("binding", &foreign_pod, &PostParams::default(), &binding)
         .await
         .unwrap();
     operators.start_next_leader_at_once().await;
@@ -178,19 +181,19 @@ async fn external_gang_is_placed_again_after_another_scheduler_binds_a_pod() {
         let journal = group.status.unwrap_or_default();
         ensure!(journal.phase == Some(PodGroupPhase::Placed), "{journal:?}");
         let pods = api.list(&Default::default()).await?.items;
-        let there = pods.iter().filter(|pod| {
+        let existing = pods.iter().filter(|pod| {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
             node.is_some() && pod.metadata.deletion_timestamp.is_none()
         });
-        let there: Vec<_> = there.collect();
+        let existing: Vec<_> = existing.collect();
         ensure!(
-            there.len() == GANG_SIZE as usize,
+            existing.len() == GANG_SIZE as usize,
             "{} are bound",
-            there.len()
+            existing.len()
         );
         ensure!(
-            there.iter().all(|pod| pod.uid() != ours.uid()),
-            "what the torn plan had bound holds its node"
+            existing.iter().all(|pod| pod.uid() != bound_pod.uid()),
+            "the bound pod of the incomplete plan holds its node"
         );
         Ok(())
     });

@@ -72,8 +72,8 @@ fn gang_job(site: &TestSite, class: Option<&str>) -> Value {
 /// Checks that `wanted` external pods are bound, and that all of them exist.
 async fn check_bound_pods(site: &TestSite, wanted: usize) -> anyhow::Result<()> {
     let pods = site.api::<Pod>().list(&Default::default()).await?.items;
-    let ours = |pod: &&Pod| pod.labels().contains_key(names::POD_GROUP);
-    let pods: Vec<_> = pods.iter().filter(ours).collect();
+    let is_gang_pod = |pod: &&Pod| pod.labels().contains_key(names::POD_GROUP);
+    let pods: Vec<_> = pods.iter().filter(is_gang_pod).collect();
     let node = |pod: &&&Pod| {
         pod.spec
             .as_ref()

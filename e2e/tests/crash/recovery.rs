@@ -20,10 +20,10 @@ fn is_recovered(job: &TrainingJob, round: i64) -> bool {
     let status = job.status.as_ref();
     status.is_some_and(|s| {
         let awaited = s.internal.awaited_pods.as_ref();
-        let (told, left) = awaited.map_or((0, 0), |a| (a.round, a.pods.len()));
+        let (status_round, missing) = awaited.map_or((0, 0), |a| (a.round, a.pods.len()));
         s.phase == Some(JobPhase::Running)
             && s.ready.as_deref() == Some("4/4")
-            && (told, left) == (round, 0)
+            && (status_round, missing) == (round, 0)
     })
 }
 

@@ -131,17 +131,17 @@ fn every_command_block_has_a_test_or_a_reason() {
     let known =
         BLOCKS.map(|(page, heading, count, _)| ((page.to_owned(), heading.to_owned()), count));
     let known = BTreeMap::from(known);
-    assert_eq!(known.len(), BLOCKS.len(), "a heading stands here twice");
+    assert_eq!(known.len(), BLOCKS.len(), "a heading appears twice");
     let other = |a: &BlockCounts, b: &BlockCounts| -> Vec<String> {
         let other = a.iter().filter(|(at, count)| b.get(at) != Some(count));
         other.map(|block| format!("{block:?}")).collect()
     };
-    let (new, gone) = (other(&found, &known), other(&known, &found));
+    let (new, removed) = (other(&found, &known), other(&known, &found));
     assert!(
-        new.is_empty() && gone.is_empty(),
+        new.is_empty() && removed.is_empty(),
         "in docs:\n{}\nhere:\n{}",
         new.join("\n"),
-        gone.join("\n")
+        removed.join("\n")
     );
     for (page, heading, _, run) in BLOCKS {
         match run {

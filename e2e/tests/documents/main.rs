@@ -134,11 +134,11 @@ async fn contributing_commands_install_trellis() {
         let (kubectl, arguments) = command.split_first().unwrap();
         assert_eq!(kubectl, "kubectl");
         // Tests run in another folder than readers do.
-        let here = |word: &String| match word.starts_with("charts/") {
+        let absolute_path = |word: &String| match word.starts_with("charts/") {
             true => repository_root().join(word).display().to_string(),
             false => word.clone(),
         };
-        let arguments: Vec<String> = arguments.iter().map(here).collect();
+        let arguments: Vec<String> = arguments.iter().map(absolute_path).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         control_plane.kubectl_ok(&arguments).await.unwrap();
     }
@@ -184,7 +184,7 @@ async fn run_and_remove(control_plane: &ControlPlane, yaml: &str) -> Result<()> 
         eventually(RUN_TIMEOUT, || async {
             let pods: Api<Pod> = Api::namespaced(control_plane.client(), &namespace);
             let left = pods.list(&ListParams::default()).await?.items.len();
-            ensure!(left == 0, "{left} pods are left");
+            ensure!(left == 0, "{left} pods still exist");
             Ok(())
         })
         .await?;

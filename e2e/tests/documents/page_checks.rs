@@ -247,7 +247,10 @@ fn every_alert_has_a_remedy() {
         .filter_map(|(_, line)| heading_text(line))
         .filter(|heading| heading.starts_with("Trellis"))
         .collect();
-    assert_eq!(sections, names, "sections of docs/on-call.md, and alerts");
+    assert_eq!(
+        sections, names,
+        "docs/on-call.md must have one section per alert"
+    );
 }
 
 /// Each text of the table in docs/on-call.md is a string literal in the operator's crates.
@@ -273,8 +276,13 @@ fn log_messages_in_on_call_docs_exist_in_the_code() {
         "controller/src",
         "server/src",
     ];
-    let sources = crates
-        .map(|of| files_below(&repository_root().join("operator").join(of), &[".rs"]).unwrap());
+    let sources = crates.map(|crate_folder| {
+        files_below(
+            &repository_root().join("operator").join(crate_folder),
+            &[".rs"],
+        )
+        .unwrap()
+    });
     let texts = sources
         .iter()
         .flat_map(BTreeMap::values)

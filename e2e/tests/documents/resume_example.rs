@@ -53,7 +53,7 @@ async fn wait_for_rank(mut rank: Child, is_stopped: bool) -> Result<(Vec<String>
     while let Some(line) = timeout(RUN_TIMEOUT, out.next_line()).await?? {
         lines.push(line);
         if is_stopped && lines.len() == 1 {
-            let pid = rank.id().context("it has ended")?.to_string();
+            let pid = rank.id().context("the process has ended")?.to_string();
             ensure!(Command::new("kill").arg(pid).status().await?.success());
         }
     }
@@ -80,12 +80,12 @@ async fn resume_example_continues_from_its_checkpoint() {
         .unwrap();
     assert_eq!(second.0[0], format!("attempt 2 goes on at step {at}"));
     assert_ne!(at, "0");
-    assert_eq!(second.0.last(), undisturbed.0.last(), "the same loss");
+    assert_eq!(second.0.last(), undisturbed.0.last(), "the losses differ");
     assert!(second.0.last().unwrap().starts_with("done: loss "));
 
     // A rank of the first attempt still runs and writes, because it was only unreachable.
-    let late = stopped.path().join("ckpt/resume/attempt-000001/state.json");
-    std::fs::write(late, r#"{"step": 199, "loss": 0.0}"#).unwrap();
+    let state_file = stopped.path().join("ckpt/resume/attempt-000001/state.json");
+    std::fs::write(state_file, r#"{"step": 199, "loss": 0.0}"#).unwrap();
     let third = wait_for_rank(start_rank(stopped.path(), 3, STEP_SECONDS).unwrap(), false)
         .await
         .unwrap();

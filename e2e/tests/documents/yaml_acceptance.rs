@@ -45,16 +45,16 @@ fn parse_documents(text: &str) -> Result<Vec<YamlDocument>> {
         .map(|document| classify_document(document, text))
         .collect();
     let all = all?;
-    ensure!(!all.is_empty(), "nothing is in it");
+    ensure!(!all.is_empty(), "the document is empty");
     Ok(all)
 }
 
 fn classify_document(document: Value, text: &str) -> Result<YamlDocument> {
     if let Some(version) = document["apiVersion"].as_str() {
         let kind = document["kind"].as_str();
-        let ours = version.starts_with("trellis.dev/");
+        let is_trellis_kind = version.starts_with("trellis.dev/");
         // Files that `trellis simulate` and `trellis policy test` read. A Scenario may go unnamed.
-        let is_file = ours && matches!(kind, None | Some("Scenario" | "PolicyTests"));
+        let is_file = is_trellis_kind && matches!(kind, None | Some("Scenario" | "PolicyTests"));
         if is_file
             || EXTERNAL_GROUPS
                 .iter()
@@ -124,7 +124,7 @@ async fn check_rendered(values: Value) -> Result<()> {
             helm.render_objects(NAMESPACE, &values)?,
         );
         // Otherwise the values equal the defaults of the chart, and the block is useless.
-        ensure!(with != plain, "they change nothing");
+        ensure!(with != plain, "the values equal the defaults");
         Ok(())
     })
     .await?
@@ -148,7 +148,7 @@ async fn every_yaml_in_documents_and_examples_is_accepted() {
     }
     let mut wrong = Vec::new();
     // The documents contain objects, values and parts of jobs.
-    let mut taken = [0_usize; 3];
+    let mut accepted = [0_usize; 3];
     for (place, text) in sources {
         let all = parse_documents(&text).unwrap_or_else(|error| panic!("{place}: {error:#}"));
         for yaml in all {
@@ -161,13 +161,13 @@ async fn every_yaml_in_documents_and_examples_is_accepted() {
                 YamlDocument::Job(job) => (2, check_strict_job(&job)),
                 YamlDocument::TestedElsewhere => continue,
             };
-            taken[kind] += 1;
+            accepted[kind] += 1;
             wrong.extend(result.err().map(|error| format!("{place}: {error:#}")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(taken[0] > example_files().len(), "only {taken:?}");
-    assert!(taken[1] >= 1 && taken[2] >= 2, "only {taken:?}");
+    assert!(accepted[0] > example_files().len(), "only {accepted:?}");
+    assert!(accepted[1] >= 1 && accepted[2] >= 2, "only {accepted:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,8 +179,8 @@ async fn invalid_yaml_is_rejected() {
     let YamlDocument::Object(mut job) = parse_documents(&good).unwrap().remove(0) else {
         panic!("{good}");
     };
-    let taken = dry_run(&client, &job, Some(namespace.name())).await;
-    taken.unwrap();
+    let result = dry_run(&client, &job, Some(namespace.name())).await;
+    result.unwrap();
     job.data["spec"]["taskGroups"][0]["gpu"] = json!(1);
     let error = dry_run(&client, &job, Some(namespace.name())).await;
     let error = format!("{:#}", error.unwrap_err());

@@ -106,10 +106,10 @@ pub(super) async fn list_pods(site: &TestSite, group: &str) -> Vec<Pod> {
             .get("trellis.dev/pod-group")
             .is_some_and(|g| g == group)
     };
-    let there = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
+    let is_live = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
     all.items
         .into_iter()
-        .filter(|pod| is_of(pod) && there(pod))
+        .filter(|pod| is_of(pod) && is_live(pod))
         .collect()
 }
 
@@ -147,9 +147,9 @@ pub(super) fn scheduled_condition(pod: &Pod) -> Option<&PodCondition> {
 
 /// Waits until a pod is reported as unschedulable with this text.
 pub(super) async fn wait_for_unschedulable(site: &TestSite, pod: &str, words: &str) -> String {
-    let told = eventually(SOON, || async {
+    let unschedulable = eventually(SOON, || async {
         let pod = site.api::<Pod>().get(pod).await?;
-        ensure!(node_name(&pod).is_none(), "it is bound");
+        ensure!(node_name(&pod).is_none(), "the pod is bound");
         let condition =
             scheduled_condition(&pod).context("the pod has no condition PodScheduled")?;
         let message = condition.message.clone().unwrap_or_default();
@@ -162,7 +162,8 @@ pub(super) async fn wait_for_unschedulable(site: &TestSite, pod: &str, words: &s
         );
         Ok(message)
     });
-    told.await
+    unschedulable
+        .await
         .unwrap_or_else(|error| panic!("{words:?}: {error:#}"))
 }
 
@@ -171,7 +172,7 @@ pub(super) async fn wait_until_bound(site: &TestSite, pod: &str) -> String {
     let bound = eventually(SOON, || async {
         let pod = site.api::<Pod>().get(pod).await?;
         let node = node_name(&pod).map(str::to_owned);
-        node.with_context(|| format!("it is not bound: {:?}", scheduled_condition(&pod)))
+        node.with_context(|| format!("the pod is not bound: {:?}", scheduled_condition(&pod)))
     });
     bound
         .await

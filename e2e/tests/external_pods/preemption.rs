@@ -104,10 +104,16 @@ async fn external_gang_is_preempted_whole_by_a_job_and_returns() {
     site.wait_for_running_attempt("high", 1).await;
     // The controller has created the pods again, and none of them has a node.
     eventually(SOON, || async {
-        let there = list_pods(&site, "low").await;
-        let bound = there.iter().filter(|pod| node_name(pod).is_some()).count();
-        let here = there.len();
-        ensure!((here, bound) == (4, 0), "{bound} of {here} are bound");
+        let existing = list_pods(&site, "low").await;
+        let bound = existing
+            .iter()
+            .filter(|pod| node_name(pod).is_some())
+            .count();
+        let existing_count = existing.len();
+        ensure!(
+            (existing_count, bound) == (4, 0),
+            "{bound} of {existing_count} are bound"
+        );
         Ok(())
     })
     .await
@@ -149,8 +155,8 @@ async fn single_pod_preempts_once_the_disruption_budget_allows() {
         pod["spec"]["priorityClassName"] = json!(class);
     })
     .await;
-    let said = wait_for_unschedulable(&site, "high", "ProtectedByBudget: ").await;
-    assert!(said.contains("/keep"), "{said}");
+    let condition_message = wait_for_unschedulable(&site, "high", "ProtectedByBudget: ").await;
+    assert!(condition_message.contains("/keep"), "{condition_message}");
     assert_eq!(
         wait_until_bound(&site, "low").await,
         site.nodes().names()[0]

@@ -44,7 +44,10 @@ async fn gangs_survive_an_api_server_restart() {
     site.wait_for_phase("commits", JobPhase::Running).await;
     // The operator completes the gang and does not roll it back: the earlier pods still exist.
     let committed = pod_uids(&site.wait_for_whole_gang("commits", 8).await);
-    assert!(committed.is_superset(&begun), "commits was undone");
+    assert!(
+        committed.is_superset(&begun),
+        "the gang \"commits\" was rolled back"
+    );
     assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 8).await), ran);
     let waits = site.wait_for_phase("waits", JobPhase::Queued).await;
     assert_eq!(site.list_pods("waits").await.len(), 0);
@@ -103,7 +106,7 @@ async fn gangs_survive_a_moment_without_a_right() {
     eventually(SOON, || async {
         let creates = proxy.counts();
         let creates = creates.sum(|k| k.verb == Verb::Create && k.resource == "pods");
-        ensure!(creates.failures > 0, "nothing was refused");
+        ensure!(creates.failures > 0, "no request was refused");
         Ok(())
     })
     .await
@@ -114,7 +117,7 @@ async fn gangs_survive_a_moment_without_a_right() {
     wait_for_pod_create_right(&control_plane, true).await;
 
     let now = pod_uids(&site.wait_for_whole_gang("j", 8).await);
-    assert!(now.is_superset(&begun), "it was undone");
+    assert!(now.is_superset(&begun), "the gang was rolled back");
     let status = site
         .wait_for_phase("j", JobPhase::Running)
         .await

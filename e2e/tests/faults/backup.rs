@@ -74,14 +74,14 @@ async fn operator_accepts_the_state_of_a_restored_etcd() {
     eventually(SOON, || {
         let ended = first.try_wait();
         async move {
-            ensure!(ended?.is_some(), "it goes on with what it knew");
+            ensure!(ended?.is_some(), "the operator keeps its outdated state");
             Ok(())
         }
     })
     .await
     .unwrap();
-    let said = first.read_log().unwrap();
-    assert!(said.contains("put back to an earlier time"), "{said}");
+    let log = first.read_log().unwrap();
+    assert!(log.contains("put back to an earlier time"), "{log}");
 
     let mut second = start("second");
     assert!(site.list_pods("late").await.is_empty());

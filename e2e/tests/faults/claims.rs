@@ -50,7 +50,7 @@ async fn volume_of_an_unbound_claim_is_released_with_its_plan() {
     wait_for(&volumes, class, SOON, is_given).await.unwrap();
     assert!(
         site.list_pods("j").await.is_empty(),
-        "before the claim is bound"
+        "a pod exists before the claim is bound"
     );
     let suspend = |suspend: bool| json!({"spec": {"suspend": suspend}});
     site.patch("j", suspend(true)).await.unwrap();

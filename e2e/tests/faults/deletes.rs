@@ -26,7 +26,7 @@ fn delete_totals(proxy: &Proxy) -> TrafficTotals {
 
 async fn wait_for_first_delete(proxy: &Proxy) {
     eventually(SOON, || async {
-        ensure!(delete_totals(proxy).requests > 0, "nothing was deleted");
+        ensure!(delete_totals(proxy).requests > 0, "no pod was deleted");
         Ok(())
     })
     .await
@@ -45,11 +45,11 @@ async fn pod_with_a_finalizer_is_deleted_with_backoff() {
             .await
             .unwrap();
     let forced = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&forced);
+    let counter = Arc::clone(&forced);
     proxy.on_request(move |request| {
         let body = String::from_utf8_lossy(&request.body);
         if request.verb == Verb::Delete && body.contains("\"gracePeriodSeconds\":0") {
-            seen.store(true, Ordering::SeqCst);
+            counter.store(true, Ordering::SeqCst);
         }
         ProxyFault::Pass
     });
@@ -71,7 +71,10 @@ async fn pod_with_a_finalizer_is_deleted_with_backoff() {
     pods.create(&PostParams::default(), &pod).await.unwrap();
     // The operator gives up an unknown node after a minute.
     eventually(3 * SOON, || async {
-        ensure!(forced.load(Ordering::SeqCst), "it was not deleted by force");
+        ensure!(
+            forced.load(Ordering::SeqCst),
+            "the pod was not deleted by force"
+        );
         Ok(())
     })
     .await

@@ -43,7 +43,10 @@ async fn gangs_are_managed_after_the_lease_is_deleted() {
         .unwrap();
     // The operator ends before its lease would expire, so the next one does not have to wait.
     eventually(SOON, || async {
-        ensure!(leases.get_opt(LEASE_NAME).await?.is_none(), "it is back");
+        ensure!(
+            leases.get_opt(LEASE_NAME).await?.is_none(),
+            "the Lease exists"
+        );
         Ok(())
     })
     .await

@@ -56,7 +56,11 @@ async fn commit_of_a_deleted_job_does_not_affect_its_namesake() {
         assert_eq!(Some(&owners[0].uid), second.metadata.uid.as_ref());
     }
     if let Ok(before) = whole {
-        assert_eq!(pod_uids(&before), pod_uids(&now), "it was undone");
+        assert_eq!(
+            pod_uids(&before),
+            pod_uids(&now),
+            "the gang was rolled back"
+        );
     }
     let status = jobs.get("j").await.unwrap().status.unwrap();
     assert_eq!(
@@ -123,8 +127,8 @@ async fn place_stays_reserved_while_the_plan_write_is_uncertain() {
     site.wait_for_phase("first", JobPhase::Running).await;
     site.wait_for_whole_gang("first", 1).await;
     site.wait_for_phase("second", JobPhase::Queued).await;
-    let seen = history.uids_by_name();
-    assert_eq!(seen.keys().collect::<Vec<_>>(), ["first-worker-0"]);
+    let uids = history.uids_by_name();
+    assert_eq!(uids.keys().collect::<Vec<_>>(), ["first-worker-0"]);
     operator.assert_runs();
 }
 
@@ -195,7 +199,7 @@ async fn plan_is_rolled_forward_after_failed_takeover_writes() {
         .await
         .unwrap();
     let now = pod_uids(&site.wait_for_whole_gang("j", 8).await);
-    assert!(now.is_superset(&begun), "it was undone");
+    assert!(now.is_superset(&begun), "the gang was rolled back");
     site.wait_for_phase("j", JobPhase::Running).await;
     let failures = proxy
         .counts()
@@ -227,7 +231,7 @@ async fn failed_journal_writes_are_retried_with_backoff() {
         let writes = proxy
             .counts()
             .sum(|k| k.resource == "podgroups.trellis.dev/status");
-        anyhow::ensure!(writes.failures > 0, "nothing was refused");
+        anyhow::ensure!(writes.failures > 0, "no request was refused");
         Ok(())
     })
     .await

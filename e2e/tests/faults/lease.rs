@@ -94,13 +94,13 @@ async fn check_takeover(
     // A candidate may see the last renewal a fifth of the lease late.
     let bound = lease / 5 + lease + MAX_REQUEST_TIME.min(lease) + TAKEOVER_MARGIN;
     let left = bound.saturating_sub(fault.elapsed());
-    let taken = eventually(left, || async {
+    let takeover = eventually(left, || async {
         let holder = lease_holder(control_plane).await?;
         ensure!(holder == next.process_id(), "process {holder} leads");
         Ok(())
     });
-    let taken = taken.await;
-    taken.unwrap_or_else(|error| panic!("{bound:?} after the fault: {error:#}"));
+    let takeover = takeover.await;
+    takeover.unwrap_or_else(|error| panic!("{bound:?} after the fault: {error:#}"));
     let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
     wait_for(&site.api(), name, PLACEMENT_TIMEOUT, runs)
         .await
@@ -284,9 +284,9 @@ async fn wait_for_failed_exit(operator: &mut Operator) {
 /// Waits until a pod existed whose name starts with `prefix`.
 async fn wait_for_pod_record(history: &PodHistory, prefix: &str) {
     eventually(SOON, || async {
-        let seen = history.uids_by_name();
-        let is_there = seen.keys().any(|pod| pod.starts_with(prefix));
-        ensure!(is_there, "no pod {prefix} is among {seen:?}");
+        let uids = history.uids_by_name();
+        let is_there = uids.keys().any(|pod| pod.starts_with(prefix));
+        ensure!(is_there, "no pod {prefix} is among {uids:?}");
         Ok(())
     })
     .await

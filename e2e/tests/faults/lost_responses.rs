@@ -59,14 +59,14 @@ async fn objects_created_without_a_response_are_adopted() {
     let namespace = site.name().to_owned();
     proxy.stall_watches(|request| request.resource != "trainingjobs.trellis.dev");
     let cut = Arc::new(Mutex::new(BTreeSet::new()));
-    let seen = cut.clone();
+    let flag = cut.clone();
     proxy.on_request(move |request| {
         let creates = request.verb == Verb::Create
             && request.namespace.as_deref() == Some(&namespace)
             && !request.dry_run
             && !request.resource.starts_with("events");
         let object = (request.resource.clone(), request.object_name());
-        match creates && seen.lock().unwrap().insert(object) {
+        match creates && flag.lock().unwrap().insert(object) {
             true => ProxyFault::DropResponse,
             false => ProxyFault::Pass,
         }

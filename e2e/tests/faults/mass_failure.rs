@@ -22,8 +22,9 @@ const NODE_COUNT: usize = 125;
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 fn count_requests(proxy: &Proxy, verb: Verb, resource: &str) -> u64 {
-    let of = |key: &trellis_e2e::proxy::RequestKey| key.verb == verb && key.resource == resource;
-    proxy.counts().sum(of).requests
+    let is_counted =
+        |key: &trellis_e2e::proxy::RequestKey| key.verb == verb && key.resource == resource;
+    proxy.counts().sum(is_counted).requests
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,11 +65,14 @@ async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
     assert_eq!((status.restarts, status.disruptions), (Some(1), Some(0)));
     assert_eq!(status.ready.as_deref(), Some("1000/1000"));
     let patches = count_requests(&proxy, Verb::Patch, "trainingjobs.trellis.dev/status");
-    assert!((2..=40).contains(&patches), "{patches} of the job's status");
+    assert!(
+        (2..=40).contains(&patches),
+        "{patches} patches of the job's status"
+    );
     let created = count_requests(&proxy, Verb::Create, "pods");
     assert!(
         created <= u64::from(GANG_SIZE) + 10,
-        "{created} pods were asked for"
+        "{created} pods were requested"
     );
     // One delete per pod, plus retries of requests that a busy API server does not answer in time.
     let deleted = count_requests(&proxy, Verb::Delete, "pods");

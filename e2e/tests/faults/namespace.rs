@@ -31,7 +31,7 @@ async fn namespace_is_deleted_without_affecting_other_namespaces() {
     let going = site.jobs_in(&namespace);
     site.submit("beside", 8, 1).await;
     site.wait_for_phase("beside", JobPhase::Running).await;
-    let beside = pod_uids(&site.wait_for_whole_gang("beside", 8).await);
+    let other_pods = pod_uids(&site.wait_for_whole_gang("beside", 8).await);
     going.submit("runs", 8, 1).await;
     going.wait_for_phase("runs", JobPhase::Running).await;
     paused_commit::pause_commit(&proxy, &going, "commits", (4, 8), ProxyFault::Hold).await;
@@ -64,7 +64,7 @@ async fn namespace_is_deleted_without_affecting_other_namespaces() {
     assert_eq!(left.count(), 0);
     assert_eq!(
         pod_uids(&site.wait_for_whole_gang("beside", 8).await),
-        beside
+        other_pods
     );
     // The operator does not retry writes in a deleted namespace.
     proxy.reset_counts();

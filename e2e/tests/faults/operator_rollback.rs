@@ -30,8 +30,8 @@ async fn set_unknown_field(site: &TestSite, name: &str, value: Value) {
             .await
             .with_context(|| format!("change {name}"))?;
         // A changed schema takes effect after a moment.
-        let there = now.data["spec"].get("fromTheFuture").is_some();
-        ensure!(there != value.is_null(), "{name} is {}", now.data);
+        let has_field = now.data["spec"].get("fromTheFuture").is_some();
+        ensure!(has_field != value.is_null(), "{name} is {}", now.data);
         Ok(())
     })
     .await
@@ -64,7 +64,7 @@ async fn job_keeps_its_state_while_the_operator_cannot_decode_it() {
     site.submit("runs", 2, 1).await;
     site.wait_for_phase("runs", JobPhase::Running).await;
     let pods = pod_uids(&site.wait_for_whole_gang("runs", 2).await);
-    let kept = pod_uids(&site.list_pods("done").await);
+    let finished_pods = pod_uids(&site.list_pods("done").await);
     let before = job_status(&site, "runs").await.unwrap();
 
     operator.kill().unwrap();
@@ -111,5 +111,5 @@ async fn job_keeps_its_state_while_the_operator_cannot_decode_it() {
     assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 2).await), pods);
     let done = site.wait_for_phase("done", JobPhase::Complete).await;
     assert_eq!(done.status.unwrap().attempt, Some(1));
-    assert_eq!(pod_uids(&site.list_pods("done").await), kept);
+    assert_eq!(pod_uids(&site.list_pods("done").await), finished_pods);
 }

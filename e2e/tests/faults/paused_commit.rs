@@ -24,20 +24,20 @@ pub(crate) async fn pause_commit(
     proxy: &Proxy,
     jobs: &TestJobs,
     name: &'static str,
-    (there, of): (usize, u32),
+    (created, total): (usize, u32),
     fault: ProxyFault,
 ) {
     proxy.on_request(move |request| {
-        if is_pod_create(request, name, there) {
+        if is_pod_create(request, name, created) {
             fault
         } else {
             ProxyFault::Pass
         }
     });
-    jobs.submit(name, of, 1).await;
+    jobs.submit(name, total, 1).await;
     eventually(SOON, || async {
         let now = jobs.list_pods(name).await.len();
-        ensure!(now == there, "{now} pods of {name}, not {there}");
+        ensure!(now == created, "{now} pods of {name}, not {created}");
         Ok(())
     })
     .await

@@ -85,7 +85,10 @@ async fn surplus_pod_of_a_stale_leader_is_deleted() {
         .insert(names::EPOCH.to_owned(), epoch);
     pods.create(&PostParams::default(), &stale).await.unwrap();
     eventually(SOON, || async {
-        ensure!(pods.get_opt("j-worker-5").await?.is_none(), "it is there");
+        ensure!(
+            pods.get_opt("j-worker-5").await?.is_none(),
+            "the pod exists"
+        );
         Ok(())
     })
     .await

@@ -42,8 +42,8 @@ async fn unreconcilable_job_does_not_delay_gangs_under_a_new_leader() {
     let proxy = Proxy::start(&control_plane).await.unwrap();
     let namespace = broken.name().to_owned();
     proxy.on_request(move |request| {
-        let here = request.namespace.as_deref() == Some(&*namespace);
-        if here && request.resource == "services" && request.verb == Verb::Create {
+        let is_in_namespace = request.namespace.as_deref() == Some(&*namespace);
+        if is_in_namespace && request.resource == "services" && request.verb == Verb::Create {
             ProxyFault::internal_error()
         } else {
             ProxyFault::Pass
@@ -59,8 +59,8 @@ async fn unreconcilable_job_does_not_delay_gangs_under_a_new_leader() {
     let began = Instant::now();
     site.submit("other", 1, 8).await;
     site.wait_for_phase("other", JobPhase::Running).await;
-    let took = began.elapsed();
-    assert!(took < TAKEOVER_LIMIT, "{took:?}");
+    let duration = began.elapsed();
+    assert!(duration < TAKEOVER_LIMIT, "{duration:?}");
     // The broken job keeps its nodes during this time.
     site.submit("large", 2, 8).await;
     site.wait_for_phase("large", JobPhase::Queued).await;

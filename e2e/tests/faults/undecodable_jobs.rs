@@ -183,20 +183,23 @@ async fn undecodable_job_reports_the_error_in_its_status() {
             .unwrap();
     let jobs = untyped_jobs(control_plane.client(), site.name());
     for (name, _) in broken_jobs(&site) {
-        let said = eventually(SOON, || async {
+        let reported = eventually(SOON, || async {
             let status = jobs.get(name).await?.data["status"].clone();
             ensure!(status["phase"] == "Refused", "{name} says {status}");
             Ok(status)
         })
         .await
         .unwrap();
-        assert_eq!(said["reason"], "InvalidSpec");
-        let message = said["message"].as_str().unwrap_or_default();
+        assert_eq!(reported["reason"], "InvalidSpec");
+        let message = reported["message"].as_str().unwrap_or_default();
         assert!(message.contains("does not decode"), "{name}: {message}");
         for (kind, status) in [("Accepted", "False"), ("Stalled", "True")] {
-            let conditions = said["conditions"].as_array().cloned().unwrap_or_default();
+            let conditions = reported["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             let one = conditions.iter().find(|c| c["type"] == kind);
-            let one = one.unwrap_or_else(|| panic!("{name} has no condition {kind}: {said}"));
+            let one = one.unwrap_or_else(|| panic!("{name} has no condition {kind}: {reported}"));
             assert_eq!(one["status"], status, "{name}: {one}");
             assert_eq!(one["reason"], "InvalidSpec", "{name}: {one}");
         }

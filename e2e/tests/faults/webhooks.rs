@@ -31,15 +31,15 @@ async fn submit_jobs(jobs: &TestJobs, program: &str) {
 }
 
 /// Checks that the gangs of another namespace are placed without delay.
-async fn check_other_gangs_placed(seen: &FaultFixture, prefix: &str) {
+async fn check_other_gangs_placed(fixture: &FaultFixture, prefix: &str) {
     for number in 0..4 {
         let name = format!("{prefix}{number}");
         let began = Instant::now();
-        seen.site.submit(&name, 2, 1).await;
-        seen.site.wait_for_whole_gang(&name, 2).await;
+        fixture.site.submit(&name, 2, 1).await;
+        fixture.site.wait_for_whole_gang(&name, 2).await;
         assert!(began.elapsed() < PLACEMENT_LIMIT, "{:?}", began.elapsed());
-        seen.site.delete::<TrainingJob>(&name).await;
-        seen.site.wait_for_pod_count(&name, 0).await;
+        fixture.site.delete::<TrainingJob>(&name).await;
+        fixture.site.wait_for_pod_count(&name, 0).await;
     }
 }
 
@@ -65,15 +65,15 @@ async fn check_message(jobs: &TestJobs, words: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn broken_webhook_of_one_namespace_does_not_delay_other_namespaces() {
-    let mut seen = FaultFixture::new("good", 4).await;
-    let bad = TestNamespace::create(&seen.control_plane, "bad")
+    let mut fixture = FaultFixture::new("good", 4).await;
+    let bad = TestNamespace::create(&fixture.control_plane, "bad")
         .await
         .unwrap();
-    let jobs = seen.site.jobs_in(&bad);
+    let jobs = fixture.site.jobs_in(&bad);
 
-    let webhook = BrokenWebhook::never_answering(&seen.control_plane, bad.name()).await;
+    let webhook = BrokenWebhook::never_answering(&fixture.control_plane, bad.name()).await;
     submit_jobs(&jobs, "slow").await;
-    check_other_gangs_placed(&seen, "slow").await;
+    check_other_gangs_placed(&fixture, "slow").await;
     // Two limits of ten seconds apply, and either may expire first.
     check_message(&jobs, &["deadline exceeded", "handshake timeout"]).await;
     webhook.unwrap().delete().await.unwrap();
@@ -86,13 +86,13 @@ async fn broken_webhook_of_one_namespace_does_not_delay_other_namespaces() {
         jobs.wait_for_pod_count(&format!("j{number}"), 0).await;
     }
 
-    let webhook = BrokenWebhook::refusing_connections(&seen.control_plane, bad.name()).await;
+    let webhook = BrokenWebhook::refusing_connections(&fixture.control_plane, bad.name()).await;
     submit_jobs(&jobs, "down").await;
     check_message(&jobs, &["connection refused"]).await;
-    check_other_gangs_placed(&seen, "down").await;
+    check_other_gangs_placed(&fixture, "down").await;
     webhook.unwrap().delete().await.unwrap();
     wait_until_running(&jobs, "j0").await;
-    let log = seen.operator.read_log().unwrap();
+    let log = fixture.operator.read_log().unwrap();
     assert!(!log.contains("panicked"), "{log}");
-    seen.operator.assert_runs();
+    fixture.operator.assert_runs();
 }

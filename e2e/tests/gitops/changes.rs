@@ -60,9 +60,12 @@ pub(crate) async fn test_commits(scene: &GitOpsFixture) -> Result<()> {
             s.operation.0 == "Failed" && s.operation.1 == bad && s.sync == "OutOfSync"
         })
         .await?;
-    let (_, said) = &refused.results["TrainingJob/train"];
-    let ours = "is fixed once the job has had its first place: create a new job";
-    ensure!(said.contains("command") && said.contains(ours), "{said}");
+    let (_, sync_message) = &refused.results["TrainingJob/train"];
+    let expected = "is fixed once the job has had its first place: create a new job";
+    ensure!(
+        sync_message.contains("command") && sync_message.contains(expected),
+        "{sync_message}"
+    );
     // The job itself has not changed.
     ensure!(refused.health == "Healthy", "{refused:#?}");
     ensure!(
@@ -144,9 +147,9 @@ pub(crate) async fn test_cancelled_job(scene: &GitOpsFixture) -> Result<()> {
         .await?;
 
     let cancel = ["cancel", "train", "--wait"];
-    let (said, noted) = scene.run_trellis(&site, &cancel).await?;
-    let told = "trainingjob.trellis.dev/train cancelled: its pod has 30 s to stop\n";
-    ensure!(said == told, "{said}");
+    let (stdout, noted) = scene.run_trellis(&site, &cancel).await?;
+    let expected = "trainingjob.trellis.dev/train cancelled: its pod has 30 s to stop\n";
+    ensure!(stdout == expected, "{stdout}");
     let note = format!("note: Argo CD ({}) deploys this job", site.name());
     ensure!(
         noted.contains(&note) && noted.contains("may create it again"),
@@ -203,10 +206,13 @@ pub(crate) async fn test_pruning(scene: &GitOpsFixture) -> Result<()> {
 
     application.delete(SOON).await?;
     let queues: Api<TrainingQueue> = Api::all(scene.control_plane.client());
-    ensure!(queues.get_opt(name).await?.is_none(), "the queue is left");
+    ensure!(
+        queues.get_opt(name).await?.is_none(),
+        "the queue still exists"
+    );
     ensure!(
         site.api::<JobPolicy>().get_opt(name).await?.is_none(),
-        "the policy is left"
+        "the policy still exists"
     );
     Ok(())
 }

@@ -126,7 +126,9 @@ async fn check_stays_in_sync(application: &Application) -> Result<()> {
     let (history, ()) = tokio::try_join!(watched, compared)?;
     for state in &history {
         let differ = state.resources.iter();
-        let differ: Vec<_> = differ.filter(|(_, told)| told.0 != "Synced").collect();
+        let differ: Vec<_> = differ
+            .filter(|(_, resource)| resource.0 != "Synced")
+            .collect();
         ensure!(
             state.sync == "Synced" && differ.is_empty(),
             "{differ:?}: {state:#?}"

@@ -87,8 +87,8 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
             &scene.control_plane.kubectl_ok(&get).await?,
         )?);
     }
-    for (object, said) in objects.iter().zip(argocd::judge_kstatus(&objects)?) {
-        ensure!(said.status == "Current", "{object}: {said:?}");
+    for (object, judged) in objects.iter().zip(argocd::judge_kstatus(&objects)?) {
+        ensure!(judged.status == "Current", "{object}: {judged:?}");
     }
 
     // The other folders of the team, each as its own Application. One of them has a hook, which
@@ -101,7 +101,7 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
     }
     ensure!(
         jobs.get_opt("small").await?.is_none(),
-        "the hook is not waited for"
+        "the sync does not wait for the hook"
     );
     let pods: Api<Pod> = Api::namespaced(scene.control_plane.client(), TEAM_NAMESPACE);
     let ends = Patch::Merge(json!({"metadata": {"annotations": {kubelet::EXIT: "0"}}}));
@@ -111,7 +111,10 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
     for application in delivered.iter().rev() {
         application.delete(SOON).await?;
     }
-    ensure!(jobs.get_opt("llm-7").await?.is_none(), "its job is left");
+    ensure!(
+        jobs.get_opt("llm-7").await?.is_none(),
+        "the job still exists"
+    );
     let namespaces: Api<Namespace> = Api::all(scene.control_plane.client());
     namespaces
         .delete(TEAM_NAMESPACE, &DeleteParams::background())
@@ -140,7 +143,7 @@ pub(crate) fn test_quoted_yaml() -> Result<()> {
         let file = fs::read_to_string(docs_path(path)).with_context(|| format!("read {path}"))?;
         ensure!(
             file == rest,
-            "docs/gitops.md does not have docs/gitops/{path} as it is"
+            "docs/gitops.md differs from docs/gitops/{path}"
         );
     }
     Ok(())

@@ -42,20 +42,21 @@ pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
         application.refresh().await?;
         ensure!(
             data.get_opt("data").await?.is_none(),
-            "it was not waited for"
+            "the sync did not wait for the hook"
         );
     }
     application
         .wait_for_state("waiting", SOON, |s| {
-            let said = s.results.get(HOOK_RESOURCE);
-            let waits = said
-                .is_some_and(|(phase, says)| phase == "Running" && says.starts_with("Running: "));
+            let result = s.results.get(HOOK_RESOURCE);
+            let waits = result.is_some_and(|(phase, result_message)| {
+                phase == "Running" && result_message.starts_with("Running: ")
+            });
             waits && s.operation.0 == "Running"
         })
         .await?;
     ensure!(
         data.get_opt("data").await?.is_none(),
-        "it was not waited for"
+        "the sync did not wait for the hook"
     );
 
     let ends = async {
@@ -66,8 +67,10 @@ pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
     let (history, ()) = tokio::try_join!(application.record_states(is_done), ends)?;
     // After the sync, a sync of self-heal may have replaced its results.
     let succeeded = |s: &ApplicationState| {
-        let said = s.results.get(HOOK_RESOURCE);
-        said.is_some_and(|(phase, says)| phase == "Succeeded" && says.starts_with("Complete: "))
+        let result = s.results.get(HOOK_RESOURCE);
+        result.is_some_and(|(phase, result_message)| {
+            phase == "Succeeded" && result_message.starts_with("Complete: ")
+        })
     };
     ensure!(history.iter().any(succeeded), "{history:#?}");
     let done = application
@@ -75,11 +78,11 @@ pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
         .await?;
     ensure!(
         data.get_opt("data").await?.is_some(),
-        "nothing comes behind it"
+        "the sync has not continued"
     );
     // The Application shows the hook, but the hook does not count for its state.
-    let shown = done.resources.get(HOOK_RESOURCE);
-    let counts = shown.is_some_and(|(sync, health, _)| !sync.is_empty() || !health.is_empty());
+    let shown_hook = done.resources.get(HOOK_RESOURCE);
+    let counts = shown_hook.is_some_and(|(sync, health, _)| !sync.is_empty() || !health.is_empty());
     ensure!(!counts, "{done:#?}");
 
     // Self-heal reverts the change and does not run the hook again.
@@ -125,7 +128,7 @@ pub(crate) async fn test_hook_failure(scene: &GitOpsFixture) -> Result<()> {
     let (phase, message) = failed
         .results
         .get(HOOK_RESOURCE)
-        .context("nothing is said of it")?;
+        .context("the sync has no result of the hook")?;
     ensure!(
         phase == "Failed" && message.starts_with("NoRestart: "),
         "{failed:#?}"
@@ -158,7 +161,7 @@ pub(crate) async fn test_hook_waves(scene: &GitOpsFixture) -> Result<()> {
         sleep(Duration::from_secs(1)).await;
         ensure!(
             api.get_opt("second").await?.is_none(),
-            "the first is not waited for"
+            "the sync does not wait for the first hook"
         );
     }
     site.end_pod("first-worker-0", "0").await;

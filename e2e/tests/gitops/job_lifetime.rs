@@ -46,7 +46,7 @@ pub(crate) async fn test_server_side_sync(scene: &GitOpsFixture) -> Result<()> {
 
 /// Returns objects of every other kind that users deliver with a job.
 fn related_objects(name: &str) -> Vec<Value> {
-    let of = |kind: &str, spec: Value| {
+    let object = |kind: &str, spec: Value| {
         json!({"apiVersion": "trellis.dev/v1alpha1", "kind": kind,
             "metadata": {"name": name}, "spec": spec})
     };
@@ -55,15 +55,15 @@ fn related_objects(name: &str) -> Vec<Value> {
     vec![
         queue,
         policy_manifest(name),
-        of(
+        object(
             "ResourceFlavor",
             json!({"nodeLabels": {"example.com/pool": name}}),
         ),
-        of(
+        object(
             "RuntimeProfile",
             json!({"env": [{"name": "NCCL_DEBUG", "value": "WARN"}]}),
         ),
-        of(
+        object(
             "QuotaPolicy",
             json!({"subject": {"queueName": name}, "limits": {"runningJobs": 10, "gpuHours": {"limit": 100, "windowHours": 720}}}),
         ),
@@ -87,12 +87,12 @@ async fn check_lifetime(scene: &GitOpsFixture, change: impl FnOnce(&mut Value)) 
     change(&mut application);
     let application = scene.argocd.create_application(&application).await?;
 
-    let told = std::sync::atomic::AtomicBool::new(false);
-    let over = || told.load(std::sync::atomic::Ordering::Relaxed);
+    let has_printed = std::sync::atomic::AtomicBool::new(false);
+    let over = || has_printed.load(std::sync::atomic::Ordering::Relaxed);
     let watched = application.record_states(|_| over());
     let lived = async {
         let lived = run_lifetime(scene, &site).await;
-        told.store(true, std::sync::atomic::Ordering::Relaxed);
+        has_printed.store(true, std::sync::atomic::Ordering::Relaxed);
         // A change that the watch shows, so that the watch ends.
         application.refresh().await?;
         lived
@@ -233,12 +233,15 @@ fn check_comparisons(synced: &[&ApplicationState]) -> Result<()> {
     times.dedup();
     let (first, last) = times.first().zip(times.last()).context("never compared")?;
     let watched = last.duration_since(*first);
-    ensure!(watched >= MIN_WATCH_TIME, "compared for {watched} only");
+    ensure!(
+        watched >= MIN_WATCH_TIME,
+        "Argo CD compared only for {watched}"
+    );
     for (before, after) in times.iter().zip(times.iter().skip(1)) {
         let between = after.duration_since(*before);
         ensure!(
             between <= MAX_COMPARE_GAP,
-            "not compared for {between}: {before}"
+            "Argo CD did not compare for {between}: {before}"
         );
     }
     Ok(())

@@ -53,15 +53,18 @@ pub(crate) fn test_job_phases() -> Result<()> {
         .iter()
         .map(|phase| job_in_phase(*phase))
         .collect();
-    for (phase, said) in JobPhase::ALL.iter().zip(judge_kstatus(&objects)?) {
+    for (phase, judged) in JobPhase::ALL.iter().zip(judge_kstatus(&objects)?) {
         ensure!(
-            said.status == expected_status(*phase),
-            "{phase:?}: {said:?}"
+            judged.status == expected_status(*phase),
+            "{phase:?}: {judged:?}"
         );
     }
     let changed: Vec<Value> = objects.into_iter().map(with_unobserved_change).collect();
-    for (phase, said) in JobPhase::ALL.iter().zip(judge_kstatus(&changed)?) {
-        ensure!(said.status == "InProgress", "{phase:?}, changed: {said:?}");
+    for (phase, judged) in JobPhase::ALL.iter().zip(judge_kstatus(&changed)?) {
+        ensure!(
+            judged.status == "InProgress",
+            "{phase:?}, changed: {judged:?}"
+        );
     }
     Ok(())
 }
@@ -156,8 +159,8 @@ pub(crate) fn test_other_kinds() -> Result<()> {
         ));
     }
     let objects: Vec<Value> = cases.iter().map(|(object, _)| object.clone()).collect();
-    for ((object, expected), said) in cases.iter().zip(judge_kstatus(&objects)?) {
-        ensure!(said.status == *expected, "{object}: {said:?}");
+    for ((object, expected), judged) in cases.iter().zip(judge_kstatus(&objects)?) {
+        ensure!(judged.status == *expected, "{object}: {judged:?}");
     }
     Ok(())
 }

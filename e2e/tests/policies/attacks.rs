@@ -68,19 +68,19 @@ async fn start_fixture() -> AttackFixture {
     admission_webhook::wait_until_called(&control_plane)
         .await
         .unwrap();
-    let of = |name, address, is_tls| AttackedPort {
+    let attacked = |name, address, is_tls| AttackedPort {
         name,
         address,
         is_tls,
     };
     let ports = [
-        of("webhook", format!("127.0.0.1:{port}"), true),
-        of(
+        attacked("webhook", format!("127.0.0.1:{port}"), true),
+        attacked(
             "endpoint",
             operator.wait_for_endpoint().await.unwrap(),
             true,
         ),
-        of(
+        attacked(
             "health",
             operator.wait_for_health_address().await.unwrap(),
             false,
@@ -137,21 +137,25 @@ impl AttackedPort {
 }
 
 /// Sends `says` repeatedly. Returns the data that the server sends until it closes the connection.
-async fn send_and_read(mut stream: impl AsyncStream, says: &[u8], times: usize) -> String {
-    let mut heard = Vec::new();
+async fn send_and_read(mut stream: impl AsyncStream, bytes: &[u8], times: usize) -> String {
+    let mut received = Vec::new();
     let tells = async {
         for _ in 0..times {
             // The server may close the connection during this time.
-            if stream.write_all(says).await.is_err() {
+            if stream.write_all(bytes).await.is_err() {
                 break;
             }
         }
         let _ = stream.flush().await;
-        let _ = stream.read_to_end(&mut heard).await;
+        let _ = stream.read_to_end(&mut received).await;
     };
     let ended = tokio::time::timeout(MAX_CONNECTION_TIME, tells).await;
-    assert!(ended.is_ok(), "it does not hang up: {:?}", &heard);
-    String::from_utf8_lossy(&heard).into_owned()
+    assert!(
+        ended.is_ok(),
+        "the server does not close the connection: {:?}",
+        &received
+    );
+    String::from_utf8_lossy(&received).into_owned()
 }
 
 impl AttackFixture {
@@ -176,14 +180,14 @@ impl AttackFixture {
             assert_eq!(code, 200, "{what}: {} {path}", port.name);
         }
         // The API server itself is also answered in time.
-        let asked = eventually(PATIENCE, || async {
+        let answered = eventually(PATIENCE, || async {
             tokio::time::timeout(
                 RESPONSE_LIMIT,
                 admission_webhook::wait_until_called(&self.control_plane),
             )
             .await?
         });
-        asked
+        answered
             .await
             .unwrap_or_else(|error| panic!("{what}: {error:#}"));
     }
@@ -233,13 +237,13 @@ async fn malformed_and_oversized_requests_are_refused_on_each_port() {
         ),
     ];
     for port in &stage.ports {
-        for (what, says, times, codes) in &cases {
+        for (what, bytes, times, codes) in &cases {
             let stream = port.connect(ATTACKER_ADDRESS).await.unwrap();
-            let heard = send_and_read(stream, says, *times).await;
-            let code = heard
+            let received = send_and_read(stream, bytes, *times).await;
+            let code = received
                 .strip_prefix("HTTP/1.1 ")
-                .map_or("", |heard| &heard[..3]);
-            assert!(codes.contains(&code), "{} {what}: {heard:?}", port.name);
+                .map_or("", |received| &received[..3]);
+            assert!(codes.contains(&code), "{} {what}: {received:?}", port.name);
         }
         // Sends a hundred megabytes, with and without a Content-Length.
         for length in [
@@ -254,23 +258,27 @@ async fn malformed_and_oversized_requests_are_refused_on_each_port() {
                 let mut stream = port.connect(ATTACKER_ADDRESS).await.unwrap();
                 let head = [line(&format!("POST {path} HTTP/1.1")), length.into()].concat();
                 stream.write_all(&head).await.unwrap();
-                let heard = send_and_read(stream, &vec![b' '; 1 << 20], 100).await;
+                let received = send_and_read(stream, &vec![b' '; 1 << 20], 100).await;
                 assert!(
-                    !heard.starts_with("HTTP/1.1 2"),
-                    "{} {path}: {heard:?}",
+                    !received.starts_with("HTTP/1.1 2"),
+                    "{} {path}: {received:?}",
                     port.name
                 );
             }
         }
         if port.is_tls {
-            for says in [
+            for bytes in [
                 &b"GET / HTTP/1.1\r\n\r\n"[..],
                 &[0x16, 3, 1, 0xff, 0xff],
                 &[0; 1 << 16],
             ] {
                 let stream = port.open(ATTACKER_ADDRESS).await.unwrap();
-                let heard = send_and_read(stream, says, 1).await;
-                assert!(!heard.contains("HTTP/1.1 2"), "{}: {heard:?}", port.name);
+                let received = send_and_read(stream, bytes, 1).await;
+                assert!(
+                    !received.contains("HTTP/1.1 2"),
+                    "{}: {received:?}",
+                    port.name
+                );
             }
         }
         stage.check_answers_in_time(port.name).await;
@@ -284,7 +292,7 @@ async fn malformed_and_oversized_requests_are_refused_on_each_port() {
 fn hold_silent_connections(
     port: &AttackedPort,
     from: [u8; 4],
-    says: &'static [u8],
+    bytes: &'static [u8],
 ) -> JoinHandle<()> {
     let port = AttackedPort {
         name: port.name,
@@ -292,16 +300,16 @@ fn hold_silent_connections(
         is_tls: port.is_tls,
     };
     tokio::spawn(async move {
-        let mut held = std::collections::VecDeque::new();
+        let mut connections = std::collections::VecDeque::new();
         loop {
             // Opens all allowed connections, and then further ones one after the other.
             let opened = join_all((0..20).map(|_| port.open(from))).await;
             for mut stream in opened.into_iter().flatten() {
-                let _ = stream.write_all(says).await;
-                held.push_back(stream);
+                let _ = stream.write_all(bytes).await;
+                connections.push_back(stream);
             }
-            while held.len() > CONNECTION_COUNT {
-                held.pop_front();
+            while connections.len() > CONNECTION_COUNT {
+                connections.pop_front();
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         }
@@ -311,7 +319,7 @@ fn hold_silent_connections(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_do_not_block_other_clients() {
     let stage = start_fixture().await;
-    for (from, says) in [
+    for (from, bytes) in [
         (ATTACKER_ADDRESS, &b""[..]),
         (ATTACKER_ADDRESS, b"GET /metrics HTTP/1.1\r\na: b\r\n"),
         (SHARED_ADDRESS, b""),
@@ -319,13 +327,13 @@ async fn idle_connections_do_not_block_other_clients() {
         let floods: Vec<_> = stage
             .ports
             .iter()
-            .map(|port| hold_silent_connections(port, from, says))
+            .map(|port| hold_silent_connections(port, from, bytes))
             .collect();
         // Waits until the attackers have all connections that they can get.
         tokio::time::sleep(Duration::from_secs(3)).await;
         for _ in 0..5 {
             stage
-                .check_answers_in_time(&format!("{from:?} {says:?}"))
+                .check_answers_in_time(&format!("{from:?} {bytes:?}"))
                 .await;
             tokio::time::sleep(Duration::from_millis(300)).await;
         }

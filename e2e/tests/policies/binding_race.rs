@@ -63,17 +63,20 @@ async fn external_pod_changed_during_binding_is_decided_again() {
     let pod: Pod = serde_json::from_value(pod).unwrap();
 
     let is_held = Arc::new(AtomicBool::new(false));
-    let seen = is_held.clone();
+    let flag = is_held.clone();
     proxy.on_request(move |request| {
         if request.verb != Verb::Create || request.resource != "pods/binding" {
             return ProxyFault::Pass;
         }
-        seen.store(true, Ordering::SeqCst);
+        flag.store(true, Ordering::SeqCst);
         ProxyFault::Hold
     });
     pods.create(&PostParams::default(), &pod).await.unwrap();
     eventually(SOON, || async {
-        anyhow::ensure!(is_held.load(Ordering::SeqCst), "nothing binds the pod");
+        anyhow::ensure!(
+            is_held.load(Ordering::SeqCst),
+            "the operator does not bind the pod"
+        );
         Ok(())
     })
     .await
@@ -87,7 +90,7 @@ async fn external_pod_changed_during_binding_is_decided_again() {
     use_image(FORBIDDEN_IMAGE).await;
     proxy.remove_faults();
 
-    let told = wait_for(&pods, "pod", SOON, |pod: &Pod| {
+    let denied_pod = wait_for(&pods, "pod", SOON, |pod: &Pod| {
         let status = pod.status.as_ref();
         let mut conditions = status
             .into_iter()
@@ -95,8 +98,12 @@ async fn external_pod_changed_during_binding_is_decided_again() {
         let is_denied = conditions.any(is_denial);
         is_denied || node_name(pod).is_some()
     });
-    let told = told.await.unwrap();
-    assert_eq!(node_name(&told), None, "it runs what policies forbid");
+    let denied_pod = denied_pod.await.unwrap();
+    assert_eq!(
+        node_name(&denied_pod),
+        None,
+        "the pod runs a forbidden image"
+    );
     use_image(ALLOWED_IMAGE).await;
     let bound = wait_for(&pods, "pod", SOON, |pod: &Pod| node_name(pod).is_some());
     bound.await.unwrap();

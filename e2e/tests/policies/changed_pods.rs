@@ -79,12 +79,12 @@ async fn users_cannot_change_a_pod_of_a_job() {
     let note = wait_for_event(&site, "j", "PolicyWarning").await;
     assert!(note.contains("changed after policies judged it"), "{note}");
     let jobs = site.api::<TrainingJob>();
-    let told = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
+    let reporting_job = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
         let warnings = policy_verdict(job).warnings;
         let both = |w: &String| w.contains("images, tolerations");
         warnings.iter().any(both)
     });
-    told.await.unwrap();
+    reporting_job.await.unwrap();
 }
 
 #[tokio::test]

@@ -40,10 +40,10 @@ async fn limits_and_used_gpu_hours_survive_a_restart() {
     let waits = site
         .wait_until_queued_for("a", Reason::QuotaPolicyExceeded)
         .await;
-    let says = message(&waits);
+    let status_message = message(&waits);
     assert!(
-        says.contains("its 1 GPU hour is burnt, and nothing starts until"),
-        "{says}"
+        status_message.contains("its 1 GPU hour is burnt, and nothing starts until"),
+        "{status_message}"
     );
     check_external_pod_waits(&site).await;
     // A job without GPUs uses no GPU hours.
@@ -83,12 +83,12 @@ async fn limits_and_used_gpu_hours_survive_a_restart() {
         json!({"gpuHours": null, "runningJobs": 2}),
     )
     .await;
-    let gone = eventually(SOON, || async {
+    let deletion = eventually(SOON, || async {
         let ledger = ledgers.get_opt(site.name()).await?;
         ensure!(ledger.is_none(), "{ledger:?}");
         Ok(())
     });
-    gone.await.unwrap();
+    deletion.await.unwrap();
 }
 
 /// Returns a ledger of the site's policy, as a previous operator has written it.
@@ -170,16 +170,17 @@ async fn check_external_pod_waits(site: &TestSite) {
     .unwrap();
     let pods = site.api::<Pod>();
     pods.create(&PostParams::default(), &pod).await.unwrap();
-    let told = eventually(SOON, || async {
+    let waiting_pod = eventually(SOON, || async {
         let pod = pods.get("external").await?;
         let status = pod.status.unwrap_or_default();
         let mut conditions = status.conditions.into_iter().flatten();
-        let said = conditions.find_map(|c| c.message).unwrap_or_default();
-        let burnt = said.starts_with("QuotaPolicyExceeded: ") && said.contains("gpuHours");
-        ensure!(burnt, "{said:?}");
+        let condition_message = conditions.find_map(|c| c.message).unwrap_or_default();
+        let burnt = condition_message.starts_with("QuotaPolicyExceeded: ")
+            && condition_message.contains("gpuHours");
+        ensure!(burnt, "{condition_message:?}");
         Ok(())
     });
-    told.await.unwrap();
+    waiting_pod.await.unwrap();
     let at_once = DeleteParams::default().grace_period(0);
     pods.delete("external", &at_once).await.unwrap();
 }

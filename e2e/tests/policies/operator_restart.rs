@@ -75,9 +75,12 @@ async fn no_job_is_allowed_without_policies() {
         message(&refused)
     );
     let missing = policy_verdict(&refused).missing_permits;
-    let of = |action: &str| missing.iter().any(|permit| permit.contains(action));
+    let is_missing = |action: &str| missing.iter().any(|permit| permit.contains(action));
     for action in ["Submit", "UseQueue", "UseImage", "UsePrivilege"] {
-        assert!(of(&format!("\"{action}\"")), "{action}: {missing:?}");
+        assert!(
+            is_missing(&format!("\"{action}\"")),
+            "{action}: {missing:?}"
+        );
     }
     assert_eq!(site.list_pods("j").await.len(), 0);
     // A plan shows the same result.
@@ -92,10 +95,10 @@ async fn no_job_is_allowed_without_policies() {
         .output()
         .await
         .unwrap();
-    let said = String::from_utf8_lossy(&plan.stdout);
-    assert_eq!(plan.status.code(), Some(1), "{said}");
-    assert!(said.contains("PolicyDenied"), "{said}");
-    assert!(said.contains(&message(&refused)), "{said}");
+    let stdout = String::from_utf8_lossy(&plan.stdout);
+    assert_eq!(plan.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("PolicyDenied"), "{stdout}");
+    assert!(stdout.contains(&message(&refused)), "{stdout}");
     apply_policy(
         &control_plane,
         &json!({
@@ -149,7 +152,7 @@ async fn policies_apply_throughout_a_restart() {
             all.iter().map(|c| c.last_transition_time.0).collect();
         times.len()
     };
-    assert_eq!(first(&later), 1, "its first state is its last");
+    assert_eq!(first(&later), 1, "the state of the job has changed");
     let runs = site.api::<TrainingJob>().get("runs").await.unwrap();
     assert_eq!(phase(&runs), Some(JobPhase::Running));
     assert_eq!(pod_uids(&site.list_pods("runs").await), before);

@@ -32,8 +32,8 @@ async fn forbid_refuses_a_pending_gang_and_spares_a_running_gang() {
 
     // The running job keeps running, and the violation is reported.
     let id = format!("{}/no", site.name());
-    let told = wait_for_event(&site, "runs", "PolicyViolation").await;
-    assert!(told.contains(&id), "{told}");
+    let event_note = wait_for_event(&site, "runs", "PolicyViolation").await;
+    assert!(event_note.contains(&id), "{event_note}");
     let runs = site
         .wait_for_status("runs", |s| {
             s.policy.as_ref().and_then(|p| p.decision) == Some(PolicyDecision::Denied)

@@ -33,16 +33,16 @@ fn is_journal_write(request: &Request) -> bool {
 
 /// Holds requests of a kind, and reports the first one.
 fn hold_requests(proxy: &Proxy, which: fn(&Request) -> bool) -> Arc<AtomicBool> {
-    let held = Arc::new(AtomicBool::new(false));
-    let seen = held.clone();
+    let is_held = Arc::new(AtomicBool::new(false));
+    let flag = is_held.clone();
     proxy.on_request(move |request| {
         if !which(request) {
             return ProxyFault::Pass;
         }
-        seen.store(true, Ordering::SeqCst);
+        flag.store(true, Ordering::SeqCst);
         ProxyFault::Hold
     });
-    held
+    is_held
 }
 
 /// The second pod of two, when the first one exists.
@@ -69,10 +69,13 @@ async fn check_denied_between(which: fn(&Request) -> bool, pods: ExpectedPods) {
             .unwrap();
     let site = TestSite::new(&control_plane, "between", NodeTemplate::new(2).gpus(8)).await;
     wait_until_active(&control_plane, "starter").await;
-    let held = hold_requests(&proxy, which);
+    let is_held = hold_requests(&proxy, which);
     site.submit("j", 2, 8).await;
     eventually(SOON, || async {
-        anyhow::ensure!(held.load(Ordering::SeqCst), "nothing is done for a place");
+        anyhow::ensure!(
+            is_held.load(Ordering::SeqCst),
+            "the operator has not sent the request"
+        );
         Ok(())
     })
     .await
@@ -95,17 +98,17 @@ async fn check_denied_between(which: fn(&Request) -> bool, pods: ExpectedPods) {
         journal.plan.is_none() && journal.phase.unwrap_or_default() == PodGroupPhase::Pending
     });
     free.await.unwrap();
-    let made = || proxy.counts().count_of(Verb::Create, "pods");
+    let created_pods = || proxy.counts().count_of(Verb::Create, "pods");
     site.wait_for_pod_count("j", 0).await;
     if pods == ExpectedPods::NeverCreated {
-        assert_eq!(made(), 0, "not one pod");
+        assert_eq!(created_pods(), 0, "a pod was created");
     }
-    let before = made();
+    let before = created_pods();
 
     delete_policy(&control_plane, site.name()).await;
     site.wait_for_phase("j", JobPhase::Running).await;
     site.wait_for_whole_gang("j", 2).await;
-    assert_eq!(made(), before + 2);
+    assert_eq!(created_pods(), before + 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

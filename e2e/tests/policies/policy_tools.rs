@@ -55,14 +55,14 @@ async fn policy_diff_lists_the_jobs_that_a_change_affects() {
     let new = file.to_str().unwrap();
 
     let diff = ["diff", new, "--cluster", "-o", "json"];
-    let said = run_policy_command(&diff).await;
-    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    let output = run_policy_command(&diff).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     let touched = |name: &str| {
         let (before, after) = ("Allowed".to_owned(), "Denied".to_owned());
         (name.to_owned(), before, after)
     };
     let wanted: BTreeSet<_> = ["runs", "waits"].map(touched).into();
-    assert_eq!(changed_jobs(&said, site.name()), wanted);
+    assert_eq!(changed_jobs(&output, site.name()), wanted);
 
     // The change is applied: exactly these jobs change.
     apply_policy(control_plane, &change).await;
@@ -76,9 +76,9 @@ async fn policy_diff_lists_the_jobs_that_a_change_affects() {
     assert!(!denied(&small.status.unwrap()));
 
     // A second diff shows no change.
-    let said = run_policy_command(&diff).await;
-    assert_eq!(changed_jobs(&said, site.name()), BTreeSet::new());
-    assert_eq!(said.status.code(), Some(0), "{said:?}");
+    let output = run_policy_command(&diff).await;
+    assert_eq!(changed_jobs(&output, site.name()), BTreeSet::new());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 
     // The command evaluates a new job against the policies on the cluster.
     let job = folder.path().join("job.yaml");
@@ -93,9 +93,9 @@ async fn policy_diff_lists_the_jobs_that_a_change_affects() {
         "-o",
         "json",
     ];
-    let said = run_policy_command(&eval).await;
-    assert_eq!(said.status.code(), Some(1), "{said:?}");
-    let rows = json_report(&said)["jobs"][0]["demands"].clone();
+    let output = run_policy_command(&eval).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let rows = json_report(&output)["jobs"][0]["demands"].clone();
     let submit = rows
         .as_array()
         .unwrap()

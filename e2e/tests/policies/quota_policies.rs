@@ -99,13 +99,13 @@ async fn jobs_within_a_limit_run_and_the_rest_wait() {
     let waits = site
         .wait_until_queued_for("c", Reason::QuotaPolicyExceeded)
         .await;
-    let says = message(&waits);
+    let status_message = message(&waits);
     let expected = format!(
         "quota policy {:?}, nvidia.com/gpu: needs 8, 16 of 16 are held: 8 are missing; held by 2 \
          gangs (",
         site.name()
     );
-    assert!(says.starts_with(&expected), "{says}");
+    assert!(status_message.starts_with(&expected), "{status_message}");
     let full = wait_for_policy_status(control_plane, &site, |s| s.full_count == Some(1)).await;
     assert_eq!(
         limit_usage(&full),
@@ -115,10 +115,10 @@ async fn jobs_within_a_limit_run_and_the_rest_wait() {
     site.submit("large", 3, 8).await;
     let refused = site.wait_for_phase("large", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "QuotaPolicyExceeded");
-    let says = message(&refused);
+    let status_message = message(&refused);
     assert!(
-        says.contains("the job asks for 24 nvidia.com/gpu, of which 16 may be held"),
-        "{says}"
+        status_message.contains("the job asks for 24 nvidia.com/gpu, of which 16 may be held"),
+        "{status_message}"
     );
     // A raised limit admits pending jobs. A lowered limit stops no running job.
     change_limits(control_plane, &site, gpus(24)).await;
@@ -187,8 +187,8 @@ async fn deny_policy_refuses_jobs_over_running_and_queued_limits() {
     site.submit("c", 1, 1).await;
     let refused = site
         .wait_for_status("c", |s| {
-            let says = s.full_message();
-            says.contains("queuedJobs: 1 waits already, and 1 may")
+            let status_message = s.full_message();
+            status_message.contains("queuedJobs: 1 waits already, and 1 may")
         })
         .await;
     assert_eq!(phase(&refused), Some(JobPhase::Refused));

@@ -95,8 +95,8 @@ async fn only_spec_changes_change_the_requester_stamp() {
     let replaced = replace_job(&bob, |job| job.metadata.annotations = None).await;
     assert_eq!(stamp_text(&replaced), Some(of_ada.as_str()));
     let removed = json!({"metadata": {"annotations": {REQUESTED_BY: null}}});
-    let kept = merge_patch(&bob, removed).await.unwrap();
-    assert_eq!(stamp_text(&kept), Some(of_ada.as_str()));
+    let stamped = merge_patch(&bob, removed).await.unwrap();
+    assert_eq!(stamp_text(&stamped), Some(of_ada.as_str()));
     site.delete::<TrainingJob>("j").await;
 }
 
@@ -117,8 +117,11 @@ async fn applied_job_has_the_stamp_of_its_last_spec_change() {
     site.wait_for_phase("j", JobPhase::Suspended).await;
     eventually(SOON, || async {
         let before = apply_job(&ada, "git", &job).await.metadata.resource_version;
-        let again = apply_job(&ada, "git", &job).await.metadata.resource_version;
-        anyhow::ensure!(again == before, "{before:?} has become {again:?}");
+        let second_version = apply_job(&ada, "git", &job).await.metadata.resource_version;
+        anyhow::ensure!(
+            second_version == before,
+            "{before:?} has become {second_version:?}"
+        );
         Ok(())
     })
     .await
@@ -198,8 +201,8 @@ async fn every_create_request_is_stamped() {
     let groups: Vec<String> = (0..2_500).map(|i| format!("group-number-{i:04}")).collect();
     let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
     let many = jobs_as(&site, &user_client(control_plane, "many", &groups));
-    let taken = merge_patch(&many, restart_limit_patch(5)).await.unwrap();
-    assert_eq!(stamp_text(&taken), None);
+    let accepted = merge_patch(&many, restart_limit_patch(5)).await.unwrap();
+    assert_eq!(stamp_text(&accepted), None);
     let mut next = suspended_job(&site);
     next["metadata"]["name"] = json!("next");
     assert_eq!(stamp_text(&create_job(&many, next).await), None);
@@ -208,8 +211,8 @@ async fn every_create_request_is_stamped() {
         &site,
         &user_client(control_plane, "fewer", &groups[..1_000]),
     );
-    let taken = merge_patch(&fewer, restart_limit_patch(6)).await.unwrap();
-    assert!(parse_stamp(&taken).groups.len() > 1_000);
+    let accepted = merge_patch(&fewer, restart_limit_patch(6)).await.unwrap();
+    assert!(parse_stamp(&accepted).groups.len() > 1_000);
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ pub(crate) async fn test_failure_reasons(
         .await;
     let failure = key.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.reason, "ContainerConfigError", "{failure:?}");
-    let said = failure.last_line.unwrap();
-    assert!(said.contains("absent"), "{said}");
+    let last_line = failure.last_line.unwrap();
+    assert!(last_line.contains("absent"), "{last_line}");
     TrialOutcome::Passed
 }

@@ -92,7 +92,7 @@ pub(crate) async fn test_node_crash(
     assert_eq!(before.len(), 1, "{before:?}");
     let dead = before.first().unwrap();
     scene.nodes.crash_node(dead).unwrap();
-    let again = wait_for(&place.api(), "j", NODE_LOSS_TIMEOUT, |job: &TrainingJob| {
+    let restarted = wait_for(&place.api(), "j", NODE_LOSS_TIMEOUT, |job: &TrainingJob| {
         job.status.as_ref().is_some_and(|status| {
             status.phase == Some(JobPhase::Running) && status.attempt == Some(2)
         })
@@ -101,7 +101,7 @@ pub(crate) async fn test_node_crash(
     .unwrap();
     let other = Faulty.node_names().into_iter().find(|n| n != dead).unwrap();
     assert_eq!(place.nodes_of_job("j").await, BTreeSet::from([other]));
-    let status = again.status.unwrap();
+    let status = restarted.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
     std::fs::write(shared.join("j"), "").unwrap();
     place.wait_until_complete("j").await;

@@ -126,7 +126,7 @@ impl RealNodesFixture {
                 self.check_node_ready(&node, GPUS_PER_NODE).await?;
                 let live = pods.list(&live).await?.items;
                 let live: Vec<String> = live.iter().map(ResourceExt::name_any).collect();
-                ensure!(live.is_empty(), "{live:?} are still on {node}");
+                ensure!(live.is_empty(), "the pods {live:?} are still on {node}");
                 Ok(())
             })
             .await

@@ -22,8 +22,11 @@ use crate::fixtures::{
 async fn wait_for_kubelet(scene: &RealNodesFixture, node: &str, since: Timestamp) {
     eventually(SOON, || async {
         let ready = scene.ready_condition(node).await?;
-        let said = ready.last_heartbeat_time.as_ref();
-        ensure!(said.is_some_and(|said| said.0 > since), "{ready:?}");
+        let heartbeat = ready.last_heartbeat_time.as_ref();
+        ensure!(
+            heartbeat.is_some_and(|heartbeat| heartbeat.0 > since),
+            "{ready:?}"
+        );
         scene.check_node_ready(node, GPUS_PER_NODE).await
     })
     .await
@@ -45,7 +48,7 @@ async fn container_states(
     place: &TrialNamespace,
     job: &str,
 ) -> BTreeMap<String, (Option<String>, i32)> {
-    let of = |pod: Pod| {
+    let container = |pod: Pod| {
         let name = pod.name_any();
         let status = pod.status?.container_statuses?.into_iter().next()?;
         Some((name, (status.container_id, status.restart_count)))
@@ -54,7 +57,7 @@ async fn container_states(
         .list_pods(job)
         .await
         .into_iter()
-        .filter_map(of)
+        .filter_map(container)
         .collect()
 }
 
@@ -62,7 +65,7 @@ async fn container_states(
 fn running_since(job: &TrainingJob) -> Timestamp {
     let mut conditions = job.status.iter().flat_map(|status| &status.conditions);
     let running = conditions.find(|c| c.type_ == "Running" && c.status == "True");
-    let running = running.unwrap_or_else(|| panic!("it does not run: {job:#?}"));
+    let running = running.unwrap_or_else(|| panic!("the job does not run: {job:#?}"));
     running.last_transition_time.0
 }
 

@@ -58,7 +58,7 @@ pub(crate) async fn test_killed_process(
     output.read_line(&mut line).unwrap();
     let kubeconfig = line.trim().strip_prefix("export KUBECONFIG=").expect(&line);
     let folder = Path::new(kubeconfig).ancestors().nth(2).unwrap();
-    let ours = |left: &[String]| left.iter().filter(|l| l.contains(" trellis")).count();
+    let count_folders = |left: &[String]| left.iter().filter(|l| l.contains(" trellis")).count();
     let before = find_leftovers(parent.id(), folder).unwrap();
     for part in ["/kubelet --config=", "/containerd --config ", "/coredns "] {
         assert!(
@@ -76,8 +76,8 @@ pub(crate) async fn test_killed_process(
     eventually(SOON, || async {
         let now = find_leftovers(parent.id(), folder)?;
         // Other nodes of this machine keep running, with one interface.
-        let interfaces = ours(&now);
-        ensure!(interfaces < ours(&before), "{now:#?}");
+        let interfaces = count_folders(&now);
+        ensure!(interfaces < count_folders(&before), "{now:#?}");
         ensure!(now.len() == interfaces, "{now:#?}");
         Ok(())
     })

@@ -68,10 +68,10 @@ pub(crate) async fn test_logs(
             (0..2).map(|rank| format!("[{rank} j-worker-{rank}] rank {rank} attempt {attempt}\n"));
         let both: Vec<String> = both.collect();
         eventually(SOON, || async {
-            let told = run_logs(scene, &place, &["--all"]).await;
-            let mut lines: Vec<&str> = told.1.split_inclusive('\n').collect();
+            let output = run_logs(scene, &place, &["--all"]).await;
+            let mut lines: Vec<&str> = output.1.split_inclusive('\n').collect();
             lines.sort_unstable();
-            ensure!(told.0 == Some(0) && lines == both, "{told:?}");
+            ensure!(output.0 == Some(0) && lines == both, "{output:?}");
             Ok(())
         })
         .await
@@ -119,9 +119,9 @@ pub(crate) async fn test_logs(
     assert_eq!(next().await, "");
     let ended = timeout(TRAINING_TIMEOUT, follows.wait_with_output()).await;
     let ended = ended.unwrap().unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{told}");
-    assert!(told.contains("note: attempt 2 starts"), "{told}");
+    let output = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{output}");
+    assert!(output.contains("note: attempt 2 starts"), "{output}");
     place.wait_until_complete("j").await;
     // The pods of a complete job still exist, with their logs.
     let tail = run_logs(scene, &place, &["--rank", "1", "--tail", "1"]).await;
@@ -144,14 +144,14 @@ async fn check_first_job_of_docs(scene: &RealNodesFixture, place: &TrialNamespac
     job["spec"]["checkpoint"] = json!({"gracePeriodSeconds": 5});
     place.create(job).await.unwrap();
     place.wait_for_phase("hello", JobPhase::Running).await;
-    let (_, shown) = page.split_once("$ kubectl logs hello-worker-1\n").unwrap();
-    let shown = shown.split("```").next().unwrap();
+    let (_, expected) = page.split_once("$ kubectl logs hello-worker-1\n").unwrap();
+    let expected = expected.split("```").next().unwrap();
     let logs = ["logs", "hello-worker-1", "-n", place.name()];
     eventually(SOON, || async {
         let printed = scene.control_plane.kubectl_ok(&logs).await?;
         ensure!(
-            printed == shown,
-            "{printed:?} is printed, {shown:?} is shown"
+            printed == expected,
+            "{printed:?} is printed, {expected:?} is shown"
         );
         Ok(())
     })

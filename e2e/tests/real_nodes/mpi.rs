@@ -27,11 +27,14 @@ pub(crate) async fn test_allreduce(
     place.create(job).await.unwrap();
     place.wait_until_complete("j").await;
     let logs = place.pod_logs("j").await;
-    let (_, said) = logs.iter().find(|(pod, _)| pod == "j-launcher-0").unwrap();
+    let (_, launcher_log) = logs.iter().find(|(pod, _)| pod == "j-launcher-0").unwrap();
     for rank in 0..4 {
         let host = format!("j-worker-{}", rank / 2);
         let line = format!("rank {rank} of 4 on {host}: 6");
-        assert!(said.lines().any(|l| l == line), "no {line:?}: {logs:#?}");
+        assert!(
+            launcher_log.lines().any(|l| l == line),
+            "no {line:?}: {logs:#?}"
+        );
     }
     TrialOutcome::Passed
 }

@@ -57,8 +57,8 @@ pub(crate) async fn test_rank_loss(
     let hit = place.wait_until_complete("hit").await.status.unwrap();
     let logs = place.pod_logs("hit").await;
     assert_eq!((hit.attempt, hit.restarts), (Some(2), Some(1)), "{logs:#?}");
-    let said = hit.last_failure.unwrap().last_line.unwrap();
-    assert!(said.contains("traceback"), "{said}");
+    let last_line = hit.last_failure.unwrap().last_line.unwrap();
+    assert!(last_line.contains("traceback"), "{last_line}");
     for (pod, log) in &logs {
         let resumed = log.lines().find(|l| l.starts_with("attempt 2 rank"));
         let resumed = resumed.unwrap_or_else(|| panic!("{pod}: {log}"));
@@ -66,8 +66,8 @@ pub(crate) async fn test_rank_loss(
         assert!((10..60).contains(&step), "{resumed}");
     }
     let loss = |logs: &[(String, String)]| {
-        let said = logs[0].1.lines().find(|l| l.starts_with("done: "));
-        said.unwrap_or_else(|| panic!("{logs:#?}")).to_owned()
+        let last_line = logs[0].1.lines().find(|l| l.starts_with("done: "));
+        last_line.unwrap_or_else(|| panic!("{logs:#?}")).to_owned()
     };
     let undisturbed = place.pod_logs("calm").await;
     assert_eq!(loss(&logs), loss(&undisturbed));

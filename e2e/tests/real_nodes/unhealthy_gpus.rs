@@ -36,7 +36,7 @@ async fn gpus_of_job(place: &TrialNamespace, job: &str, node: &str) -> BTreeSet<
     let pods: BTreeSet<String> = pods.map(|pod| pod.name_any()).collect();
     eventually(SOON, || async {
         let logs = place.pod_logs(job).await.into_iter();
-        let there = logs.filter(|(pod, _)| pods.contains(pod));
+        let pod_logs = logs.filter(|(pod, _)| pods.contains(pod));
         let has = |(pod, log): (String, String)| {
             let line = log
                 .lines()
@@ -45,21 +45,21 @@ async fn gpus_of_job(place: &TrialNamespace, job: &str, node: &str) -> BTreeSet<
             line.map(str::to_owned)
                 .with_context(|| format!("{pod}: {log:?}"))
         };
-        there.map(has).collect()
+        pod_logs.map(has).collect()
     })
     .await
     .unwrap()
 }
 
 /// Waits until a job is queued with this reason and a message that starts with this text.
-async fn wait_until_queued_for(place: &TrialNamespace, job: &str, why: &str, said: &str) {
+async fn wait_until_queued_for(place: &TrialNamespace, job: &str, why: &str, message_start: &str) {
     place
         .wait_for_status(job, |status| {
             let reason = status.reason.map(|reason| reason.as_str());
             let message = status.full_message();
             status.phase == Some(JobPhase::Queued)
                 && reason == Some(why)
-                && message.starts_with(said)
+                && message.starts_with(message_start)
         })
         .await;
 }
@@ -128,8 +128,11 @@ pub(crate) async fn test_restarted_gang(
     let node = fill_node(&place, "j").await;
     set_unhealthy_gpus(scene, &node, &["GPU-0"]).await;
     end_jobs(&shared, &["j-fails-1"]);
-    let again = place.wait_for_running_attempt("j", 2).await.status.unwrap();
-    assert_eq!((again.restarts, again.disruptions), (Some(1), Some(0)));
+    let restarted = place.wait_for_running_attempt("j", 2).await.status.unwrap();
+    assert_eq!(
+        (restarted.restarts, restarted.disruptions),
+        (Some(1), Some(0))
+    );
     assert_eq!(gpus_of_job(&place, "j", &node).await, gpu_names(&[1, 2, 3]));
     end_jobs(&shared, &["j"]);
     place.wait_until_complete("j").await;

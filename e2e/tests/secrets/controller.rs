@@ -66,13 +66,13 @@ async fn job_runs_with_a_secret_from_the_real_controller() {
             .iter()
             .all(|o| o.problem.is_none())
     );
-    let made = wait_for_external_secret(&site, "j-wandb")
+    let created = wait_for_external_secret(&site, "j-wandb")
         .await
         .spec
         .target
         .name;
     let secrets = site.api::<Secret>();
-    let data = secrets.get(&made).await.unwrap().data.unwrap();
+    let data = secrets.get(&created).await.unwrap().data.unwrap();
     assert_eq!(data["api-key"].0, b"from the store");
     let pull = wait_for_external_secret(&site, "j-pull")
         .await
@@ -97,5 +97,5 @@ async fn job_runs_with_a_secret_from_the_real_controller() {
     assert_eq!((generation, after), (Some(1), Some(1)));
     site.delete::<TrainingJob>("j").await;
     wait_until_deleted::<ExternalSecret>(&site, "j-wandb").await;
-    wait_until_deleted::<Secret>(&site, &made).await;
+    wait_until_deleted::<Secret>(&site, &created).await;
 }

@@ -125,8 +125,8 @@ fn job_with_secret(site: &TestSite) -> Value {
 /// Waits until the ExternalSecret exists.
 async fn wait_for_external_secret(site: &TestSite, name: &str) -> ExternalSecret {
     let api: Api<ExternalSecret> = site.api();
-    let there = wait_for(&api, name, SOON, |_: &ExternalSecret| true);
-    there.await.unwrap()
+    let existing = wait_for(&api, name, SOON, |_: &ExternalSecret| true);
+    existing.await.unwrap()
 }
 
 /// Waits until the object does not exist.
@@ -140,8 +140,8 @@ where
 {
     let api: Api<K> = site.api();
     eventually(SOON, || async {
-        let there = api.get_opt(name).await?;
-        anyhow::ensure!(there.is_none(), "{name} is still there");
+        let existing = api.get_opt(name).await?;
+        anyhow::ensure!(existing.is_none(), "{name} still exists");
         Ok(())
     })
     .await

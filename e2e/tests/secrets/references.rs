@@ -37,10 +37,10 @@ async fn job_waits_for_its_config_map_and_service_account() {
     job["spec"]["taskGroups"][0]["env"] =
         json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "nobody-looks", "key": "k"}}}]);
     site.create(job).await.unwrap();
-    let said = wait_for_missing_object(&site, "ConfigMap \"settings\"").await;
+    let status_message = wait_for_missing_object(&site, "ConfigMap \"settings\"").await;
     assert!(
-        said.starts_with("task group \"worker\", spec.volumes["),
-        "{said}"
+        status_message.starts_with("task group \"worker\", spec.volumes["),
+        "{status_message}"
     );
     let post = PostParams::default();
     let maps: Api<ConfigMap> = site.api();
@@ -86,8 +86,11 @@ async fn secrets_are_checked_only_where_the_operator_has_the_right() {
     let mut job = site.job("j", 1, 8);
     job["spec"]["secrets"] = json!([{"name": "token"}]);
     site.create(job).await.unwrap();
-    let said = wait_for_missing_object(&site, "Secret \"token\"").await;
-    assert!(said.starts_with("spec.secrets[0]: "), "{said}");
+    let status_message = wait_for_missing_object(&site, "Secret \"token\"").await;
+    assert!(
+        status_message.starts_with("spec.secrets[0]: "),
+        "{status_message}"
+    );
     tokio::time::sleep(NO_CHANGE_TIME).await;
     assert_eq!(site.list_pods("j").await.len(), 0);
     let secrets: Api<Secret> = site.api();

@@ -71,7 +71,7 @@ async fn foreign_external_secret_is_not_changed() {
         }))
         .unwrap()
     };
-    let theirs = all
+    let foreign_objects = all
         .create(&PostParams::default(), &foreign("j-wandb"))
         .await
         .unwrap();
@@ -83,7 +83,7 @@ async fn foreign_external_secret_is_not_changed() {
     let now = all.get("j-wandb").await.unwrap();
     assert_eq!(
         (now.uid(), now.resource_version()),
-        (theirs.uid(), theirs.resource_version())
+        (foreign_objects.uid(), foreign_objects.resource_version())
     );
     // After the foreign object is deleted, the job continues by itself.
     site.delete::<ExternalSecret>("j-wandb").await;

@@ -45,7 +45,7 @@ async fn wait_for_grace_seconds(site: &TestSite, name: &str, count: usize) -> Ve
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     panic!(
-        "{count} pods of {name} were to be deleted, and {} were",
+        "only {} of {count} pods of {name} are deleted",
         graces.len()
     );
 }
@@ -116,10 +116,16 @@ async fn job_with_a_recent_checkpoint_is_preempted_first() {
     wait_for_first_attempt(&site, "young").await;
 
     report_checkpoint(&site, "old-worker-0", "yesterday").await;
-    let told = site
+    let reported = site
         .wait_for_status("old", |s| s.checkpoint.is_some())
         .await;
-    let problem = told.status.unwrap().checkpoint.unwrap().problem.unwrap();
+    let problem = reported
+        .status
+        .unwrap()
+        .checkpoint
+        .unwrap()
+        .problem
+        .unwrap();
     assert!(
         problem.contains("\"yesterday\", which is no time"),
         "{problem}"
@@ -127,11 +133,14 @@ async fn job_with_a_recent_checkpoint_is_preempted_first() {
     // The clock of the job is one second fast.
     let saved = Timestamp::now() + k8s_openapi::jiff::SignedDuration::from_secs(1);
     report_checkpoint(&site, "old-worker-0", &saved.to_string()).await;
-    let told = site
+    let reported = site
         .wait_for_status("old", |s| last_checkpoint_time(s).is_some())
         .await;
-    assert!(saved <= Timestamp::now(), "it has come");
-    assert_eq!(told.status.unwrap().checkpoint.unwrap().problem, None);
+    assert!(
+        saved <= Timestamp::now(),
+        "the operator has accepted a checkpoint time in the future"
+    );
+    assert_eq!(reported.status.unwrap().checkpoint.unwrap().problem, None);
 
     submit_to_queue(&site, "high", 1, &queue, Some(&class)).await;
     wait_for_first_attempt(&site, "high").await;

@@ -61,7 +61,7 @@ async fn check_no_rewrites(site: &TestSite) {
     assert_eq!(
         child_versions(site).await,
         before,
-        "the children are written for ever"
+        "the operator writes the children repeatedly"
     );
 }
 

@@ -71,7 +71,7 @@ async fn children_are_deleted_after_their_ttl_and_the_job_stays() {
     assert_eq!(
         job_objects(&site, "j").await.unwrap(),
         all,
-        "a day is not over"
+        "the objects were deleted within a day"
     );
 
     site.patch("j", json!({"spec": {"cleanup": {"childrenTTLSeconds": 0}}}))

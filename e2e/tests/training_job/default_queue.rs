@@ -12,9 +12,9 @@ use super::{create_site, shared_control_plane};
 /// Returns the queue in the job's status and in its PodGroup.
 async fn status_and_group_queue(site: &TestSite, name: &str) -> (String, String) {
     let job = site.api::<trellis_api::TrainingJob>().get(name).await;
-    let said = job.unwrap().status.unwrap().queue.unwrap();
+    let status_queue = job.unwrap().status.unwrap().queue.unwrap();
     let group = site.api::<PodGroup>().get(name).await.unwrap();
-    (said, group.spec.queue_name)
+    (status_queue, group.spec.queue_name)
 }
 
 #[tokio::test]
@@ -26,11 +26,11 @@ async fn new_default_queue_takes_pending_jobs_and_no_placed_job() {
     site.submit("waits", 2, 4).await;
     site.wait_for_phase("waits", JobPhase::Queued).await;
 
-    let here = json!({"matchLabels": {"kubernetes.io/metadata.name": site.name()}});
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": site.name()}});
     let queue = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": site.name()},
-        "spec": {"namespaceSelector": {}, "defaultFor": here},
+        "spec": {"namespaceSelector": {}, "defaultFor": selector},
     });
     let control_plane = shared_control_plane().await;
     control_plane.apply_yaml(&queue.to_string()).await.unwrap();

@@ -59,10 +59,10 @@ async fn elastic_job_uses_free_capacity_and_yields_it_first() {
     site.create(elastic_job(&site, "j", 4)).await.unwrap();
     let small = wait_for_ready_pods(&site, "j", "2/4").await;
     let gang = pod_uids_by_name(&site, "j").await;
-    let says = message(&small);
+    let status_message = message(&small);
     assert!(
-        says.contains("the gang runs, on node") && says.contains("2 of 4 pods"),
-        "{says}"
+        status_message.contains("the gang runs, on node") && status_message.contains("2 of 4 pods"),
+        "{status_message}"
     );
     // The other job has ended. The gang grows, and none of its pods restarts.
     site.delete::<TrainingJob>("other").await;
@@ -72,9 +72,9 @@ async fn elastic_job_uses_free_capacity_and_yields_it_first() {
     let third: Pod = site.api().get("j-worker-2").await.unwrap();
     assert!(third.annotations().contains_key(names::EPOCH));
     let env = third.spec.unwrap().containers.remove(0).env.unwrap();
-    let of = |name: &str| env.iter().find(|e| e.name == name)?.value.clone();
-    assert_eq!(of("PET_NNODES").as_deref(), Some("2:4"));
-    assert_eq!(of("TRELLIS_RANK").as_deref(), Some("2"));
+    let variable = |name: &str| env.iter().find(|e| e.name == name)?.value.clone();
+    assert_eq!(variable("PET_NNODES").as_deref(), Some("2:4"));
+    assert_eq!(variable("TRELLIS_RANK").as_deref(), Some("2"));
     // Another job needs five of the six GPUs that are free or held by surplus pods.
     site.submit("whole", 1, 5).await;
     site.wait_for_phase("whole", JobPhase::Running).await;
@@ -142,10 +142,10 @@ async fn elastic_group_can_be_resized_while_it_runs() {
     let refused = site
         .patch("j", json!({"spec": {"taskGroups": group}}))
         .await;
-    let said = refused.unwrap_err().to_string();
+    let error_text = refused.unwrap_err().to_string();
     assert!(
-        said.contains("minReplicas must be 1 at least and replicas at most"),
-        "{said}"
+        error_text.contains("minReplicas must be 1 at least and replicas at most"),
+        "{error_text}"
     );
 }
 
@@ -154,15 +154,18 @@ async fn best_effort_group_waits_for_capacity_and_ends_with_its_job() {
     let site = create_site("outside", 1).await;
     site.create(job_with_board(&site, 4)).await.unwrap();
     let waits = site.wait_for_status("j", |s| {
-        let said = s.full_message();
-        s.phase == Some(JobPhase::Running) && said.contains("when there is room")
+        let status_message = s.full_message();
+        s.phase == Some(JobPhase::Running) && status_message.contains("when there is room")
     });
-    let said = message(&waits.await);
+    let status_message = message(&waits.await);
     assert!(
-        said.contains("the gang runs, on node") && said.contains("2 of 3 pods"),
-        "{said}"
+        status_message.contains("the gang runs, on node") && status_message.contains("2 of 3 pods"),
+        "{status_message}"
     );
-    assert!(said.contains("nvidia.com/gpu"), "{said}");
+    assert!(
+        status_message.contains("nvidia.com/gpu"),
+        "{status_message}"
+    );
     // A later pending job with the same demand comes before the growth of this job.
     for pod in ["j-worker-0", "j-worker-1"] {
         site.end_pod(pod, "0").await;

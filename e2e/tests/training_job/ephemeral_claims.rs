@@ -25,10 +25,10 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// class.
 fn job_with_scratch(site: &TestSite, class: &str, replicas: u32, gpus: u32) -> Value {
     let mut job = site.job("j", replicas, gpus);
-    let asked = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+    let claim_spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
         "resources": {"requests": {"storage": "1Gi"}}});
     job["spec"]["taskGroups"][0]["podTemplate"] = json!({"spec": {
-        "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": asked}}}],
+        "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec}}}],
         "containers": [{"name": "main", "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}],
     }});
     job
@@ -73,11 +73,11 @@ async fn wait_for_selected_node(site: &TestSite, claim: &str, not: Option<&str>)
 /// Acts as the provisioner: creates a volume on the node for a claim.
 async fn provision_volume(site: &TestSite, claim: &str, node: &str, volume: &str) {
     let uid = claims_api(site).get(claim).await.unwrap().uid();
-    let made = disk_yaml(volume, site.name(), node);
-    let mut made: Value = serde_json::from_str(&made).unwrap();
-    made["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+    let volume_object = disk_yaml(volume, site.name(), node);
+    let mut volume_object: Value = serde_json::from_str(&volume_object).unwrap();
+    volume_object["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "namespace": site.name(), "name": claim, "uid": uid});
-    apply_yaml(&made.to_string()).await;
+    apply_yaml(&volume_object.to_string()).await;
 }
 
 /// Waits until the gang is placed and all its claims are bound.
@@ -121,7 +121,7 @@ async fn each_pod_gets_a_volume_on_its_own_node() {
     let claims = claims_api(&site);
     eventually(SOON, || async {
         let left = claims.list(&Default::default()).await?.items.len();
-        ensure!(left == 0, "{left} claims are left");
+        ensure!(left == 0, "{left} claims still exist");
         Ok(())
     })
     .await
@@ -170,7 +170,7 @@ async fn restarted_gang_gets_new_volumes() {
                 .owner_references()
                 .first()
                 .map(|owner| owner.uid.clone());
-            ensure!(owner == pods[0].uid(), "of another pod");
+            ensure!(owner == pods[0].uid(), "the claim belongs to another pod");
             ensure!(
                 claim.annotations().contains_key(SELECTED_NODE),
                 "no node is selected"
@@ -217,8 +217,8 @@ async fn gang_moves_when_a_pod_volume_cannot_be_provisioned() {
         .patch(claim, &params, &refused)
         .await
         .unwrap();
-    let again = site.wait_for_status("j", |s| s.attempt == Some(2)).await;
-    let failure = again.status.unwrap().last_failure.unwrap();
+    let restarted = site.wait_for_status("j", |s| s.attempt == Some(2)).await;
+    let failure = restarted.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.reason, "ClaimNotBound");
     assert_eq!(failure.node.as_ref(), Some(&first));
     let second = wait_for_selected_node(&site, claim, Some(&first)).await;
@@ -251,9 +251,9 @@ async fn foreign_claim_is_reported_before_the_gang_starts() {
     site.create(job_with_scratch(&site, site.name(), 1, 1))
         .await
         .unwrap();
-    let taken = |r: Reason| r == Reason::NameConflict;
+    let is_conflict = |r: Reason| r == Reason::NameConflict;
     let waits = site
-        .wait_for_status("j", |s| s.reason.is_some_and(taken))
+        .wait_for_status("j", |s| s.reason.is_some_and(is_conflict))
         .await;
     let words = "is there and is not pod \"j-worker-0\"'s";
     assert!(message(&waits).contains(words), "{}", message(&waits));

@@ -19,13 +19,13 @@ async fn job_events(site: &TestSite, job: &str) -> Vec<(String, String)> {
     let list = events.list(&ListParams::default().fields(&about)).await;
     let mut events = list.unwrap().items;
     events.sort_by_key(|event| event.event_time.as_ref().map(|t| t.0));
-    let told = events.into_iter().map(|event| {
-        let again = event.series.map_or(0, |series| series.count);
-        assert_eq!(again, 0, "the event was repeated: {:?}", event.note);
+    let reasons_and_notes = events.into_iter().map(|event| {
+        let repetitions = event.series.map_or(0, |series| series.count);
+        assert_eq!(repetitions, 0, "the event was repeated: {:?}", event.note);
         let reason = event.reason.unwrap_or_default();
         (reason, event.note.unwrap_or_default())
     });
-    told.collect()
+    reasons_and_notes.collect()
 }
 
 #[tokio::test]
@@ -60,18 +60,21 @@ async fn events_report_placement_failures_and_completion_in_order() {
         ("Complete", "all 2 pods have succeeded".to_owned()),
     ];
     eventually(SOON, || async {
-        let told = job_events(&site, "j").await;
-        let mut rest = told.iter();
+        let listed = job_events(&site, "j").await;
+        let mut rest = listed.iter();
         for (reason, words) in &chapters {
             let found = rest.any(|(r, note)| r == reason && note.contains(words));
-            anyhow::ensure!(found, "no {reason} with {words:?} in this place: {told:#?}");
+            anyhow::ensure!(
+                found,
+                "no event {reason} with {words:?} at this position: {listed:#?}"
+            );
         }
         Ok(())
     })
     .await
     .unwrap();
-    let told = job_events(&site, "j").await;
+    let listed = job_events(&site, "j").await;
     // The events of both attempts have the same note about the nodes.
-    let different: BTreeSet<_> = told.iter().collect();
-    assert!(told.len() <= different.len() + 2, "{told:#?}");
+    let different: BTreeSet<_> = listed.iter().collect();
+    assert!(listed.len() <= different.len() + 2, "{listed:#?}");
 }

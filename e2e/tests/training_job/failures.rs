@@ -19,8 +19,9 @@ use super::{create_site, shared_control_plane};
 /// Makes the containers of new pods fail to start for this reason.
 async fn hang_new_pods(site: &TestSite, reason: &str) {
     let words = [(kubelet::HANG, "true"), (kubelet::HANG_REASON, reason)];
-    let told = PodPolicy::annotate_for_kubelets(shared_control_plane().await, site.name(), &words);
-    told.await.unwrap();
+    let annotations =
+        PodPolicy::annotate_for_kubelets(shared_control_plane().await, site.name(), &words);
+    annotations.await.unwrap();
 }
 
 /// Returns a job that restarts after a minute.
@@ -39,8 +40,8 @@ async fn status_has_the_termination_message_of_a_failed_rank() {
     site.annotate_pod("j-worker-1", kubelet::TERMINATION_MESSAGE, words)
         .await;
     site.end_pod("j-worker-1", "1").await;
-    let again = site.wait_for_running_attempt("j", 2).await;
-    let failure = again.status.unwrap().last_failure.unwrap();
+    let restarted = site.wait_for_running_attempt("j", 2).await;
+    let failure = restarted.status.unwrap().last_failure.unwrap();
     let line = "RuntimeError: CUDA error: uncorrectable ECC error encountered";
     assert_eq!(failure.last_line.as_deref(), Some(line));
     let template = site.wait_for_whole_gang("j", 2).await[0]
@@ -66,13 +67,19 @@ async fn restart_rules_fail_ignore_or_restart_a_job() {
     site.annotate_pod("j-worker-1", kubelet::EXIT_REASON, "OOMKilled")
         .await;
     site.end_pod("j-worker-1", "137").await;
-    let again = site.wait_for_running_attempt("j", 2).await.status.unwrap();
-    assert_eq!((again.restarts, again.disruptions), (Some(0), Some(0)));
+    let restarted = site.wait_for_running_attempt("j", 2).await.status.unwrap();
+    assert_eq!(
+        (restarted.restarts, restarted.disruptions),
+        (Some(0), Some(0))
+    );
     site.end_pod("j-worker-0", "42").await;
     let failed = site.wait_for_phase("j", JobPhase::Failed).await;
     assert_eq!(reason(&failed), "FailedByRule");
-    let says = message(&failed);
-    assert!(says.ends_with("restart.rules[0] says Fail"), "{says}");
+    let status_message = message(&failed);
+    assert!(
+        status_message.ends_with("restart.rules[0] says Fail"),
+        "{status_message}"
+    );
 }
 
 /// A job that waits for a missing object releases its GPUs.
@@ -112,8 +119,11 @@ async fn image_pull_error_is_reported_while_the_job_keeps_its_place() {
     let starts = starts.await;
     let phase = starts.status.as_ref().unwrap().phase;
     assert_eq!(phase, Some(JobPhase::Starting));
-    let says = message(&starts);
-    assert!(says.contains("the room is given back at"), "{says}");
+    let status_message = message(&starts);
+    assert!(
+        status_message.contains("the room is given back at"),
+        "{status_message}"
+    );
     site.wait_for_pod_count("j", 2).await;
 }
 
@@ -140,9 +150,9 @@ async fn node_is_avoided_after_two_failures_in_a_row() {
     fails(1).await;
     fails(2).await;
     // No other node exists, so the gang uses the avoided node.
-    let again = site.wait_for_running_attempt("j", 3).await.status.unwrap();
+    let restarted = site.wait_for_running_attempt("j", 3).await.status.unwrap();
     let bad = site.nodes().names()[0].clone();
-    assert_eq!(again.excluded_nodes[0].node, bad);
+    assert_eq!(restarted.excluded_nodes[0].node, bad);
     let _more = site
         .add_nodes(shared_control_plane().await, NodeTemplate::new(1).gpus(8))
         .await;
@@ -224,10 +234,10 @@ async fn deleted_succeeded_pod_is_not_replaced() {
     site.submit("j", 2, 1).await;
     site.wait_for_phase("j", JobPhase::Running).await;
     site.end_pod("j-worker-1", "0").await;
-    let told = site
+    let reported = site
         .wait_for_status("j", |s| s.internal.finished_pods.is_some())
         .await;
-    let finished = told.status.unwrap().internal.finished_pods.unwrap();
+    let finished = reported.status.unwrap().internal.finished_pods.unwrap();
     assert_eq!(finished.groups[0].completed_indexes, "1");
     site.delete::<Pod>("j-worker-1").await;
     site.wait_for_pod_count("j", 1).await;

@@ -80,8 +80,11 @@ async fn api_server_refuses_invalid_fields_with_rule_and_fix() {
         assert!(!error.contains("<nil>"), "{path}: {error}");
         // The library has the same message.
         let object: TrainingJob = serde_json::from_value(spec).unwrap();
-        let ours = ValidatedJob::try_from(object).expect_err(path).to_string();
-        assert!(ours.contains(words), "{path} = {value}: {ours}");
+        let library_error = ValidatedJob::try_from(object).expect_err(path).to_string();
+        assert!(
+            library_error.contains(words),
+            "{path} = {value}: {library_error}"
+        );
     }
 }
 
@@ -246,8 +249,8 @@ async fn api_server_refuses_contradictory_fields() {
             .to_string();
         assert!(error.contains(words), "{words}: {error}");
         let object: TrainingJob = serde_json::from_value(spec).unwrap();
-        let ours = ValidatedJob::try_from(object).expect_err(words).to_string();
-        assert!(ours.contains(words), "{words}: {ours}");
+        let library_error = ValidatedJob::try_from(object).expect_err(words).to_string();
+        assert!(library_error.contains(words), "{words}: {library_error}");
     }
     // Unknown fields are refused by kubectl, Argo CD and our own reader.
     let mut unknown = base();

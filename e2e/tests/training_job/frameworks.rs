@@ -67,8 +67,8 @@ async fn hostfile_exists_before_the_pods_and_is_repaired() {
         format!("j-worker-{index}.j.{namespace}.svc.cluster.local slots=1\n")
     };
     assert_eq!(hosts, host(0) + &host(1));
-    let told = compiled_object(&job, "ConfigMap");
-    assert!(told.ready && told.name == "j-hosts", "{told:?}");
+    let reported = compiled_object(&job, "ConfigMap");
+    assert!(reported.ready && reported.name == "j-hosts", "{reported:?}");
     let map = site.api::<ConfigMap>().get("j-hosts").await.unwrap();
     for pod in site.wait_for_whole_gang("j", 2).await {
         assert!(map.creation_timestamp() <= pod.creation_timestamp());
@@ -112,8 +112,8 @@ async fn mpi_job_keeps_its_key_and_ends_with_its_launcher() {
     assert_eq!(secret.type_.as_deref(), Some("kubernetes.io/ssh-auth"));
     let owner = &secret.owner_references()[0];
     assert_eq!(Some(&owner.uid), written.uid().as_ref());
-    let told = compiled_object(&job, "Secret");
-    assert!(told.ready && told.name == name, "{told:?}");
+    let reported = compiled_object(&job, "Secret");
+    assert!(reported.ready && reported.name == name, "{reported:?}");
     for pod in site.wait_for_whole_gang("j", 3).await {
         let mounted = pod.spec.as_ref().unwrap().volumes.iter().flatten();
         let mut mounted = mounted.filter_map(|v| v.secret.as_ref()?.secret_name.as_ref());
@@ -174,7 +174,10 @@ async fn ray_head_has_a_service_and_ends_the_job() {
     site.delete::<Service>("j-head").await;
     eventually(SOON, || async {
         let now = services.get("j-head").await?;
-        ensure!(now.uid() != head.uid(), "it is still the first");
+        ensure!(
+            now.uid() != head.uid(),
+            "the Service is still the first one"
+        );
         Ok(())
     })
     .await
@@ -220,7 +223,7 @@ async fn mpi_job_with_a_key_restarts_under_an_exhausted_secret_quota() {
 #[tokio::test]
 async fn api_server_refuses_settings_that_the_framework_does_not_support() {
     let site = create_site("framework", 0).await;
-    let of = |framework: &str, groups: &[(&str, u32)], env: &str| {
+    let job_with = |framework: &str, groups: &[(&str, u32)], env: &str| {
         let mut job = site.job("bad", 1, 1);
         let group = job["spec"]["taskGroups"][0].clone();
         let groups = groups.iter().enumerate().map(|(at, (role, replicas))| {
@@ -340,12 +343,12 @@ async fn api_server_refuses_settings_that_the_framework_does_not_support() {
             "what Trellis sets for MPI",
         ),
     ] {
-        let job = of(framework, &groups, env);
+        let job = job_with(framework, &groups, env);
         let error = site.create(job.clone()).await.expect_err(words).to_string();
         assert!(error.contains(words), "{words}: {error}");
         let object: TrainingJob = serde_json::from_value(job).unwrap();
-        let ours = ValidatedJob::try_from(object).expect_err(words).to_string();
-        assert!(ours.contains(words), "{words}: {ours}");
+        let library_error = ValidatedJob::try_from(object).expect_err(words).to_string();
+        assert!(library_error.contains(words), "{words}: {library_error}");
     }
     for (framework, groups, env) in [
         (
@@ -361,7 +364,7 @@ async fn api_server_refuses_settings_that_the_framework_does_not_support() {
             "RANK",
         ),
     ] {
-        let mut job = of(framework, &groups, env);
+        let mut job = job_with(framework, &groups, env);
         job["metadata"]["name"] = json!(framework.to_lowercase());
         site.create(job.clone()).await.unwrap();
         let object: TrainingJob = serde_json::from_value(job).unwrap();

@@ -29,8 +29,8 @@ async fn deleted_pod_group_counts_as_a_disruption() {
     // The gang has run for longer than its startup deadline.
     tokio::time::sleep(START_TIMEOUT).await;
     site.delete::<PodGroup>("j").await;
-    let again = site.wait_for_running_attempt("j", 2).await;
-    let status = again.status.unwrap();
+    let restarted = site.wait_for_running_attempt("j", 2).await;
+    let status = restarted.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
     let failure = status.last_failure.unwrap();
     assert_eq!(

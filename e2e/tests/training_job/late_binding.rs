@@ -103,11 +103,11 @@ impl<'a> LateBindingClass<'a> {
     /// Acts as the provisioner: creates a volume on the node for a claim.
     async fn provision_volume(&self, claim: &str, node: &str) {
         let uid = self.get_claim(claim).await.uid();
-        let made = disk_yaml(&self.volume_name("made"), self.site.name(), node);
-        let mut made: Value = serde_json::from_str(&made).unwrap();
-        made["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        let volume = disk_yaml(&self.volume_name("made"), self.site.name(), node);
+        let mut volume: Value = serde_json::from_str(&volume).unwrap();
+        volume["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "namespace": self.site.name(), "name": claim, "uid": uid});
-        self.apply_yaml(&made.to_string()).await;
+        self.apply_yaml(&volume.to_string()).await;
     }
 }
 
@@ -260,7 +260,7 @@ async fn volume_is_provisioned_on_the_node_of_the_gang() {
     let node = class.submit_and_wait_for_node(2, 2).await;
     assert!(
         site.list_pods("j").await.is_empty(),
-        "before their claim is bound"
+        "pods exist before their claim is bound"
     );
     class.provision_volume("data", &node).await;
     site.wait_for_phase("j", JobPhase::Running).await;
@@ -308,9 +308,11 @@ async fn suspended_gang_clears_the_selected_node_of_its_unbound_claim() {
     eventually(SOON, || async {
         let claim = claims.get("data").await?;
         let annotations = claim.annotations();
-        let ours = [SELECTED_NODE, trellis_api::names::PLAN];
-        let left = ours.iter().find(|key| annotations.contains_key(**key));
-        ensure!(left.is_none(), "{left:?} is still there");
+        let own_annotations = [SELECTED_NODE, trellis_api::names::PLAN];
+        let left = own_annotations
+            .iter()
+            .find(|key| annotations.contains_key(**key));
+        ensure!(left.is_none(), "the annotation {left:?} still exists");
         Ok(())
     })
     .await
@@ -349,10 +351,13 @@ async fn read_write_once_claim_keeps_its_pods_on_one_node() {
     let waits = site
         .wait_until_queued_for("w", Reason::ExceedsTopology)
         .await;
-    let said = message(&waits);
-    assert!(said.contains("2 pods must be on one node"), "{said}");
+    let status_message = message(&waits);
+    assert!(
+        status_message.contains("2 pods must be on one node"),
+        "{status_message}"
+    );
     let why = "PersistentVolumeClaim \"wide\", which is ReadWriteOnce and not bound yet";
-    assert!(said.contains(why), "{said}");
+    assert!(status_message.contains(why), "{status_message}");
 }
 
 /// The claim of best-effort pods is bound for the first pod, and the other pods are placed where

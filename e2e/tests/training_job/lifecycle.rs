@@ -106,9 +106,12 @@ async fn suspended_job_releases_its_resources_and_resumes_with_a_new_attempt() {
             .patch("j", json!({"spec": {"taskGroups": groups}}))
             .await;
         let error = refused.expect_err(field).to_string();
-        let said = ["is fixed once", "while the job is suspended"];
-        let said: Vec<_> = said.into_iter().filter(|w| error.contains(w)).collect();
-        assert_eq!(said, [words], "{field}: {error}");
+        let rule_texts = ["is fixed once", "while the job is suspended"];
+        let rule_texts: Vec<_> = rule_texts
+            .into_iter()
+            .filter(|w| error.contains(w))
+            .collect();
+        assert_eq!(rule_texts, [words], "{field}: {error}");
         assert!(error.contains("spec.taskGroups: Invalid value"), "{error}");
         let named = format!("{field} of a task group ");
         assert!(error.contains(&named), "{field}: {error}");
@@ -126,8 +129,8 @@ async fn suspended_job_releases_its_resources_and_resumes_with_a_new_attempt() {
     let resumed = site.wait_for_phase("j", JobPhase::Running).await;
     assert_eq!(resumed.status.unwrap().attempt, Some(2));
     let gang = site.api::<PodGroup>().get("j").await.unwrap().spec;
-    let said = (gang.is_preemptible(), gang.min_runtime_seconds);
-    assert_eq!(said, (false, Some(60)));
+    let rule_texts = (gang.is_preemptible(), gang.min_runtime_seconds);
+    assert_eq!(rule_texts, (false, Some(60)));
 }
 
 #[tokio::test]
@@ -136,8 +139,8 @@ async fn deleted_pod_counts_as_a_disruption() {
     site.submit("j", 2, 8).await;
     site.wait_for_phase("j", JobPhase::Running).await;
     site.delete::<Pod>("j-worker-0").await;
-    let again = site.wait_for_running_attempt("j", 2).await;
-    let status = again.status.unwrap();
+    let restarted = site.wait_for_running_attempt("j", 2).await;
+    let status = restarted.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
 }
 
@@ -198,12 +201,12 @@ async fn job_can_be_deleted_in_any_phase() {
         api.delete("j", &DeleteParams::default()).await.unwrap();
         wait_until_deleted(&api, "j", SOON).await.unwrap();
         site.wait_for_pod_count("j", 0).await;
-        for gone in [
+        for deletion in [
             wait_until_deleted(&site.api::<Service>(), "j", SOON).await,
             wait_until_deleted(&site.api::<NetworkPolicy>(), "j", SOON).await,
             wait_until_deleted(&site.api::<PodGroup>(), "j", SOON).await,
         ] {
-            gone.unwrap_or_else(|e| panic!("deleted after {millis} ms: {e:#}"));
+            deletion.unwrap_or_else(|e| panic!("deleted after {millis} ms: {e:#}"));
         }
     }
     // The GPUs of the deleted jobs are free.
@@ -252,8 +255,8 @@ async fn gang_moves_when_its_node_is_deleted() {
     let on = |pod: &&Pod| pod.spec.as_ref().and_then(|s| s.node_name.as_ref()) == Some(lost);
     let pod = pods.iter().find(on).unwrap().clone();
     site.nodes().delete(lost).await.unwrap();
-    let again = site.wait_for_status("j", |s| s.attempt == Some(2)).await;
-    let failure = again.status.unwrap().last_failure.unwrap();
+    let restarted = site.wait_for_status("j", |s| s.attempt == Some(2)).await;
+    let failure = restarted.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.reason, "NodeLost");
     // Its kubelet may still run, so the operator deletes the pod, and does not force the deletion
     // at once.

@@ -73,11 +73,12 @@ async fn job_of_gpus_waits_for_its_queue_and_keeps_its_amounts() {
     let waiting = site
         .wait_for_phase_and_reason("waits", JobPhase::Waiting, missing)
         .await;
-    let said = message(&waiting);
+    let status_message = message(&waiting);
     let ways_out = format!("RuntimeProfile or queue {:?}", queue_name(&site));
     assert!(
-        said.starts_with("spec.taskGroups[0].resources.limits: ") && said.contains(&ways_out),
-        "{said}"
+        status_message.starts_with("spec.taskGroups[0].resources.limits: ")
+            && status_message.contains(&ways_out),
+        "{status_message}"
     );
     assert!(site.list_pods("waits").await.is_empty());
     // The queue inherits the amounts from its parent.
@@ -119,12 +120,12 @@ async fn job_of_gpus_waits_for_its_queue_and_keeps_its_amounts() {
         .await
         .unwrap();
     let generation = patched.metadata.generation;
-    let seen = wait_for(&jobs, "waits", SOON, |job: &TrainingJob| {
+    let updated = wait_for(&jobs, "waits", SOON, |job: &TrainingJob| {
         job.status
             .as_ref()
             .is_some_and(|s| s.observed_generation == generation)
     });
-    seen.await.unwrap();
+    updated.await.unwrap();
     let after = site.list_pods("waits").await;
     assert_eq!(after[0].metadata.uid, before[0].metadata.uid);
     assert_eq!(
@@ -203,10 +204,10 @@ async fn api_server_refuses_groups_without_gpus_and_resources() {
         assert!(error.contains(&path) && error.contains(rule), "{error}");
         // The library has the same message.
         let object: TrainingJob = serde_json::from_value(bad).unwrap();
-        let ours = ValidatedJob::try_from(object).unwrap_err().to_string();
+        let library_error = ValidatedJob::try_from(object).unwrap_err().to_string();
         assert!(
-            ours.contains(&format!("{limits}.{field}: {rule}")),
-            "{ours}"
+            library_error.contains(&format!("{limits}.{field}: {rule}")),
+            "{library_error}"
         );
     }
     for (amount, words) in [
@@ -224,14 +225,14 @@ async fn api_server_refuses_groups_without_gpus_and_resources() {
             serde_json::from_value(json!({"metadata": meta, "spec": spec, "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue"})).unwrap();
         let profile: RuntimeProfile =
             serde_json::from_value(json!({"metadata": meta, "spec": spec, "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile"})).unwrap();
-        let ours = [
+        let library_error = [
             validation::check_rules(&queue).unwrap_err(),
             validation::check_rules(&profile).unwrap_err(),
         ];
-        for ours in ours.map(|violations| violations.to_string()) {
+        for library_error in library_error.map(|violations| violations.to_string()) {
             assert!(
-                ours.starts_with("spec.resourcesPerGPU.") && ours.contains(words),
-                "{ours}"
+                library_error.starts_with("spec.resourcesPerGPU.") && library_error.contains(words),
+                "{library_error}"
             );
         }
         for kind in ["TrainingQueue", "RuntimeProfile"] {
@@ -245,6 +246,6 @@ async fn api_server_refuses_groups_without_gpus_and_resources() {
             );
         }
     }
-    let there: Api<TrainingQueue> = Api::all(shared_control_plane().await.client());
-    assert!(there.get_opt(site.name()).await.unwrap().is_none());
+    let queues: Api<TrainingQueue> = Api::all(shared_control_plane().await.client());
+    assert!(queues.get_opt(site.name()).await.unwrap().is_none());
 }

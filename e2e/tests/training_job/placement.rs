@@ -98,8 +98,8 @@ async fn twenty_simultaneous_gangs_are_placed_whole_or_not_at_all() {
     .unwrap();
     for job in settled {
         let name = job.metadata.name.clone().unwrap();
-        let there = site.list_pods(&name).await.len();
+        let pod_count = site.list_pods(&name).await.len();
         let runs = phase(&job) == Some(JobPhase::Running);
-        assert_eq!(there, if runs { 6 } else { 0 }, "{name}");
+        assert_eq!(pod_count, if runs { 6 } else { 0 }, "{name}");
     }
 }

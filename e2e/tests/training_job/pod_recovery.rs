@@ -52,18 +52,18 @@ async fn failed_pod_restarts_on_its_node_while_the_other_pods_continue() {
         recovers.status.as_ref().unwrap().phase,
         Some(JobPhase::Running)
     );
-    let says = message(&recovers);
+    let status_message = message(&recovers);
     assert!(
-        says.contains("\"j-worker-1\", Error, exit code 1"),
-        "{says}"
+        status_message.contains("\"j-worker-1\", Error, exit code 1"),
+        "{status_message}"
     );
-    let again = wait_for_replacement(&site, &before[1]).await;
+    let replacement = wait_for_replacement(&site, &before[1]).await;
     let node = |pod: &Pod| pod.spec.as_ref().unwrap().node_name.clone();
-    assert_eq!(node(&again), node(&before[1]));
-    let annotations = again.annotations();
+    assert_eq!(node(&replacement), node(&before[1]));
+    let annotations = replacement.annotations();
     assert_eq!(annotations.get(names::ROUND).map(String::as_str), Some("1"));
     assert_eq!(
-        again.labels().get(names::ATTEMPT).map(String::as_str),
+        replacement.labels().get(names::ATTEMPT).map(String::as_str),
         Some("1")
     );
     // A pod that fails a moment later belongs to the same wave.
@@ -133,8 +133,8 @@ async fn dependent_group_waits_and_its_place_stays_reserved() {
     // Another job does not get the reserved nodes.
     site.submit("other", 1, 1).await;
     site.wait_for_status("other", |s| {
-        let says = s.full_message();
-        let is_room = says.contains("GPU") || says.contains("gpu");
+        let status_message = s.full_message();
+        let is_room = status_message.contains("GPU") || status_message.contains("gpu");
         s.phase == Some(JobPhase::Queued) && is_room
     })
     .await;

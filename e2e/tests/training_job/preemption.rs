@@ -105,23 +105,24 @@ async fn job_of_higher_priority_preempts_a_whole_gang() {
     let follows = site
         .wait_for_status("high", has_reason(Reason::Preempting))
         .await;
-    let said = message(&follows);
+    let status_message = message(&follows);
     assert!(
-        said.contains(&format!("\"{}/low\"", site.name())) && said.contains("1 node"),
-        "{said}"
+        status_message.contains(&format!("\"{}/low\"", site.name()))
+            && status_message.contains("1 node"),
+        "{status_message}"
     );
     let leaves = site
         .wait_for_status("low", has_reason(Reason::Preempted))
         .await;
-    let said = message(&leaves);
+    let status_message = message(&leaves);
     let by = format!(
         "\"{}/high\" of queue {queue:?} with priority 1000",
         site.name()
     );
-    assert!(said.contains(&by), "{said}");
+    assert!(status_message.contains(&by), "{status_message}");
     assert!(
         site.list_pods("high").await.is_empty(),
-        "the room is not free yet"
+        "the GPUs are not free yet"
     );
     wait_for_first_attempt(&site, "high").await;
     site.wait_for_pod_count("low", 0).await;
@@ -134,7 +135,7 @@ async fn job_of_higher_priority_preempts_a_whole_gang() {
     assert_eq!(
         status.last_preemption.map(|last| last.attempt),
         Some(1),
-        "the status keeps it after the reason has gone"
+        "the status must keep the last preemption"
     );
     site.delete::<TrainingJob>("high").await;
     let back = site.wait_for_running_attempt("low", 2).await;
@@ -168,10 +169,11 @@ async fn disruption_budget_protects_the_victim_and_the_preemptor_reports_it() {
     let refused = site
         .wait_for_status("high", has_reason(Reason::ProtectedByBudget))
         .await;
-    let said = message(&refused);
+    let status_message = message(&refused);
     assert!(
-        said.contains(&format!("\"{}/keep\"", site.name())) && said.contains("/low\""),
-        "{said}"
+        status_message.contains(&format!("\"{}/keep\"", site.name()))
+            && status_message.contains("/low\""),
+        "{status_message}"
     );
     assert_eq!(pod_uids(&site.wait_for_whole_gang("low", 2).await), before);
     let low = site.api::<TrainingJob>().get("low").await.unwrap();
@@ -218,8 +220,11 @@ async fn queue_reclaims_lent_quota() {
         .wait_for_status("second", has_reason(Reason::QuotaExceeded))
         .await;
     assert_eq!(attempt_counts(&gave), (Some(2), Some(0), Some(1)));
-    let said = gave.status.unwrap().last_preemption.unwrap().message;
-    assert!(said.contains("holds more than its quota"), "{said}");
+    let preemption_message = gave.status.unwrap().last_preemption.unwrap().message;
+    assert!(
+        preemption_message.contains("holds more than its quota"),
+        "{preemption_message}"
+    );
     let first = site.api::<TrainingJob>().get("first").await.unwrap();
     assert_eq!(attempt_counts(&first), (Some(1), Some(0), Some(0)));
 }
@@ -243,8 +248,11 @@ async fn drained_queue_evicts_its_gangs_and_resumes_them() {
         .wait_for_status("j", has_reason(Reason::QueueStopped))
         .await;
     assert_eq!(attempt_counts(&waits), (Some(2), Some(0), Some(1)));
-    let said = waits.status.unwrap().last_preemption.unwrap().message;
-    assert!(said.contains("is being drained"), "{said}");
+    let preemption_message = waits.status.unwrap().last_preemption.unwrap().message;
+    assert!(
+        preemption_message.contains("is being drained"),
+        "{preemption_message}"
+    );
     stop("None").await;
     site.wait_for_running_attempt("j", 2).await;
 }

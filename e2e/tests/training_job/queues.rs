@@ -90,12 +90,12 @@ async fn queue_enforces_its_quota_and_starts_no_job_when_stopped() {
         pending_and_admitted(s) == (Some(1), Some(0))
     })
     .await;
-    let held = site
+    let held_job = site
         .wait_for_status("second", |s| {
             s.reason.is_some_and(|r| r.as_str() == "QueueStopped")
         })
         .await;
-    assert_eq!(reason(&held), "QueueStopped");
+    assert_eq!(reason(&held_job), "QueueStopped");
     assert!(site.list_pods("second").await.is_empty());
     stop("None").await;
     site.wait_for_phase("second", JobPhase::Running).await;
@@ -160,11 +160,11 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
             s.reason.is_some_and(|r| r.as_str() == "QuotaExceeded")
         })
         .await;
-    let said = message(&waiting);
+    let status_message = message(&waiting);
     assert!(
-        said.contains("4 are missing")
-            && said.contains(&format!("borrowed by queue {:?} 4", queue("a"))),
-        "{said}"
+        status_message.contains("4 are missing")
+            && status_message.contains(&format!("borrowed by queue {:?} 4", queue("a"))),
+        "{status_message}"
     );
     let queues: Api<TrainingQueue> = Api::all(shared_control_plane().await.client());
     wait_for_queue_status(&queues, &queue("a"), |s| {
@@ -176,10 +176,18 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
 
     // A queue with child queues accepts no jobs, and reports it.
     submit("all", "inner", 1).await.unwrap();
-    let held = site.wait_for_phase("inner", JobPhase::Waiting).await;
-    assert_eq!(reason(&held), "QueueMisconfigured", "{}", message(&held));
-    let said = message(&held);
-    assert!(said.contains("has queues below it"), "{said}");
+    let waiting_job = site.wait_for_phase("inner", JobPhase::Waiting).await;
+    assert_eq!(
+        reason(&waiting_job),
+        "QueueMisconfigured",
+        "{}",
+        message(&waiting_job)
+    );
+    let status_message = message(&waiting_job);
+    assert!(
+        status_message.contains("has queues below it"),
+        "{status_message}"
+    );
     apply_object(
         "TrainingQueue",
         &queue("lost"),
@@ -187,15 +195,15 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
     )
     .await;
     submit("lost", "lost", 1).await.unwrap();
-    let held = site
+    let waiting_job = site
         .wait_for_status("lost", |s| {
             s.reason.is_some_and(|r| r.as_str() == "QueueMisconfigured")
         })
         .await;
     assert!(
-        message(&held).contains("does not exist"),
+        message(&waiting_job).contains("does not exist"),
         "{}",
-        message(&held)
+        message(&waiting_job)
     );
     wait_for_queue_status(&queues, &queue("lost"), |s| {
         active_condition(s) == Some(("False", "QueueMisconfigured"))
@@ -215,9 +223,9 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
         active_condition(s) == Some(("False", "FlavorNotFound"))
     })
     .await;
-    let shown = shared_control_plane().await;
-    let shown = shown.kubectl_ok(&["get", "tq", &queue("lost")]).await;
-    let shown = shown.unwrap();
+    let table = shared_control_plane().await;
+    let table = table.kubectl_ok(&["get", "tq", &queue("lost")]).await;
+    let table = table.unwrap();
     for word in [
         "PARENT",
         "ACTIVE",
@@ -225,7 +233,7 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
         "False",
         "QueueMisconfigured",
     ] {
-        assert!(shown.contains(word), "{word}: {shown}");
+        assert!(table.contains(word), "{word}: {table}");
     }
 }
 
@@ -382,6 +390,6 @@ async fn flavor_adds_the_toleration_for_its_nodes() {
     );
     let group = site.api::<trellis_api::PodGroup>().get("second").await;
     let plan = group.unwrap().status.unwrap().plan.unwrap();
-    let given = plan.groups[0].flavors.get("nvidia.com/gpu");
-    assert_eq!(given, Some(&scoped("spot")));
+    let assigned = plan.groups[0].flavors.get("nvidia.com/gpu");
+    assert_eq!(assigned, Some(&scoped("spot")));
 }

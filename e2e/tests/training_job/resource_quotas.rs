@@ -39,8 +39,8 @@ async fn second_gang_over_a_resource_quota_creates_no_pod() {
         "{:?}",
         history.recreated_pods()
     );
-    let seen = history.uids_by_name();
-    assert!(seen.keys().all(|pod| pod.starts_with(runs)), "{seen:?}");
+    let uids = history.uids_by_name();
+    assert!(uids.keys().all(|pod| pod.starts_with(runs)), "{uids:?}");
 
     // Quota is freed. The gang does not have to wait for the end of its growing back-off.
     let patch = json!({"spec": {"hard": {"pods": "8"}}});

@@ -91,8 +91,8 @@ async fn stage_is_placed_after_its_predecessor_completes() {
 
     // A failure restarts only its own stage, and no pods of earlier stages.
     site.end_pod("j-train-1", "1").await;
-    let again = site.wait_for_running_attempt("j", 3).await;
-    assert_eq!(stage_and_attempt(&again), (2, 2, 3));
+    let restarted = site.wait_for_running_attempt("j", 3).await;
+    assert_eq!(stage_and_attempt(&restarted), (2, 2, 3));
     assert!(pod_uids(&site.list_pods("j").await).is_superset(&pod_uids(&prepare)));
     for pod in ["j-train-0", "j-train-1"] {
         site.end_pod(pod, "0").await;
@@ -108,10 +108,10 @@ async fn job_is_refused_for_a_later_stage_before_the_first_stage() {
     job["spec"]["taskGroups"][1]["podTemplate"] = json!({"spec": {"hostNetwork": true}});
     site.create(job).await.unwrap();
     let refused = site.wait_for_phase("j", JobPhase::Refused).await;
-    let says = message(&refused);
+    let status_message = message(&refused);
     assert!(
-        says.starts_with("stage 2 of 2: ") && says.contains("hostNetwork"),
-        "{says}"
+        status_message.starts_with("stage 2 of 2: ") && status_message.contains("hostNetwork"),
+        "{status_message}"
     );
 
     // The operator also refuses specs that no rule of the CRD forbids.
@@ -124,6 +124,9 @@ async fn job_is_refused_for_a_later_stage_before_the_first_stage() {
     site.create(job).await.unwrap();
     let refused = site.wait_for_phase("alone", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "InvalidSpec");
-    let says = message(&refused);
-    assert!(says.contains("must wait so for all"), "{says}");
+    let status_message = message(&refused);
+    assert!(
+        status_message.contains("must wait so for all"),
+        "{status_message}"
+    );
 }

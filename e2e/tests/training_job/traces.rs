@@ -55,7 +55,7 @@ fn record_spans(body: &Bytes, spans: &mut SpanAttributes) {
     let scopes = request
         .resource_spans
         .into_iter()
-        .flat_map(|of| of.scope_spans);
+        .flat_map(|resource| resource.scope_spans);
     for span in scopes.flat_map(|scope| scope.spans) {
         let bears: BTreeSet<_> = span.attributes.into_iter().map(|a| a.key).collect();
         spans

@@ -57,9 +57,9 @@ impl VisibilityFixture {
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         let arguments = [&[kubeconfig.as_str()], arguments].concat();
         let output = self.control_plane.kubectl(&arguments).await.unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8(said).unwrap();
-        (output.status.success(), said)
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        (output.status.success(), text)
     }
 
     /// Writes the kubeconfig of a new ServiceAccount with the role `view` in the site's namespace.

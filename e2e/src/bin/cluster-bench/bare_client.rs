@@ -132,7 +132,7 @@ impl BareClient {
         let jobs: Api<TrainingJob> = Api::namespaced(client(), namespace);
         let events: Api<Event> = Api::namespaced(client(), namespace);
         let pods: Api<Pod> = Api::namespaced(client(), namespace);
-        let said = "a message of the usual length, more or less, with some numbers in it";
+        let sample_message = "a message of the usual length, more or less, with some numbers in it";
         match kind {
             GangWrite::Service => {
                 self.throttled_write(services.create(&post, &job.services()[0]))
@@ -166,7 +166,8 @@ impl BareClient {
                 Ok(())
             }
             GangWrite::Status => {
-                let status = Patch::Merge(json!({"status": {"attempt": 1, "message": said}}));
+                let status =
+                    Patch::Merge(json!({"status": {"attempt": 1, "message": sample_message}}));
                 self.throttled_write(jobs.patch_status(name, &patch, &status))
                     .await
             }
@@ -185,7 +186,7 @@ impl BareClient {
                     "metadata": {"generateName": format!("{name}-")},
                     "regarding": {"kind": "TrainingJob", "name": name, "namespace": namespace},
                     "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "action": "Starting",
-                    "reason": "Placed", "note": said,
+                    "reason": "Placed", "note": sample_message,
                     "reportingController": "bare", "reportingInstance": "bare",
                 }))?;
                 self.throttled_write(events.create(&post, &event)).await
@@ -224,8 +225,8 @@ pub(crate) fn compile_job(job: TrainingJob) -> Result<CompiledJob> {
         namespace_enforces_restricted: false,
         services: &std::collections::BTreeMap::new(),
     };
-    let around = CompileContext::resolve(job.job(), found)?;
-    Ok(compile(job, around, &Arc::default()))
+    let context = CompileContext::resolve(job.job(), found)?;
+    Ok(compile(job, context, &Arc::default()))
 }
 
 /// Returns the pods of the job, distributed over the nodes.

@@ -167,7 +167,7 @@ impl Bench {
                 .items
                 .len();
             if left > 0 {
-                bail!("{left} pods are still there");
+                bail!("{left} pods still exist");
             }
             Ok(())
         })
@@ -200,16 +200,16 @@ impl PodCounter {
                 .watch_metadata(&params, &self.version)
                 .await?
                 .boxed();
-            let mut there = 0_usize;
+            let mut count = 0_usize;
             while let Some(event) = events.try_next().await? {
                 if matches!(event, WatchEvent::Added(_)) {
-                    there += 1;
+                    count += 1;
                 }
-                if there >= wanted {
+                if count >= wanted {
                     return Ok(Instant::now());
                 }
             }
-            bail!("the watch has ended after {there} of {wanted} pods")
+            bail!("the watch has ended after {count} of {wanted} pods")
         };
         tokio::time::timeout(MEASUREMENT_TIMEOUT, watch)
             .await

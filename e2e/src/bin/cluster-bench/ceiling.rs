@@ -117,9 +117,9 @@ pub(crate) async fn measure_pod_replacement(bench: &Bench, case: BenchCase) -> R
         .try_for_each(|()| async { Ok(()) })
         .await?;
     create().await?;
-    let took = start.elapsed();
+    let duration = start.elapsed();
     bench.delete_jobs_and_pods(&namespace).await?;
-    Ok(took)
+    Ok(duration)
 }
 
 /// Measures the writes of a bare client for a pending gang, from the creation of the job to its

@@ -43,13 +43,13 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     // Reads the output like a terminal, because a full pipe would block the command.
     let read = tokio::spawn(async move { tokio::io::copy(&mut out, &mut tokio::io::sink()).await });
     tokio::time::sleep(CACHE_EXPIRY).await;
-    let process = watch.id().context("it has ended")?;
+    let process = watch.id().context("the command has ended")?;
     let before = process_cpu_seconds(process)?;
     tokio::time::sleep(WATCH_DURATION).await;
     let used = process_cpu_seconds(process)? - before;
     watch.kill().await?;
-    let shown = read.await??;
-    ensure!(shown > 0, "nothing was shown");
+    let watched = read.await??;
+    ensure!(watched > 0, "the command printed no refresh");
     let share = used / WATCH_DURATION.as_secs_f64() * 100.0;
     let name = format!("{waiting} wait, trellis queue --watch: of a core");
     bench.print_row(&BenchRow::new(name, share, "%"));

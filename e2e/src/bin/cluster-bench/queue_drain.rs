@@ -37,8 +37,8 @@ pub(crate) async fn measure(bench: &Bench, case: BenchCase) -> Result<()> {
     });
     let queue = queue.to_string();
     bench.control_plane.apply_yaml(&queue).await?;
-    let took = drain_queue(&namespace, case).await?;
-    let rate = case.jobs as f64 / took;
+    let duration = drain_queue(&namespace, case).await?;
+    let rate = case.jobs as f64 / duration;
     bench.delete_jobs_and_pods(&namespace).await?;
     drop(operator);
     let name = format!("queue of {}, quota for {CONCURRENT_GANGS}", case.name());

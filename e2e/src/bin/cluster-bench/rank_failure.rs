@@ -67,7 +67,7 @@ async fn measure_failure(bench: &Bench) -> Result<Duration> {
     mark_pods_running(&pods, PODS).await?;
     eventually(MEASUREMENT_TIMEOUT, || async {
         let status = api.get_status("j").await?.status.unwrap_or_default();
-        anyhow::ensure!(status.running_time.is_some(), "it does not run");
+        anyhow::ensure!(status.running_time.is_some(), "the job does not run");
         Ok(())
     })
     .await?;
@@ -77,10 +77,10 @@ async fn measure_failure(bench: &Bench) -> Result<Duration> {
     let failed = Patch::Merge(json!({"status": {"phase": "Failed", "reason": "Evicted"}}));
     pods.patch_status("j-worker-0", &PatchParams::default(), &failed)
         .await?;
-    let took = counter.wait_for_count(PODS).await?.duration_since(start);
+    let duration = counter.wait_for_count(PODS).await?.duration_since(start);
     kubelet.abort();
     bench.delete_jobs_and_pods(&namespace).await?;
-    Ok(took)
+    Ok(duration)
 }
 
 /// Sets all pods of the job to Running, as a kubelet would.

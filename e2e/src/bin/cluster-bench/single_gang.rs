@@ -46,7 +46,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
         created?;
         runs.push(last?.duration_since(start));
     }
-    let took = median(&runs);
+    let duration = median(&runs);
     bench.delete_jobs_and_pods(&namespace).await?;
     bench.print_row(&BenchRow::new(
         "gang of 8, bare client, all its writes",
@@ -55,7 +55,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     ));
     bench.print_row(&BenchRow::new(
         "gang of 8, apply to its last pod",
-        took.as_secs_f64() * 1e3,
+        duration.as_secs_f64() * 1e3,
         "ms",
     ));
     Ok(())

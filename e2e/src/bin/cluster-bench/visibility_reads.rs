@@ -37,13 +37,13 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize, job: &str) -> Result<
     ];
     for (what, path, headers) in cases {
         let mut anew = Vec::new();
-        let mut again = Vec::new();
+        let mut repeated = Vec::new();
         for _ in 0..REQUESTS {
             tokio::time::sleep(CACHE_EXPIRY).await;
             anew.push(measure_request(&client, &path, headers).await?);
-            again.push(measure_request(&client, &path, headers).await?);
+            repeated.push(measure_request(&client, &path, headers).await?);
         }
-        for (how, times) in [("anew", &anew), ("again at once", &again)] {
+        for (how, times) in [("anew", &anew), ("again at once", &repeated)] {
             let ms = median(times).as_secs_f64() * 1000.0;
             let name = format!("{waiting} wait, {what}, {how}");
             bench.print_row(&BenchRow::new(name, ms, "ms"));
@@ -61,8 +61,8 @@ async fn measure_request(
     headers: &[(&str, &str)],
 ) -> Result<Duration> {
     let began = Instant::now();
-    let (code, said) = send_request(client, path, headers).await?;
-    let took = began.elapsed();
-    ensure!(code == StatusCode::OK, "{code}: {said}");
-    Ok(took)
+    let (code, body) = send_request(client, path, headers).await?;
+    let duration = began.elapsed();
+    ensure!(code == StatusCode::OK, "{code}: {body}");
+    Ok(duration)
 }

@@ -58,9 +58,9 @@ struct Arguments {
 fn main() -> ExitCode {
     // The demo program is also the operator and the command line, because `cargo run` builds no
     // other binary.
-    let mut given = std::env::args();
-    let name = given.next().unwrap_or_default();
-    let first = given.next().unwrap_or_default();
+    let mut arguments = std::env::args();
+    let name = arguments.next().unwrap_or_default();
+    let first = arguments.next().unwrap_or_default();
     let is_trellis = Path::new(&name).file_name() == Some("trellis".as_ref());
     if is_trellis || !(first.is_empty() || first.starts_with('-')) {
         return trellis_e2e::programs::run();
@@ -143,8 +143,8 @@ pub(crate) async fn install_and_start_operator(control_plane: &ControlPlane) -> 
         .lease_seconds(60)
         .argument(&format!("--snapshots={}", snapshots.display()));
     let operator = visibility::start_as(control_plane, &program()?, &launch).await?;
-    let asked = visibility::wait_for_availability(control_plane, true).await;
-    asked.with_context(|| format!("operator: {}", operator.log_tail()))?;
+    let availability = visibility::wait_for_availability(control_plane, true).await;
+    availability.with_context(|| format!("operator: {}", operator.log_tail()))?;
     Ok(operator)
 }
 

@@ -73,7 +73,7 @@ async fn run_training(control_plane: &ControlPlane) -> Result<()> {
     print_step("rank 2 is killed, after the first checkpoint");
     eventually(TRAINING_TIMEOUT, || async {
         let first = checkpoints.join("train/attempt-000001/state.pt");
-        ensure!(first.is_file(), "there is no checkpoint");
+        ensure!(first.is_file(), "no checkpoint exists");
         Ok(())
     })
     .await?;

@@ -28,10 +28,10 @@ pub(crate) async fn run_trellis(control_plane: &ControlPlane, arguments: &[&str]
         .env("KUBECONFIG", control_plane.kubeconfig())
         .output()
         .await?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {error}", output.status);
-    print_line(said.trim_end());
+    print_line(stdout.trim_end());
     Ok(())
 }
 

@@ -125,7 +125,7 @@ async fn wait_until_pending(control_plane: &ControlPlane, name: &str) -> Result<
     let reason = status.reason.map_or("", trellis_api::Reason::as_str);
     ensure!(
         reason == "InsufficientCapacity" || reason == "Fragmented",
-        "\"{name}\" waits for another reason than room: {reason}"
+        "\"{name}\" waits for another reason than capacity: {reason}"
     );
     print_line(&format!("{reason}: {}", status.message.unwrap_or_default()));
     let pods = list_pods(control_plane, name).await?.len();
@@ -142,7 +142,7 @@ async fn wait_until_job_and_pods_are_deleted(
     wait_until_deleted(&jobs_api(control_plane), name, SOON).await?;
     eventually(SOON, || async {
         let left = list_pods(control_plane, name).await?.len();
-        ensure!(left == 0, "{left} pods of \"{name}\" are left");
+        ensure!(left == 0, "{left} pods of \"{name}\" still exist");
         Ok(())
     })
     .await

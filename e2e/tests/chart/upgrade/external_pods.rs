@@ -29,9 +29,12 @@ pub(super) async fn submit_gangs(site: &TestSite) -> Result<()> {
     eventually(SOON, async || {
         let pod = site.api::<Pod>().get("parted-0").await?;
         let conditions = pod.status.unwrap_or_default().conditions;
-        let said = conditions.into_iter().flatten().find_map(|c| c.message);
-        let said = said.unwrap_or_default();
-        ensure!(said.starts_with("MembersMissing: "), "{said}");
+        let condition_message = conditions.into_iter().flatten().find_map(|c| c.message);
+        let condition_message = condition_message.unwrap_or_default();
+        ensure!(
+            condition_message.starts_with("MembersMissing: "),
+            "{condition_message}"
+        );
         Ok(())
     })
     .await
@@ -43,11 +46,11 @@ pub(super) async fn pod_placements(
 ) -> Result<BTreeMap<String, (String, Option<String>)>> {
     let all = ListParams::default().labels(POD_GROUP_LABEL);
     let pods = site.api::<Pod>().list(&all).await?.items.into_iter();
-    let told = pods.map(|pod| {
+    let uids_and_nodes = pods.map(|pod| {
         let uid = pod.uid().unwrap_or_default();
         (pod.name_any(), (uid, pod.spec.and_then(|s| s.node_name)))
     });
-    Ok(told.collect())
+    Ok(uids_and_nodes.collect())
 }
 
 /// Completes the pending gang, and waits until it is placed.
