@@ -58,7 +58,7 @@ impl PodPolicy {
     /// Refuses the pods for which `expression` is false, with `message`.
     ///
     /// # Errors
-    /// If the API server refuses the policy: it is no CEL, say.
+    /// If the API server refuses the policy, for example because `expression` is no CEL.
     pub async fn refuse_unless(
         control_plane: &ControlPlane,
         namespace: &str,
@@ -72,7 +72,7 @@ impl PodPolicy {
         Self::enforce(control_plane, namespace, PolicyEffect::Refuse, spec).await
     }
 
-    /// Patches the pods: `expression` gives a list of `JSONPatch`.
+    /// Patches the pods. `expression` returns a list of `JSONPatch`.
     ///
     /// # Errors
     /// If the API server refuses the policy: it is no CEL, say.
@@ -85,8 +85,8 @@ impl PodPolicy {
         Self::mutate_pods(control_plane, namespace, mutation).await
     }
 
-    /// Has the kubelet of `node` refuse the pods ([`kubelet::REFUSE`]), for want of GPUs. The
-    /// annotation is not the user's to give.
+    /// Makes the kubelet of `node` refuse the pods for lack of GPUs ([`kubelet::REFUSE`]). Users
+    /// may not set this annotation in a job.
     ///
     /// # Errors
     /// If the API server refuses the policy.
@@ -136,7 +136,7 @@ impl PodPolicy {
         Self::enforce(control_plane, namespace, PolicyEffect::Change, spec).await
     }
 
-    /// Creates the policy with its binding, and waits until it acts.
+    /// Creates the policy with its binding, and waits until the API server enforces it.
     async fn enforce(
         control_plane: &ControlPlane,
         namespace: &str,
@@ -170,10 +170,10 @@ impl PodPolicy {
         Ok(policy)
     }
 
-    /// Waits until it acts on new pods. It refuses the probe, or makes the probe's name the one of
-    /// its scheduler.
+    /// Waits until the API server enforces the policy on new pods. The policy refuses the probe
+    /// pod, or sets the probe's name as the name of its scheduler.
     async fn wait_until_active(&self) -> Result<()> {
-        // The API server names the policy that refuses, or whose rule fails.
+        // The API server names the policy that refuses the pod or whose rule fails.
         let name = format!("'{}'", self.namespace);
         probe_pod::probe_until(self.client.clone(), &self.namespace, |answer| {
             let pod = match answer {
@@ -182,16 +182,19 @@ impl PodPolicy {
             };
             let scheduler = pod.spec.and_then(|spec| spec.scheduler_name);
             let is_changed = scheduler.as_deref() == Some(PROBE_NAME);
-            ensure!(is_changed, "the policy {name} does not act yet");
+            ensure!(
+                is_changed,
+                "the API server does not enforce the policy {name} yet"
+            );
             Ok(())
         })
         .await
     }
 
-    /// Deletes the policy, and does not wait until it stops acting on requests.
+    /// Deletes the policy. It may still act on some later requests.
     ///
     /// # Errors
-    /// If it does not exist any more.
+    /// If the policy does not exist any more.
     pub async fn delete(self) -> Result<()> {
         let kind = format!("{}Binding", self.effect.kind());
         let plural = format!("{}s", kind.to_lowercase());
@@ -210,7 +213,7 @@ impl PodPolicy {
 /// Waits until the operator believes stamps of jobs that are created from now on.
 ///
 /// # Panics
-/// Where the chart's admission policies are not there.
+/// If the chart's admission policies are not installed.
 pub async fn wait_for_stamping(control_plane: &ControlPlane) {
     let created = [
         binding_creation_time::<MutatingAdmissionPolicyBinding>(control_plane).await,

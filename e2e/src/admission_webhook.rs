@@ -1,5 +1,5 @@
-//! The operator's admission webhook: installed from the chart's own file, asked by the API
-//! server, and by tests as the API server would.
+//! The operator's admission webhook, installed from the chart's own file. The API server calls it,
+//! and tests call it in the same way.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,21 +24,21 @@ use crate::control_plane::ControlPlane;
 use crate::operator::LaunchOptions;
 use crate::wait::eventually;
 
-/// Its configuration and its Secret.
+/// Name of the webhook's configuration and Secret.
 pub const WEBHOOK_NAME: &str = "trellis-webhook";
-/// How long it may take until the API server asks it.
+/// Longest time until the API server calls the webhook.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The webhook's failure policy: what happens to requests that the operator does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// They pass, as the chart has it.
+    /// The API server accepts these requests, as with the chart's default.
     Ignore,
-    /// They fail, so that a test sees each.
+    /// The API server refuses these requests, so that a test notices each of them.
     Fail,
 }
 
-/// An operator that serves it on this port of this machine.
+/// Starts an operator that serves the webhook on this port of this machine.
 #[must_use]
 pub fn launch_options(name: &str, port: u16) -> LaunchOptions {
     LaunchOptions::with_name(name)
@@ -75,10 +75,10 @@ pub async fn install(
     Ok(())
 }
 
-/// Waits until the API server asks it: a policy that is none is refused.
+/// Waits until the API server calls the webhook: then it refuses an invalid policy.
 ///
 /// # Errors
-/// If that takes too long.
+/// If this takes too long.
 pub async fn wait_until_called(control_plane: &ControlPlane) -> Result<()> {
     let api: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     let broken = json!({"metadata": {"generateName": "try-"}, "spec": {"cedar": "permit("}});
@@ -91,8 +91,8 @@ pub async fn wait_until_called(control_plane: &ControlPlane) -> Result<()> {
         match api.create(&dry_run, &broken).await {
             Ok(_) => anyhow::bail!("the webhook does not refuse an invalid policy yet"),
             Err(error) => {
-                let said = error.to_string();
-                ensure!(said.contains("spec.cedar:1:"), "{said}");
+                let error_text = error.to_string();
+                ensure!(error_text.contains("spec.cedar:1:"), "{error_text}");
                 Ok(())
             }
         }
@@ -103,13 +103,13 @@ pub async fn wait_until_called(control_plane: &ControlPlane) -> Result<()> {
 /// The body of a request.
 pub type RequestBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// A body that says how long it is.
+/// A body with a Content-Length.
 #[must_use]
 pub fn sized_body(bytes: impl Into<Bytes>) -> RequestBody {
     RequestBody::new(Full::new(bytes.into()).map_err(|never| match never {}))
 }
 
-/// A body that comes piece by piece, and does not say how long it is.
+/// A chunked body without a Content-Length.
 pub fn streamed_body(pieces: impl Stream<Item = Vec<u8>> + Send + 'static) -> RequestBody {
     use futures::StreamExt as _;
     let pieces = pieces.map(|piece| Ok(Frame::data(piece.into())));
@@ -151,10 +151,10 @@ impl WebhookClient {
         Ok(Self { client, port })
     }
 
-    /// Asks with that body. Gives the status of HTTP and what is answered.
+    /// Sends a request with this body. Returns the HTTP status and the answer.
     ///
     /// # Errors
-    /// If there is no answer.
+    /// If the webhook does not answer.
     pub async fn send_review(&self, body: RequestBody) -> Result<(u16, Value)> {
         let request = Request::post(self.url("/validate")).body(body)?;
         let (code, text) = self.send(request).await?;
@@ -170,7 +170,7 @@ impl WebhookClient {
         Ok(self.send(request).await?.0)
     }
 
-    /// Reads its metrics with that token.
+    /// Reads the operator's metrics with this token.
     ///
     /// # Errors
     /// If there is no answer.
@@ -196,7 +196,7 @@ fn empty_body() -> RequestBody {
     RequestBody::new(Empty::new().map_err(|never| match never {}))
 }
 
-/// The AdmissionReview that the API server sends when `user` creates that job.
+/// Returns the AdmissionReview that the API server sends when `user` creates this job.
 #[must_use]
 pub fn admission_review(uid: &str, user: &str, namespace: &str, job: &Value) -> Value {
     let mut job = job.clone();

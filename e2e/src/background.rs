@@ -4,8 +4,8 @@ use std::thread;
 
 use kube::{Client, Config};
 
-/// Runs `task` with its own client on its own thread, because the runtime of the test may be about
-/// to end. Best effort: anything that it fails to remove ends with the control plane.
+/// Runs `task` with its own client on its own thread, because the runtime of the test may end soon.
+/// Errors are ignored, because the end of the control plane removes all objects.
 pub(crate) fn run_with_client(config: Config, task: impl AsyncFnOnce(Client) + Send + 'static) {
     thread::spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread()

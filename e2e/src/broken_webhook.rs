@@ -32,7 +32,7 @@ impl std::fmt::Debug for BrokenWebhook {
 }
 
 impl BrokenWebhook {
-    /// A webhook whose port refuses connections.
+    /// Creates a webhook whose port refuses connections.
     ///
     /// # Errors
     /// If the API server refuses the configuration.
@@ -40,13 +40,13 @@ impl BrokenWebhook {
         control_plane: &ControlPlane,
         namespace: &str,
     ) -> Result<Self> {
-        // The port is free again as soon as the listener is gone.
+        // The port is free as soon as the listener is dropped.
         let port = TcpListener::bind("127.0.0.1:0").await?.local_addr()?.port();
         let listens = tokio::spawn(async {});
         Self::create(control_plane, namespace, port, listens).await
     }
 
-    /// A webhook that accepts connections and never answers, so that each call times out.
+    /// Creates a webhook that accepts connections and never answers, so that each call times out.
     ///
     /// # Errors
     /// If the API server refuses the configuration.
@@ -106,7 +106,7 @@ impl BrokenWebhook {
     /// Deletes the webhook.
     ///
     /// # Errors
-    /// If it does not exist any more.
+    /// If the webhook does not exist any more.
     pub async fn delete(self) -> Result<()> {
         let params = DeleteParams::default();
         self.api.delete(&self.namespace, &params).await?;

@@ -9,7 +9,7 @@ use crate::binaries::{Binaries, Executable, download_module, missing_build_reaso
 use crate::control_plane::ControlPlane;
 use crate::process::Process;
 
-/// The Go module that has CRDs and controllers. `control-plane/cert-manager` names its version.
+/// The Go module with the CRDs and the controllers. `control-plane/cert-manager` names its version.
 const MODULE: &str = "github.com/cert-manager/cert-manager";
 /// The kinds of Certificates and their issuers, by plural.
 const KINDS: [&str; 4] = [
@@ -19,7 +19,7 @@ const KINDS: [&str; 4] = [
     "clusterissuers",
 ];
 
-/// The reason why there is no cert-manager on this machine, and none is built: one line.
+/// Returns why cert-manager is not available on this machine, in one line.
 #[must_use]
 pub fn unavailable_reason() -> Option<String> {
     match Binaries::is_available(Executable::CertManager) {
@@ -29,11 +29,11 @@ pub fn unavailable_reason() -> Option<String> {
     }
 }
 
-/// Its CRDs, but for those of ACME.
+/// Returns the CRDs of cert-manager, without those of ACME.
 ///
 /// # Errors
 ///
-/// When Go is missing, or the module cannot be had.
+/// When Go is missing, or the module cannot be downloaded.
 pub fn crds() -> Result<Vec<String>> {
     let folder = download_module("cert-manager", MODULE)?.join("deploy/crds");
     let read = |plural| {

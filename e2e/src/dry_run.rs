@@ -8,12 +8,12 @@ use kube::{Client, ResourceExt as _};
 
 use crate::control_plane::FIELD_MANAGER;
 
-/// Applies an object without storing it, strictly: an unknown field is an error. One of a
-/// namespace goes to `namespace`, else to its own.
+/// Applies an object without storing it, strictly: an unknown field is an error. A namespaced
+/// object goes to its own namespace, or to `namespace` if it names none.
 ///
 /// # Errors
 ///
-/// When the API server refuses it, or it has no kind that is known.
+/// When the API server refuses the object or does not know its kind.
 pub async fn dry_run(
     client: &Client,
     object: &DynamicObject,

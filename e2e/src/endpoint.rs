@@ -1,4 +1,4 @@
-//! The read-only endpoint of an operator, as a client asks it.
+//! A client of the operator's read-only endpoint.
 
 use anyhow::{Context as _, Result, ensure};
 use http::{Request, StatusCode};
@@ -23,7 +23,7 @@ pub async fn send_request(
     path: &str,
 ) -> Result<(StatusCode, String)> {
     let mut config = Config::new(server.parse()?);
-    // Its certificate is one of its own, which no authority has signed.
+    // The endpoint has a self-signed certificate.
     config.accept_invalid_certs = true;
     config.auth_info.token = token.map(|token| token.to_owned().into());
     let client = Client::try_from(config)?;

@@ -1,5 +1,5 @@
-//! External Secrets Operator on a test control plane: its own CRDs, what its controller does
-//! as far as a job sees it, and the controller itself where it is to be had.
+//! External Secrets Operator on a test control plane: its own CRDs, a simulation of its controller,
+//! and the controller itself if it is installed.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -16,17 +16,18 @@ use crate::control_plane::ControlPlane;
 use crate::jobs::TestJobs;
 use crate::process::Process;
 
-/// The Go module that has CRDs and controller. `control-plane/external-secrets` names its version.
+/// The Go module with the CRDs and the controller. `control-plane/external-secrets` names its
+/// version.
 const MODULE: &str = "github.com/external-secrets/external-secrets";
-/// The program of its controller, looked for on the `PATH`. It takes ten minutes to build, in
-/// `e2e/control-plane/external-secrets` by
-/// `go build -o FOLDER github.com/external-secrets/external-secrets`.
+/// The program of the controller on the `PATH`. A build takes ten minutes, in
+/// `e2e/control-plane/external-secrets` by `go build -o FOLDER
+/// github.com/external-secrets/external-secrets`.
 const PROGRAM: &str = "external-secrets";
 
 /// The CRDs of ExternalSecrets and their stores, from the Go module.
 ///
 /// # Errors
-/// When Go is missing, or the module cannot be had.
+/// When Go is missing, or the module cannot be downloaded.
 pub fn crds() -> Result<Vec<String>> {
     let bases = download_module("external-secrets", MODULE)?.join("config/crds/bases");
     ["externalsecrets", "secretstores", "clustersecretstores"]
@@ -38,10 +39,10 @@ pub fn crds() -> Result<Vec<String>> {
         .collect()
 }
 
-/// Starts the controller, if it is to be had: with all rights, as its chart gives them to it.
+/// Starts the controller if its program exists, with all rights as in its chart.
 ///
 /// # Errors
-/// When it cannot be started.
+/// When the controller cannot be started.
 pub fn start(control_plane: &ControlPlane) -> Result<Option<Process>> {
     let Some(program) = find_program() else {
         return Ok(None);
@@ -77,8 +78,8 @@ fn find_program() -> Option<PathBuf> {
     found
 }
 
-/// Does what the controller does after it has read all values: creates the Secret, and reports the
-/// ExternalSecret as ready in its current version.
+/// Simulates the controller after it has read all values: creates the Secret, and sets the
+/// ExternalSecret to ready in its current version.
 ///
 /// # Errors
 /// When the ExternalSecret does not exist, or the API server refuses a write.
@@ -100,9 +101,9 @@ pub async fn create_secret(jobs: &TestJobs, name: &str) -> Result<()> {
         ..Secret::default()
     };
     let secrets: Api<Secret> = jobs.api();
-    let made = secrets.create(&PostParams::default(), &secret).await;
-    let exists = matches!(&made, Err(kube::Error::Api(status)) if status.code == 409);
-    ensure!(made.is_ok() || exists, "{made:?}");
+    let created = secrets.create(&PostParams::default(), &secret).await;
+    let exists = matches!(&created, Err(kube::Error::Api(status)) if status.code == 409);
+    ensure!(created.is_ok() || exists, "{created:?}");
     let version = format!("{}-0", object.metadata.generation.unwrap_or_default());
     write_status(
         jobs,
@@ -115,7 +116,7 @@ pub async fn create_secret(jobs: &TestJobs, name: &str) -> Result<()> {
     .await
 }
 
-/// Reports what the controller reports when it cannot read a value from a store.
+/// Simulates the controller after it has failed to read a value from a store.
 ///
 /// # Errors
 /// When the ExternalSecret does not exist.
@@ -144,10 +145,10 @@ async fn write_status(
     Ok(())
 }
 
-/// A store that has these values, by path, of the provider that is there for tests.
+/// Creates a store with these values by path, with the provider for tests.
 ///
 /// # Panics
-/// When the API server refuses it.
+/// When the API server refuses the store.
 pub async fn apply_fake_store(control_plane: &ControlPlane, name: &str, values: &[(&str, &str)]) {
     let data: Vec<_> = values
         .iter()

@@ -1,5 +1,5 @@
-//! Failures of simulated pods and nodes that a user of the demo may ask for, by a label of
-//! the pods of a job.
+//! Failures of simulated pods and nodes. A user of the demo requests them by a label of a job's
+//! pods.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use crate::cluster::NodeSet;
 use crate::control_plane::ControlPlane;
 use crate::kubelet;
 
-/// Says which failure, in `spec.podMetadata.labels` of a job. No annotation: policies would have
-/// to permit one.
+/// The label with the failure, in `spec.podMetadata.labels` of a job. Policies would have to permit
+/// an annotation.
 pub const FAIL: &str = "demo.example.com/fail";
 /// The image cannot be pulled.
 pub const IMAGE_PULL: &str = "ImagePull";
 /// A Secret that the pod names is missing.
 pub const MISSING_SECRET: &str = "MissingSecret";
-/// The kubelet of one node dies, and comes back later.
+/// The kubelet of one node dies and starts again later.
 pub const NODE_NOT_READY: &str = "NodeNotReady";
 /// The Node object of one node is deleted.
 pub const NODE_LOST: &str = "NodeLost";
 
-/// How long a kubelet that died stays away.
+/// Time until a dead kubelet starts again.
 const KUBELET_OUTAGE: Duration = Duration::from_secs(180);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How the user asks for failures.
+/// Instructions for the user.
 #[must_use]
 pub fn usage() -> String {
     format!(
@@ -41,19 +41,19 @@ pub fn usage() -> String {
     )
 }
 
-/// Has the simulated kubelets fail pods that ask for it: an admission policy turns the label
-/// into the words that [`kubelet`]s obey.
+/// Makes the simulated kubelets fail pods with the label: an admission policy converts the label
+/// into annotations for [`kubelet`].
 ///
 /// # Errors
 /// If the API server refuses the policy.
 pub async fn install(control_plane: &ControlPlane) -> Result<()> {
-    let asked = format!("object.metadata.?labels[?'{FAIL}'].orValue('')");
+    let requested = format!("object.metadata.?labels[?'{FAIL}'].orValue('')");
     let pull = "'Back-off pulling image \"' + object.spec.containers[0].image + '\": not found (simulated)'";
     let expression = format!(
         "Object{{metadata: Object.metadata{{annotations: {{\
          '{hang}': 'true', \
-         '{reason}': {asked} == '{IMAGE_PULL}' ? 'ImagePullBackOff' : 'CreateContainerConfigError', \
-         '{message}': {asked} == '{IMAGE_PULL}' ? {pull} : 'a Secret that the pod names is not found (simulated)'\
+         '{reason}': {requested} == '{IMAGE_PULL}' ? 'ImagePullBackOff' : 'CreateContainerConfigError', \
+         '{message}': {requested} == '{IMAGE_PULL}' ? {pull} : 'a Secret that the pod names is not found (simulated)'\
          }}}}}}",
         hang = kubelet::HANG,
         reason = kubelet::HANG_REASON,
@@ -68,7 +68,7 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
             "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
                 "operations": ["CREATE"], "resources": ["pods"]}]},
             "matchConditions": [{"name": "asks",
-                "expression": format!("{asked} in ['{IMAGE_PULL}', '{MISSING_SECRET}']")}],
+                "expression": format!("{requested} in ['{IMAGE_PULL}', '{MISSING_SECRET}']")}],
             "mutations": [{"patchType": "ApplyConfiguration",
                 "applyConfiguration": {"expression": expression}}],
         },
@@ -83,14 +83,15 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
-/// Fails one node of each job that asks for it, once, and says so. Runs until it is dropped.
+/// Fails one node of each job that requests it, once, and reports it. Runs until the future is
+/// dropped.
 pub async fn fail_requested_nodes(
     control_plane: &ControlPlane,
     nodes: &NodeSet,
     say: impl Fn(&str),
 ) {
     let pods: Api<Pod> = Api::all(control_plane.client());
-    let ours = ListParams::default().labels("trellis.dev/job");
+    let job_pods = ListParams::default().labels("trellis.dev/job");
     let mut failed = BTreeSet::new();
     let mut fails = FuturesUnordered::new();
     loop {
@@ -98,7 +99,7 @@ pub async fn fail_requested_nodes(
             () = tokio::time::sleep(POLL_INTERVAL) => {}
             Some(()) = fails.next() => continue,
         }
-        let Ok(list) = pods.list(&ours).await else {
+        let Ok(list) = pods.list(&job_pods).await else {
             continue;
         };
         for pod in list.items {
@@ -118,18 +119,18 @@ pub async fn fail_requested_nodes(
     }
 }
 
-/// The node of a pod that runs, and the failure of nodes that it asks for.
+/// Returns the node of a running pod, and the requested failure of the node.
 fn requested_node_failure(pod: &Pod) -> Option<(String, &'static str)> {
-    let asked = pod.labels().get(FAIL)?;
+    let requested = pod.labels().get(FAIL)?;
     let how = [NODE_NOT_READY, NODE_LOST]
         .into_iter()
-        .find(|how| how == asked)?;
+        .find(|how| how == requested)?;
     let phase = pod.status.as_ref()?.phase.as_deref()?;
     let node = pod.spec.as_ref()?.node_name.clone()?;
     (phase == "Running").then_some((node, how))
 }
 
-/// The job of a pod.
+/// Returns the job of a pod.
 fn job_key(pod: &Pod) -> (String, String) {
     let job = pod.labels().get("trellis.dev/job").cloned();
     (pod.namespace().unwrap_or_default(), job.unwrap_or_default())

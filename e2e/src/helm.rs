@@ -20,7 +20,7 @@ pub fn chart_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/trellis")
 }
 
-/// Helm with its own settings, which no other process uses.
+/// Helm with its own settings folder.
 #[derive(Debug)]
 pub struct Helm {
     program: PathBuf,
@@ -29,16 +29,16 @@ pub struct Helm {
 }
 
 impl Helm {
-    /// Helm without a cluster. The first time on a machine it is built, in three minutes.
+    /// Returns Helm 4 without a cluster. The first call on a machine builds it in three minutes.
     ///
     /// # Errors
     ///
-    /// When it cannot be built.
+    /// When Helm cannot be built.
     pub fn find_or_build() -> Result<Self> {
         Self::from_program(Executable::Helm)
     }
 
-    /// The same of Helm 3.
+    /// Returns Helm 3 without a cluster.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Helm {
         })
     }
 
-    /// The same for a control plane, as a user with all rights.
+    /// Returns Helm for a control plane, as a user with all rights.
     #[must_use]
     pub fn with_control_plane(self, control_plane: &ControlPlane) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Helm {
         }
     }
 
-    /// The folder that it is in, for a `PATH`.
+    /// Returns the folder of the program, for a `PATH`.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.program.parent().unwrap_or(Path::new("."))
@@ -75,7 +75,7 @@ impl Helm {
     ///
     /// # Errors
     ///
-    /// When it cannot be started. A failure of Helm itself is in the output.
+    /// When Helm cannot be started. A failure of Helm itself is in the output.
     pub fn run(&self, arguments: &[&str]) -> Result<Output> {
         let mut helm = Command::new(&self.program);
         helm.args(arguments).env_remove("KUBECONFIG");
@@ -88,21 +88,21 @@ impl Helm {
         helm.output().context("start helm")
     }
 
-    /// Runs it and gives back what it printed.
+    /// Runs Helm and returns its output.
     ///
     /// # Errors
     ///
-    /// When it fails: what it said.
+    /// When Helm fails; the error has its output.
     pub fn run_ok(&self, arguments: &[&str]) -> Result<String> {
         let output = self.run(arguments)?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("helm {}: {}", arguments.join(" "), said.trim_end());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            bail!("helm {}: {}", arguments.join(" "), stderr.trim_end());
         }
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Runs `helm COMMAND trellis CHART` in a namespace, with those values and more arguments.
+    /// Runs `helm COMMAND trellis CHART` in a namespace, with these values and arguments.
     ///
     /// # Errors
     ///
@@ -126,11 +126,11 @@ impl Helm {
         self.run_ok(&arguments)
     }
 
-    /// The objects that the chart is with those values, in their order.
+    /// Renders the chart with these values, and returns its objects in their order.
     ///
     /// # Errors
     ///
-    /// When Helm refuses the values, or what comes out is no YAML.
+    /// When Helm refuses the values, or the output is no YAML.
     pub fn render_objects(&self, namespace: &str, values: &Value) -> Result<Vec<Value>> {
         let text = self.run_chart_command("template", namespace, values, &[])?;
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text)?;

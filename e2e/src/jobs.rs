@@ -20,7 +20,7 @@ use crate::kubelet;
 use crate::namespace::TestNamespace;
 use crate::wait::{eventually, wait_for};
 
-/// How long a change may take to show. Far more than it takes on an idle machine.
+/// Longest time until a change is visible. An idle machine needs far less.
 pub const SOON: Duration = Duration::from_secs(30);
 
 /// The TrainingJobs of one namespace, on the nodes of one scope.
@@ -41,7 +41,7 @@ impl std::fmt::Debug for TestJobs {
 }
 
 impl TestJobs {
-    /// The jobs of `namespace`, on nodes of the scope `scope`.
+    /// Creates a handle for the jobs of `namespace`, on nodes of the scope `scope`.
     #[must_use]
     pub fn new(namespace: &TestNamespace, scope: &str) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl TestJobs {
         }
     }
 
-    /// The objects of one kind beside them, with all rights.
+    /// The objects of one kind in the namespace, with all rights.
     #[must_use]
     pub fn api<K>(&self) -> Api<K>
     where
@@ -61,8 +61,8 @@ impl TestJobs {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// A job of one group, to be changed and [created](Self::create). It is restarted after a
-    /// second.
+    /// Returns a job with one task group. It restarts after one second. The caller may change it
+    /// before [`Self::create`].
     #[must_use]
     pub fn job(&self, name: &str, replicas: u32, gpus: u32) -> Value {
         json!({
@@ -93,17 +93,17 @@ impl TestJobs {
     ///
     /// # Panics
     ///
-    /// When `job` is none.
+    /// When `job` is no TrainingJob.
     pub async fn create(&self, job: Value) -> kube::Result<TrainingJob> {
         let job: TrainingJob = serde_json::from_value(job).unwrap();
         self.api().create(&PostParams::default(), &job).await
     }
 
-    /// Creates [`Self::job`].
+    /// Creates the job of [`Self::job`].
     ///
     /// # Panics
     ///
-    /// When the API server refuses it.
+    /// When the API server refuses the job.
     pub async fn submit(&self, name: &str, replicas: u32, gpus: u32) -> TrainingJob {
         self.create(self.job(name, replicas, gpus)).await.unwrap()
     }
@@ -119,11 +119,11 @@ impl TestJobs {
             .await
     }
 
-    /// Deletes an object, and does not wait until it is gone.
+    /// Deletes an object without waiting until it is gone.
     ///
     /// # Panics
     ///
-    /// When it does not exist.
+    /// When the object does not exist.
     pub async fn delete<K>(&self, name: &str)
     where
         K: Resource<Scope = NamespaceResourceScope>
@@ -136,7 +136,7 @@ impl TestJobs {
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Creates a core ResourceQuota `pods` for that many pods, and waits until the API server
+    /// Creates a core ResourceQuota `pods` with this number of pods, and waits until the API server
     /// enforces it.
     ///
     /// # Panics
@@ -155,7 +155,7 @@ impl TestJobs {
         .unwrap();
     }
 
-    /// A pod ends with that exit code.
+    /// Ends a pod with this exit code.
     ///
     /// # Panics
     ///
@@ -177,11 +177,11 @@ impl TestJobs {
             .unwrap();
     }
 
-    /// Waits until the status of a job is as `wanted` says.
+    /// Waits until the status of a job satisfies `wanted`.
     ///
     /// # Panics
     ///
-    /// When it has not become so [soon](SOON).
+    /// When this does not happen [soon](SOON).
     pub async fn wait_for_status(
         &self,
         name: &str,
@@ -195,7 +195,7 @@ impl TestJobs {
             Ok(job) => job,
             Err(_) => {
                 let now = api.get_opt(name).await.map(|job| job.map(|job| job.status));
-                panic!("{name} has not become so after {SOON:?}: {now:#?}");
+                panic!("{name} does not satisfy the condition after {SOON:?}: {now:#?}");
             }
         }
     }
@@ -210,7 +210,7 @@ impl TestJobs {
             .await
     }
 
-    /// Waits until a job is in a phase for that reason. The job may be in this phase for another
+    /// Waits until a job is in a phase for this reason. The job may be in this phase for another
     /// reason before, because the operator watches jobs and the objects around them separately.
     ///
     /// # Panics
@@ -228,7 +228,7 @@ impl TestJobs {
         .await
     }
 
-    /// Waits until a job is queued for that reason.
+    /// Waits until a job is queued for this reason.
     ///
     /// # Panics
     ///
@@ -238,11 +238,11 @@ impl TestJobs {
             .await
     }
 
-    /// Waits until a job runs in its n-th attempt.
+    /// Waits until a job runs in this attempt.
     ///
     /// # Panics
     ///
-    /// When it does not [soon](SOON).
+    /// When this does not happen [soon](SOON).
     pub async fn wait_for_running_attempt(&self, name: &str, attempt: i64) -> TrainingJob {
         self.wait_for_status(name, |status| {
             status.phase == Some(JobPhase::Running) && status.attempt == Some(attempt)
@@ -250,7 +250,7 @@ impl TestJobs {
         .await
     }
 
-    /// The pods of a job take so long to stop, such as `"5s"`.
+    /// Makes the pods of a job take this time to stop, such as `"5s"`.
     ///
     /// # Panics
     ///
@@ -269,7 +269,7 @@ impl TestJobs {
         }
     }
 
-    /// The pods of a job.
+    /// Returns the pods of a job.
     ///
     /// # Panics
     ///
@@ -298,19 +298,19 @@ impl TestJobs {
         .unwrap_or_else(|error| panic!("{error:#}"));
     }
 
-    /// Waits until a gang is whole, as [`Self::check_whole_gang`] says.
+    /// Waits until a gang is complete ([`Self::check_whole_gang`]).
     ///
     /// # Panics
     ///
-    /// When it is not [soon](SOON): what is wrong with it.
+    /// When this does not happen [soon](SOON); the message has the reason.
     pub async fn wait_for_whole_gang(&self, name: &str, count: usize) -> Vec<Pod> {
         eventually(SOON, || self.check_whole_gang(name, count))
             .await
             .unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// The pods of a complete gang: `count` pods of the plan in the journal, each bound to a node,
-    /// none being deleted.
+    /// Returns the pods of a complete gang: `count` pods of the plan in the journal, each bound to
+    /// a node, and none being deleted.
     ///
     /// # Errors
     ///
@@ -320,7 +320,7 @@ impl TestJobs {
         let journal = group.status.unwrap_or_default();
         ensure!(
             journal.phase == Some(PodGroupPhase::Placed),
-            "the journal of {name} says {journal:?}"
+            "the journal of {name} is {journal:?}"
         );
         let plan = journal.plan.unwrap_or_default().hash;
         let pods = self.try_list_pods(name).await?;
@@ -339,19 +339,19 @@ impl TestJobs {
     }
 }
 
-/// The uids of pods.
+/// Returns the uids of pods.
 #[must_use]
 pub fn pod_uids(pods: &[Pod]) -> BTreeSet<String> {
     pods.iter().filter_map(kube::ResourceExt::uid).collect()
 }
 
-/// The phase of a job, if it has one yet.
+/// Returns the phase of a job, if it has one.
 #[must_use]
 pub fn phase(job: &TrainingJob) -> Option<JobPhase> {
     job.status.as_ref().and_then(|s| s.phase)
 }
 
-/// The reason of a job, empty if it has none yet.
+/// Returns the reason of a job. Empty: it has none.
 #[must_use]
 pub fn reason(job: &TrainingJob) -> &'static str {
     job.status
@@ -360,7 +360,7 @@ pub fn reason(job: &TrainingJob) -> &'static str {
         .map_or("", Reason::as_str)
 }
 
-/// The message of a job in full, empty if it has none yet.
+/// Returns the full message of a job. Empty: it has none.
 #[must_use]
 pub fn message(job: &TrainingJob) -> String {
     let status = job.status.as_ref();

@@ -1,13 +1,13 @@
-//! A namespace of a test's own.
+//! A namespace for one test.
 
 use std::{
     process,
     sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Result, bail};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, Config,
     api::{DeleteParams, PostParams},
@@ -15,9 +15,9 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{background, control_plane::ControlPlane, wait::eventually};
+use crate::{background, control_plane::ControlPlane, wait::wait_for_default_account};
 
-/// A namespace with a unique name. It is deleted in the background when this is dropped.
+/// A namespace with a unique name. It is deleted in the background when this value is dropped.
 pub struct TestNamespace {
     name: String,
     config: Config,
@@ -38,12 +38,12 @@ impl TestNamespace {
     ///
     /// # Errors
     ///
-    /// When the API server refuses it (`prefix` is no DNS label, say).
+    /// When the API server refuses it, for example because `prefix` is no DNS label.
     pub async fn create(control_plane: &ControlPlane, prefix: &str) -> Result<Self> {
         Self::create_with_labels(control_plane, prefix, &[]).await
     }
 
-    /// [`TestNamespace::create`] with labels, such as those of Pod Security.
+    /// Like [`TestNamespace::create`], with labels, such as those of Pod Security.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl TestNamespace {
         let api: Api<Namespace> = Api::all(client.clone());
         api.create(&PostParams::default(), &serde_json::from_value(namespace)?)
             .await?;
-        wait_until_usable(&client, &name).await?;
+        wait_for_default_account(&client, &name).await?;
         Ok(Self {
             name,
             config: control_plane.client_config(),
@@ -68,17 +68,17 @@ impl TestNamespace {
         })
     }
 
-    /// Its name.
+    /// The name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A client with all rights.
+    /// Returns a client with all rights.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The objects of one kind in it, with all rights.
+    /// Returns the objects of one kind in the namespace, with all rights.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -98,19 +98,7 @@ impl Drop for TestNamespace {
     }
 }
 
-/// Waits until pods can be created in `namespace`: they need its ServiceAccount `default`.
-pub(crate) async fn wait_until_usable(client: &Client, namespace: &str) -> Result<()> {
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    eventually(Duration::from_secs(30), || async {
-        if accounts.get_opt("default").await?.is_none() {
-            bail!("namespace \"{namespace}\" has no ServiceAccount \"default\"");
-        }
-        Ok(())
-    })
-    .await
-}
-
-/// `<prefix>-<hexadecimal>`: unique on this machine, over all processes.
+/// Returns `<prefix>-<hexadecimal>`, which is unique on this machine over all processes.
 pub fn unique_name(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Every pod that was seen in a namespace, so that a pod that was there twice is found out even
-//! when one of the two is gone.
+//! A record of all pods of a namespace. It shows pods that were created twice under one name, even
+//! if one of them is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,14 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use tokio::task::JoinHandle;
 
-/// Pause before a broken watch is begun again.
+/// Pause before a broken watch is started again.
 const WATCH_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Pod names, and the uids that each has had.
+/// Pod names, and all uids of each name.
 pub type PodUidsByName = BTreeMap<String, BTreeSet<String>>;
 
-/// Watches the pods of a namespace, through restarts of the API server too, until it is dropped.
+/// Watches the pods of a namespace until this value is dropped, also across restarts of the API
+/// server.
 #[derive(Debug)]
 pub struct PodHistory {
     uids_by_name: Arc<Mutex<PodUidsByName>>,
@@ -25,39 +26,38 @@ pub struct PodHistory {
 }
 
 impl PodHistory {
-    /// Begins. Pods that came and went before, or while the API server could not be asked, are
-    /// not known.
+    /// Starts the watch. It misses pods that were deleted before, or while the API server was down.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
     #[must_use]
     pub fn record(pods: Api<Pod>) -> Self {
-        let seen = Arc::new(Mutex::new(PodUidsByName::new()));
-        let noted = Arc::clone(&seen);
+        let uids = Arc::new(Mutex::new(PodUidsByName::new()));
+        let noted = Arc::clone(&uids);
         let watch = tokio::spawn(async move {
             let mut events = Box::pin(watcher(pods, watcher::Config::default()).touched_objects());
             loop {
                 match events.try_next().await {
                     Ok(Some(pod)) => {
-                        let mut seen = noted.lock().unwrap_or_else(PoisonError::into_inner);
-                        seen.entry(pod.name_any())
+                        let mut uids = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                        uids.entry(pod.name_any())
                             .or_default()
                             .insert(pod.uid().unwrap_or_default());
                     }
                     Ok(None) => return,
-                    // No growing back-off: what is missed is not known.
+                    // The back-off does not grow, because the watch misses pods during the pause.
                     Err(_) => tokio::time::sleep(WATCH_RETRY_PAUSE).await,
                 }
             }
         });
         Self {
-            uids_by_name: seen,
+            uids_by_name: uids,
             watch,
         }
     }
 
-    /// All pods seen so far.
+    /// Returns all pods that the watch has shown.
     #[must_use]
     pub fn uids_by_name(&self) -> PodUidsByName {
         self.uids_by_name
@@ -66,12 +66,12 @@ impl PodHistory {
             .clone()
     }
 
-    /// Names that more than one pod has had.
+    /// Returns the names of which several pods existed.
     #[must_use]
     pub fn recreated_pods(&self) -> PodUidsByName {
-        let mut seen = self.uids_by_name();
-        seen.retain(|_, uids| uids.len() > 1);
-        seen
+        let mut repeated = self.uids_by_name();
+        repeated.retain(|_, uids| uids.len() > 1);
+        repeated
     }
 }
 

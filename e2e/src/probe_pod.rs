@@ -1,4 +1,4 @@
-//! A pod that a test creates as a dry run, to see whether a new rule of the API server acts yet.
+//! A pod that a test creates as a dry run, to check whether the API server enforces a new rule.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use serde_json::json;
 
 use crate::wait::eventually;
 
-/// How long the API server may take to follow a new rule. It reads admission policies once a
+/// Longest time until the API server enforces a new rule. It reads admission policies once per
 /// second.
 const PROPAGATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Name of the pod.
 pub(crate) const PROBE_NAME: &str = "trellis-e2e-probe";
 
-/// Creates the pod in the namespace as a dry run until `acts` accepts the answer.
+/// Creates the pod in the namespace as a dry run, until `acts` accepts the answer.
 ///
 /// # Errors
-/// The last one of `acts`, if it accepts none within a minute.
+/// The last error of `acts`, if it accepts no answer within a minute.
 pub(crate) async fn probe_until(
     client: Client,
     namespace: &str,
     acts: impl Fn(kube::Result<Pod>) -> Result<()>,
 ) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client, namespace);
-    // Rules of tests add to the node selector.
+    // The rules of tests extend the node selector.
     let probe = serde_json::from_value(json!({
         "metadata": {"name": PROBE_NAME},
         "spec": {
@@ -44,10 +44,10 @@ pub(crate) async fn probe_until(
     .await
 }
 
-/// Accepts the refusal in which the API server names the rule.
+/// Accepts a refusal that names the rule.
 ///
 /// # Errors
-/// The answer, if it is another.
+/// Any other answer.
 pub(crate) fn accept_refusal_by(rule: &str, error: kube::Error) -> Result<()> {
     match error {
         kube::Error::Api(status) if status.message.contains(rule) => Ok(()),

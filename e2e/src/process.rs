@@ -1,4 +1,4 @@
-//! Child processes that never outlive their parent, not even a parent that is killed with SIGKILL.
+//! Child processes that end with their parent, even if the parent is killed with SIGKILL.
 
 use std::{
     env,
@@ -11,9 +11,9 @@ use std::{
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process, waitid};
 
-/// The script of the reaper. It waits for the other end of its stdin to close, which the kernel
-/// does however the parent ends, then kills the group and removes the folder. The reaper has its
-/// own process group, so that Ctrl-C does not end it before its work is done.
+/// The script of the reaper. It waits until its stdin closes, which the kernel does when the parent
+/// ends. Then it kills the group and removes the folder. The reaper has its own process group, so
+/// that Ctrl-C does not end it too early.
 const REAPER_SCRIPT: &str = r#"
 trap '' HUP INT TERM
 read -r _
@@ -26,16 +26,17 @@ while [ -e "$2" ] && [ "$tries" -lt 100 ]; do
 done
 "#;
 
-/// Go collects its garbage less often than by default, which takes a sixth off the CPU time of an
-/// API server that shares a small machine with the tests, for some hundred megabytes.
+/// Makes Go collect garbage less often. This saves a sixth of the CPU time of an API server on a
+/// small machine, and costs some hundred megabytes.
 const GO_GC_PERCENT: &str = "300";
 
-/// Child processes with a folder of their own. All of them are killed and the folder is removed
-/// when this is dropped, and also when this process dies in whatever way.
+/// A group of child processes with a folder. When this value is dropped or this process dies, even
+/// by SIGKILL, the processes are killed and the folder is removed.
 #[derive(Debug)]
 pub struct ProcessGroup {
     folder: PathBuf,
-    /// Leads the group and does nothing, so that the group outlives any of its members.
+    /// The leader of the group. It only sleeps, so that the group exists longer than its other
+    /// members.
     leader: Child,
     reaper: Child,
 }
@@ -103,7 +104,7 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // The one path of cleaning up: the same that a killed parent takes.
+        // Uses the same cleanup as after the death of the parent.
         drop(self.reaper.stdin.take());
         let _ = self.reaper.wait();
         let _ = self.leader.kill();
@@ -133,11 +134,11 @@ pub struct Process {
 /// Signals for a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessSignal {
-    /// SIGSTOP: frozen, its connections stay open.
+    /// SIGSTOP: the process is frozen, and its connections stay open.
     Stop,
-    /// SIGCONT: goes on.
+    /// SIGCONT: the process continues.
     Continue,
-    /// SIGTERM: it is asked to end, and ends in its own way.
+    /// SIGTERM: the process ends gracefully.
     Terminate,
     /// SIGKILL.
     Kill,
@@ -149,11 +150,11 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, or `None` while it lives.
+    /// Returns the exit status. None: the process still runs.
     ///
     /// # Errors
     ///
-    /// Those of `waitpid`.
+    /// If `waitpid` fails.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
@@ -163,7 +164,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// When the process has ended already.
+    /// When the process has already ended.
     pub fn signal(&mut self, signal: ProcessSignal) -> Result<()> {
         if let Some(status) = self.try_wait()? {
             anyhow::bail!("{} has ended: {status}", self.name);
@@ -177,7 +178,8 @@ impl Process {
         let id = Pid::from_child(&self.child);
         kill_process(id, number)?;
         match signal {
-            // Its threads stop one by one: until the last has, it may still answer.
+            // The threads stop one after the other, so the process may still answer until the last
+            // one has stopped.
             ProcessSignal::Stop => {
                 let until = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
                 waitid(WaitId::Pid(id), until)?;
@@ -194,16 +196,16 @@ impl Process {
     ///
     /// When the log cannot be read.
     pub fn read_log(&self) -> Result<String> {
-        let said = fs::read(&self.log)?;
-        Ok(String::from_utf8_lossy(&said).into_owned())
+        let log_text = fs::read(&self.log)?;
+        Ok(String::from_utf8_lossy(&log_text).into_owned())
     }
 
-    /// The last lines of what it printed, for an error message.
+    /// Returns the last lines of the output, for an error message.
     pub fn log_tail(&self) -> String {
         const LINES: usize = 20;
-        let said = fs::read(&self.log).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
-        let lines: Vec<&str> = said.lines().collect();
+        let log_text = fs::read(&self.log).unwrap_or_default();
+        let log_text = String::from_utf8_lossy(&log_text);
+        let lines: Vec<&str> = log_text.lines().collect();
         let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
         format!("the end of {}:\n{last}", self.log.display())
     }
@@ -211,7 +213,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // No other code reaps the child. Without this a restarted component leaves a zombie.
+        // Reaps the child, because otherwise a restarted component leaves a zombie.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -246,8 +248,8 @@ mod tests {
         let process = run_script(&group, "sleep 1000 & echo $! ; trap '' TERM HUP; wait");
         let log = folder.join("logs/test.log");
         let grandchild = loop {
-            let said = fs::read_to_string(&log).unwrap();
-            if let Ok(id) = said.trim().parse::<u32>() {
+            let log_text = fs::read_to_string(&log).unwrap();
+            if let Ok(id) = log_text.trim().parse::<u32>() {
                 break id;
             }
             sleep(Duration::from_millis(5));
@@ -260,7 +262,7 @@ mod tests {
                 sleep(Duration::from_millis(10));
                 !is_alive(id)
             });
-            assert!(ended, "process {id} lives on");
+            assert!(ended, "process {id} still runs");
         }
         assert!(!folder.exists());
     }

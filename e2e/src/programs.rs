@@ -9,8 +9,8 @@ use clap::Parser as _;
 /// First argument that starts the operator.
 pub const OPERATOR_COMMAND: &str = "operator";
 
-/// True if this process was started as one of the programs: its first argument is `operator` or one
-/// of these commands of `trellis`.
+/// Returns true if this process was started as one of the programs: its first argument is
+/// `operator` or one of these commands of `trellis`.
 #[must_use]
 pub fn is_started_as(commands: &[&str]) -> bool {
     let first = std::env::args().nth(1);

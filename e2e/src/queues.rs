@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// The `resourceGroups` of a queue: the given number of GPUs of each flavor, with more cores and
-/// memory than jobs of a test request.
+/// Returns the `resourceGroups` of a queue: the given number of GPUs per flavor, and more cores and
+/// memory than the jobs of a test request.
 #[must_use]
 pub fn resource_groups(flavors: &[(&str, i64)]) -> Value {
     let flavor = |(name, gpus): &(&str, i64)| {

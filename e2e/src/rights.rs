@@ -1,4 +1,4 @@
-//! Rights that RBAC gives: the API server reads roles by a watch, and believes a new one late.
+//! Rights of RBAC. The API server watches roles, so a new role takes effect late.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use serde_json::json;
 
 use crate::wait::eventually;
 
-/// How long the API server may take to believe a new role.
+/// Longest time until a new role takes effect.
 const RIGHT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits until the user of `client` has the right to do `verb` with a resource of an API group in a
-/// namespace, or in all of them if there is none.
+/// Waits until the user of `client` has the right to `verb` a resource of an API group in a
+/// namespace. Without a namespace, the right must apply to all namespaces.
 ///
 /// # Errors
-/// If that takes too long.
+/// If this takes too long.
 pub async fn wait_until_allowed(
     client: &Client,
     verb: &str,

@@ -1,4 +1,4 @@
-//! A place of one test's own: a namespace, and nodes that only its jobs go to.
+//! A test site: a namespace, and nodes that only its jobs use.
 
 use std::ops::Deref;
 
@@ -7,8 +7,8 @@ use crate::control_plane::ControlPlane;
 use crate::jobs::TestJobs;
 use crate::namespace::TestNamespace;
 
-/// The jobs of a namespace, with the namespace and the nodes, which go with it. Its name is the
-/// namespace's, the scope of the nodes, and what their names begin with.
+/// The jobs of a namespace, with the namespace and its nodes, which are deleted with this value.
+/// The name of the namespace is also the scope and the name prefix of the nodes.
 #[derive(Debug)]
 pub struct TestSite {
     jobs: TestJobs,
@@ -17,7 +17,7 @@ pub struct TestSite {
 }
 
 impl TestSite {
-    /// Creates a namespace `<prefix>-<suffix>` and `nodes` called `<name>-{i}`.
+    /// Creates a namespace `<prefix>-<suffix>` and `nodes` with the names `<name>-{i}`.
     ///
     /// # Panics
     ///
@@ -38,17 +38,17 @@ impl TestSite {
         }
     }
 
-    /// Its name.
+    /// The name of the site.
     #[must_use]
     pub fn name(&self) -> &str {
         self.namespace.name()
     }
 
-    /// More nodes of its scope, called `<name>-more-{i}`.
+    /// Creates more nodes of the scope, with the names `<name>-more-{i}`.
     ///
     /// # Panics
     ///
-    /// When the API server refuses one.
+    /// When the API server refuses a node.
     pub async fn add_nodes(&self, control_plane: &ControlPlane, nodes: NodeTemplate) -> NodeSet {
         nodes
             .name(&format!("{}-more-{{i}}", self.name()))
@@ -58,13 +58,13 @@ impl TestSite {
             .unwrap()
     }
 
-    /// Its nodes.
+    /// The nodes of the site.
     #[must_use]
     pub fn nodes(&self) -> &NodeSet {
         &self.nodes
     }
 
-    /// The jobs of another namespace, on the nodes of this one.
+    /// Returns a handle for the jobs of another namespace on the nodes of this site.
     #[must_use]
     pub fn jobs_in(&self, namespace: &TestNamespace) -> TestJobs {
         TestJobs::new(namespace, self.name())

@@ -1,5 +1,5 @@
-//! The API group that the operator serves by the API server: installed from the chart's own files,
-//! asked by kubectl, and by tests as the API server would.
+//! The API group that the operator serves through the API server. It is installed from the chart's
+//! own files. kubectl reads it, and tests read it in the way of the API server.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,11 @@ use crate::operator::{LaunchOptions, NAMESPACE, Operator, SERVICE_ACCOUNT};
 use crate::rights;
 use crate::wait::eventually;
 
-/// How long it may take until the API server asks it.
+/// Longest time until the API server forwards requests.
 const CALL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// An operator that serves it on this port of this machine.
+/// Returns the launch configuration of an operator that serves the API group on this port of this
+/// machine.
 #[must_use]
 pub fn launch_options(name: &str, port: u16) -> LaunchOptions {
     LaunchOptions::with_name(name)
@@ -36,18 +37,18 @@ fn read_chart_file(file: &str) -> Result<Vec<Value>> {
     Ok(serde_saphyr::from_multiple(&text)?)
 }
 
-/// Starts such an operator, under the chart's rights.
+/// Starts an operator that serves the API group, with the chart's rights.
 ///
 /// # Errors
-/// If it cannot be started.
+/// If the operator cannot be started.
 pub async fn start(control_plane: &ControlPlane, program: &Path, port: u16) -> Result<Operator> {
-    // The lease is long, because no process starts an operator again that a busy machine has cost
-    // its lease.
+    // The lease is long: an operator that loses its lease on a busy machine ends, and is not
+    // restarted.
     let launch = launch_options("operator", port).lease_seconds(60);
     start_as(control_plane, program, &launch).await
 }
 
-/// Starts an operator as `launch` says, under the chart's rights.
+/// Starts an operator with a launch configuration and the chart's rights.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -60,11 +61,11 @@ pub async fn start_as(
     Operator::launch_with_options(control_plane, program, &kubeconfig.await?, launch)
 }
 
-/// The kubeconfig of a ServiceAccount with the role `view` in its namespace. Waits until the API
-/// server honors the role.
+/// Writes the kubeconfig of a ServiceAccount with the role `view` in its namespace, and waits until
+/// the role takes effect.
 ///
 /// # Errors
-/// If the API server refuses an object, or does not honor the role in time.
+/// If the API server refuses an object, or the role does not take effect in time.
 pub async fn viewer_kubeconfig(control_plane: &ControlPlane, namespace: &str) -> Result<PathBuf> {
     let name = "viewer";
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
@@ -81,7 +82,7 @@ pub async fn viewer_kubeconfig(control_plane: &ControlPlane, namespace: &str) ->
     let client = control_plane
         .service_account_client(namespace, name)
         .await?;
-    // The controller manager adds the rights of the chart to the role.
+    // The controller manager aggregates the chart's rights into the role.
     let states = (GROUP, "jobstates");
     rights::wait_until_allowed(&client, "list", states, Some(namespace)).await?;
     control_plane
@@ -114,7 +115,8 @@ pub async fn install(control_plane: &ControlPlane, port: u16) -> Result<()> {
     Ok(())
 }
 
-/// The `Available` condition of the APIService: whether it is true, with its reason and message.
+/// Returns whether the `Available` condition of the APIService is true, with its reason and
+/// message.
 ///
 /// # Errors
 /// If the APIService has no such condition yet.
@@ -124,7 +126,7 @@ pub async fn api_service_condition(control_plane: &ControlPlane) -> Result<(bool
     let conditions = found.status.and_then(|status| status.conditions);
     let mut conditions = conditions.into_iter().flatten();
     let available = conditions.find(|c| c.type_ == "Available");
-    let available = available.context("the API server has not looked at it")?;
+    let available = available.context("the API server has not checked the APIService yet")?;
     let why = format!(
         "{}: {}",
         available.reason.unwrap_or_default(),
@@ -133,38 +135,39 @@ pub async fn api_service_condition(control_plane: &ControlPlane) -> Result<(bool
     Ok((available.status == "True", why))
 }
 
-/// Waits until the API server asks the operator, or can do so no more.
+/// Waits until the API server can reach the operator, or cannot reach it any more.
 ///
 /// # Errors
-/// If that takes too long.
+/// If this takes too long.
 pub async fn wait_for_availability(
     control_plane: &ControlPlane,
     available: bool,
 ) -> Result<String> {
     eventually(CALL_TIMEOUT, || async {
-        let (is, why) = api_service_condition(control_plane).await?;
-        ensure!(is == available, "{why}");
+        let (is_available, why) = api_service_condition(control_plane).await?;
+        ensure!(is_available == available, "{why}");
         Ok(why)
     })
     .await
 }
 
-/// The path of what is asked for below the group.
+/// Returns a path below the API group.
 #[must_use]
 pub fn resource_path(rest: &str) -> String {
     format!("/apis/{GROUP}/{VERSION}{rest}")
 }
 
-/// The name that the operator's certificate is for.
+/// The name in the operator's certificate.
 #[must_use]
 pub fn server_name() -> String {
     format!("{SERVICE}.{NAMESPACE}.svc")
 }
 
-/// A client of the operator itself, with the client certificate of that name, if any.
+/// Creates a client of the operator itself, with the client certificate of this name if one is
+/// given.
 ///
 /// # Errors
-/// If there is none of that name.
+/// If the certificate does not exist.
 pub fn direct_client(
     control_plane: &ControlPlane,
     port: u16,

@@ -1,10 +1,10 @@
-//! Claims with volumes, as the controller manager binds them to each other.
+//! Claims with volumes that the controller manager binds.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// A claim that names its volume, as YAML.
+/// Returns a claim that names its volume, as YAML.
 #[must_use]
 pub fn claim_yaml(namespace: &str, name: &str) -> String {
     let claim = json!({
@@ -21,7 +21,7 @@ pub fn claim_yaml(namespace: &str, name: &str) -> String {
     claim.to_string()
 }
 
-/// The volume of [`claim_yaml`] that is a folder of this machine, as real nodes reach it, as YAML.
+/// Returns the volume of [`claim_yaml`] as a folder of this machine, for real nodes, as YAML.
 #[must_use]
 pub fn folder_volume_yaml(namespace: &str, name: &str, path: &Path) -> String {
     let volume = json!({
@@ -38,8 +38,8 @@ pub fn folder_volume_yaml(namespace: &str, name: &str, path: &Path) -> String {
     volume.to_string()
 }
 
-/// The volume of [`claim_yaml`], as YAML; `nodes` is the term by which nodes reach it,
-/// null for all.
+/// Returns the volume of [`claim_yaml`], as YAML. `nodes` is the node selector term of the volume;
+/// null: all nodes.
 #[must_use]
 pub fn volume_yaml(namespace: &str, name: &str, nodes: &Value) -> String {
     let mut volume = json!({
@@ -59,7 +59,7 @@ pub fn volume_yaml(namespace: &str, name: &str, nodes: &Value) -> String {
     volume.to_string()
 }
 
-/// Claims that every node reaches, with their volumes, as YAML.
+/// Returns claims that every node reaches, with their volumes, as YAML.
 #[must_use]
 pub fn bound_claims_yaml(namespace: &str, names: &[&str]) -> String {
     let both = |name: &&str| {
@@ -72,8 +72,8 @@ pub fn bound_claims_yaml(namespace: &str, names: &[&str]) -> String {
     objects.join("\n---\n")
 }
 
-/// A StorageClass that binds claims with their first consumer, as YAML. `provisioner` makes its
-/// volumes; without one only existing volumes are bound.
+/// Returns a StorageClass that binds claims with their first consumer, as YAML. `provisioner`
+/// creates the volumes; without one, only existing volumes are bound.
 #[must_use]
 pub fn late_binding_class_yaml(name: &str, provisioner: Option<&str>) -> String {
     let class = json!({
@@ -86,7 +86,7 @@ pub fn late_binding_class_yaml(name: &str, provisioner: Option<&str>) -> String 
     class.to_string()
 }
 
-/// A claim of such a class, as YAML.
+/// Returns a claim of such a class, as YAML.
 #[must_use]
 pub fn late_binding_claim_yaml(
     namespace: &str,
@@ -108,7 +108,7 @@ pub fn late_binding_claim_yaml(
     claim.to_string()
 }
 
-/// A disk of one node, of such a class and of 10Gi, as YAML.
+/// Returns a volume of 10Gi on one node, of such a class, as YAML.
 #[must_use]
 pub fn disk_yaml(name: &str, class: &str, node: &str) -> String {
     let volume = json!({

@@ -1,23 +1,24 @@
-//! Waiting for a state of the cluster, with the last thing seen in the error.
+//! Waits for a state of the cluster. An error has the last observed state.
 
 use std::{fmt::Debug, future::Future, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use kube::Api;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// The longest pause between two checks. The first pauses are shorter.
 const MAX_PAUSE: Duration = Duration::from_millis(200);
 
-/// Calls `check` until it answers `Ok`, and gives that answer back.
+/// Calls `check` until it returns `Ok`, and returns the value.
 ///
 /// The pause between two calls grows from 10 ms to 200 ms. A call that hangs is cut off at the
 /// end of `timeout`.
 ///
 /// # Errors
 ///
-/// When `timeout` has passed: the last error of `check`.
+/// When `timeout` has passed; the error is the last one of `check`.
 pub async fn eventually<T, F, Fut>(timeout: Duration, mut check: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -25,7 +26,7 @@ where
 {
     let deadline = Instant::now() + timeout;
     let mut pause = Duration::from_millis(10);
-    let mut last = anyhow!("the first look did not return");
+    let mut last = anyhow!("the first check did not return");
     loop {
         match timeout_at(deadline, check()).await {
             Ok(Ok(value)) => return Ok(value),
@@ -40,11 +41,12 @@ where
     }
 }
 
-/// Reads `name` until `predicate` holds for it, and gives the object back.
+/// Reads `name` until `predicate` returns true for it, and returns the object.
 ///
 /// # Errors
 ///
-/// When `timeout` has passed: that the object is not there, or the object as it was last seen.
+/// When `timeout` has passed; the error has the last object, or says that the object does not
+/// exist.
 pub async fn wait_for<K>(
     api: &Api<K>,
     name: &str,
@@ -61,8 +63,8 @@ where
         if predicate(&object) {
             return Ok(object);
         }
-        let seen = serde_json::to_string(&object).unwrap_or_else(|_| format!("{object:?}"));
-        bail!("\"{name}\" is {seen}")
+        let last_object = serde_json::to_string(&object).unwrap_or_else(|_| format!("{object:?}"));
+        bail!("\"{name}\" is {last_object}")
     })
     .await
 }
@@ -71,7 +73,7 @@ where
 ///
 /// # Errors
 ///
-/// When `timeout` has passed and it is still there.
+/// When the object still exists after `timeout`.
 pub async fn wait_until_deleted<K>(api: &Api<K>, name: &str, timeout: Duration) -> Result<()>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -79,8 +81,20 @@ where
     eventually(timeout, || async {
         match api.get_opt(name).await.context("get")? {
             None => Ok(()),
-            Some(object) => bail!("\"{name}\" is still there: {object:?}"),
+            Some(object) => bail!("\"{name}\" still exists: {object:?}"),
         }
+    })
+    .await
+}
+
+/// Waits until a namespace has the ServiceAccount `default`, which its pods need.
+pub(crate) async fn wait_for_default_account(client: &Client, namespace: &str) -> Result<()> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    eventually(Duration::from_secs(30), || async {
+        if accounts.get_opt("default").await?.is_none() {
+            bail!("namespace \"{namespace}\" has no ServiceAccount \"default\"");
+        }
+        Ok(())
     })
     .await
 }

@@ -1,4 +1,4 @@
-//! An Application: what Argo CD says of it, and asking it to look.
+//! An Application of Argo CD and its state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,11 +26,11 @@ pub struct Application {
 pub struct ApplicationState {
     /// Synced, OutOfSync or Unknown.
     pub sync: String,
-    /// The commit that it was compared with.
+    /// The commit of the last comparison.
     pub revision: String,
-    /// When it was last compared.
+    /// Time of the last comparison.
     pub reconciled: String,
-    /// How often it has been synced.
+    /// Number of syncs.
     pub syncs: usize,
     /// Healthy, Progressing, Degraded, Suspended, Missing or Unknown.
     pub health: String,
@@ -97,7 +97,7 @@ impl ApplicationState {
         }
     }
 
-    /// True if this commit has been synced, and all is as it says.
+    /// Returns true if this commit has been synced and the cluster matches it.
     #[must_use]
     pub fn is_synced(&self, revision: &str) -> bool {
         let (phase, synced, _) = &self.operation;
@@ -107,7 +107,7 @@ impl ApplicationState {
             && synced == revision
     }
 
-    /// The health of one resource, empty if it has none.
+    /// Returns the health of one resource. Empty: it has none.
     #[must_use]
     pub fn resource_health(&self, resource: &str) -> &str {
         self.resources
@@ -132,12 +132,12 @@ impl Application {
         ))
     }
 
-    /// Asks Argo CD to compare it with the newest commit, which it does by itself every two
-    /// minutes.
+    /// Makes Argo CD compare the Application with the newest commit now. By itself, Argo CD does so
+    /// every two minutes.
     ///
     /// # Errors
     ///
-    /// When it is not there.
+    /// When the Application does not exist.
     pub async fn refresh(&self) -> Result<()> {
         self.request_refresh("normal").await
     }
@@ -147,7 +147,7 @@ impl Application {
         self.patch(&patch).await
     }
 
-    /// Changes it by a merge patch.
+    /// Changes the Application by a merge patch.
     ///
     /// # Errors
     ///
@@ -160,11 +160,11 @@ impl Application {
         Ok(())
     }
 
-    /// Waits until it is as `wanted` says.
+    /// Waits until the state satisfies `wanted`.
     ///
     /// # Errors
     ///
-    /// When `timeout` has passed: what is said of it.
+    /// When `timeout` has passed; the error has the last state.
     pub async fn wait_for_state(
         &self,
         what: &str,
@@ -177,15 +177,14 @@ impl Application {
             Ok(state)
         };
         let so = eventually(timeout, look).await;
-        so.with_context(|| format!("{} has not become {what}", self.name))
+        so.with_context(|| format!("{} is not {what}", self.name))
     }
 
-    /// Everything that is said of it from now on, each change once, until `until` holds or this is
-    /// dropped.
+    /// Returns all states from now on, each change once, until one satisfies `until`.
     ///
     /// # Errors
     ///
-    /// When it goes, or the watch ends.
+    /// When the Application is deleted, or the watch ends.
     pub async fn record_states(
         &self,
         mut until: impl FnMut(&ApplicationState) -> bool,
@@ -209,7 +208,7 @@ impl Application {
         bail!("the watch of {} has ended", self.name)
     }
 
-    /// Deletes it with all that it has delivered, and waits until both are gone.
+    /// Deletes the Application with all objects that it delivered, and waits until they are gone.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Building Argo CD and kstatus from Go modules, once a machine.
+//! Builds Argo CD and kstatus from Go modules, once per machine.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -11,16 +11,16 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::binaries::{cache, missing_build_reason};
 
-/// How often a build says that it is still alive.
+/// Interval between two progress messages of a build.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 const ARGO_CD: &str = "github.com/argoproj/argo-cd/v3";
-/// The kinds of Argo CD, as its manifests have them.
+/// The kinds of Argo CD in its manifests.
 pub(super) const CRDS: [&str; 3] = ["application-crd", "applicationset-crd", "appproject-crd"];
 
-/// A program of the modules beside this file.
+/// A program that is built from a Go module of this crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitOpsProgram {
-    /// Argo CD, with its manifests beside it.
+    /// Argo CD. Its manifests are in the same folder.
     ArgoCd,
     /// A program that prints the kstatus status of objects.
     Kstatus,
@@ -34,7 +34,7 @@ impl GitOpsProgram {
         }
     }
 
-    /// Its module, relative to this crate.
+    /// The folder of the module, relative to this crate.
     fn module_folder(self) -> &'static str {
         match self {
             Self::ArgoCd => "src/argocd/module",
@@ -49,7 +49,7 @@ impl GitOpsProgram {
         }
     }
 
-    /// On two cores, with an empty build cache.
+    /// Usual build time on two cores with an empty build cache.
     fn usual_build_time(self) -> &'static str {
         match self {
             Self::ArgoCd => "5 to 9 minutes",
@@ -58,7 +58,7 @@ impl GitOpsProgram {
     }
 
     fn cache_folder(self) -> Result<PathBuf> {
-        // The cache counts from where the other modules are.
+        // The cache resolves paths relative to the folder of the other modules.
         let path = |file: &&str| format!("../{}/{file}", self.module_folder());
         let sources: Vec<String> = self.source_files().iter().map(path).collect();
         let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
@@ -70,8 +70,8 @@ impl GitOpsProgram {
             .is_ok_and(|f| f.join(self.name()).is_file())
     }
 
-    /// The path of the program, built if necessary. A lock lets only one process build; the others
-    /// wait.
+    /// Returns the path of the program, and builds it if necessary. Only one process builds at a
+    /// time; the others wait for its result.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl GitOpsProgram {
         Ok(program)
     }
 
-    /// The program comes last, by a rename: what is killed leaves nothing that looks finished.
+    /// Renames the finished program last, so that an interrupted build leaves no program.
     fn build(self, folder: &Path) -> Result<()> {
         let (name, usually) = (self.name(), self.usual_build_time());
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.module_folder());
@@ -111,13 +111,13 @@ impl GitOpsProgram {
             .spawn()
             .context("start go: install Go 1.26 or newer")?;
         let started = Instant::now();
-        let mut told = started;
+        let mut last_report = started;
         let status = loop {
             if let Some(status) = go.try_wait()? {
                 break status;
             }
-            if told.elapsed() >= PROGRESS_INTERVAL {
-                told = Instant::now();
+            if last_report.elapsed() >= PROGRESS_INTERVAL {
+                last_report = Instant::now();
                 eprintln!(
                     "  {name}: still building, {} s",
                     started.elapsed().as_secs()
@@ -139,12 +139,12 @@ impl GitOpsProgram {
     }
 }
 
-/// The manifests that are beside the program.
+/// Returns the folder with the manifests.
 pub(super) fn manifests_folder(program: &Path) -> PathBuf {
     program.with_file_name("manifests")
 }
 
-/// Its CRDs, its configuration and a script that it calls, of the version that is built.
+/// Copies the CRDs, the configuration and a script of the built version.
 fn copy_files(module: &Path, folder: &Path) -> Result<()> {
     let output = Command::new("go")
         .args(["list", "-m", "-f", "{{.Dir}}", ARGO_CD])
@@ -156,7 +156,7 @@ fn copy_files(module: &Path, folder: &Path) -> Result<()> {
         String::from_utf8_lossy(&output.stderr)
     );
     let source = PathBuf::from(String::from_utf8(output.stdout)?.trim_end());
-    // It asks for signatures even where none are wanted.
+    // Argo CD calls this script even if it checks no signatures.
     let verify = folder.join("git-verify-wrapper.sh");
     fs::write(
         &verify,
@@ -173,14 +173,14 @@ fn copy_files(module: &Path, folder: &Path) -> Result<()> {
             .with_context(|| format!("read {}", from.display()))?
         {
             let entry = entry?;
-            // Files of the module's cache are read-only, and a copy of one would be.
+            // A copy of a file of the module cache would also be read-only.
             fs::write(target.join(entry.file_name()), fs::read(entry.path())?)?;
         }
     }
     Ok(())
 }
 
-/// Why this machine cannot run the program, in one line; `None` if it can.
+/// Returns why this machine cannot run the program, in one line. None: it can.
 #[must_use]
 pub fn unavailable_reason(program: GitOpsProgram) -> Option<String> {
     let name = program.name();

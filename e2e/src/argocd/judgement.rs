@@ -13,9 +13,9 @@ use super::GitOpsProgram;
 /// The status of one object.
 #[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
 pub struct Judgement {
-    /// One word.
+    /// The status in one word.
     pub status: String,
-    /// The same in words.
+    /// The message.
     #[serde(default)]
     pub message: String,
 }
@@ -51,7 +51,7 @@ fn run_judge<T: for<'d> Deserialize<'d>>(
     arguments: &[String],
     objects: &[Value],
 ) -> Result<Vec<T>> {
-    let mut asked = Command::new(program.find_or_build()?)
+    let mut child = Command::new(program.find_or_build()?)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -59,13 +59,13 @@ fn run_judge<T: for<'d> Deserialize<'d>>(
         .spawn()
         .context("start it")?;
     let input: Vec<String> = objects.iter().map(Value::to_string).collect();
-    let mut stdin = asked.stdin.take().context("no stdin")?;
+    let mut stdin = child.stdin.take().context("no stdin")?;
     // The program answers each object at once. Its output must be read during the write, or both
     // processes block.
     let writer = std::thread::spawn(move || stdin.write_all(input.join("\n").as_bytes()));
-    let output = asked.wait_with_output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{program:?}: {said}");
+    let output = child.wait_with_output()?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program:?}: {stderr}");
     writer
         .join()
         .map_err(|_| anyhow::anyhow!("the writer panicked"))??;

@@ -1,5 +1,5 @@
-//! Argo CD on a test control plane: its own repo-server and application-controller, and what
-//! kstatus, by which Flux judges, makes of objects.
+//! Argo CD on a test control plane, with its own repo-server and application-controller. Also
+//! kstatus, the library that Flux uses to compute the status of objects.
 
 mod application;
 mod build;
@@ -24,20 +24,20 @@ pub use build::{GitOpsProgram, unavailable_reason};
 pub use judgement::{Judgement, judge_health, judge_kstatus};
 pub use repository::Repository;
 
-/// Where Argo CD and its Applications are.
+/// Namespace of Argo CD and its Applications.
 pub const NAMESPACE: &str = "argocd";
 
-/// How long its programs may take until they listen, on a busy machine.
+/// Longest time until the programs listen, on a busy machine.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The largest number of errors that are reported.
+/// Greatest number of reported errors.
 const MAX_REPORTED_ERRORS: usize = 5;
 
-/// A running Argo CD, with all rights on one control plane. It ends when this is dropped, and
-/// before the control plane does.
+/// A running Argo CD with all rights on one control plane. It ends when this value is dropped,
+/// before the control plane ends.
 pub struct ArgoCd {
     client: Client,
     processes: Vec<Process>,
-    /// Ends those above, and has their folder.
+    /// The process group of the programs above, with their folder.
     group: ProcessGroup,
 }
 
@@ -51,13 +51,13 @@ impl std::fmt::Debug for ArgoCd {
 }
 
 impl ArgoCd {
-    /// Starts one with the settings of its own manifests; `settings` is more of ConfigMap
-    /// `argocd-cm`, and in `tools` are programs that it runs beside Kustomize. It is built if it
-    /// has to be: ask [`unavailable_reason`] before.
+    /// Starts Argo CD with the settings of its own manifests. `settings` are further entries of the
+    /// ConfigMap `argocd-cm`; `tools` contains programs that Argo CD runs besides Kustomize. The
+    /// first call builds Argo CD, so check [`unavailable_reason`] before.
     ///
     /// # Errors
     ///
-    /// When it cannot be built, or does not start: what it said last.
+    /// When Argo CD cannot be built or does not start; the error has its last output.
     pub async fn start(
         control_plane: &ControlPlane,
         settings: &[(&str, &str)],
@@ -102,7 +102,7 @@ impl ArgoCd {
         Ok(argocd)
     }
 
-    /// Starts `env COMMAND...` and waits until it listens.
+    /// Starts `env COMMAND...` and waits until the program listens.
     async fn launch(&mut self, name: &str, command: &[String], port: u16) -> Result<()> {
         let mut process = self.group.spawn(name, Path::new("env"), command)?;
         let deadline = Instant::now() + READY_TIMEOUT;
@@ -122,7 +122,7 @@ impl ArgoCd {
         Ok(())
     }
 
-    /// Creates an Application, such as one of [`application_manifest`].
+    /// Creates an Application, for example from [`application_manifest`].
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl ArgoCd {
         Ok(Application::new(api, name))
     }
 
-    /// The last errors in the logs of Argo CD, for the message of a failed test.
+    /// Returns the last errors in the logs of Argo CD, for the message of a failed test.
     #[must_use]
     pub fn recent_errors(&self) -> String {
         let logs: Vec<String> = self.processes.iter().flat_map(Process::read_log).collect();
@@ -156,8 +156,8 @@ impl ArgoCd {
     }
 }
 
-/// An Application of a folder of a repository, for one namespace: synced, pruned and healed by
-/// itself, and to be changed before it is [delivered](ArgoCd::create_application).
+/// Returns an Application for a folder of a repository and one namespace, with automatic sync,
+/// pruning and self-healing. The caller may change it before [`ArgoCd::create_application`].
 #[must_use]
 pub fn application_manifest(
     name: &str,

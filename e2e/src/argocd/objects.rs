@@ -11,10 +11,10 @@ use super::{NAMESPACE, build};
 use crate::control_plane::ControlPlane;
 use crate::wait::eventually;
 
-/// How long its kinds may take until they can be used.
+/// Longest time until the kinds can be used.
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// ConfigMaps and the Secret, by their names in its manifests.
+/// The ConfigMaps and the Secret, by their names in the manifests.
 const CONFIGURATION_NAMES: [&str; 4] = [
     "argocd-cm",
     "argocd-cmd-params-cm",
@@ -22,8 +22,8 @@ const CONFIGURATION_NAMES: [&str; 4] = [
     "argocd-secret",
 ];
 
-/// Applies CRDs, configuration and the project `default`, which warns of what is in a namespace
-/// and belongs to no Application.
+/// Applies the CRDs, the configuration, and the project `default`. The project warns about objects
+/// in a namespace that belong to no Application.
 pub(super) async fn install(
     control_plane: &ControlPlane,
     program: &Path,
@@ -35,7 +35,7 @@ pub(super) async fn install(
     };
     for crd in build::CRDS {
         let crd = read(crd)?;
-        // The largest there are: a busy API server takes its time with them.
+        // These CRDs are very large, so a busy API server needs some time for them.
         eventually(ESTABLISHED_TIMEOUT, || control_plane.apply_yaml(&crd)).await?;
     }
     let namespace =

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use super::NAMESPACE;
 use crate::control_plane::ControlPlane;
 
-/// Where each of them listens, on 127.0.0.1.
+/// The ports of the programs on 127.0.0.1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ArgoCdPorts {
     pub(super) redis: u16,
@@ -19,8 +19,8 @@ pub(super) struct ArgoCdPorts {
     pub(super) controller_metrics: u16,
 }
 
-/// `NAME=VALUE` of both: folders of their own, Kustomize and `tools` first on the `PATH`, and the
-/// control plane as the cluster that Argo CD is in.
+/// Returns the environment of both programs as `NAME=VALUE`: their own folders, a `PATH` that
+/// starts with Kustomize and `tools`, and the control plane as the cluster of Argo CD.
 pub(super) fn environment(
     folder: &Path,
     program: &Path,
@@ -53,7 +53,8 @@ pub(super) fn environment(
     Ok(all)
 }
 
-/// A redis-server where there is one, else what Argo CD's command line brings for itself.
+/// Returns the command of the redis-server of this machine, or else of the one in Argo CD's command
+/// line.
 pub(super) fn redis_command(program: &Path, ports: ArgoCdPorts) -> Vec<String> {
     let port = ports.redis.to_string();
     let installed = Command::new("redis-server").arg("--version").output();
@@ -96,7 +97,8 @@ pub(super) fn controller_command(program: &Path, ports: ArgoCdPorts) -> Vec<Stri
         format!("--redis=127.0.0.1:{}", ports.redis),
         format!("--repo-server=127.0.0.1:{}", ports.repo_server),
         "--repo-server-plaintext".to_owned(),
-        // Health in the Application's status, by resource: there is no UI to show it.
+        // Writes the health of each resource into the Application's status, because the tests read
+        // it there.
         "--persist-resource-health".to_owned(),
         "--self-heal-timeout-seconds=2".to_owned(),
     ]

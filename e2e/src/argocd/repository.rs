@@ -1,4 +1,4 @@
-//! A git repository on this machine, which Argo CD delivers from.
+//! A git repository on this machine from which Argo CD delivers.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 
-/// A repository with one branch. It is removed when it is dropped.
+/// A repository with one branch. It is deleted when this value is dropped.
 #[derive(Debug)]
 pub struct Repository {
     folder: TempDir,
@@ -28,11 +28,11 @@ impl Repository {
         Ok(repository)
     }
 
-    /// A new one with what is in a folder.
+    /// Creates a repository with the content of a folder.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be read, and what git says.
+    /// When the folder cannot be read, or git fails.
     pub fn from_folder(folder: &Path) -> Result<Self> {
         let repository = Self::create_with_files(&[])?;
         crate::folder::copy_folder(folder, repository.folder.path())?;
@@ -40,7 +40,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Its address for Argo CD.
+    /// The address of the repository for Argo CD.
     #[must_use]
     pub fn url(&self) -> String {
         format!("file://{}", self.folder.path().display())
@@ -81,16 +81,17 @@ impl Repository {
             .current_dir(self.folder.path())
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
-            .envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_NAME"), "test")))
+            .envs(["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_NAME"), "test")))
             .envs(
-                ["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_EMAIL"), "test@example.com")),
+                ["AUTHOR", "COMMITTER"]
+                    .map(|role| (format!("GIT_{role}_EMAIL"), "test@example.com")),
             )
             .output()
             .context("start git")?;
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         ensure!(
             output.status.success(),
-            "git {}: {said}",
+            "git {}: {stderr}",
             arguments.join(" ")
         );
         Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())

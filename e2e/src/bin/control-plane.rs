@@ -1,4 +1,4 @@
-//! Starts a control plane with GPU nodes to play with, and ends it on Ctrl-C.
+//! Starts a control plane with GPU nodes for experiments, and ends it on Ctrl-C.
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -14,10 +14,11 @@ struct Arguments {
     /// Number of simulated nodes.
     #[arg(long, default_value_t = 4)]
     nodes: usize,
-    /// GPUs a node.
+    /// GPUs per node.
     #[arg(long, default_value_t = 8)]
     gpus: u32,
-    /// Real nodes in place of simulated ones: kubelet, containerd and runc, for who is root.
+    /// Number of real nodes instead of simulated ones, with kubelet, containerd and runc. Requires
+    /// root.
     #[arg(long, default_value_t = 0)]
     real_nodes: usize,
     /// YAML files to apply first, such as CRDs.
@@ -44,7 +45,7 @@ async fn main() -> Result<()> {
         options = real_nodes::with_real_nodes(options);
     }
     let control_plane = ControlPlane::start(options).await?;
-    // They go when these are dropped.
+    // The nodes are removed when these values are dropped.
     let (_simulated, _real);
     if arguments.real_nodes > 0 {
         let nodes: Vec<RealNode> = (0..arguments.real_nodes)

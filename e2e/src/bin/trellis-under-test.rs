@@ -1,5 +1,5 @@
-//! Both programs, `trellis` and `trellis-operator`, as one binary that Cargo builds before the
-//! tests of this crate run.
+//! The programs `trellis` and `trellis-operator` in one binary. Cargo builds it before it runs the
+//! tests of this crate.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Building what is missing from Go modules, once a machine, with progress on stderr.
+//! Builds missing programs from Go modules, once per machine, with progress on stderr.
 
 use std::{
     fs::{self, File},
@@ -11,17 +11,20 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Executable, cache, version::KUBERNETES_VERSION};
+use super::{
+    Executable, cache,
+    version::{KUBERNETES_VERSION, kubernetes_ldflags},
+};
 
-/// How often a build that cannot rewrite its line says that it is still alive.
+/// Interval between two progress messages of a build, if the output is no terminal.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How to build one program.
 struct BuildRecipe {
-    /// The folder with the go.mod.
+    /// The folder of the Go module.
     module: &'static str,
     package: &'static str,
-    /// Usual time on two cores, with an empty build cache, after the programs before it.
+    /// Usual time on two cores with an empty build cache, after the build of the earlier programs.
     usual_time: &'static str,
 }
 
@@ -60,25 +63,6 @@ fn build_recipe(program: Executable) -> BuildRecipe {
     }
 }
 
-/// Without these the server says that it is v0.0.0-master, which version checks reject.
-pub(super) fn kubernetes_ldflags() -> String {
-    let mut flags = String::from("-s -w");
-    for package in [
-        "k8s.io/component-base/version",
-        "k8s.io/client-go/pkg/version",
-    ] {
-        for (name, value) in [
-            ("gitVersion", KUBERNETES_VERSION),
-            ("gitMajor", "1"),
-            ("gitMinor", "37"),
-            ("gitTreeState", "clean"),
-        ] {
-            flags.push_str(&format!(" -X {package}.{name}={value}"));
-        }
-    }
-    flags
-}
-
 /// Sets the Kubernetes version that Helm 3 assumes without a cluster. A released Helm has the
 /// version of its client library.
 fn helm3_ldflags() -> String {
@@ -91,7 +75,7 @@ fn helm3_ldflags() -> String {
 ///
 /// # Errors
 ///
-/// When Go is missing, with what to install; when a build fails, with the output of Go.
+/// When Go is missing, with the advice to install it; when a build fails, with the output of Go.
 pub(super) fn build_programs(folder: &Path, programs: &[Executable]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let lock = File::create(folder.join("lock"))?;
@@ -131,8 +115,8 @@ fn check_go(missing: &[Executable]) -> Result<()> {
     )
 }
 
-/// Builds under a temporary name and renames, so that a killed build leaves nothing that looks
-/// finished.
+/// Builds under a temporary name and renames the program, so that an interrupted build leaves no
+/// program.
 fn build_one(folder: &Path, program: Executable) -> Result<()> {
     let recipe = build_recipe(program);
     let name = program.name();
@@ -158,18 +142,23 @@ fn build_one(folder: &Path, program: Executable) -> Result<()> {
         .context("start go")?;
     let success = wait_with_progress(&mut go, name, recipe.usual_time, started)?;
     if !success {
-        let said = fs::read_to_string(&log).unwrap_or_default();
-        bail!("go build {} failed:\n{}", recipe.package, said.trim_end());
+        let log_text = fs::read_to_string(&log).unwrap_or_default();
+        bail!(
+            "go build {} failed:\n{}",
+            recipe.package,
+            log_text.trim_end()
+        );
     }
     fs::rename(&target, folder.join(name))?;
     fs::remove_file(&log)?;
     Ok(())
 }
 
-/// Waits for a build: on a terminal one line that counts, else a line now and then.
+/// Waits for a build. On a terminal one line shows the elapsed time, else a line is printed from
+/// time to time.
 fn wait_with_progress(go: &mut Child, name: &str, usually: &str, started: Instant) -> Result<bool> {
     let terminal = std::io::stderr().is_terminal();
-    let mut told = started;
+    let mut last_report = started;
     if !terminal {
         print_progress(&format!("  {name}: building, usually {usually}"));
     }
@@ -181,8 +170,8 @@ fn wait_with_progress(go: &mut Child, name: &str, usually: &str, started: Instan
         if terminal {
             eprint!("\r  {name}: building, {elapsed} s of usually {usually} ");
             std::io::stderr().flush()?;
-        } else if told.elapsed() >= PROGRESS_INTERVAL {
-            told = Instant::now();
+        } else if last_report.elapsed() >= PROGRESS_INTERVAL {
+            last_report = Instant::now();
             print_progress(&format!(
                 "  {name}: still building, {elapsed} s of usually {usually}"
             ));

@@ -1,4 +1,4 @@
-//! The folder that built programs are kept in.
+//! The cache folder for built programs.
 
 use std::{
     env, fs,
@@ -8,16 +8,16 @@ use std::{
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 
-use super::{Executable, build};
+use super::{Executable, version::kubernetes_ldflags};
 
-/// The Go modules that name what is built.
+/// Returns the folder of the Go modules that name the built versions.
 pub(super) fn go_modules_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane")
 }
 
-/// `<cache>/control-plane/<hash>`, and apart from it what changes at other times:
-/// `<cache>/helm/<hash>` and `<cache>/helm3/<hash>`, and for what is built of sources of ours
-/// `<cache>/cert-manager/<hash>`, `<cache>/prometheus/<hash>` and `<cache>/nodes/<hash>`.
+/// Returns the folder of a program: `<cache>/control-plane/<hash>`, or another folder for programs
+/// that change at other times (`helm`, `helm3`) or contain our own code (`cert-manager`,
+/// `prometheus`, `nodes`).
 pub(super) fn program_folder(program: Executable) -> Result<PathBuf> {
     let (kind, files): (_, &[&str]) = match program {
         Executable::CoreDns | Executable::SimulatedGpus => (
@@ -57,12 +57,11 @@ pub(super) fn program_folder(program: Executable) -> Result<PathBuf> {
             ],
         ),
     };
-    hashed_folder(kind, files, &build::kubernetes_ldflags())
+    hashed_folder(kind, files, &kubernetes_ldflags())
 }
 
-/// `<cache>/<kind>/<hash>`, where the hash is of everything that its content depends on, the
-/// files (relative to the modules) and `more`: a change of a version or a flag builds anew and
-/// never mixes.
+/// Returns `<cache>/<kind>/<hash>`. The hash covers all inputs of the build: the files, relative to
+/// the modules, and `more`. So a changed version or flag gets a new folder.
 pub(crate) fn hashed_folder(kind: &str, files: &[&str], more: &str) -> Result<PathBuf> {
     let mut hash = Sha256::new();
     for file in files {
@@ -80,7 +79,7 @@ pub(crate) fn hashed_folder(kind: &str, files: &[&str], more: &str) -> Result<Pa
     Ok(cache_root()?.join(kind).join(hash))
 }
 
-/// `TRELLIS_CACHE`, else `trellis` in the user's cache folder.
+/// Returns `TRELLIS_CACHE`, else `trellis` in the user's cache folder.
 fn cache_root() -> Result<PathBuf> {
     let set = |name| {
         env::var_os(name)

@@ -1,4 +1,4 @@
-//! Go modules of which files are read, and nothing is built.
+//! Go modules whose files are read. No program is built from them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,20 +8,22 @@ use serde_json::Value;
 
 use super::cache;
 
-/// The folder of a Go module, of the version that `control-plane/<beside>/go.mod` names. It is
-/// downloaded once a machine.
+/// Returns the folder of a Go module in the version that `control-plane/<beside>/go.mod` names. The
+/// module is downloaded once per machine.
 ///
 /// # Errors
 ///
-/// When Go is missing, or the module cannot be had.
-pub fn download_module(beside: &str, module: &str) -> Result<PathBuf> {
+/// When Go is missing, or the module cannot be downloaded.
+pub fn download_module(owner: &str, module: &str) -> Result<PathBuf> {
     let output = Command::new("go")
         .args(["mod", "download", "-json", module])
-        .current_dir(cache::go_modules_folder().join(beside))
+        .current_dir(cache::go_modules_folder().join(owner))
         .output()
         .with_context(|| format!("start go, which fetches {module}"))?;
-    let said: Value = serde_json::from_slice(&output.stdout)
+    let download: Value = serde_json::from_slice(&output.stdout)
         .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
-    let folder = said["Dir"].as_str();
-    Ok(folder.with_context(|| format!("{module}: {said}"))?.into())
+    let folder = download["Dir"].as_str();
+    Ok(folder
+        .with_context(|| format!("{module}: {download}"))?
+        .into())
 }

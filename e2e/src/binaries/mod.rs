@@ -1,7 +1,7 @@
-//! Where the programs of the control plane, and of real nodes, come from.
+//! Finds or builds the programs of the control plane and of real nodes.
 //!
-//! In this order: the folder in `KUBEBUILDER_ASSETS`, the `PATH` (both only where the version
-//! fits), and a cache folder into which what is missing is built once from Go modules.
+//! Programs with the right version are used from the folder in `KUBEBUILDER_ASSETS`, else from the
+//! `PATH`. Missing programs are built once from Go modules into a cache folder.
 
 mod build;
 pub(crate) mod cache;
@@ -19,11 +19,12 @@ use anyhow::Result;
 pub use go_module::download_module;
 pub use version::KUBERNETES_VERSION;
 
-/// With the value `all`, tests build programs of other projects that take many minutes: Argo CD
-/// and cert-manager. Without it, the tests that need one run where it is built already.
+/// With the value `all`, tests build programs of other projects that take many minutes: Argo CD and
+/// cert-manager. Without it, the tests that need these programs run only if the programs are
+/// already built.
 const BUILD_VARIABLE: &str = "TRELLIS_BUILD";
 
-/// The reason why a program that takes long to build is not there: one line. None: it may be built.
+/// Returns why a program with a long build is not available, in one line. None: it may be built.
 pub(crate) fn missing_build_reason(name: &str, usually: &str) -> Option<String> {
     let may_build = env::var(BUILD_VARIABLE).is_ok_and(|value| value == "all");
     let why =
@@ -31,24 +32,24 @@ pub(crate) fn missing_build_reason(name: &str, usually: &str) -> Option<String> 
     (!may_build).then_some(why)
 }
 
-/// A program that the control plane consists of, or that tests call.
+/// A program of the control plane, or one that tests call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Executable {
-    /// The store.
+    /// etcd, the store.
     Etcd,
-    /// The API server.
+    /// kube-apiserver.
     KubeApiserver,
     /// Garbage collection, namespaces, service accounts, node lifecycle.
     KubeControllerManager,
     /// Binds pods that belong to no gang.
     KubeScheduler,
-    /// The command line.
+    /// kubectl.
     Kubectl,
     /// Simulates the kubelet of every simulated node.
     Kwok,
-    /// Installs charts.
+    /// Helm 4.
     Helm,
-    /// The same, of the version before.
+    /// Helm 3.
     Helm3,
     /// Evaluates Prometheus rules, with the packages of Prometheus.
     PrometheusRules,
@@ -56,14 +57,15 @@ pub enum Executable {
     CertManager,
     /// The kubelet of real nodes.
     Kubelet,
-    /// Names of Services for pods of real nodes.
+    /// Resolves the names of Services for pods of real nodes.
     CoreDns,
-    /// A device plugin of GPUs that are not there, for real nodes.
+    /// A device plugin with simulated GPUs, for real nodes.
     SimulatedGpus,
 }
 
 impl Executable {
-    /// Those of a control plane with simulated nodes, those that take longest to build first.
+    /// The programs of a control plane with simulated nodes. Those with the longest build come
+    /// first.
     pub const CONTROL_PLANE: [Self; 5] = [
         Self::KubeApiserver,
         Self::KubeControllerManager,
@@ -75,7 +77,7 @@ impl Executable {
     /// The programs that real nodes need in addition.
     pub const REAL_NODES: [Self; 3] = [Self::Kubelet, Self::CoreDns, Self::SimulatedGpus];
 
-    /// The file name, the same everywhere.
+    /// Returns the file name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -94,14 +96,14 @@ impl Executable {
     }
 }
 
-/// Where each program is.
+/// The path of each program.
 #[derive(Debug, Clone)]
 pub struct Binaries {
     paths: BTreeMap<Executable, PathBuf>,
 }
 
 impl Binaries {
-    /// True if `program` is there without a build.
+    /// Returns true if `program` needs no build.
     ///
     /// # Errors
     ///
@@ -110,12 +112,12 @@ impl Binaries {
         Ok(find_program(&installed_folders(), program)?.is_some())
     }
 
-    /// Finds each of `programs`, and builds those that are nowhere. A build takes minutes, shows
-    /// its progress on stderr and happens once a machine; other processes wait for it.
+    /// Finds each of `programs`, and builds missing ones. A build takes minutes, shows its progress
+    /// on stderr and happens once per machine; other processes wait for it.
     ///
     /// # Errors
     ///
-    /// When something has to be built and Go is missing, or the build fails.
+    /// When a build is needed and Go is missing, or the build fails.
     pub fn find_or_build(programs: &[Executable]) -> Result<Self> {
         let mut paths = BTreeMap::new();
         let folders = installed_folders();
@@ -137,7 +139,7 @@ impl Binaries {
         Ok(Self { paths })
     }
 
-    /// The path of one program.
+    /// Returns the path of one program.
     pub fn path(&self, program: Executable) -> &Path {
         &self.paths[&program]
     }
@@ -150,9 +152,9 @@ fn installed_folders() -> Vec<PathBuf> {
     assets.into_iter().chain(env::split_paths(&path)).collect()
 }
 
-/// The program, if it is installed or has been built.
+/// Returns the path of the program, if it is installed or has been built.
 fn find_program(folders: &[PathBuf], program: Executable) -> Result<Option<PathBuf>> {
-    // A program that was built here has the right version. Checking it would cost a process start.
+    // A program of the cache has the right version. A check would start a process.
     let cached = cache::program_folder(program)?.join(program.name());
     let installed = find_installed(folders, program);
     Ok(installed.or_else(|| cached.is_file().then_some(cached)))

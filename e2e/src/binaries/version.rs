@@ -1,4 +1,4 @@
-//! Does an installed program have the version that the tests are written for?
+//! The versions of programs that the tests are written for.
 
 use std::{path::Path, process::Command};
 
@@ -7,8 +7,28 @@ use super::Executable;
 /// The version of Kubernetes that is built, and that the API server must report.
 pub const KUBERNETES_VERSION: &str = "v1.37.1";
 
-/// True if the program at `path` reports a suitable version. False if it cannot be run, or reports
-/// anything else.
+/// Returns the linker flags that set the version of Kubernetes programs. Without them the API
+/// server reports v0.0.0-master, which version checks reject.
+pub(super) fn kubernetes_ldflags() -> String {
+    let mut flags = String::from("-s -w");
+    for package in [
+        "k8s.io/component-base/version",
+        "k8s.io/client-go/pkg/version",
+    ] {
+        for (name, value) in [
+            ("gitVersion", KUBERNETES_VERSION),
+            ("gitMajor", "1"),
+            ("gitMinor", "37"),
+            ("gitTreeState", "clean"),
+        ] {
+            flags.push_str(&format!(" -X {package}.{name}={value}"));
+        }
+    }
+    flags
+}
+
+/// Returns true if the program at `path` reports a suitable version. Returns false if it cannot
+/// run, or reports another version.
 pub(super) fn has_matching_version(path: &Path, program: Executable) -> bool {
     let arguments: &[&str] = match program {
         Executable::Kubectl => &["version", "--client"],
@@ -21,8 +41,9 @@ pub(super) fn has_matching_version(path: &Path, program: Executable) -> bool {
     output.status.success() && is_matching_output(&String::from_utf8_lossy(&output.stdout), program)
 }
 
-/// Kubernetes by minor version; etcd and kwok by what Kubernetes 1.37 and the Stage files need.
-fn is_matching_output(said: &str, program: Executable) -> bool {
+/// Checks the minor version of Kubernetes, and the versions of etcd and kwok that Kubernetes 1.37
+/// and the Stage files need.
+fn is_matching_output(version_output: &str, program: Executable) -> bool {
     let prefixes: &[&str] = match program {
         Executable::KubeApiserver
         | Executable::KubeControllerManager
@@ -39,7 +60,8 @@ fn is_matching_output(said: &str, program: Executable) -> bool {
         // Always built from the Go modules in this repository, so no installed version fits.
         Executable::CertManager | Executable::PrometheusRules | Executable::SimulatedGpus => &[],
     };
-    said.lines()
+    version_output
+        .lines()
         .any(|line| prefixes.iter().any(|prefix| line.starts_with(prefix)))
 }
 
@@ -90,11 +112,11 @@ mod tests {
                 false,
             ),
         ];
-        for (program, said, expected) in cases {
+        for (program, version_output, expected) in cases {
             assert_eq!(
-                is_matching_output(said, program),
+                is_matching_output(version_output, program),
                 expected,
-                "{program:?} {said:?}"
+                "{program:?} {version_output:?}"
             );
         }
     }

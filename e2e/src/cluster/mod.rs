@@ -1,4 +1,4 @@
-//! Simulated nodes: how many, with what, and what becomes of them.
+//! Simulated nodes: their creation and their faults.
 
 mod node_set;
 mod node_template;
@@ -9,6 +9,5 @@ pub use node_template::NodeTemplate;
 /// The label that names a node's rack.
 pub const RACK_LABEL: &str = "trellis.dev/rack";
 
-/// The label, and with [`NodeTemplate::scope_taint`] the taint, that says which test a node belongs
-/// to.
+/// The label that names the test of a node. [`NodeTemplate::scope_taint`] also sets it as a taint.
 pub const SCOPE_LABEL: &str = "test.trellis.dev/scope";

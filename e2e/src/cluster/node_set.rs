@@ -1,4 +1,4 @@
-//! Nodes that exist, and what a test does to them.
+//! The nodes of a test, and faults on them.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,10 +16,10 @@ use crate::{
     wait::{eventually, wait_until_deleted},
 };
 
-/// How long nodes may take to become Ready.
+/// Longest time until nodes are Ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Nodes of one test. They are removed in the background when this is dropped.
+/// The nodes of one test. They are deleted in the background when this value is dropped.
 #[derive(Debug)]
 pub struct NodeSet {
     names: Vec<String>,
@@ -37,12 +37,12 @@ impl NodeSet {
         }
     }
 
-    /// Their names, in the order of the index.
+    /// The names of the nodes, in the order of the index.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Keeps the nodes when this is dropped.
+    /// Keeps the nodes when this value is dropped.
     pub fn leak(mut self) -> Vec<String> {
         std::mem::take(&mut self.names)
     }
@@ -56,11 +56,11 @@ impl NodeSet {
         Ok(self.api.get(name).await?)
     }
 
-    /// Waits until every node is Ready and without the taints of nodes that are not.
+    /// Waits until every node is Ready and has no taint of an unready node.
     ///
     /// # Errors
     ///
-    /// When one is not after a minute: which.
+    /// When a node is not Ready after a minute; the error names it.
     pub async fn wait_until_ready(&self) -> Result<()> {
         eventually(READY_TIMEOUT, || async {
             let nodes = self.api.list(&ListParams::default()).await?;
@@ -85,9 +85,9 @@ impl NodeSet {
         .await
     }
 
-    /// Kills its kubelet for good: the node gets `Ready=Unknown`, which the controller manager
-    /// would set after its grace period, and the taints that follow. Its pods do not change, and
-    /// deleted pods stay Terminating.
+    /// Kills the kubelet for good. The node gets `Ready=Unknown`, which the controller manager
+    /// would set after its grace period, and the taints for it. Its pods do not change, and deleted
+    /// pods stay Terminating.
     ///
     /// # Errors
     ///
@@ -98,8 +98,8 @@ impl NodeSet {
             .await
     }
 
-    /// Takes the node out of the hands of its kubelet, without a word: its last condition stays
-    /// until the controller manager's grace period is over.
+    /// Stops the kubelet silently. The last condition of the node stays until the controller
+    /// manager's grace period is over.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl NodeSet {
             .await
     }
 
-    /// The kubelet is back: the node becomes Ready, and its pods go on.
+    /// Starts the kubelet again. The node becomes Ready, and its pods keep running.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl NodeSet {
         .await
     }
 
-    /// Sets a condition, such as a GPU's. `Ready` of a node that has a kubelet is set back by it.
+    /// Sets a condition, such as one for a GPU. A running kubelet overwrites the condition `Ready`.
     ///
     /// # Errors
     ///
@@ -153,18 +153,18 @@ impl NodeSet {
     ///
     /// # Errors
     ///
-    /// When it does not go.
+    /// When the node cannot be deleted.
     pub async fn delete(&self, name: &str) -> Result<()> {
         self.api.delete(name, &DeleteParams::default()).await?;
         wait_until_deleted(&self.api, name, Duration::from_secs(30)).await
     }
 
-    /// Sets what a node offers of one resource: fewer GPUs while pods run on it, say. An empty
-    /// quantity takes the resource away.
+    /// Sets the amount of one resource of a node, for example fewer GPUs while pods run on it. An
+    /// empty quantity removes the resource.
     ///
     /// # Errors
     ///
-    /// When the node does not exist or the quantity is none.
+    /// When the node does not exist, or the quantity is invalid.
     pub async fn set_allocatable(&self, name: &str, resource: &str, quantity: &str) -> Result<()> {
         let quantity = if quantity.is_empty() {
             Value::Null
@@ -227,7 +227,7 @@ impl NodeSet {
             .await
     }
 
-    /// The list of taints is changed under its resourceVersion: the controller manager changes
+    /// Changes the list of taints with its resourceVersion, because the controller manager changes
     /// it too.
     async fn change_taints(&self, name: &str, key: &str, new: Option<Value>) -> Result<()> {
         eventually(Duration::from_secs(5), || async {
@@ -257,7 +257,7 @@ impl NodeSet {
     }
 
     async fn patch_status(&self, name: &str, patch: Value) -> Result<()> {
-        // Strategic: conditions are merged by their type.
+        // A strategic merge patch merges conditions by their type.
         self.api
             .patch_status(name, &PatchParams::default(), &Patch::Strategic(patch))
             .await?;
@@ -286,7 +286,8 @@ const NOT_READY_TAINTS: [&str; 2] = [
     "node.kubernetes.io/unreachable",
 ];
 
-/// Ready, and not tainted for not being so (the controller manager takes that taint off later).
+/// Returns true if the node is Ready and has no taint of an unready node. The controller manager
+/// removes that taint later.
 fn is_usable(node: &Node) -> bool {
     let conditions = node
         .status

@@ -1,4 +1,4 @@
-//! The nodes of a test, and how to create them.
+//! The creation of a test's nodes.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use trellis_simulate::name_pattern::expand;
 use super::{NodeSet, RACK_LABEL, SCOPE_LABEL};
 use crate::control_plane::{ControlPlane, KWOK_ANNOTATION, KWOK_LABEL, Kubelets};
 
-/// How many nodes are created at a time.
+/// Number of nodes that are created at the same time.
 const CONCURRENT_CREATES: usize = 16;
 
-/// Nodes to be created, all alike but for `{i}`, the index, and `{i/N}`, the index divided by
-/// `N`, in their names and in the values of labels. By default a node is `gpu-{i}` with 96
-/// cpus, 1 TiB of memory, 8 GPUs and room for 110 pods.
+/// Equal nodes. Their names and label values may contain `{i}`, the index, and `{i/N}`, the index
+/// divided by `N`. By default a node is `gpu-{i}` with 96 cpus, 1 TiB of memory, 8 GPUs and room
+/// for 110 pods.
 #[derive(Debug, Clone)]
 pub struct NodeTemplate {
     count: usize,
@@ -33,7 +33,7 @@ pub struct NodeTemplate {
 }
 
 impl NodeTemplate {
-    /// `count` nodes.
+    /// Creates a template for `count` nodes.
     pub fn new(count: usize) -> Self {
         let capacity = [
             ("cpu", "96"),
@@ -57,20 +57,21 @@ impl NodeTemplate {
         }
     }
 
-    /// The pattern of the names. Without it `gpu-{i}`, behind the scope if there is one.
+    /// Sets the pattern of the names. Default: `gpu-{i}`, with the scope as a prefix if there is
+    /// one.
     pub fn name(mut self, pattern: &str) -> Self {
         self.name = Some(pattern.to_owned());
         self
     }
 
-    /// The index of the first node, for nodes that are added to existing ones.
+    /// Sets the index of the first node, for nodes in addition to existing ones.
     pub fn first_index(mut self, index: usize) -> Self {
         self.first_index = index;
         self
     }
 
-    /// Capacity and allocatable of one resource, a Kubernetes quantity. An empty one takes the
-    /// resource away.
+    /// Sets capacity and allocatable of one resource, as a Kubernetes quantity. An empty quantity
+    /// removes the resource.
     pub fn capacity(mut self, resource: &str, quantity: &str) -> Self {
         if quantity.is_empty() {
             self.capacity.remove(resource);
@@ -81,7 +82,7 @@ impl NodeTemplate {
         self
     }
 
-    /// `nvidia.com/gpu` a node; with 0 the node does not advertise it.
+    /// Sets `nvidia.com/gpu` per node. With 0, the nodes do not advertise it.
     pub fn gpus(self, gpus: u32) -> Self {
         let quantity = if gpus == 0 {
             String::new()
@@ -91,56 +92,56 @@ impl NodeTemplate {
         self.capacity("nvidia.com/gpu", &quantity)
     }
 
-    /// A label; its value is a pattern.
+    /// Adds a label. Its value is a pattern.
     pub fn label(mut self, key: &str, pattern: &str) -> Self {
         self.labels.insert(key.to_owned(), pattern.to_owned());
         self
     }
 
-    /// A taint. `effect` is `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    /// Adds a taint. `effect` is `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
         self.taints
             .push(json!({"key": key, "value": value, "effect": effect}));
         self
     }
 
-    /// The taint that GPU nodes of most clouds bear: `nvidia.com/gpu=present:NoSchedule`.
+    /// Adds the usual taint of GPU nodes in clouds: `nvidia.com/gpu=present:NoSchedule`.
     pub fn gpu_taint(self) -> Self {
         self.taint("nvidia.com/gpu", "present", "NoSchedule")
     }
 
-    /// Labels the nodes as standing in racks of `nodes_a_rack` nodes: `trellis.dev/rack=r0`, ...
+    /// Labels the nodes as racks of `nodes_a_rack` nodes: `trellis.dev/rack=r0`, ...
     pub fn racks(mut self, nodes_a_rack: usize) -> Self {
         self.racks = Some(nodes_a_rack.max(1));
         self
     }
 
-    /// The labels that `examples/two-racks.yaml` and docs/topology.md ask for: racks of 4 nodes,
+    /// Adds the labels of `examples/two-racks.yaml` and docs/topology.md: racks of 4 nodes,
     /// `rack=r0`, ..., in blocks of 8, `block=b0`, ...
     pub fn blocks(self) -> Self {
         self.label("block", "b{i/8}").label("rack", "r{i/4}")
     }
 
-    /// Makes the nodes those of one test: a label `test.trellis.dev/scope`, for its jobs'
-    /// `nodeSelector`, and names that begin with it.
+    /// Assigns the nodes to one test: they get the label `test.trellis.dev/scope` for the
+    /// `nodeSelector` of its jobs, and names that start with the scope.
     pub fn scope(mut self, scope: &str) -> Self {
         self.scope = Some(scope.to_owned());
         self
     }
 
-    /// Also keeps the jobs of other tests off: a NoSchedule taint of the scope.
+    /// Also adds a NoSchedule taint with the scope, which excludes the jobs of other tests.
     pub fn scope_taint(mut self) -> Self {
         self.scope_taint = true;
         self
     }
 
-    /// Creates the nodes and waits until all are Ready and without the taints of nodes that
-    /// are not. They are removed when the set is dropped.
+    /// Creates the nodes and waits until all are Ready and have no taint of unready nodes. They are
+    /// deleted when the set is dropped.
     ///
     /// # Errors
     ///
-    /// When the API server refuses one (the name is taken, a quantity is none), or one does not
-    /// become Ready.
+    /// When the API server refuses a node (for example, the name exists or a quantity is invalid),
+    /// or a node does not become Ready.
     pub async fn create(&self, control_plane: &ControlPlane) -> Result<NodeSet> {
         let client = control_plane.client();
         let api: Api<Node> = Api::all(client);
@@ -174,7 +175,7 @@ impl NodeTemplate {
         Ok(set)
     }
 
-    /// `port`: where kwok serves the logs of its pods.
+    /// `port`: the port at which kwok serves the logs of the pods.
     fn node_manifest(&self, index: usize, kubelets: Kubelets, port: Option<u16>) -> Value {
         let name = match (&self.name, &self.scope) {
             (Some(pattern), _) => expand(pattern, index),
@@ -233,7 +234,7 @@ impl NodeTemplate {
     }
 }
 
-/// The Ready condition of a node to which no kubelet sends heartbeats.
+/// Returns the Ready condition of a node without a kubelet.
 fn ready_condition() -> Value {
     let now = jiff::Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -248,7 +249,7 @@ fn ready_condition() -> Value {
     })
 }
 
-/// An address of its own for the first 65,000 nodes.
+/// Returns an address, which is unique for the first 65,000 nodes.
 fn node_address(index: usize) -> String {
     format!("10.1.{}.{}", (index / 254) % 256, index % 254 + 1)
 }

@@ -1,4 +1,4 @@
-//! Ways in: clients, kubeconfigs, kubectl.
+//! Access to a control plane: clients, kubeconfigs and kubectl.
 
 use std::os::unix::fs::symlink;
 use std::{path::Path, path::PathBuf, process::Output, process::Stdio};
@@ -16,45 +16,47 @@ use super::{ControlPlane, KubeconfigWriter, credentials::TokenUser};
 use crate::binaries::Executable;
 
 impl ControlPlane {
-    /// A new client with all rights, and without kube's own retries. It belongs to the runtime
-    /// that this is called in: a shared one would die with the runtime of the first test.
+    /// Creates a client with all rights and without kube's own retries. The client belongs to the
+    /// current runtime, so tests cannot share one: it would end with the runtime of the first test.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
     pub fn client(&self) -> Client {
         Client::try_from(self.client_config())
-            .expect("a control plane has one kind of configuration, and it started with it")
+            .expect("the configuration worked at the start of the control plane")
     }
 
-    /// The configuration of [`ControlPlane::client`], for callers that change it (timeouts, user
-    /// agent).
+    /// Returns the configuration of [`ControlPlane::client`], for callers that change it (timeouts,
+    /// user agent).
     pub fn client_config(&self) -> Config {
         self.client_config_for(&self.url(), TokenUser::Admin)
-            .expect("an address and a token of our own making")
+            .expect("the address and the token are valid")
     }
 
-    /// A client with other credentials: the `user` of a kubeconfig, such as `{"token": ...}`.
+    /// Creates a client with other credentials: the `user` of a kubeconfig, such as `{"token":
+    /// ...}`.
     ///
     /// # Errors
     ///
-    /// When `user` is no such thing.
+    /// When `user` is not the `user` of a kubeconfig.
     pub fn client_as(&self, user: Value) -> Result<Client> {
         let mut config = self.client_config();
         config.auth_info = serde_json::from_value(user)?;
         Ok(Client::try_from(config)?)
     }
 
-    /// A client that acts as `user` in `groups`, whatever RBAC gives them.
+    /// Creates a client that impersonates `user` in `groups`, with the rights that RBAC grants
+    /// them.
     ///
     /// # Errors
     ///
-    /// None that a caller could cause.
+    /// If the configuration is invalid, which is a bug here.
     pub fn client_for_user(&self, user: &str, groups: &[&str]) -> Result<Client> {
         self.client_as(self.impersonating_user(user, groups))
     }
 
-    /// A client under the rights of a ServiceAccount.
+    /// Creates a client with the rights of a ServiceAccount.
     ///
     /// # Errors
     ///
@@ -64,12 +66,12 @@ impl ControlPlane {
         self.client_as(json!({"token": token}))
     }
 
-    /// The token of a user with all rights.
+    /// Returns the token of a user with all rights.
     pub fn admin_token(&self) -> &str {
         self.credentials.token(TokenUser::Admin)
     }
 
-    /// A token of a ServiceAccount, from the TokenRequest API, for a day.
+    /// Requests a token of a ServiceAccount from the TokenRequest API. It is valid for a day.
     ///
     /// # Errors
     ///
@@ -93,13 +95,13 @@ impl ControlPlane {
             .context("the API server answered a TokenRequest without a token")
     }
 
-    /// The kubeconfig of a user with all rights.
+    /// Returns the path of the kubeconfig of a user with all rights.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder().join("kubeconfigs/admin.yaml")
     }
 
-    /// A line for a shell that puts the `kubectl` of this control plane's version, and these
-    /// programs under these names, on the PATH. They are removed with the control plane.
+    /// Returns a shell line that puts the `kubectl` of this control plane's version, and these
+    /// programs under these names, on the PATH. The folder is deleted with the control plane.
     ///
     /// # Errors
     ///
@@ -124,7 +126,7 @@ impl ControlPlane {
             .write(name, &self.url(), &json!({"token": token}))
     }
 
-    /// Writes a kubeconfig that acts as `user` in `groups`.
+    /// Writes a kubeconfig that impersonates `user` in `groups`.
     ///
     /// # Errors
     ///
@@ -145,7 +147,7 @@ impl ControlPlane {
             .write(&name, server, &self.impersonating_user(user, groups))
     }
 
-    /// Writes a kubeconfig under the rights of a ServiceAccount: what the operator runs with.
+    /// Writes a kubeconfig with the rights of a ServiceAccount, as the operator uses it.
     ///
     /// # Errors
     ///
@@ -163,16 +165,16 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When it cannot be started. A failure of kubectl itself is in the output.
+    /// When kubectl cannot be started. A failure of kubectl itself is in the output.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<Output> {
         self.kubectl_with(arguments, "").await
     }
 
-    /// Runs kubectl with something on its standard input (`-f -`).
+    /// Runs kubectl with this text on its standard input (`-f -`).
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// When kubectl cannot be started.
     pub async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<Output> {
         let mut child = Command::new(self.binaries().path(Executable::Kubectl))
             .args(arguments)
@@ -186,7 +188,7 @@ impl ControlPlane {
             .context("start kubectl")?;
         let mut stdin = child.stdin.take().context("kubectl has no stdin")?;
         let feed = async move {
-            // kubectl may close its input without reading it. Its output says why.
+            // kubectl may close its input without reading it. Its output has the reason.
             let _ = stdin.write_all(input.as_bytes()).await;
             drop(stdin);
         };
@@ -194,11 +196,11 @@ impl ControlPlane {
         Ok(output?)
     }
 
-    /// Runs kubectl and gives back what it printed.
+    /// Runs kubectl and returns its output.
     ///
     /// # Errors
     ///
-    /// When it fails: what it said.
+    /// When kubectl fails; the error has its output.
     pub async fn kubectl_ok(&self, arguments: &[&str]) -> Result<String> {
         let output = self.kubectl(arguments).await?;
         if !output.status.success() {

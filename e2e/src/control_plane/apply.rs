@@ -1,4 +1,4 @@
-//! Applying YAML, as `kubectl apply --server-side` does, without starting a process.
+//! Applies YAML like `kubectl apply --server-side`, without starting a process.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use serde_json::Value;
 use super::ControlPlane;
 use crate::wait::eventually;
 
-/// The field manager of what tests apply.
+/// The field manager of objects that tests apply.
 pub const FIELD_MANAGER: &str = "trellis-e2e";
 
-/// How long a new CRD may take until it can be used.
+/// Longest time until a new CRD can be used.
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a kind that is established may take until discovery shows it.
+/// Longest time until discovery shows an established kind.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl ControlPlane {
-    /// Applies every document of `yaml` in its order, by server-side apply with force, strictly
-    /// (an unknown field is an error), and waits until a CRD can be used. Namespaced objects
-    /// without a namespace go to `default`. Gives the stored objects back.
+    /// Applies every document of `yaml` in its order, by server-side apply with force, strictly (an
+    /// unknown field is an error), and waits until a CRD can be used. Namespaced objects without a
+    /// namespace go to `default`. Returns the stored objects.
     ///
     /// # Errors
     ///
-    /// The first refusal, with the kind and name of the object.
+    /// At the first refused object, with its kind and name.
     pub async fn apply_yaml(&self, yaml: &str) -> Result<Vec<DynamicObject>> {
         apply(&self.client(), yaml, "default").await
     }
 
-    /// [`ControlPlane::apply_yaml`] with another namespace than `default`.
+    /// Like [`ControlPlane::apply_yaml`], with another default namespace.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl ControlPlane {
 ///
 /// # Errors
 ///
-/// The first refusal, with the kind and name of the object; the `kube::Error` is in the chain.
+/// At the first refused object, with its kind and name; the `kube::Error` is in the chain.
 pub async fn apply(client: &Client, yaml: &str, namespace: &str) -> Result<Vec<DynamicObject>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).context("read YAML")?;
     let mut stored = Vec::new();
@@ -94,7 +94,7 @@ async fn apply_one(
     Ok(stored)
 }
 
-/// The resource of a kind. A kind whose CRD has just been established takes a moment to show.
+/// Returns the resource of a kind. Discovery shows a newly established CRD after a moment.
 async fn resolve_kind(client: &Client, gvk: &GroupVersionKind) -> Result<(ApiResource, Scope)> {
     eventually(DISCOVERY_TIMEOUT, || async {
         let (resource, capabilities) = discovery::pinned_kind(client, gvk).await?;

@@ -1,15 +1,15 @@
-//! Audit logs of the operator's requests to the API server. `cargo rights` compares its roles with
-//! them.
+//! Audit logs of the operator's requests to the API server. `cargo rights` compares them with the
+//! operator's roles.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// The variable that names the folder of the records. Without it nothing is recorded.
+/// The variable with the folder of the records. Without it, the API servers record no requests.
 pub const AUDIT_VARIABLE: &str = "TRELLIS_AUDIT";
 
-/// The name and verb of each request of the operator's ServiceAccount, and nothing else. A watch
-/// is recorded when it begins: it may never end.
+/// The audit policy. It records the resource and the verb of each request of the operator's
+/// ServiceAccount. A watch is recorded at its start, because it may never end.
 const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -20,7 +20,8 @@ rules:
 - level: None
 "#;
 
-/// Flags of an API server, if it is to record. `folder` is that of its control plane.
+/// Returns the flags of an API server that records its requests. `folder` is the folder of its
+/// control plane.
 pub(super) fn api_server_flags(folder: &Path, port: u16) -> Result<Vec<String>> {
     let Some(records) = std::env::var_os(AUDIT_VARIABLE).map(PathBuf::from) else {
         return Ok(Vec::new());
@@ -35,7 +36,7 @@ pub(super) fn api_server_flags(folder: &Path, port: u16) -> Result<Vec<String>> 
     let records = records.canonicalize().with_context(failed)?;
     let policy = folder.join("audit.yaml");
     std::fs::write(&policy, AUDIT_POLICY).with_context(|| format!("cannot write {policy:?}"))?;
-    // Ports are taken again, by other processes.
+    // The name also has a process id, because other processes may use the same port later.
     let name = format!("{}-{port}.jsonl", std::process::id());
     Ok(vec![
         format!("--audit-policy-file={}", policy.display()),

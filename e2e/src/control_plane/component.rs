@@ -1,4 +1,4 @@
-//! The processes that a control plane consists of, and their flags.
+//! The processes of a control plane, and their flags.
 
 use std::{path::Path, time::Duration};
 
@@ -16,23 +16,23 @@ use crate::binaries::Executable;
 /// One process of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
-    /// The store.
+    /// etcd.
     Etcd,
     /// kube-apiserver.
     ApiServer,
     /// kube-controller-manager.
     ControllerManager,
-    /// kwok, which plays the kubelets.
+    /// kwok, which simulates the kubelets.
     Kwok,
 }
 
-/// Nodes with this label are kwok's. Taking it off a node is how its kubelet dies.
+/// kwok manages nodes with this label. Removing the label from a node stops its kubelet.
 pub(crate) const KWOK_LABEL: (&str, &str) = ("type", "kwok");
-/// The annotation by which kwok's documentation marks simulated nodes: `trellis logs` looks for it.
+/// The annotation of simulated nodes in kwok's documentation, which `trellis logs` checks.
 pub(crate) const KWOK_ANNOTATION: (&str, &str) = ("kwok.x-k8s.io/node", "fake");
 
 impl Component {
-    /// The name of its program and of its log.
+    /// Returns the name of the program and of its log.
     pub fn name(self) -> &'static str {
         self.program().name()
     }
@@ -46,7 +46,7 @@ impl Component {
         }
     }
 
-    /// Where it says whether it is ready: the server, and the path on it.
+    /// Returns the server and the path of the readiness check.
     pub(super) fn health_url(self, ports: ComponentPorts) -> (String, &'static str) {
         let (scheme, port, path) = match self {
             Self::Etcd => ("http", ports.etcd, "/health"),
@@ -101,7 +101,7 @@ fn etcd_flags(folder: &Path, ports: ComponentPorts) -> Vec<String> {
         ("listen-peer-urls", peer.clone()),
         ("initial-advertise-peer-urls", peer.clone()),
         ("initial-cluster", format!("trellis={peer}")),
-        // A test's data need not survive the machine.
+        // The data of a test need not survive a crash of the machine.
         ("unsafe-no-fsync", "true".into()),
         ("quota-backend-bytes", (4_u64 << 30).to_string()),
         ("log-level", "warn".into()),
@@ -118,7 +118,7 @@ fn api_server_flags(
         ("bind-address", "127.0.0.1".into()),
         ("secure-port", ports.api_server.to_string()),
         ("advertise-address", "127.0.0.1".into()),
-        // A loopback address is refused as an endpoint of the service `kubernetes`.
+        // The API server refuses a loopback address as an endpoint of the Service `kubernetes`.
         ("endpoint-reconciler-type", "none".into()),
         ("tls-cert-file", credentials.file_path("server.crt")),
         ("tls-private-key-file", credentials.file_path("server.key")),
@@ -137,7 +137,7 @@ fn api_server_flags(
             credentials.file_path("service-accounts.key"),
         ),
         ("service-cluster-ip-range", "10.96.0.0/16".into()),
-        // As on most clusters: what may be privileged is for policies to say.
+        // As on most clusters, policies decide which containers may be privileged.
         ("allow-privileged", "true".into()),
     ]);
     all.extend(front_proxy::api_server_flags(|name| {
@@ -155,7 +155,7 @@ fn controller_manager_flags(
     let kubeconfig = write_kubeconfig(ports, credentials, TokenUser::ControllerManager)?;
     let silence = match options.kubelets {
         Kubelets::Kwok | Kubelets::Real => options.node_monitor_grace_period,
-        // No kubelet sends heartbeats, so no node may become NotReady for lack of them.
+        // No kubelet sends heartbeats, so the controller manager must not mark nodes as NotReady.
         Kubelets::None => Duration::from_secs(1_000 * 3600),
     };
     let mut all = format_flags([
@@ -176,7 +176,7 @@ fn controller_manager_flags(
             "node-monitor-grace-period",
             format!("{}s", silence.as_secs()),
         ),
-        // Its own limit of 20 requests a second is for clusters that it must not disturb.
+        // The default limit of 20 requests per second would slow the tests down.
         ("kube-api-qps", "1000".into()),
         ("kube-api-burst", "2000".into()),
     ]);

@@ -1,9 +1,7 @@
 //! Keys, certificates, tokens and kubeconfigs of one control plane.
 
 use std::{
-    fs::{self, File},
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -13,17 +11,18 @@ use rcgen::{
 };
 
 use super::SERVICE_ADDRESS;
+use super::folder::write_secret;
 use super::front_proxy;
 use super::kubeconfig::KubeconfigWriter;
 
 /// A user that the API server knows by a static token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenUser {
-    /// The tests themselves: everything.
+    /// The tests, with all rights.
     Admin,
-    /// kube-controller-manager, under the rights that RBAC gives its name.
+    /// kube-controller-manager, with the rights that RBAC grants its user.
     ControllerManager,
-    /// kwok. It is every kubelet at once, so it gets everything.
+    /// kwok, with all rights, because it acts as every kubelet.
     Kwok,
 }
 
@@ -38,7 +37,7 @@ impl TokenUser {
         }
     }
 
-    /// `token,user,uid,"groups"`: a line of the token file.
+    /// Returns a line of the token file: `token,user,uid,"groups"`.
     fn token_line(self, token: &str) -> String {
         match self {
             Self::Admin => format!("{token},admin,admin,\"system:masters\"\n"),
@@ -48,11 +47,11 @@ impl TokenUser {
     }
 }
 
-/// Everything secret, as files in `<folder>/pki` and as text.
+/// The keys, certificates and tokens, as files in `<folder>/pki` and as text.
 #[derive(Debug)]
 pub(super) struct Credentials {
     folder: PathBuf,
-    /// The certificate authority, DER.
+    /// The certificate authority, in DER.
     pub(super) ca: Vec<u8>,
     tokens: Vec<(TokenUser, String)>,
 }
@@ -112,7 +111,7 @@ impl Credentials {
         })
     }
 
-    /// The path of a file in `pki`.
+    /// Returns the path of a file in `pki`.
     pub(super) fn file_path(&self, name: &str) -> String {
         self.folder.join("pki").join(name).display().to_string()
     }
@@ -129,24 +128,9 @@ impl Credentials {
     }
 }
 
-/// Writes a file that only its owner can read. The write is atomic, because the operator may be
-/// reading the previous file.
-pub(super) fn write_secret(path: &Path, content: &str) -> Result<()> {
-    let partial = path.with_extension("partial");
-    let mut file = File::options()
-        .create(true)
-        .write(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&partial)?;
-    file.write_all(content.as_bytes())?;
-    fs::rename(&partial, path)?;
-    Ok(())
-}
-
 fn random_token() -> Result<String> {
     use sha2::{Digest as _, Sha256};
-    // A fresh private key is as good a source of randomness as any that is here already.
+    // A new private key is a source of randomness that needs no other dependency.
     let key = KeyPair::generate()?.serialize_der();
     Ok(Sha256::digest(key)
         .iter()

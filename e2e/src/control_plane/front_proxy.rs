@@ -8,15 +8,15 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-use super::credentials::write_secret;
+use super::folder::write_secret;
 
-/// The common name that is allowed to name users.
+/// The common name of the client that may name users.
 pub const FRONT_PROXY: &str = "front-proxy-client";
-/// Another that the same authority has signed, and that is not.
+/// The common name of another client of the same authority, which may not name users.
 pub const NOT_THE_FRONT_PROXY: &str = "not-the-front-proxy";
 
-/// Writes the authority, `front-proxy-ca.crt`, and what it has signed: `<common name>.crt` and
-/// `.key`.
+/// Writes the certificate of the authority, `front-proxy-ca.crt`, and for both clients `<common
+/// name>.crt` and `.key`.
 pub(super) fn write_certificates(pki: &Path) -> Result<()> {
     let mut params = CertificateParams::default();
     params
@@ -38,7 +38,7 @@ pub(super) fn write_certificates(pki: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The API server's flags for these certificates.
+/// Returns the API server's flags for these certificates.
 pub(super) fn api_server_flags(file: impl Fn(&str) -> String) -> Vec<String> {
     let path = |name: &str| file(name);
     [

@@ -1,11 +1,11 @@
-//! Writing kubeconfigs.
+//! Writes kubeconfigs.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::credentials::write_secret;
+use super::folder::write_secret;
 
 /// Writes kubeconfigs into `<folder>/kubeconfigs`.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ impl KubeconfigWriter {
         let mut cluster = json!({"server": server});
         if server.starts_with("https:") {
             cluster["certificate-authority"] = json!(self.folder.join("pki/ca.crt"));
-            // From elsewhere the API server is reached at other addresses than its own.
+            // Other networks reach the API server at addresses that are not in its certificate.
             cluster["tls-server-name"] = json!("127.0.0.1");
         }
         let config = json!({
@@ -36,7 +36,7 @@ impl KubeconfigWriter {
             "contexts": [{"name": "trellis", "context": {"cluster": "trellis", "user": name}}],
             "current-context": "trellis",
         });
-        // JSON is YAML. A colon of a user's name is no good in a file's.
+        // JSON is YAML. A file name cannot contain the colon or slash of a user name.
         let name = name.replace([':', '/'], "-");
         let path = self.folder.join("kubeconfigs").join(format!("{name}.yaml"));
         write_secret(&path, &serde_json::to_string_pretty(&config)?)?;

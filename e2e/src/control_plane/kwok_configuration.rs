@@ -1,5 +1,5 @@
-//! The configuration file of kwok: our Stage files, which play nodes and pods, and the log of the
-//! pods.
+//! The configuration file of kwok: our Stage files, which simulate nodes and pods, and the log of
+//! the pods.
 
 use std::{
     fs,
@@ -20,17 +20,17 @@ const STAGE_FILES: [&str; 4] = [
     include_str!("../../control-plane/stages/pod-stop.yaml"),
 ];
 
-/// The flag that makes the API server ask for logs at the address that
-/// [`NodeTemplate`](crate::cluster::NodeTemplate) gives simulated nodes for it. By default it would
-/// look up the names of the nodes, which no DNS server knows.
+/// The flag that makes the API server read logs at the address that
+/// [`NodeTemplate`](crate::cluster::NodeTemplate) sets for simulated nodes. By default, the API
+/// server would resolve the names of the nodes, which no DNS server knows.
 pub(super) const KUBELET_ADDRESS: &str = "--kubelet-preferred-address-types=InternalDNS";
 
-/// True if simulated pods have logs.
+/// Returns true if simulated pods have logs.
 pub(super) fn has_pod_logs(options: &ControlPlaneOptions) -> bool {
     options.kubelets == Kubelets::Kwok && !options.pod_log.is_empty()
 }
 
-/// Writes `<folder>/kwok.yaml`, and beside it the log of the pods if they have one.
+/// Writes `<folder>/kwok.yaml`, and in the same folder the log of the pods, if they have one.
 pub(super) fn write_configuration(folder: &Path, options: &ControlPlaneOptions) -> Result<PathBuf> {
     let mut all = kwok_options(has_pod_logs(options));
     for stage in STAGE_FILES {
@@ -54,8 +54,8 @@ pub(super) fn write_configuration(folder: &Path, options: &ControlPlaneOptions) 
     Ok(path)
 }
 
-/// The options of kwok. 16 writes at a time are as many as a small API server does faster than 8.
-/// kwok calls the kubelet's endpoint for logs a debugging handler. This also enables exec and
+/// Returns the options of kwok. A small API server gains little from more than 16 concurrent
+/// writes. kwok calls the kubelet's log endpoint a debugging handler. This also enables exec and
 /// attach, which refuse every request unless the configuration allows it.
 fn kwok_options(has_logs: bool) -> String {
     format!(
@@ -73,8 +73,8 @@ options:
     )
 }
 
-/// A log as container runtimes write it: `<time> stdout F <line>`, from `start` on, a line each
-/// millisecond. `trellis logs --follow` tells lines apart by their times.
+/// Returns a log in the format of container runtimes: `<time> stdout F <line>`, with one line per
+/// millisecond from `start`. `trellis logs --follow` distinguishes lines by their times.
 fn format_cri_log(lines: &[String], start: Timestamp) -> Result<String> {
     let mut all = String::new();
     let mut time = start;

@@ -1,5 +1,5 @@
-//! A real control plane as plain processes: etcd, kube-apiserver, kube-controller-manager, and
-//! kwok in the place of kubelets.
+//! A real control plane as plain processes: etcd, kube-apiserver, kube-controller-manager, and kwok
+//! instead of kubelets.
 
 mod access;
 mod apply;
@@ -45,16 +45,17 @@ use crate::{
 
 pub use crate::process::ProcessSignal;
 
-/// How long a component may take to become ready. Far more than it takes on an idle machine.
+/// Longest time until a component is ready. An idle machine needs far less.
 const READY_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The address of the Service `kubernetes`, the first that Services have (`component.rs`).
+/// The address of the Service `kubernetes`, the first address of the Service range
+/// (`component.rs`).
 pub(crate) const SERVICE_ADDRESS: &str = "10.96.0.1";
 
 static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
 
-/// A running control plane. It ends when it is dropped, and also when the process that started
-/// it dies in whatever way; its folder goes with it.
+/// A running control plane. It ends when this value is dropped or the process that started it dies,
+/// even by SIGKILL. Its folder is deleted then.
 #[derive(Debug)]
 pub struct ControlPlane {
     options: ControlPlaneOptions,
@@ -66,7 +67,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts another program beside the control plane: it ends with it.
+    /// Starts another program, which ends with the control plane.
     ///
     /// # Errors
     ///
@@ -75,8 +76,8 @@ impl ControlPlane {
         self.group.spawn(name, program, arguments)
     }
 
-    /// Starts one and waits until it is ready: about 5 s, and minutes the first time on a
-    /// machine, when its programs have to be built.
+    /// Starts a control plane and waits until it is ready. This takes about 5 s, and minutes the
+    /// first time on a machine, to build the programs.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl ControlPlane {
         let mut attempt = 1;
         loop {
             match Self::start_once(&options, &binaries).await {
-                // Another process took a port after it was found free.
+                // Another process has taken a port since the search.
                 Err(error)
                     if attempt < START_ATTEMPTS
                         && format!("{error:#}").contains("address already in use") =>
@@ -102,8 +103,8 @@ impl ControlPlane {
         }
     }
 
-    /// The control plane that all tests of this process share. The first call starts it, and it
-    /// ends with the process.
+    /// Returns the control plane that all tests of this process share. The first call starts it,
+    /// and it ends with the process.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ impl ControlPlane {
         Self::shared_with(ControlPlaneOptions::default).await
     }
 
-    /// [`ControlPlane::shared`], started with `options` if it is this call that starts it.
+    /// Like [`ControlPlane::shared`]. If this call starts the control plane, it has these options.
     ///
     /// # Errors
     ///
@@ -149,43 +150,43 @@ impl ControlPlane {
             }
         };
         tokio::try_join!(this.launch_component(Component::ControllerManager), kwok)?;
-        crate::namespace::wait_until_usable(&this.client(), "default").await?;
+        crate::wait::wait_for_default_account(&this.client(), "default").await?;
         Ok(this)
     }
 
-    /// Where the API server is: `https://127.0.0.1:<port>`.
+    /// Returns the address of the API server: `https://127.0.0.1:<port>`.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.api_server)
     }
 
-    /// The folder that everything lives in. It is removed at the end.
+    /// The folder of the control plane, which is deleted at the end.
     pub fn folder(&self) -> &Path {
         self.group.folder()
     }
 
-    /// The folder with a log file a component.
+    /// The folder with one log file per component.
     pub fn logs_folder(&self) -> PathBuf {
         self.folder().join("logs")
     }
 
-    /// The programs that it runs.
+    /// The programs of the control plane.
     pub fn binaries(&self) -> &Binaries {
         &self.binaries
     }
 
-    /// The options that it was started with.
+    /// The options of the control plane.
     pub fn options(&self) -> &ControlPlaneOptions {
         &self.options
     }
 
-    /// Where kwok serves the logs of simulated pods, if [`ControlPlaneOptions::pod_log`] gives them
-    /// any.
+    /// The port at which kwok serves the logs of simulated pods, if
+    /// [`ControlPlaneOptions::pod_log`] defines any.
     pub(crate) fn kubelet_port(&self) -> Option<u16> {
         let has_logs = kwok_configuration::has_pod_logs(&self.options);
         has_logs.then_some(self.ports.kwok)
     }
 
-    /// Ends it. The same as dropping it.
+    /// Ends the control plane, like dropping it.
     pub fn stop(self) {
         drop(self);
     }
@@ -203,7 +204,7 @@ impl ControlPlane {
             .signal(signal)
     }
 
-    /// The process id of one component, to measure it.
+    /// Returns the process id of one component, to measure it.
     ///
     /// # Errors
     ///
@@ -215,13 +216,13 @@ impl ControlPlane {
             .ok_or_else(|| anyhow!("{} was never started", component.name()))
     }
 
-    /// Kills a component if it still runs, starts it again with the same data, port and flags,
-    /// and waits until it is ready. A new kwok takes its nodes over only when the Leases of the
-    /// old one have run out.
+    /// Kills a component if it still runs, starts it again with the same data, port and flags, and
+    /// waits until it is ready. A new kwok manages the nodes only after the Leases of the old one
+    /// have expired.
     ///
     /// # Errors
     ///
-    /// When it does not become ready.
+    /// When the component does not become ready.
     pub async fn restart(&self, component: Component) -> Result<()> {
         // Dropping the process kills it.
         drop(self.processes().remove(&component));
@@ -265,9 +266,9 @@ impl ControlPlane {
     fn check_alive(&self, component: Component) -> Result<()> {
         match self.processes().get_mut(&component).map(Process::try_wait) {
             Some(Ok(None)) => Ok(()),
-            Some(Ok(Some(status))) => bail!("it ended with {status}"),
+            Some(Ok(Some(status))) => bail!("the process ended with {status}"),
             Some(Err(error)) => Err(error),
-            None => bail!("it was taken away while it started"),
+            None => bail!("the process was removed during its start"),
         }
     }
 
@@ -277,7 +278,7 @@ impl ControlPlane {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How to talk to `server` as `identity`. Nothing is retried behind the caller's back.
+    /// Returns the client configuration for `server` as `identity`, without automatic retries.
     fn client_config_for(&self, server: &str, identity: TokenUser) -> Result<Config> {
         let token = serde_json::json!({"token": self.credentials.token(identity)});
         let mut config = Config::new(server.parse()?);

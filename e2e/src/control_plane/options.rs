@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// The kubelets that keep nodes alive and run their pods.
+/// The kind of kubelets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kubelets {
-    /// kwok: nodes with Lease heartbeats, pods that start, run, end and are removed.
+    /// kwok, which renews the Leases of nodes, and starts, ends and deletes pods.
     #[default]
     Kwok,
-    /// Kubelets, which [`RealNodes`](crate::real_nodes::RealNodes) bring: no simulated node lives.
+    /// The kubelets of [`RealNodes`](crate::real_nodes::RealNodes). Simulated nodes do not work.
     Real,
     /// No kubelets: nodes stay Ready without heartbeats, and pods stay Pending. For benchmarks of
     /// the scheduler alone.
@@ -21,22 +21,21 @@ pub struct ControlPlaneOptions {
     /// The kubelets of its nodes.
     pub kubelets: Kubelets,
     /// YAML that is applied before the controller manager starts. CRDs belong here: the garbage
-    /// collector looks for new kinds only every 30 s, but knows those that are there first.
+    /// collector checks for new kinds only every 30 s, but knows the kinds that exist at its start.
     pub manifests: Vec<String>,
-    /// The API server asks for connections to pods, webhooks and API groups among them, which
-    /// [`RealNodes::serve_pod_connections`](crate::real_nodes::RealNodes::serve_pod_connections)
-    /// gives it.
+    /// True if the API server requests connections to pods, also for webhooks and API groups, from
+    /// [`RealNodes::serve_pod_connections`](crate::real_nodes::RealNodes::serve_pod_connections).
     pub tunnels_to_pods: bool,
-    /// More flags for kube-apiserver, behind ours, so that they win.
+    /// Further flags of kube-apiserver. They override the default flags.
     pub api_server_flags: Vec<String>,
-    /// More flags for kube-controller-manager, behind ours.
+    /// Further flags of kube-controller-manager. They override the default flags.
     pub controller_manager_flags: Vec<String>,
-    /// The lines of the log that each simulated pod has. Empty: simulated pods have no logs, and
-    /// the API server cannot reach their kubelets.
+    /// The log lines of each simulated pod. Empty: simulated pods have no logs, and the API server
+    /// cannot reach their kubelets.
     pub pod_log: Vec<String>,
-    /// How long a node's Lease lasts; it is renewed four times in that time.
+    /// Duration of a node's Lease, which is renewed four times in that time.
     pub node_lease: Duration,
-    /// How long a node may be silent before the controller manager says `Ready=Unknown`.
+    /// Time without heartbeats after which the controller manager sets `Ready=Unknown`.
     pub node_monitor_grace_period: Duration,
     /// Keep the folder with logs and data after the end. `TRELLIS_KEEP=1` does the same.
     pub keep_folder: bool,

@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::{Result, bail};
 
-/// Below the range that the kernel hands out to outgoing connections, so that none of them takes
-/// a port between our look and the process that wants it.
+/// Ports below the kernel's range for outgoing connections, so that no connection takes a port
+/// after the search.
 const FIRST_PORT: u16 = 20_000;
 const PORT_COUNT: u16 = 12_000;
 
@@ -39,16 +39,16 @@ impl ComponentPorts {
     }
 }
 
-/// A port that is free now, for a program of a test that must know its own before it starts.
+/// Returns a free port, for a program that needs its port before its start.
 ///
 /// # Errors
 ///
-/// When none is free.
+/// When no port is free.
 pub fn free_port() -> Result<u16> {
     find_free_port(&mut random_start()?)
 }
 
-/// Where to begin to look.
+/// Returns the first port of the search.
 fn random_start() -> Result<u32> {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();
     Ok((process::id().wrapping_mul(7919) ^ nanos) % u32::from(PORT_COUNT))

@@ -1,4 +1,4 @@
-//! An operator as a chart's Deployment has it.
+//! An operator with the settings of the chart's Deployment.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::{LaunchOptions, NAMESPACE, Operator, SERVICE_ACCOUNT};
 use crate::control_plane::{ControlPlane, free_port};
 
-/// Starts `program` with the arguments of the Deployment's container, except for addresses, which
-/// are of this machine.
+/// Starts `program` with the arguments of the Deployment's container, but with addresses of this
+/// machine.
 ///
 /// # Errors
-/// If there is no such Deployment, or it cannot be started.
+/// If the Deployment does not exist, or the operator cannot be started.
 pub async fn start_as_deployed(control_plane: &ControlPlane, program: &Path) -> Result<Operator> {
     let api: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
     let deployment = serde_json::to_value(api.get("trellis-operator").await?)?;
@@ -22,7 +22,7 @@ pub async fn start_as_deployed(control_plane: &ControlPlane, program: &Path) -> 
     let arguments = container["args"].as_array().context("no args")?;
     let mut launch = LaunchOptions::with_name("operator");
     for argument in arguments.iter().filter_map(Value::as_str) {
-        // Tests have a lease of their own.
+        // Each test has its own lease.
         if argument.starts_with("--lease-seconds=") {
             continue;
         }

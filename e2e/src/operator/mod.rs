@@ -1,6 +1,5 @@
-//! The operator on a control plane: installed from the chart's own files and
-//! run under its own ServiceAccount's rights, so that a missing permission
-//! fails a test.
+//! The operator on a control plane. It is installed from the chart's own files and runs with the
+//! rights of its own ServiceAccount, so that a missing right fails a test.
 
 mod deployed;
 mod process;
@@ -24,12 +23,12 @@ pub use process::{LaunchOptions, Operator, process_cpu_seconds};
 
 /// Namespace of the operator.
 pub const NAMESPACE: &str = "trellis-system";
-/// Its ServiceAccount.
+/// ServiceAccount of the operator.
 pub const SERVICE_ACCOUNT: &str = "trellis-operator";
 /// The Lease of the leader.
 pub const LEASE_NAME: &str = "trellis-operator";
 
-/// How long an API server may take until it takes jobs.
+/// Longest time until the API server accepts jobs.
 const JOB_CREATION_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn read_chart_file(file: &str) -> Result<String> {
@@ -39,8 +38,8 @@ fn read_chart_file(file: &str) -> Result<String> {
     std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
 }
 
-/// Options of a control plane that knows Trellis' kinds from its start: the
-/// garbage collector looks for new kinds only now and then.
+/// Returns the options of a control plane that knows the kinds of Trellis from its start, because
+/// the garbage collector checks for new kinds only from time to time.
 ///
 /// # Errors
 /// If the chart's files cannot be read.
@@ -77,11 +76,11 @@ pub async fn install_chart_objects(control_plane: &ControlPlane) -> Result<()> {
     wait_until_jobs_accepted(control_plane).await
 }
 
-/// Waits until a job can be created, and is stamped. The API server reads the schemas of kinds
-/// that its admission policies change only every 5 seconds: before it has, it takes no job.
+/// Waits until a job can be created and gets a requester stamp. The API server reads the schemas of
+/// kinds that its admission policies change only every 5 seconds, and refuses jobs until then.
 ///
 /// # Errors
-/// If that takes too long.
+/// If this takes too long.
 pub async fn wait_until_jobs_accepted(control_plane: &ControlPlane) -> Result<()> {
     let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "default");
     let group = json!({"name": "worker", "image": "registry.example/train:1.0",
@@ -95,7 +94,7 @@ pub async fn wait_until_jobs_accepted(control_plane: &ControlPlane) -> Result<()
     eventually(JOB_CREATION_TIMEOUT, || async {
         let tried: TrainingJob = jobs.create(&dry_run, &job).await?;
         let is_stamped = tried.annotations().contains_key(names::REQUESTED_BY);
-        anyhow::ensure!(is_stamped, "a new job is not stamped");
+        anyhow::ensure!(is_stamped, "a new job has no stamp");
         Ok(())
     })
     .await
@@ -103,11 +102,11 @@ pub async fn wait_until_jobs_accepted(control_plane: &ControlPlane) -> Result<()
 
 static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
 
-/// The control plane that all tests of this process share, with one operator on it. The first
+/// Returns the control plane that all tests of this process share, with one operator. The first
 /// call starts them.
 ///
 /// # Errors
-/// If one of them cannot be started.
+/// If the control plane or the operator cannot be started.
 pub async fn shared_control_plane(program: &Path) -> Result<&'static ControlPlane> {
     let options = control_plane_options()?;
     let control_plane = ControlPlane::shared_with(|| options).await?;
@@ -116,8 +115,8 @@ pub async fn shared_control_plane(program: &Path) -> Result<&'static ControlPlan
         let kubeconfig = control_plane
             .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
             .await?;
-        // No other operator runs that could lead, and a busy machine must not cost this one its
-        // lease.
+        // No other operator runs, so the lease is long: on a busy machine, this operator must not
+        // lose it.
         let folder = control_plane.folder().join(SNAPSHOTS_FOLDER);
         std::fs::create_dir_all(&folder)?;
         let launch = LaunchOptions::with_name("operator")
@@ -131,15 +130,15 @@ pub async fn shared_control_plane(program: &Path) -> Result<&'static ControlPlan
     Ok(control_plane)
 }
 
-/// The operator of [`shared_control_plane`].
+/// Returns the operator of [`shared_control_plane`].
 ///
 /// # Errors
-/// If there is none yet.
+/// If it has not been started.
 pub fn shared_operator() -> Result<&'static Operator> {
     OPERATOR.get().context("the shared operator is not started")
 }
 
-/// A control plane of a test's own, with what the chart has beside its operator.
+/// Starts a control plane for one test, with all objects of the chart except the operator.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -149,11 +148,11 @@ pub async fn start_control_plane() -> Result<ControlPlane> {
     Ok(control_plane)
 }
 
-/// Gives the lease back in the name of an operator that is dead, so that the next one need not
-/// wait until it has run out. The term of the dead one stays counted.
+/// Releases the lease of a dead operator, so that the next one need not wait until it expires. The
+/// term of the dead operator stays counted.
 ///
 /// # Errors
-/// If there is no lease.
+/// If the lease does not exist.
 pub async fn release_lease(control_plane: &ControlPlane) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
     let patch = json!({"spec": {"holderIdentity": ""}});
@@ -163,5 +162,5 @@ pub async fn release_lease(control_plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
-/// Where in the control plane's folder the shared operator writes snapshots.
+/// The folder of the shared operator's snapshots, in the folder of the control plane.
 pub const SNAPSHOTS_FOLDER: &str = "snapshots";

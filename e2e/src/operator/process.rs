@@ -1,4 +1,4 @@
-//! An operator that runs: how it is started, ended, and asked.
+//! The process of an operator: its start, its end and its state.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -15,22 +15,22 @@ use crate::process::{Process, ProcessSignal};
 use crate::programs::OPERATOR_COMMAND;
 use crate::proxy::Proxy;
 
-/// How an operator is started.
+/// The launch configuration of an operator.
 #[derive(Debug, Clone)]
 pub struct LaunchOptions {
-    /// Names the process and its log.
+    /// The name of the process and of its log.
     pub name: String,
     /// `--lease-seconds`.
     pub lease_seconds: u64,
-    /// Further command-line arguments.
+    /// Further arguments.
     pub arguments: Vec<String>,
-    /// `NAME=VALUE` of its environment.
+    /// Environment variables.
     pub variables: Vec<String>,
 }
 
 impl LaunchOptions {
-    /// An operator of that name. Its lease is long: when a busy machine costs an operator its
-    /// lease it ends, and nothing starts it again.
+    /// Creates a launch configuration with this name. The lease is long: an operator that loses its
+    /// lease on a busy machine ends, and is not restarted.
     #[must_use]
     pub fn with_name(name: &str) -> Self {
         Self {
@@ -48,14 +48,14 @@ impl LaunchOptions {
         self
     }
 
-    /// Gives it this in its environment.
+    /// Sets an environment variable.
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push(format!("{name}={value}"));
         self
     }
 
-    /// Seconds that its lease is good for.
+    /// Sets the duration of the lease in seconds.
     #[must_use]
     pub fn lease_seconds(mut self, seconds: u64) -> Self {
         self.lease_seconds = seconds;
@@ -63,17 +63,17 @@ impl LaunchOptions {
     }
 }
 
-/// A running operator. Ends with the control plane, or when it is dropped.
+/// A running operator. It ends with the control plane, or when this value is dropped.
 #[derive(Debug)]
 pub struct Operator {
     process: Process,
 }
 
 impl Operator {
-    /// Starts `program operator` under the chart's ServiceAccount.
+    /// Starts `program operator` with the chart's ServiceAccount.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the operator cannot be started.
     pub async fn start(control_plane: &ControlPlane, program: &Path) -> Result<Self> {
         let kubeconfig = control_plane
             .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
@@ -81,7 +81,7 @@ impl Operator {
         Self::start_with_kubeconfig(control_plane, program, &kubeconfig)
     }
 
-    /// The same with a read-only endpoint, on a port that is free.
+    /// Starts `program operator` with a read-only endpoint on a free port.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -93,7 +93,7 @@ impl Operator {
         Self::launch_with_options(control_plane, program, &kubeconfig, &launch)
     }
 
-    /// Starts `program operator` with a kubeconfig, such as one of a proxy.
+    /// Starts `program operator` with a kubeconfig, such as that of a proxy.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -110,10 +110,10 @@ impl Operator {
         )
     }
 
-    /// Starts `program operator` behind a proxy of its own, under the chart's ServiceAccount.
+    /// Starts `program operator` behind its own proxy, with the chart's ServiceAccount.
     ///
     /// # Errors
-    /// If one of them cannot be started.
+    /// If the proxy or the operator cannot be started.
     pub async fn start_behind_new_proxy(
         control_plane: &ControlPlane,
         program: &Path,
@@ -124,7 +124,7 @@ impl Operator {
         Ok((operator, proxy))
     }
 
-    /// Starts `program operator` behind `proxy`, under the chart's ServiceAccount.
+    /// Starts `program operator` behind `proxy`, with the chart's ServiceAccount.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -141,7 +141,7 @@ impl Operator {
         Self::launch_with_options(control_plane, program, &kubeconfig, launch)
     }
 
-    /// Starts `program operator` with a kubeconfig, as `launch` says.
+    /// Starts `program operator` with a kubeconfig and a launch configuration.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -166,10 +166,10 @@ impl Operator {
         Ok(Self { process })
     }
 
-    /// Kills it, as a crash would.
+    /// Kills the operator by SIGKILL, like a crash.
     ///
     /// # Errors
-    /// If it has ended before.
+    /// If the operator has already ended.
     pub fn kill(&mut self) -> Result<()> {
         self.process.signal(ProcessSignal::Kill)
     }
@@ -182,34 +182,34 @@ impl Operator {
         self.process.signal(signal)
     }
 
-    /// Process id: a part of the identity under which it holds the lease.
+    /// The process id, which is a part of the lease holder's identity.
     #[must_use]
     pub fn process_id(&self) -> u32 {
         self.process.process_id()
     }
 
-    /// How it ended, or `None` while it lives.
+    /// Returns the exit status. None: the operator still runs.
     ///
     /// # Errors
-    /// Those of `waitpid`.
+    /// If `waitpid` fails.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
         self.process.try_wait()
     }
 
-    /// Asserts that it still runs.
+    /// Asserts that the operator still runs.
     ///
     /// # Panics
     ///
-    /// When it has ended: with what it said last.
+    /// When the operator has ended; the message has its last output.
     pub fn assert_runs(&mut self) {
         let ended = self.try_wait().unwrap();
         assert!(ended.is_none(), "{ended:?}: {}", self.log_tail());
     }
 
-    /// Where its read-only endpoint listens, as it says itself.
+    /// Returns the address of the read-only endpoint, from the log.
     ///
     /// # Errors
-    /// If it has not said so in a while.
+    /// If the log does not have the address in time.
     pub async fn wait_for_endpoint(&self) -> Result<String> {
         self.wait_for_listen_address("read-only endpoint").await
     }
@@ -226,7 +226,7 @@ impl Operator {
     /// operator that serves health (`--health`).
     ///
     /// # Errors
-    /// If there is no answer.
+    /// If the operator does not answer.
     pub async fn read_readiness(&self) -> Result<(bool, String)> {
         let address = format!("http://{}", self.wait_for_health_address().await?);
         let client = Client::try_from(Config::new(address.parse()?))?;
@@ -239,10 +239,10 @@ impl Operator {
 
     async fn wait_for_listen_address(&self, what: &str) -> Result<String> {
         let what = format!("{what} listens");
-        let said = || -> Result<Option<String>> {
+        let find_address = || -> Result<Option<String>> {
             let log = self.read_log()?;
             let line = log.lines().find(|line| line.contains(&what));
-            // Its fields are coloured.
+            // The fields of a log line have colours.
             let port = line.and_then(|l| l.rsplit_once("127.0.0.1:"));
             let digits = |port: &str| {
                 port.split(|c: char| !c.is_ascii_digit())
@@ -253,7 +253,7 @@ impl Operator {
             Ok(port.map(|port| format!("127.0.0.1:{port}")))
         };
         for _ in 0..300 {
-            if let Some(address) = said()? {
+            if let Some(address) = find_address()? {
                 return Ok(address);
             }
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -269,10 +269,10 @@ impl Operator {
         self.process.read_log()
     }
 
-    /// Bytes of memory that it holds (`VmRSS`).
+    /// Returns the resident memory in bytes (`VmRSS`).
     ///
     /// # Errors
-    /// If it has ended.
+    /// If the operator has ended.
     pub fn resident_bytes(&self) -> Result<f64> {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.process.process_id()))?;
@@ -284,7 +284,7 @@ impl Operator {
         Ok(kilobytes.parse::<f64>()? * 1024.0)
     }
 
-    /// Seconds of CPU that it has used.
+    /// Returns the used CPU time in seconds.
     ///
     /// # Errors
     /// If it has ended.
@@ -292,17 +292,17 @@ impl Operator {
         process_cpu_seconds(self.process.process_id())
     }
 
-    /// The last lines of its log.
+    /// Returns the last lines of the log.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.process.log_tail()
     }
 }
 
-/// Seconds of CPU that a process has used.
+/// Returns the used CPU time of a process in seconds.
 ///
 /// # Errors
-/// If it has ended, or this is no Linux.
+/// If the process has ended, or this machine does not run Linux.
 pub fn process_cpu_seconds(process: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The process name may have spaces, so the fields are counted after it. utime and stime are the

@@ -1,4 +1,4 @@
-//! How much of what has come by.
+//! Counts of requests by client, verb and resource.
 
 use std::{
     collections::BTreeMap,
@@ -33,22 +33,22 @@ impl From<&Request> for RequestKey {
 }
 
 impl RequestKey {
-    /// True if these requests are writes. See [`Request::is_write`].
+    /// Returns true if these requests are writes. See [`Request::is_write`].
     pub fn is_write(&self) -> bool {
         is_write(self.verb, &self.resource, self.dry_run)
     }
 }
 
-/// How many, and how much.
+/// Number and size of requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TrafficTotals {
-    /// Requests that came in, those that were made to fail included.
+    /// Number of requests, including failed ones.
     pub requests: u64,
-    /// Bytes of their bodies.
+    /// Size of the request bodies, in bytes.
     pub request_bytes: u64,
-    /// Bytes of the bodies of the answers, as they went over the wire. A watch counts as it runs.
+    /// Size of the response bodies on the wire, in bytes. A running watch counts continuously.
     pub response_bytes: u64,
-    /// Answers with a status of 400 or more, and connections that were cut.
+    /// Number of answers with a status of 400 or more, and of cut connections.
     pub failures: u64,
 }
 
@@ -82,12 +82,12 @@ impl RequestCounts {
         }
     }
 
-    /// Every key with its tally, in order.
+    /// Returns every key with its totals, sorted.
     pub fn iter(&self) -> impl Iterator<Item = (&RequestKey, &TrafficTotals)> {
         self.0.iter()
     }
 
-    /// The sum over the keys that `matches`.
+    /// Returns the sum over the matching keys.
     pub fn sum(&self, matches: impl Fn(&RequestKey) -> bool) -> TrafficTotals {
         self.0
             .iter()
@@ -95,30 +95,30 @@ impl RequestCounts {
             .fold(TrafficTotals::default(), |sum, (_, tally)| sum + *tally)
     }
 
-    /// All requests.
+    /// Returns the number of all requests.
     pub fn total_requests(&self) -> u64 {
         self.sum(|_| true).requests
     }
 
-    /// Requests that change something, dry runs not among them.
+    /// Returns the number of writes, without dry runs.
     pub fn total_writes(&self) -> u64 {
         self.sum(RequestKey::is_write).requests
     }
 
-    /// Requests with this verb on this resource, dry runs not among them.
+    /// Returns the number of requests with this verb and resource, without dry runs.
     pub fn count_of(&self, verb: Verb, resource: &str) -> u64 {
         self.sum(|key| key.verb == verb && key.resource == resource && !key.dry_run)
             .requests
     }
 
-    /// Dry runs with this verb on this resource.
+    /// Returns the number of dry runs with this verb and resource.
     pub fn count_dry_runs(&self, verb: Verb, resource: &str) -> u64 {
         self.sum(|key| key.verb == verb && key.resource == resource && key.dry_run)
             .requests
     }
 }
 
-/// A table, a line a key.
+/// Renders a table with one line per key.
 impl fmt::Display for RequestCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (key, tally) in &self.0 {

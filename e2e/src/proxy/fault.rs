@@ -8,50 +8,50 @@ use serde_json::{Value, json};
 /// The fault to inject into a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyFault {
-    /// It goes through.
+    /// The request passes.
     Pass,
-    /// It is answered with a status code, and a `Retry-After` in seconds if given, and does not
-    /// reach the API server.
+    /// The proxy answers with a status code, and with a `Retry-After` in seconds if given. The
+    /// request does not reach the API server.
     Status(u16, Option<u32>),
     /// The connection is cut before the request reaches the API server.
     DropRequest,
-    /// The API server acts on the request, and the connection is cut instead of its answer.
+    /// The API server handles the request, and the proxy cuts the connection before the answer.
     DropResponse,
-    /// It goes through after that long.
+    /// The request passes after this time.
     Delay(Duration),
-    /// It goes through when the proxy is healed
+    /// The request passes when the faults are removed
     /// ([`Proxy::remove_faults`](super::Proxy::remove_faults)).
     Hold,
-    /// The connection is cut at once, and the API server acts on the request when the proxy is
-    /// healed, as behind a proxy that is slow.
+    /// The proxy cuts the connection at once, and the API server handles the request when the
+    /// faults are removed, as behind a slow proxy.
     DelayUntilHealed,
-    /// It does not reach the API server, and no answer ever comes.
+    /// The request does not reach the API server, and the client gets no answer.
     Hang,
-    /// The API server acts on the request, and no answer ever comes.
+    /// The API server handles the request, and the client gets no answer.
     HangResponse,
-    /// Its resourceVersion has been compacted away: a watch ends with an `ERROR` event of code
-    /// 410, as from a real API server; anything else is answered with 410.
+    /// The resourceVersion has been compacted: a watch ends with an `ERROR` event of code 410, as
+    /// from a real API server. Any other request gets status 410.
     ExpireVersion,
 }
 
 impl ProxyFault {
-    /// 429 with `Retry-After`.
+    /// Answers 429 with `Retry-After`.
     pub fn too_many_requests(retry_after_seconds: u32) -> Self {
         Self::Status(429, Some(retry_after_seconds))
     }
 
-    /// 500.
+    /// Answers 500.
     pub fn internal_error() -> Self {
         Self::Status(500, None)
     }
 
-    /// 503.
+    /// Answers 503.
     pub fn unavailable() -> Self {
         Self::Status(503, None)
     }
 }
 
-/// The body that an API server would give to a status code: a `Status`.
+/// Returns the `Status` with which an API server answers for a status code.
 pub(super) fn status_body(code: StatusCode) -> Value {
     let reason = match code.as_u16() {
         401 => "Unauthorized",

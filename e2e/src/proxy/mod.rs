@@ -1,20 +1,21 @@
 //! A reverse proxy in front of the API server that counts requests and injects faults on demand.
 //!
-//! Plain HTTP on 127.0.0.1 in, TLS to the real API server out. The `Authorization` header goes
-//! through as it is, so that the API server sees the real user. The proxy is for kube-rs clients:
-//! client-go clients (kubectl, helm) send no token over plain HTTP.
+//! The proxy accepts plain HTTP on 127.0.0.1 and connects to the real API server with TLS. It
+//! forwards the `Authorization` header, so that the API server sees the real user. The proxy is for
+//! kube-rs clients: client-go clients (kubectl, helm) send no token over plain HTTP.
 
 mod counts;
 mod fault;
 mod request;
 mod server;
+mod state;
 mod trap;
 mod watch;
 
 use std::{
     net::SocketAddr,
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock, mpsc},
+    sync::{Arc, PoisonError, mpsc},
     thread,
     time::Duration,
 };
@@ -31,40 +32,18 @@ pub use trap::{TrapHandle, TrapTiming};
 
 use crate::control_plane::{ControlPlane, KubeconfigWriter};
 use server::Upstream;
+use state::{ProxyState, set_value};
 use trap::Trap;
 
-type FaultHook = Arc<dyn Fn(&Request) -> ProxyFault + Send + Sync>;
-type RequestFilter = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
-type EventFilter = Arc<dyn Fn(&Request, &Value) -> bool + Send + Sync>;
-
-/// A running proxy. It ends, with every connection through it, when it is dropped. It runs on
-/// threads of its own, so that a test that blocks does not block it.
+/// A running proxy. When this value is dropped, the proxy and all its connections end. It has its
+/// own threads, so that a blocked test does not block it.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
     state: Arc<ProxyState>,
     kubeconfigs: KubeconfigWriter,
-    /// Closing it ends the thread.
+    /// Dropping the sender ends the thread.
     _stop: oneshot::Sender<()>,
-}
-
-/// State shared by the connections of a proxy.
-#[derive(Default)]
-struct ProxyState {
-    counts: RwLock<RequestCounts>,
-    hook: RwLock<Option<FaultHook>>,
-    trap: RwLock<Option<Arc<Trap>>>,
-    stall_filter: tokio::sync::watch::Sender<Option<RequestFilter>>,
-    cut_filter: tokio::sync::watch::Sender<Option<RequestFilter>>,
-    lost_event_filter: RwLock<Option<EventFilter>>,
-    /// Changes when held requests may go.
-    release_signal: tokio::sync::watch::Sender<()>,
-}
-
-impl std::fmt::Debug for ProxyState {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("State")
-    }
 }
 
 impl Proxy {
@@ -77,7 +56,7 @@ impl Proxy {
         let upstream = Upstream::new(control_plane)?;
         let state = Arc::new(ProxyState::default());
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = mpsc::channel();
+        let (address_sender, address_receiver) = mpsc::channel();
         let shared = Arc::clone(&state);
         thread::Builder::new().name("proxy".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -87,14 +66,14 @@ impl Proxy {
                 .build();
             let runtime = match runtime {
                 Ok(runtime) => runtime,
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => return drop(address_sender.send(Err(error))),
             };
             runtime.block_on(async {
                 let listener = match TcpListener::bind(("127.0.0.1", 0)).await {
                     Ok(listener) => listener,
-                    Err(error) => return drop(tell.send(Err(error))),
+                    Err(error) => return drop(address_sender.send(Err(error))),
                 };
-                drop(tell.send(listener.local_addr()));
+                drop(address_sender.send(listener.local_addr()));
                 tokio::select! {
                     () = server::serve_connections(listener, upstream, shared) => {}
                     _ = stopped => {}
@@ -102,7 +81,7 @@ impl Proxy {
             });
             runtime.shutdown_background();
         })?;
-        let address = tokio::task::spawn_blocking(move || told.recv()).await??;
+        let address = tokio::task::spawn_blocking(move || address_receiver.recv()).await??;
         let address = address.context("start the proxy")?;
         let kubeconfigs = control_plane.kubeconfig_writer();
         Ok(Self {
@@ -113,17 +92,17 @@ impl Proxy {
         })
     }
 
-    /// `http://127.0.0.1:<port>`.
+    /// Returns the address: `http://127.0.0.1:<port>`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// A client that goes through this proxy with `token`, and retries nothing on its own. It
-    /// belongs to the runtime that this is called in.
+    /// Creates a client that uses this proxy with `token`, without automatic retries. The client
+    /// belongs to the current runtime.
     ///
     /// # Errors
     ///
-    /// None that a caller could cause.
+    /// If the configuration is invalid, which is a bug here.
     pub fn client(&self, token: &str) -> Result<Client> {
         let mut config = Config::new(self.url().parse()?);
         config.auth_info = serde_json::from_value(json!({"token": token}))?;
@@ -131,7 +110,7 @@ impl Proxy {
         Ok(Client::try_from(config)?)
     }
 
-    /// Writes a kubeconfig that goes through this proxy with `token`.
+    /// Writes a kubeconfig for this proxy with `token`.
     ///
     /// # Errors
     ///
@@ -142,14 +121,13 @@ impl Proxy {
             .write(&name, &self.url(), &json!({"token": token}))
     }
 
-    /// Asks `hook` before each request what shall become of it. It replaces the hook before it.
-    /// It is called on the proxy's threads and must not block.
+    /// Sets the hook that selects the fault of each request. It replaces the previous hook. The
+    /// proxy's threads call it, so it must not block.
     pub fn on_request(&self, hook: impl Fn(&Request) -> ProxyFault + Send + Sync + 'static) {
         set_value(&self.state.hook, Some(Arc::new(hook)));
     }
 
-    /// Lets everything pass again, held requests too: no hook, no trap, no stalled watch, no lost
-    /// event.
+    /// Removes all faults: the hook, the trap, stalled watches and lost events. Held requests pass.
     pub fn remove_faults(&self) {
         set_value(&self.state.hook, None);
         self.set_trap(None);
@@ -158,11 +136,11 @@ impl Proxy {
         self.state.release_signal.send_replace(());
     }
 
-    /// Calls `callback` when the `k`-th write (from now on, counted from 1) that `matches` has been
-    /// answered by the API server; `moment` says whether the client has got that answer by then.
-    /// Exactly `k` such writes reach the API server before the callback has returned: later writes
-    /// wait, and their connections are cut when it returns, because the client is expected to be
-    /// dead by then. Dry runs do not count as writes.
+    /// Calls `callback` when the API server has answered the `k`-th matching write, counted from 1
+    /// from now on. `moment` determines whether the client has the answer by then. Exactly `k` such
+    /// writes reach the API server before the callback returns. Later writes wait, and the proxy
+    /// cuts their connections when the callback returns, because the client should be dead by then.
+    /// Dry runs do not count as writes.
     pub fn call_after_write(
         &self,
         k: u64,
@@ -186,31 +164,31 @@ impl Proxy {
         }
     }
 
-    /// Holds back the events of the watches that `matches`, those that run and those to come,
-    /// without closing them.
+    /// Holds back the events of the matching watches, both running and later ones, without closing
+    /// them.
     pub fn stall_watches(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) {
         self.state
             .stall_filter
             .send_replace(Some(Arc::new(matches)));
     }
 
-    /// Delivers what stalled watches have missed, and goes on.
+    /// Delivers the held events of stalled watches, and all later events.
     pub fn resume_watches(&self) {
         self.state.stall_filter.send_replace(None);
     }
 
-    /// Ends the watches that run and that `matches`, as the API server does when their time is up.
+    /// Ends the matching running watches, as the API server does after their timeout.
     pub fn cut_watches(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) {
         self.state.cut_filter.send_replace(Some(Arc::new(matches)));
     }
 
-    /// Loses every watch event for which `loses` is true. It gets the watch and the event
+    /// Drops every watch event for which `loses` returns true. `loses` gets the watch and the event
     /// (`{"type": "MODIFIED", "object": ...}`).
     pub fn drop_events(&self, loses: impl Fn(&Request, &Value) -> bool + Send + Sync + 'static) {
         set_value(&self.state.lost_event_filter, Some(Arc::new(loses)));
     }
 
-    /// Counts of the requests since the start or the last [`Proxy::reset_counts`].
+    /// Returns the counts of the requests since the start or the last [`Proxy::reset_counts`].
     pub fn counts(&self) -> RequestCounts {
         self.state
             .counts
@@ -219,30 +197,22 @@ impl Proxy {
             .clone()
     }
 
-    /// Counts from zero.
+    /// Sets all counts to zero.
     pub fn reset_counts(&self) {
         set_value(&self.state.counts, RequestCounts::default());
     }
 
-    /// Waits until no request has come by for `quiet` and gives the counts. Watches that run do
-    /// not disturb it.
+    /// Waits until no request has arrived for `quiet`, and returns the counts. Running watches do
+    /// not count.
     pub async fn wait_until_quiet(&self, quiet: Duration) -> RequestCounts {
-        let mut seen = self.counts();
+        let mut before = self.counts();
         loop {
             tokio::time::sleep(quiet).await;
             let now = self.counts();
-            if now.total_requests() == seen.total_requests() {
+            if now.total_requests() == before.total_requests() {
                 return now;
             }
-            seen = now;
+            before = now;
         }
     }
-}
-
-fn set_value<T>(lock: &RwLock<T>, value: T) {
-    *lock.write().unwrap_or_else(PoisonError::into_inner) = value;
-}
-
-fn cloned_value<T: Clone>(lock: &RwLock<T>) -> T {
-    lock.read().unwrap_or_else(PoisonError::into_inner).clone()
 }

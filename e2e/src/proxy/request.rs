@@ -1,6 +1,6 @@
-//! A request to the API server, understood.
+//! A parsed request to the API server.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use http::{Method, Uri, header, request::Parts};
 use hyper::body::Bytes;
@@ -23,7 +23,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// True for verbs that change objects, unless the request is a dry run.
+    /// Returns true for verbs that change objects, unless the request is a dry run.
     pub fn is_mutating(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }
@@ -45,6 +45,9 @@ impl fmt::Display for Verb {
     }
 }
 
+/// Selects requests.
+pub(super) type RequestFilter = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
+
 /// A request to the API server.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -52,13 +55,12 @@ pub struct Request {
     pub user_agent: String,
     /// The verb.
     pub verb: Verb,
-    /// Plural, with the group unless that is the core one, and the subresource: `pods`,
-    /// `pods/binding`, `podgroups.trellis.dev/status`. The path where it is no resource
-    /// (`/version`).
+    /// Plural, group if it is not the core group, and subresource: `pods`, `pods/binding`,
+    /// `podgroups.trellis.dev/status`. For other requests, the path (`/version`).
     pub resource: String,
     /// The namespace in the path.
     pub namespace: Option<String>,
-    /// The name in the path; [`Request::object_name`] also finds that of a created object.
+    /// The name in the path. [`Request::object_name`] also finds the name of a created object.
     pub name: Option<String>,
     /// `dryRun=All`.
     pub dry_run: bool,
@@ -106,23 +108,23 @@ impl Request {
         }
     }
 
-    /// True if the request changes an object: a writing verb, not a dry run, and not a review that
-    /// is only created to ask a question (`subjectaccessreviews`, `tokenreviews`).
+    /// Returns true if the request changes an object: it has a mutating verb, is no dry run, and
+    /// creates no review (`subjectaccessreviews`, `tokenreviews`).
     pub fn is_write(&self) -> bool {
         is_write(self.verb, &self.resource, self.dry_run)
     }
 
-    /// True for leader election, which continues during every test.
+    /// Returns true for leader election, which continues during every test.
     pub fn is_lease(&self) -> bool {
         self.resource == "leases.coordination.k8s.io"
     }
 
-    /// True for events of either API group.
+    /// Returns true for events of both API groups.
     pub fn is_event(&self) -> bool {
         self.resource == "events" || self.resource == "events.events.k8s.io"
     }
 
-    /// The name of its object, for a create from the body.
+    /// Returns the name of the object. For a create request, it comes from the body.
     pub fn object_name(&self) -> Option<String> {
         if self.name.is_some() {
             return self.name.clone();
@@ -138,7 +140,7 @@ pub(super) fn is_write(verb: Verb, resource: &str, dry_run: bool) -> bool {
     verb.is_mutating() && !dry_run && !asks.iter().any(|group| resource.ends_with(group))
 }
 
-/// True if the query sets `name` to one of `values`.
+/// Returns true if the query sets `name` to one of `values`.
 fn query_has(uri: &Uri, name: &str, values: &[&str]) -> bool {
     uri.query().unwrap_or_default().split('&').any(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -146,8 +148,8 @@ fn query_has(uri: &Uri, name: &str, values: &[&str]) -> bool {
     })
 }
 
-/// `/api/v1/...` and `/apis/<group>/<version>/...`, taken apart as the API server's RequestInfo
-/// does.
+/// Parses the paths `/api/v1/...` and `/apis/<group>/<version>/...` like the API server's
+/// RequestInfo.
 #[derive(Debug, PartialEq, Eq)]
 struct RequestPath {
     resource: String,
@@ -176,7 +178,8 @@ impl RequestPath {
             }
         };
         let (namespace, rest) = match rest {
-            // Two subresources of a namespace itself; everything else there is an object in it.
+            // A namespace has these two subresources. Any other name here is a resource in the
+            // namespace.
             ["namespaces", namespace, inner @ ..]
                 if !inner.is_empty() && !matches!(inner, ["status" | "finalize"]) =>
             {

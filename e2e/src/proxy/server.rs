@@ -1,4 +1,4 @@
-//! Taking requests in and sending them on.
+//! Accepts requests and forwards them.
 
 use std::{future::pending, sync::Arc};
 
@@ -19,17 +19,17 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{
-    ProxyFault, ProxyState, Request, RequestKey, TrafficTotals, Verb, cloned_value, fault,
+    ProxyFault, Request, RequestKey, TrafficTotals, Verb, fault,
+    state::{BoxError, ProxyState, cloned_value},
     trap::{Trap, TrapDecision},
     watch,
 };
 use crate::control_plane::ControlPlane;
 
-pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
 
-/// Why a connection is cut.
+/// The message for a cut connection.
 const CUT_MESSAGE: &str = "cut by a test";
 
 /// The API server.
@@ -54,7 +54,7 @@ impl Upstream {
             .build(self.connector.clone())
     }
 
-    /// The same path on the API server.
+    /// Returns the same path on the API server.
     fn upstream_uri(&self, path: Option<&PathAndQuery>) -> Result<Uri, BoxError> {
         let mut parts = self.uri.clone().into_parts();
         parts.path_and_query = path.cloned();
@@ -62,7 +62,7 @@ impl Upstream {
     }
 }
 
-/// Serves connections for ever.
+/// Serves connections until the future is dropped.
 pub(super) async fn serve_connections(
     listener: TcpListener,
     upstream: Upstream,
@@ -70,7 +70,7 @@ pub(super) async fn serve_connections(
 ) {
     let client = upstream.build_client();
     loop {
-        // An accept fails when files run out: some other connection may free one.
+        // An accept fails if the process has too many open files. Another connection may end soon.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             continue;
@@ -99,13 +99,13 @@ async fn serve_connection(
             Arc::clone(&state),
         )
     });
-    // An error means that the client went away, or that a fault cuts the connection.
+    // An error means that the client has closed the connection, or that a fault cuts it.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
-/// An `Err` cuts the connection.
+/// Handles one request. An error cuts the connection.
 async fn handle_request(
     incoming: http::Request<Incoming>,
     client: Client<Connector, Full<Bytes>>,
@@ -116,14 +116,14 @@ async fn handle_request(
     let body = body.collect().await?.to_bytes();
     let request = Request::new(&parts, body.clone());
     let key = RequestKey::from(&request);
-    let came = TrafficTotals {
+    let received = TrafficTotals {
         requests: 1,
         request_bytes: body.len() as u64,
         ..TrafficTotals::default()
     };
-    add_traffic(&state, &key, came);
+    state.add_traffic(&key, received);
 
-    // Before the hook is asked: a heal after its answer must not be missed.
+    // Subscribes before the call of the hook, so that no release after the hook's answer is missed.
     let mut released = state.release_signal.subscribe();
     let fault = cloned_value(&state.hook).map_or(ProxyFault::Pass, |hook| hook(&request));
     match fault {
@@ -131,11 +131,11 @@ async fn handle_request(
         ProxyFault::Delay(time) => tokio::time::sleep(time).await,
         ProxyFault::Hold => drop(released.changed().await),
         ProxyFault::Status(code, retry_after) => {
-            count_failure(&state, &key);
+            state.count_failure(&key);
             return status_response(code, retry_after);
         }
         ProxyFault::ExpireVersion => {
-            count_failure(&state, &key);
+            state.count_failure(&key);
             return expired_response(request.verb);
         }
         ProxyFault::DropRequest => return cut_connection(&state, &key, CUT_MESSAGE),
@@ -143,11 +143,11 @@ async fn handle_request(
             parts.uri = upstream.upstream_uri(parts.uri.path_and_query())?;
             parts.headers.remove(header::HOST);
             parts.headers.remove(header::CONNECTION);
-            let late = http::Request::from_parts(parts, Full::new(body));
+            let delayed = http::Request::from_parts(parts, Full::new(body));
             tokio::spawn(async move {
                 if released.changed().await.is_ok() {
                     // The client's connection is already cut, so the response is dropped.
-                    let _ = client.request(late).await;
+                    let _ = client.request(delayed).await;
                 }
             });
             return cut_connection(&state, &key, CUT_MESSAGE);
@@ -170,14 +170,14 @@ async fn handle_request(
     let outgoing = http::Request::from_parts(parts, Full::new(body));
     let answer = match client.request(outgoing).await {
         Ok(answer) => answer,
-        // The API server is not there: the client sees what it would without us.
+        // The API server is down, so the client gets a connection error as without the proxy.
         Err(error) => return cut_connection(&state, &key, error),
     };
     let (mut parts, body) = answer.into_parts();
     parts.headers.remove(header::CONNECTION);
     parts.headers.remove(header::TRANSFER_ENCODING);
     if !parts.status.is_success() {
-        count_failure(&state, &key);
+        state.count_failure(&key);
     }
     if request.verb == Verb::Watch && parts.status.is_success() {
         return Ok(Response::from_parts(
@@ -186,8 +186,7 @@ async fn handle_request(
         ));
     }
     let body = body.collect().await?.to_bytes();
-    add_traffic(
-        &state,
+    state.add_traffic(
         &key,
         TrafficTotals {
             response_bytes: body.len() as u64,
@@ -204,7 +203,8 @@ async fn handle_request(
     }
 }
 
-/// `None` when the request must not go on; else the trap that wants to know of its answer.
+/// Asks the trap about a request. None: the request must not pass. Some: the trap that must be
+/// notified of the answer, if any.
 async fn ask_trap(trap: Option<Arc<Trap>>, request: &Request) -> Option<Option<Arc<Trap>>> {
     let Some(trap) = trap else { return Some(None) };
     match trap.decide_request(request).await {
@@ -219,7 +219,7 @@ fn cut_connection(
     key: &RequestKey,
     why: impl Into<BoxError>,
 ) -> Result<Response<ResponseBody>, BoxError> {
-    count_failure(state, key);
+    state.count_failure(key);
     Err(why.into())
 }
 
@@ -257,23 +257,4 @@ fn full_body(body: Bytes) -> ResponseBody {
     Full::new(body)
         .map_err(|never| match never {})
         .boxed_unsync()
-}
-
-pub(super) fn add_traffic(state: &ProxyState, key: &RequestKey, tally: TrafficTotals) {
-    let mut counts = state
-        .counts
-        .write()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    counts.add(key, tally);
-}
-
-fn count_failure(state: &ProxyState, key: &RequestKey) {
-    add_traffic(
-        state,
-        key,
-        TrafficTotals {
-            failures: 1,
-            ..TrafficTotals::default()
-        },
-    );
 }

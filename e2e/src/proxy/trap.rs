@@ -14,14 +14,14 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Request, RequestFilter};
+use super::{Request, request::RequestFilter};
 
-/// When the callback of a trap is called.
+/// The time at which a trap calls its callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrapTiming {
-    /// The API server has answered, and the client does not know yet.
+    /// After the answer of the API server, before the client gets it.
     BeforeAnswer,
-    /// The client has had 20 ms to take note of the answer.
+    /// 20 ms after the client got the answer.
     AfterAnswer,
 }
 
@@ -43,16 +43,16 @@ enum TrapStage {
     Armed,
     /// The callback has returned.
     Fired,
-    /// Taken away before it fired.
+    /// The trap was removed before it fired.
     Disarmed,
 }
 
 /// The trap's decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TrapDecision {
-    /// One of the k writes, or none that is counted.
+    /// The request passes: it is one of the k writes, or does not count.
     Pass { counted: bool },
-    /// It came after the k-th: it never reaches the API server.
+    /// The request came after the k-th write and does not reach the API server.
     Cut,
 }
 
@@ -93,14 +93,15 @@ impl Trap {
         TrapDecision::Cut
     }
 
-    /// A counted write has been answered. For the k-th this returns when the answer may go on.
+    /// Records the answer to a counted write. For the k-th write, this returns when the client may
+    /// get the answer.
     pub(super) async fn note_answer(self: Arc<Self>) {
         if self.answered.fetch_add(1, Ordering::SeqCst) + 1 != self.k {
             return;
         }
         let moment = self.moment;
-        // A task of its own: the connection, and all that is done for it, ends with the client
-        // that the callback kills.
+        // This needs a separate task, because the callback kills the client, which ends the task of
+        // the connection.
         let firing = tokio::spawn(async move {
             if moment == TrapTiming::AfterAnswer {
                 sleep(CLIENT_DELIVERY_TIME).await;
@@ -119,12 +120,13 @@ impl Trap {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(callback) = callback else { return };
-        // The callback may wait for a process to end. If it panics the trap has fired all the same.
+        // The callback may wait for the end of a process. If it panics, the trap still counts as
+        // fired.
         let _ = tokio::task::spawn_blocking(callback).await;
         self.stage.send_replace(TrapStage::Fired);
     }
 
-    /// Cuts the writes that wait, and lets later writes pass.
+    /// Cuts the waiting writes, and lets later writes pass.
     pub(super) fn disarm(&self) {
         if self
             .callback
@@ -143,7 +145,7 @@ impl Trap {
 pub struct TrapHandle(watch::Receiver<TrapStage>);
 
 impl TrapHandle {
-    /// True if the callback has returned.
+    /// Returns true if the callback has returned.
     pub fn has_fired(&self) -> bool {
         *self.0.borrow() == TrapStage::Fired
     }
@@ -152,13 +154,13 @@ impl TrapHandle {
     ///
     /// # Errors
     ///
-    /// When it has not after `at_most`, or the trap was taken away before.
+    /// When the callback has not returned after `at_most`, or the trap was removed.
     pub async fn wait_until_fired(&mut self, at_most: Duration) -> Result<()> {
         let stage = timeout(at_most, self.0.wait_for(|stage| *stage != TrapStage::Armed)).await;
         match stage.map(|stage| stage.map(|stage| *stage)) {
             Ok(Ok(TrapStage::Fired)) => Ok(()),
-            Ok(_) => bail!("the trap was taken away before it fired"),
-            Err(_) => bail!("so many writes were not answered in {at_most:?}"),
+            Ok(_) => bail!("the trap was removed before it fired"),
+            Err(_) => bail!("the writes were not answered in {at_most:?}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The body of a watch: passed on piece by piece, held back or thinned out on demand.
+//! The body of a watch. The proxy forwards its events, holds them back or drops some.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use hyper::body::{Bytes, Frame, Incoming};
 use tokio::sync::mpsc;
 
 use super::{
-    EventFilter, ProxyState, Request, RequestKey, TrafficTotals, cloned_value, server::BoxError,
+    Request, RequestKey, TrafficTotals,
+    state::{BoxError, EventFilter, ProxyState, cloned_value},
 };
 
-/// Pieces that may be under way.
+/// Number of frames in the channel.
 const BUFFERED_FRAMES: usize = 16;
 
-/// Passes `body` on for as long as the client listens.
+/// Forwards `body` until the client closes the connection.
 pub(super) fn relay_body(
     state: Arc<ProxyState>,
     request: Request,
@@ -23,7 +24,8 @@ pub(super) fn relay_body(
 ) -> UnsyncBoxBody<Bytes, BoxError> {
     let (sender, mut receiver) = mpsc::channel(BUFFERED_FRAMES);
     tokio::spawn(async move {
-        // The client hangs up: stop listening to the API server too, even when nothing comes.
+        // If the client closes the connection, close the connection to the API server too, even
+        // without an event.
         tokio::select! {
             () = sender.closed() => {}
             () = wait_for_cut(&state, &request) => {}
@@ -36,7 +38,7 @@ pub(super) fn relay_body(
 
 type FrameSender = mpsc::Sender<Result<Frame<Bytes>, BoxError>>;
 
-/// Returns when this watch is cut.
+/// Waits until a test cuts this watch.
 async fn wait_for_cut(state: &ProxyState, request: &Request) {
     let mut cut = state.cut_filter.subscribe();
     while cut.changed().await.is_ok() {
@@ -67,8 +69,7 @@ async fn relay_frames(
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        super::server::add_traffic(
-            state,
+        state.add_traffic(
             key,
             TrafficTotals {
                 response_bytes: data.len() as u64,
@@ -89,7 +90,7 @@ async fn relay_frames(
     }
 }
 
-/// Takes lost events out of `data`. A line that is not complete yet waits in `unfinished`.
+/// Removes lost events from `data`. An incomplete line stays in `unfinished`.
 fn remove_lost_events(
     loses: Option<&EventFilter>,
     request: &Request,
@@ -105,9 +106,9 @@ fn remove_lost_events(
     };
     let rest = unfinished.split_off(end + 1);
     let lines = std::mem::replace(unfinished, rest);
-    let kept = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| {
+    let delivered = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| {
         let event = serde_json::from_slice(line);
         !matches!((loses, event), (Some(loses), Ok(event)) if loses(request, &event))
     });
-    kept.flatten().copied().collect::<Vec<u8>>().into()
+    delivered.flatten().copied().collect::<Vec<u8>>().into()
 }

@@ -1,4 +1,4 @@
-//! The cgroups below which nodes put their pods, and their end.
+//! The cgroups of real nodes and their pods.
 
 use std::{
     fs,
@@ -13,8 +13,9 @@ use crate::namespace::unique_name;
 
 const CGROUP_MOUNT: &str = "/sys/fs/cgroup";
 
-/// Waits until the process that started it is gone, in whatever way, and removes the cgroups of
-/// this name, once what ran in them is gone too: nothing else would, before the machine's end.
+/// The script that removes the cgroups of this name. It waits until its parent process has ended,
+/// and then until the processes in the cgroups have ended. Otherwise the cgroups would exist until
+/// the machine is restarted.
 const REAPER_SCRIPT: &str = r#"
 trap '' HUP INT TERM
 read -r _
@@ -28,8 +29,8 @@ while [ "$tries" -lt 200 ]; do
 done
 "#;
 
-/// A cgroup of this process' own in every hierarchy. They go when it is dropped, and also when
-/// this process dies in whatever way.
+/// A cgroup in every hierarchy. They are removed when this value is dropped or this process dies,
+/// even by SIGKILL.
 #[derive(Debug)]
 pub(super) struct Cgroups {
     name: String,
@@ -54,7 +55,7 @@ impl Cgroups {
         Ok(this)
     }
 
-    /// The cgroup of one node, as its kubelet names it.
+    /// Returns the cgroup of one node in the format of the kubelet.
     pub(super) fn create_node_cgroup(&self, node: &str) -> Result<String> {
         for hierarchy in hierarchies() {
             make_cgroup(&hierarchy.join(&self.name), node)?;
@@ -70,7 +71,7 @@ impl Drop for Cgroups {
     }
 }
 
-/// Why this machine cannot create cgroups for nodes, in one line; `None` if it can.
+/// Returns why this machine cannot create cgroups for nodes, in one line. None: it can.
 pub(super) fn unavailable_reason() -> Option<String> {
     match Cgroups::create() {
         Ok(_) if !hierarchies().is_empty() => None,
@@ -79,7 +80,7 @@ pub(super) fn unavailable_reason() -> Option<String> {
     }
 }
 
-/// One of cgroup v2, or one a controller of v1.
+/// The hierarchy of cgroup v2, or one hierarchy per controller of v1.
 fn hierarchies() -> Vec<PathBuf> {
     let is_one = |folder: &Path| folder.join("cgroup.procs").is_file();
     let mount = PathBuf::from(CGROUP_MOUNT);
@@ -99,17 +100,17 @@ fn make_cgroup(parent: &Path, name: &str) -> Result<()> {
         return Ok(());
     }
     fs::create_dir(&folder).with_context(|| format!("create {}", folder.display()))?;
-    // In v1 a new cpuset is empty, and nothing can run in it.
+    // In v1 a new cpuset is empty, so no process can run in it.
     for file in ["cpuset.cpus", "cpuset.mems"] {
         let of_parent = fs::read_to_string(parent.join(file)).unwrap_or_default();
         if !of_parent.trim().is_empty() && parent.join("cpuset.sched_load_balance").exists() {
             fs::write(folder.join(file), of_parent)?;
         }
     }
-    // In v2 children have the controllers that their parent hands on.
+    // In v2 children have only the controllers that their parent enables for them.
     let has = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
     for controller in has.split_whitespace() {
-        // Some cannot be handed on here: the kubelet says which it misses.
+        // Some controllers cannot be enabled here. The kubelet reports those that it needs.
         let _ = fs::write(
             folder.join("cgroup.subtree_control"),
             format!("+{controller}"),

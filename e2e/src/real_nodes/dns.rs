@@ -1,4 +1,4 @@
-//! The names of Services and of their pods, for the pods of real nodes.
+//! DNS for the pods of real nodes.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use super::{RealNodes, network::GATEWAY};
 use crate::{binaries::Executable, control_plane::ControlPlane, process::Process};
 
 impl RealNodes {
-    /// Starts CoreDNS as clusters have it: what is not there is remembered for 30 s.
+    /// Starts CoreDNS with the usual settings of clusters: a missing name is cached for 30 s.
     pub(super) fn spawn_dns(&self, control_plane: &ControlPlane) -> Result<Process> {
         let groups = ["system:masters"];
         let kubeconfig =

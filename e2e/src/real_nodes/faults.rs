@@ -1,4 +1,4 @@
-//! Faults of a node.
+//! Faults of real nodes.
 
 use std::{fs, io::ErrorKind};
 
@@ -7,18 +7,18 @@ use rustix::process::{Signal, kill_process};
 
 use super::{RealNodes, processes::youngest_process};
 
-/// While a node's folder has it, a kubelet that was killed does not come again (node.sh).
+/// While this file is in a node's folder, a killed kubelet is not restarted (node.sh).
 const NO_KUBELET_FILE: &str = "no-kubelet";
 
-/// Names of GPUs that the device plugin says are not healthy, one a line (node.sh).
+/// File with the names of GPUs that the device plugin reports as unhealthy, one per line (node.sh).
 const UNHEALTHY_GPUS_FILE: &str = "unhealthy-gpus";
 
 impl RealNodes {
-    /// A node loses its power: it and its containers are gone at once.
+    /// Crashes a node, like a loss of power: its processes and containers end at once.
     ///
     /// # Errors
     ///
-    /// When there is no such node, or it is dead.
+    /// When the node does not exist or has already ended.
     pub fn crash_node(&self, node: &str) -> Result<()> {
         self.processes()
             .get_mut(node)
@@ -26,26 +26,26 @@ impl RealNodes {
             .signal(crate::process::ProcessSignal::Kill)
     }
 
-    /// Kills only a node's kubelet. Its containers go on, and no kubelet manages them before
+    /// Kills only a node's kubelet. Its containers keep running without a kubelet until
     /// [`Self::start_kubelet`].
     ///
     /// # Errors
     ///
-    /// When no kubelet runs there.
+    /// When no kubelet runs on the node.
     pub fn stop_kubelet(&self, node: &str) -> Result<()> {
         let folder = self.node_folder(node);
         fs::write(folder.join(NO_KUBELET_FILE), "")?;
-        let told = format!("--config={}", folder.join("kubelet.json").display());
-        let kubelet = youngest_process(|_, command| command.contains(&told))
+        let argument = format!("--config={}", folder.join("kubelet.json").display());
+        let kubelet = youngest_process(|_, command| command.contains(&argument))
             .with_context(|| format!("no kubelet of {node:?} runs"))?;
         Ok(kill_process(kubelet, Signal::KILL)?)
     }
 
-    /// A kubelet that was [stopped](Self::stop_kubelet) comes again, if there is one.
+    /// Starts a kubelet again that was [stopped](Self::stop_kubelet).
     ///
     /// # Errors
     ///
-    /// When the file that keeps it away cannot be removed.
+    /// When the file that prevents the restart cannot be removed.
     pub fn start_kubelet(&self, node: &str) -> Result<()> {
         match fs::remove_file(self.node_folder(node).join(NO_KUBELET_FILE)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
@@ -58,7 +58,7 @@ impl RealNodes {
     ///
     /// # Errors
     ///
-    /// When the node has no folder.
+    /// When the file cannot be written.
     pub fn set_unhealthy_gpus(&self, node: &str, gpus: &[&str]) -> Result<()> {
         let file = self.node_folder(node).join(UNHEALTHY_GPUS_FILE);
         // The rename keeps the device plugin from reading a partial file.

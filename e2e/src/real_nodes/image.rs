@@ -1,4 +1,4 @@
-//! The one image that pods of real nodes are of.
+//! The image for the pods of real nodes.
 
 use std::{
     fs::{self, File},
@@ -10,11 +10,11 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::binaries::cache;
 
-/// Its name in a TrainingJob. It contains a shell, Python with PyTorch, JAX, Ray and mpi4py, Open
-/// MPI and ssh, and the user 1000.
+/// The name of the image in a TrainingJob. It contains a shell, Python with PyTorch, JAX, Ray and
+/// mpi4py, Open MPI and ssh, and the user 1000.
 pub const IMAGE_NAME: &str = "registry.example/train:1.0";
 
-/// Where JAX is in it: what `PYTHONPATH` has to say.
+/// Folder of JAX in the image, for `PYTHONPATH`.
 pub const JAX_PATH: &str = "/opt/jax";
 
 /// Folder of Ray in the image, for `PYTHONPATH`. Its `bin` holds the command `ray`.
@@ -22,18 +22,18 @@ pub const RAY_PATH: &str = "/opt/ray";
 
 const PYTORCH_PATH: &str = "/usr/lib/python3/dist-packages/torch";
 
-/// The folder that `image.sh` made.
+/// The folder that `image.sh` created.
 #[derive(Debug, Clone)]
 pub(super) struct NodeImage {
     pub(super) folder: PathBuf,
 }
 
 impl NodeImage {
-    /// Makes it once a machine; other processes wait for it.
+    /// Builds the image once per machine. Other processes wait for the build.
     ///
     /// # Errors
     ///
-    /// When packages cannot be had: what was said last.
+    /// When packages cannot be downloaded; the error has the last output.
     pub(super) fn find_or_build() -> Result<Self> {
         let files = [
             "nodes/image.sh",
@@ -75,13 +75,13 @@ impl NodeImage {
     }
 }
 
-/// Why the image cannot be made, in one line; `None` if it can.
+/// Returns why the image cannot be built, in one line. None: it can.
 pub(super) fn unavailable_reason() -> Option<String> {
     let error = NodeImage::find_or_build().err()?;
     Some(format!("real nodes need packages of Debian: {error:#}"))
 }
 
-/// Under a temporary name, so that what is killed leaves nothing that looks finished.
+/// Builds under a temporary name, so that an interrupted build leaves no image.
 fn build_image(folder: &Path) -> Result<()> {
     eprintln!(
         "making the image of real nodes, usually a minute, once, into {}",
@@ -100,11 +100,11 @@ fn build_image(folder: &Path) -> Result<()> {
         .arg(nodes.join("ray-requirements.txt"))
         .output()
         .context("start sh")?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
         "image.sh: {}",
-        said.lines().last().unwrap_or_default()
+        stderr.lines().last().unwrap_or_default()
     );
     eprint!("{}", String::from_utf8_lossy(&output.stdout));
     fs::rename(&partial, folder)?;

@@ -1,8 +1,8 @@
-//! Nodes that are real: kubelet, containerd, runc and CNI as plain processes, several on one
-//! machine, with GPUs that are simulated by a real device plugin.
+//! Real nodes: kubelet, containerd, runc and CNI as plain processes, several nodes on one machine.
+//! A real device plugin simulates their GPUs.
 //!
-//! Nothing is installed on the machine, and nothing stays on it, neither mounts nor interfaces
-//! nor cgroups, even when this process is killed.
+//! The nodes install no package on the machine. Mounts, interfaces and cgroups are removed at the
+//! end, even if this process is killed.
 
 mod cgroups;
 mod dns;
@@ -42,13 +42,13 @@ use cgroups::Cgroups;
 use image::NodeImage;
 use network::NodeNetwork;
 
-/// How long a node may take until it is Ready and has its GPUs.
+/// Longest time until a node is Ready and has its GPUs.
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Real nodes on a control plane, and the names of its Services.
+/// Real nodes on a control plane, with DNS.
 #[derive(Debug)]
 pub struct RealNodes {
-    // In this order they end.
+    // The fields are dropped in this order.
     nodes: Mutex<BTreeMap<String, Process>>,
     dns: Option<Process>,
     network: NodeNetwork,
@@ -56,7 +56,7 @@ pub struct RealNodes {
     image: NodeImage,
     binaries: Binaries,
     folder: PathBuf,
-    /// Where the nodes reach the API server.
+    /// The address of the API server for the nodes.
     api_server_url: String,
 }
 
@@ -68,20 +68,20 @@ pub fn with_real_nodes(options: ControlPlaneOptions) -> ControlPlaneOptions {
     ControlPlaneOptions {
         kubelets: Kubelets::Real,
         api_server_flags,
-        // They renew their Leases, of 8 s, each 2 s.
+        // The kubelets renew their Leases of 8 s every 2 s.
         node_monitor_grace_period: Duration::from_secs(10),
         ..options
     }
 }
 
 impl RealNodes {
-    /// Starts nodes and waits until all are Ready, with their GPUs: about 5 s, and minutes the
-    /// first time on a machine.
+    /// Starts nodes and waits until all are Ready and have their GPUs. This takes about 5 s, and
+    /// minutes the first time on a machine.
     ///
     /// # Errors
     ///
-    /// When the machine is [`unavailable_reason`], packages cannot be had, or a node does not
-    /// become Ready (with the last lines of its log).
+    /// When the machine cannot run nodes ([`unavailable_reason`]), packages cannot be downloaded,
+    /// or a node does not become Ready (with the last lines of its log).
     pub async fn start(control_plane: &ControlPlane, nodes: &[RealNode]) -> Result<Self> {
         let (binaries, image) = tokio::task::spawn_blocking(|| {
             let binaries = Binaries::find_or_build(&Executable::REAL_NODES)?;
@@ -112,31 +112,31 @@ impl RealNodes {
         Ok(this)
     }
 
-    /// True if pods have PyTorch.
+    /// Returns true if the image has PyTorch.
     #[must_use]
     pub fn has_pytorch(&self) -> bool {
         self.image.has_pytorch()
     }
 
-    /// True if the image has Ray, at [`RAY_PATH`].
+    /// Returns true if the image has Ray at [`RAY_PATH`].
     #[must_use]
     pub fn has_ray(&self) -> bool {
         self.image.has_ray()
     }
 
-    /// True if the image has JAX, at [`JAX_PATH`].
+    /// Returns true if the image has JAX at [`JAX_PATH`].
     #[must_use]
     pub fn has_jax(&self) -> bool {
         self.image.has_jax()
     }
 
-    /// The folder in which a node's kubelet looks for static pods.
+    /// Returns the folder of a node's static pods.
     #[must_use]
     pub fn static_pods_folder(&self, node: &str) -> PathBuf {
         self.node_folder(node).join("static")
     }
 
-    /// True if a node has begun to run a pod: its log folder has the pod's logs.
+    /// Returns true if a node has started a pod: its log folder has the pod's logs.
     #[must_use]
     pub fn has_pod(&self, node: &str, namespace: &str, pod: &str) -> bool {
         let begin = format!("{namespace}_{pod}");
@@ -147,7 +147,7 @@ impl RealNodes {
             .any(|entry| entry.file_name().to_string_lossy().starts_with(&begin))
     }
 
-    /// A folder of a node, or of what they share.
+    /// Returns the folder of a node, or a folder that all nodes share.
     fn node_folder(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

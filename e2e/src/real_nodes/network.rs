@@ -1,5 +1,5 @@
-//! The network that the nodes share: a namespace of its own with a bridge, one way out, to the API
-//! server, and one in, to pods. With the last process in it all of it is gone.
+//! The network that the nodes share: a network namespace with a bridge, a connection to the API
+//! server, and connections to pods. It is gone when its last process ends.
 
 use std::{
     fs,
@@ -17,9 +17,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::{control_plane::ControlPlane, process::Process};
 
-/// The bridge that pods are at.
+/// The bridge of the pods.
 pub(super) const BRIDGE_NAME: &str = "pods";
-/// Its address, where names are asked for.
+/// The address of the bridge, at which DNS listens.
 pub(super) const GATEWAY: &str = "10.88.0.1";
 /// Addresses of pods.
 pub(super) const POD_NETWORK: &str = "10.88.0.0/16";
@@ -29,13 +29,13 @@ const FIRST_NETWORK: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 const ADDRESSES_PER_NETWORK: u32 = 4;
 const NETWORK_COUNT: u32 = (1 << 17) / ADDRESSES_PER_NETWORK;
 
-/// How long a pod may take to accept a connection.
+/// Longest time until a pod accepts a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The namespace, as long as nodes of it or this live.
+/// The network namespace. It exists as long as this value or one of its nodes.
 #[derive(Debug)]
 pub(super) struct NodeNetwork {
-    /// Keeps the namespace while no node lives.
+    /// Keeps the namespace while it has no node.
     pub(super) holder: Process,
     /// Address of the nodes.
     pub(super) node_address: Ipv4Addr,
@@ -51,7 +51,7 @@ impl NodeNetwork {
         let (outer, inner) = free_addresses()?;
         let id = holder.process_id();
         let link = format!("trellis{id}");
-        // Whichever end's namespace ends, takes the other end with it.
+        // The end of either namespace removes both ends of the pair.
         run_command(
             "ip",
             &format!("link add name {link} type veth peer name out netns {id}"),
@@ -79,25 +79,25 @@ impl NodeNetwork {
         Ok(this)
     }
 
-    /// The argument of `nsenter` that enters this network namespace.
+    /// Returns the argument of `nsenter` that enters this network namespace.
     pub(super) fn nsenter_argument(&self) -> String {
         format!("--net=/proc/{}/ns/net", self.holder.process_id())
     }
 
-    /// A connection to an address of it, such as a pod's.
+    /// Connects to an address in the network, such as the address of a pod.
     pub(super) fn connect(&self, address: SocketAddr) -> Result<std::net::TcpStream> {
         connect_in_namespace(self.holder.process_id(), address)
     }
 
-    /// Hands on what nodes say to the API server, which listens for this machine alone. Gives
-    /// back where the nodes reach it.
+    /// Forwards connections of the nodes to the API server, which listens only on this machine.
+    /// Returns the address for the nodes.
     pub(super) fn relay_to_api_server(&self, control_plane: &ControlPlane) -> Result<String> {
         let url: http::Uri = control_plane.url().parse()?;
         let port = url.port_u16().context("the API server has no port")?;
         let listener = std::net::TcpListener::bind((self.host_address, port))
             .with_context(|| format!("listen on {}:{port}", self.host_address))?;
         listener.set_nonblocking(true)?;
-        // On a thread of its own: the runtime of a test ends with the test.
+        // This needs its own thread, because the runtime of a test ends with the test.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -111,7 +111,7 @@ async fn relay_connections(listener: std::net::TcpListener, port: u16) -> Result
     loop {
         let (mut node, _) = listener.accept().await?;
         tokio::spawn(async move {
-            // An API server that is being restarted: the node sees a connection that is closed.
+            // While the API server restarts, the node's connection is closed.
             let Ok(mut server) = TcpStream::connect(("127.0.0.1", port)).await else {
                 return;
             };
@@ -120,8 +120,8 @@ async fn relay_connections(listener: std::net::TcpListener, port: u16) -> Result
     }
 }
 
-/// A connection from within the network of a process. A socket stays in the network in which it is
-/// made, and the thread that goes there to make it ends.
+/// Connects from the network of a process. A socket stays in the network in which it was created,
+/// so a separate thread enters the network, creates the socket and ends.
 pub(super) fn connect_in_namespace(
     holder: u32,
     address: SocketAddr,
@@ -137,27 +137,27 @@ pub(super) fn connect_in_namespace(
     connected.with_context(|| format!("connect to {address}"))
 }
 
-/// Two addresses that no interface of this machine has a network of.
+/// Returns two addresses of a network that no interface of this machine has.
 fn free_addresses() -> Result<(Ipv4Addr, Ipv4Addr)> {
-    let taken = Command::new("ip").args(["-o", "addr"]).output()?;
-    let taken = String::from_utf8_lossy(&taken.stdout).into_owned();
+    let interfaces = Command::new("ip").args(["-o", "addr"]).output()?;
+    let interfaces = String::from_utf8_lossy(&interfaces.stdout).into_owned();
     let start = std::process::id().wrapping_mul(7919) % NETWORK_COUNT;
     for offset in 0..NETWORK_COUNT {
         let first =
             u32::from(FIRST_NETWORK) + (start + offset) % NETWORK_COUNT * ADDRESSES_PER_NETWORK;
         let (outer, inner) = (Ipv4Addr::from(first + 1), Ipv4Addr::from(first + 2));
-        if !taken.contains(&format!(" {outer}/")) {
+        if !interfaces.contains(&format!(" {outer}/")) {
             return Ok((outer, inner));
         }
     }
     bail!("no network of 198.18.0.0/15 is free")
 }
 
-/// Waits until the process is in a network namespace of its own.
+/// Waits until the process is in its own network namespace.
 fn wait_for_namespace(id: u32) -> Result<()> {
-    let ours = fs::read_link("/proc/self/ns/net")?;
+    let own_namespace = fs::read_link("/proc/self/ns/net")?;
     let deadline = Instant::now() + Duration::from_secs(10);
-    while fs::read_link(format!("/proc/{id}/ns/net")).is_ok_and(|its| its == ours) {
+    while fs::read_link(format!("/proc/{id}/ns/net")).is_ok_and(|its| its == own_namespace) {
         ensure!(Instant::now() < deadline, "no network namespace");
         sleep(Duration::from_millis(5));
     }

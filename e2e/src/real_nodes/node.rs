@@ -1,4 +1,4 @@
-//! One node: the configuration of its containerd, CNI and kubelet, and its process.
+//! One real node: the configuration of its containerd, CNI and kubelet, and its process.
 
 use std::{fs, path::Path};
 
@@ -19,14 +19,14 @@ const FIRST_KUBELET_PORT: usize = 10_250;
 pub struct RealNode {
     /// Its name.
     pub name: String,
-    /// `nvidia.com/gpu` that it says it has.
+    /// Number of simulated GPUs (`nvidia.com/gpu`).
     pub gpus: u32,
-    /// Labels. Those of `kubernetes.io` a kubelet may not give itself.
+    /// Labels. A kubelet may not set labels of `kubernetes.io`.
     pub labels: Vec<(String, String)>,
 }
 
 impl RealNode {
-    /// A node without labels of its own.
+    /// Creates a specification without labels.
     #[must_use]
     pub fn new(name: &str, gpus: u32) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl RealNode {
         }
     }
 
-    /// With a label more.
+    /// Adds a label.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.push((key.to_owned(), value.to_owned()));
@@ -101,7 +101,7 @@ impl RealNodes {
         control_plane.spawn(&node.name, Path::new("nsenter"), &arguments)
     }
 
-    /// Version 2 is what containerd 1 reads, and 2 still does.
+    /// containerd 1 and 2 both read version 2 of the format.
     fn containerd_config(&self, node: &Path) -> String {
         let cri = "plugins.\"io.containerd.grpc.v1.cri\"";
         format!(
@@ -124,7 +124,7 @@ impl RealNodes {
         )
     }
 
-    /// The nodes' pods are neighbours at one bridge, so that none needs a route to another.
+    /// The pods of all nodes are on one bridge, so they need no routes.
     fn cni_config(&self) -> Value {
         json!({
             "cniVersion": "1.0.0",
@@ -164,7 +164,8 @@ impl RealNodes {
             "failCgroupV1": false,
             "failSwapOn": false,
             "makeIPTablesUtilChains": false,
-            // A pod of one cpu may take what is idle: the machine has fewer than its nodes say.
+            // A pod may use more CPU than it requests, because the machine has fewer cores than its
+            // nodes report.
             "cpuCFSQuota": false,
             "serializeImagePulls": false,
             "evictionHard": {
@@ -175,7 +176,7 @@ impl RealNodes {
             },
             "staticPodPath": folder.join("static"),
             "fileCheckFrequency": "1s",
-            // A Secret that changes is in pods after seconds, and not after a minute.
+            // A changed Secret reaches the pods after seconds instead of a minute.
             "syncFrequency": "5s",
             "volumePluginDir": folder.join("volume-plugins"),
             "nodeStatusUpdateFrequency": "2s",

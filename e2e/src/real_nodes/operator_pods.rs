@@ -13,15 +13,15 @@ use crate::{
 };
 
 impl RealNodes {
-    /// Brings an OCI archive onto a node, under the names that it bears.
+    /// Imports an OCI archive on a node, under the names in the archive.
     ///
     /// # Errors
     ///
-    /// When the node does not live, or containerd refuses it.
+    /// When the node has ended, or containerd refuses the archive.
     pub fn import_image(&self, node: &str, archive: &Path) -> Result<()> {
-        let told = self.node_folder(node).join("containerd.toml");
-        let told = format!("--config {}", told.display());
-        let containerd = youngest_process(|_, command| command.contains(&told))
+        let configuration = self.node_folder(node).join("containerd.toml");
+        let configuration = format!("--config {}", configuration.display());
+        let containerd = youngest_process(|_, command| command.contains(&configuration))
             .with_context(|| format!("no containerd of {node:?} runs"))?;
         let output = Command::new("nsenter")
             .arg(format!("--target={containerd}"))
@@ -31,8 +31,8 @@ impl RealNodes {
             .arg(archive)
             .output()
             .context("start nsenter")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "ctr images import: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "ctr images import: {stderr}");
         Ok(())
     }
 
@@ -41,7 +41,7 @@ impl RealNodes {
     ///
     /// # Errors
     ///
-    /// When there is no such address.
+    /// When the address does not exist.
     pub fn expose_api_service(&self, control_plane: &ControlPlane) -> Result<Process> {
         let enter = self.network.nsenter_argument();
         let address = format!("{SERVICE_ADDRESS}/32");
@@ -49,8 +49,8 @@ impl RealNodes {
             .args([&enter, "ip", "addr", "add", &address, "dev", "lo"])
             .output()
             .context("start nsenter")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "ip addr add {address}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "ip addr add {address}: {stderr}");
         let (_, server) = self.api_server_url.split_once("//").context("no address")?;
         let (host, port) = server.rsplit_once(':').context("no port")?;
         let busybox = self.image.root_folder().join("usr/bin/busybox");
@@ -66,7 +66,7 @@ impl RealNodes {
 ///
 /// # Errors
 ///
-/// When it cannot be built or started.
+/// When kube-scheduler cannot be built or started.
 pub async fn start_kube_scheduler(control_plane: &ControlPlane) -> Result<Process> {
     let built =
         tokio::task::spawn_blocking(|| Binaries::find_or_build(&[Executable::KubeScheduler]));

@@ -1,4 +1,4 @@
-//! The way to pods, which are in another network than the API server and the tests.
+//! Connections to pods, which are in another network than the API server and the tests.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -14,17 +14,17 @@ use crate::control_plane::{ControlPlane, egress};
 const MAX_REQUEST_HEAD: usize = 1024;
 
 impl RealNodes {
-    /// Gives the API server the connections to pods that it asks for
+    /// Serves the API server's requests for connections to pods
     /// ([`ControlPlaneOptions::tunnels_to_pods`](crate::control_plane::ControlPlaneOptions::tunnels_to_pods)).
     ///
     /// # Errors
     ///
-    /// When this has been called already.
+    /// When this was called before.
     pub fn serve_pod_connections(&self, control_plane: &ControlPlane) -> Result<()> {
         let socket = egress::socket_path(control_plane.folder());
         let listener = std::os::unix::net::UnixListener::bind(socket)?;
         listener.set_nonblocking(true)?;
-        // On a thread of its own: the runtime of a test ends with the test.
+        // This needs its own thread, because the runtime of a test ends with the test.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -48,7 +48,7 @@ async fn accept_connections(listener: std::os::unix::net::UnixListener, holder: 
     loop {
         let (asks, _) = listener.accept().await?;
         tokio::spawn(async move {
-            // A pod that is gone: the API server sees a connection that is closed.
+            // If the pod is gone, the API server's connection is closed.
             let _ = relay_connection(asks, holder).await;
         });
     }
@@ -73,7 +73,7 @@ async fn relay_connection(mut asks: UnixStream, holder: u32) -> Result<()> {
     Ok(())
 }
 
-/// The address of `CONNECT ADDRESS HTTP/1.1`. The bytes after the head are for the pod.
+/// Returns the address of `CONNECT ADDRESS HTTP/1.1`. The bytes after the head are for the pod.
 async fn read_connect_address(asks: &mut UnixStream) -> Result<SocketAddr> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

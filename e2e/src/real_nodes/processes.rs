@@ -1,13 +1,12 @@
-//! The processes of nodes and of their pods, as this machine sees them: they are in namespaces
-//! below its own.
+//! The processes of nodes and pods. They are in child namespaces, so this machine sees them.
 
 use std::fs;
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The youngest process of which so much holds, by its environment (each variable ends with a
-/// zero) and its command line (with spaces).
+/// Returns the youngest process whose environment and command line match. In the environment, each
+/// variable ends with a zero byte; in the command line, spaces separate the arguments.
 pub(super) fn youngest_process(is_wanted: impl Fn(&str, &str) -> bool) -> Option<Pid> {
     let is_wanted = |id: &i32| {
         let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();

@@ -12,12 +12,13 @@ const REQUIRED_PROGRAMS: [(&str, &str); 6] = [
     ("unshare", "util-linux"),
 ];
 
-/// The privileged operations of a node, tried in new namespaces so that they leave no trace.
+/// A script with the privileged operations of a node. It runs in new namespaces, so that it changes
+/// nothing else.
 const PRIVILEGE_CHECK: &str = "ip link add name one type bridge && ip link add name two type veth peer name three \
     && mount -t tmpfs none /run && mkdir /run/up /run/work /run/all \
     && mount -t overlay none -o lowerdir=/usr,upperdir=/run/up,workdir=/run/work /run/all";
 
-/// Why this machine cannot run real nodes, in one line; `None` if it can. The first call on a
+/// Returns why this machine cannot run real nodes, in one line. None: it can. The first call on a
 /// machine downloads packages, which takes a minute.
 #[must_use]
 pub fn unavailable_reason() -> Option<String> {
@@ -40,14 +41,14 @@ pub fn unavailable_reason() -> Option<String> {
             PRIVILEGE_CHECK,
         ])
         .output();
-    let said = match tried {
+    let reason = match tried {
         Ok(output) if output.status.success() => {
             return super::cgroups::unavailable_reason().or_else(super::image::unavailable_reason);
         }
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(error) => error.to_string(),
     };
-    let last = said.lines().last().unwrap_or_default();
+    let last = reason.lines().last().unwrap_or_default();
     Some(format!(
         "real nodes need namespaces, a bridge, veth and overlays: {last}"
     ))

@@ -12,10 +12,10 @@ fn first_of_kind(helm: &Helm, values: &Value, kind: &str) -> Result<Value> {
     found.next().with_context(|| format!("no {kind}"))
 }
 
-/// A rule for the endpoint's port names the allowed sources, if any are set.
+/// The rule for the endpoint's port names the allowed sources, if values set any.
 pub(crate) fn test_network_policy_sources(helm: &Helm) -> Result<()> {
-    let here = json!([{"podSelector": {"matchLabels": {"app": "prometheus"}}}]);
-    let there = json!([{"ipBlock": {"cidr": "10.0.0.0/24"}}]);
+    let pod_source = json!([{"podSelector": {"matchLabels": {"app": "prometheus"}}}]);
+    let address_source = json!([{"ipBlock": {"cidr": "10.0.0.0/24"}}]);
     let policy = |values: &Value| first_of_kind(helm, values, "NetworkPolicy");
     let of_endpoint = |policy: Value| -> Vec<Value> {
         let rules = policy["spec"]["ingress"].as_array().cloned();
@@ -25,36 +25,41 @@ pub(crate) fn test_network_policy_sources(helm: &Helm) -> Result<()> {
     };
     let open = of_endpoint(policy(&json!({}))?);
     ensure!(open == [Value::Null], "{open:?}");
-    let both = json!({"networkPolicy": {"endpointFrom": here, "apiServersFrom": there}});
+    let both =
+        json!({"networkPolicy": {"endpointFrom": pod_source, "apiServersFrom": address_source}});
     let both = of_endpoint(policy(&both)?);
-    ensure!(both == [here.clone(), there], "{both:?}");
-    let alone = json!({"networkPolicy": {"endpointFrom": here}});
+    ensure!(both == [pod_source.clone(), address_source], "{both:?}");
+    let alone = json!({"networkPolicy": {"endpointFrom": pod_source}});
     check_refused(helm, &alone, "networkPolicy.apiServersFrom must be set")?;
-    let direct = json!({"networkPolicy": {"endpointFrom": here}, "visibility": {"enabled": false}});
+    let direct =
+        json!({"networkPolicy": {"endpointFrom": pod_source}, "visibility": {"enabled": false}});
     let direct = of_endpoint(policy(&direct)?);
-    ensure!(direct == [here], "{direct:?}");
+    ensure!(direct == [pod_source], "{direct:?}");
     Ok(())
 }
 
 /// The CA bundle that the API server trusts for the API group.
 pub(crate) fn test_ca_bundle(helm: &Helm) -> Result<()> {
     let group = |values: &Value| first_of_kind(helm, values, "APIService");
-    let given = json!({"endpoint": {"tlsSecret": "given"}});
-    let bundle = group(&given)?["spec"]["caBundle"].clone();
-    ensure!(bundle.is_null(), "its machine's authorities: {bundle}");
+    let values_with_secret = json!({"endpoint": {"tlsSecret": "given"}});
+    let bundle = group(&values_with_secret)?["spec"]["caBundle"].clone();
+    ensure!(
+        bundle.is_null(),
+        "the bundle contains the machine's authorities: {bundle}"
+    );
     let both = json!({"endpoint": {"tlsSecret": "given"}, "visibility": {"caBundle": "Y2VydA=="}});
     ensure!(group(&both)?["spec"]["caBundle"] == "Y2VydA==");
     let alone = json!({"visibility": {"caBundle": "Y2VydA=="}});
     check_refused(helm, &alone, "visibility.caBundle must be empty")
 }
 
-/// Prometheus checks each certificate whose authority is known.
+/// Prometheus verifies each certificate whose authority is known.
 pub(crate) fn test_prometheus_verification(helm: &Helm) -> Result<()> {
     let endpoints = |mut values: Value| -> Result<Vec<String>> {
         values["metrics"] = json!({"serviceMonitor": {"enabled": true}});
         let monitor = first_of_kind(helm, &values, "ServiceMonitor")?;
         let endpoints = monitor["spec"]["endpoints"].as_array().cloned();
-        let told = endpoints.context("none")?.into_iter().map(|endpoint| {
+        let settings = endpoints.context("none")?.into_iter().map(|endpoint| {
             let tls = &endpoint["tlsConfig"];
             let is_checked = tls["insecureSkipVerify"].is_null() && tls["serverName"].is_string();
             let secret = tls["ca"]["secret"]["name"].as_str().unwrap_or_default();
@@ -63,7 +68,7 @@ pub(crate) fn test_prometheus_verification(helm: &Helm) -> Result<()> {
                 false => "unchecked".to_owned(),
             }
         });
-        Ok(told.collect())
+        Ok(settings.collect())
     };
     for (values, expected) in [
         (json!({}), ["trellis-endpoint", "trellis-webhook"]),
@@ -80,8 +85,8 @@ pub(crate) fn test_prometheus_verification(helm: &Helm) -> Result<()> {
             ["unchecked", "trellis-webhook"],
         ),
     ] {
-        let told = endpoints(values.clone())?;
-        ensure!(told == expected, "{values}: {told:?}");
+        let settings = endpoints(values.clone())?;
+        ensure!(settings == expected, "{values}: {settings:?}");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Each alert fires where it is to, and only there, as Prometheus evaluates it.
+//! Each alert fires in its own case and in no other, as Prometheus evaluates it.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use trellis_e2e::helm::{Helm, chart_folder};
 use crate::alerts::exported_metrics;
 use crate::promql::{self, FiringAlert};
 
-/// Labels that Prometheus puts to what it reads.
+/// Labels that Prometheus adds to each sample.
 const PROMETHEUS_LABELS: [&str; 1] = ["pod"];
 
-/// A metric, one label with its value, and samples, one a minute.
+/// A metric, one label with its value, and samples, one per minute.
 type Series = (&'static str, &'static str, &'static str, String);
 
-/// Samples, and the alert that fires in the end.
+/// Samples, and the alert that fires at their end.
 struct AlertCase {
     series: Vec<Series>,
     minutes: u64,
@@ -24,7 +24,7 @@ struct AlertCase {
     expected_alert: Option<(&'static str, &'static str)>,
 }
 
-/// A series of a metric without labels, from the leader.
+/// Returns a series of a metric without labels, from the leader.
 fn leader_series(metric: &'static str, samples: &str) -> Series {
     (metric, "pod", "a", samples.to_owned())
 }
@@ -51,7 +51,7 @@ fn silent_case(minutes: u64, series: Vec<Series>) -> AlertCase {
     }
 }
 
-/// The errors of a write.
+/// The error classes of a write.
 fn write_errors() -> Vec<WriteError> {
     let text = String::new;
     vec![
@@ -72,8 +72,8 @@ fn write_errors() -> Vec<WriteError> {
     ]
 }
 
-/// True if many such errors must fire an alert. They must not if another writer was faster, a quota
-/// is full, or the write is no longer needed.
+/// Returns true if many such errors must fire an alert. No alert fires if another writer was
+/// faster, a quota is full, or the write is no longer needed.
 fn must_alert(error: &WriteError) -> bool {
     match error {
         WriteError::NotLeading(_)
@@ -90,7 +90,7 @@ fn must_alert(error: &WriteError) -> bool {
     }
 }
 
-/// The words for it, as the operator counts writes.
+/// Returns the label value with which the operator counts such writes.
 pub(crate) fn write_outcomes() -> Vec<&'static str> {
     let errors = write_errors();
     let words = errors.iter().map(WriteError::label);
@@ -110,7 +110,7 @@ fn alert_cases() -> Vec<AlertCase> {
         let metric = "trellis_queue_oldest_wait_seconds";
         vec![(metric, "queue", "team-a", samples.to_owned())]
     };
-    let held = |phase, samples: &str| {
+    let held_by = |phase, samples: &str| {
         let metric = "trellis_jobs_held_oldest_seconds";
         (metric, "phase", phase, samples.to_owned())
     };
@@ -139,7 +139,7 @@ fn alert_cases() -> Vec<AlertCase> {
             vec![leader_series("trellis_reconciles_due", "0x9")],
         ),
         silent_case(3, vec![leader("a", "1x9"), leader("b", "0x9")]),
-        // The other takes over.
+        // The other replica takes over.
         silent_case(6, vec![leader("a", "1 1 0x9"), leader("b", "0 0 0 1x9")]),
         firing_case(
             "TrellisReconcileErrors",
@@ -183,11 +183,11 @@ fn alert_cases() -> Vec<AlertCase> {
             "TrellisJobsHeld",
             "A job has been Blocked for 1h 0m 1s,",
             16,
-            vec![held("Blocked", "3601x30"), held("Waiting", "0x30")],
+            vec![held_by("Blocked", "3601x30"), held_by("Waiting", "0x30")],
         ),
         silent_case(
             16,
-            vec![held("Blocked", "0x30"), held("Waiting", "3600x30")],
+            vec![held_by("Blocked", "0x30"), held_by("Waiting", "3600x30")],
         ),
         firing_case(
             "TrellisNodesLost",
@@ -195,7 +195,7 @@ fn alert_cases() -> Vec<AlertCase> {
             6,
             vec![nodes("ready", "9x9"), nodes("lost", "2x9")],
         ),
-        // It comes back within five minutes.
+        // The operator is back within five minutes.
         silent_case(6, vec![nodes("unhealthy", "1x9"), nodes("lost", "1x3 0x9")]),
         firing_case(
             "TrellisCommitFailures",
@@ -203,7 +203,7 @@ fn alert_cases() -> Vec<AlertCase> {
             60,
             vec![undone("PodRefused", "0+1x70")],
         ),
-        // Each for another reason.
+        // Each write fails for another reason.
         silent_case(
             60,
             vec![
@@ -227,7 +227,7 @@ fn alert_cases() -> Vec<AlertCase> {
                 guard("trellis-pod-groups", "1x19"),
             ],
         ),
-        // The chart is being upgraded.
+        // An upgrade of the chart replaces the pods.
         silent_case(12, vec![guard("trellis-pods", "0 0 1x19")]),
     ];
     cases.extend(certificate_cases());
@@ -235,7 +235,7 @@ fn alert_cases() -> Vec<AlertCase> {
     cases
 }
 
-/// Three in ten writes fail with this error.
+/// Returns the samples for writes of which 30 % fail with this error.
 fn write_error_case(error: &WriteError) -> AlertCase {
     let outcome = |word, samples: &str| {
         let metric = "trellis_writes_total";
@@ -260,7 +260,8 @@ fn certificate_cases() -> Vec<AlertCase> {
             "trellis_endpoint_certificate_degraded",
         ),
     ] {
-        // Time begins at 0: for a week and an hour from then on, looked at after two.
+        // Times start at 0. The certificate is valid for a week and an hour, and the alerts are
+        // evaluated after two hours.
         cases.extend([
             firing_case(
                 "TrellisCertificateExpires",
@@ -269,7 +270,7 @@ fn certificate_cases() -> Vec<AlertCase> {
                 vec![leader_series(ends, "608400x130")],
             ),
             silent_case(121, vec![leader_series(ends, "612000x130")]),
-            // There is none.
+            // No certificate exists.
             silent_case(121, vec![leader_series(ends, "0x130")]),
             firing_case(
                 "TrellisCertificateDegraded",
@@ -284,8 +285,8 @@ fn certificate_cases() -> Vec<AlertCase> {
 }
 
 impl AlertCase {
-    /// The samples of the case. A case without samples of a leader gets some, so that no alert
-    /// fires for that.
+    /// Returns the samples of the case. A case without samples of a leader gets some, so that no
+    /// alert about a missing leader fires.
     fn promql_load(&self) -> String {
         let mut load = String::from("load 1m\n");
         for (metric, label, value, samples) in &self.series {
@@ -311,15 +312,16 @@ pub(crate) fn test_alert_firing(_: &Helm) -> Result<()> {
         let has = fact.labels.contains(*label) || PROMETHEUS_LABELS.contains(label);
         ensure!(has, "{metric} has no {label}");
     }
-    let asked: Vec<promql::RuleCase> = cases
+    let rule_cases: Vec<promql::RuleCase> = cases
         .iter()
         .map(|case| promql::RuleCase {
             load: case.promql_load(),
             seconds: case.minutes * 60,
         })
         .collect();
-    let answer = promql::evaluate_rules(&chart_folder().join("files/alerts.yaml"), &[], &asked)?;
-    let firing = answer.firing.context("nothing was evaluated")?;
+    let answer =
+        promql::evaluate_rules(&chart_folder().join("files/alerts.yaml"), &[], &rule_cases)?;
+    let firing = answer.firing.context("no case was evaluated")?;
     ensure!(firing.len() == cases.len());
     let mut wrong = Vec::new();
     for (case, firing) in cases.iter().zip(&firing) {
@@ -335,12 +337,15 @@ pub(crate) fn test_alert_firing(_: &Helm) -> Result<()> {
     let tried = cases.iter().filter_map(|case| Some(case.expected_alert?.0));
     let tried: BTreeSet<&str> = tried.collect();
     let all: BTreeSet<&str> = answer.alerts.iter().map(String::as_str).collect();
-    ensure!(tried == all, "tried are {tried:?}, and there are {all:?}");
+    ensure!(
+        tried == all,
+        "the tested alerts are {tried:?}, and all alerts are {all:?}"
+    );
     Ok(())
 }
 
 impl AlertCase {
-    /// True if exactly the expected alert fires.
+    /// Returns true if exactly the expected alert fires.
     fn matches_firing(&self, firing: &[FiringAlert]) -> bool {
         match (self.expected_alert, firing) {
             (None, []) => true,
@@ -349,8 +354,8 @@ impl AlertCase {
                     .labels
                     .get("alertname")
                     .is_some_and(|name| name == alert);
-                let mut told = one.annotations.values();
-                let is_said = told.any(|text| text.contains(said));
+                let mut annotations = one.annotations.values();
+                let is_said = annotations.any(|text| text.contains(said));
                 is_it && is_said && one.annotations.len() == 2
             }
             _ => false,

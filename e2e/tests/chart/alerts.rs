@@ -1,4 +1,4 @@
-//! Alerts and dashboard ask for what there is.
+//! Alerts and dashboard use only existing metrics and labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::promql::{self, ParsedExpression};
 /// The label that Prometheus adds to each sample for its target.
 const TARGET_LABEL: &str = "pod";
 
-/// A metric: its labels, and the words that are said of it.
+/// A metric: its labels and the documented values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExportedMetric {
     pub(crate) labels: BTreeSet<String>,
     documentation_words: BTreeSet<String>,
 }
 
-/// All metrics that the operator exports.
+/// Returns all metrics that the operator exports.
 pub(crate) fn exported_metrics() -> Result<BTreeMap<String, ExportedMetric>> {
     let mut facts = BTreeMap::new();
     for line in trellis_dispatch::markdown().lines() {
@@ -32,15 +32,15 @@ pub(crate) fn exported_metrics() -> Result<BTreeMap<String, ExportedMetric>> {
         let labels = cells.next().context(line.to_owned())?;
         let named = labels.split('`').skip(1).step_by(2);
         let labels = named.map(str::to_owned).collect();
-        let said = cells.next().context(line.to_owned())?;
-        let words = said.split(|c: char| !c.is_ascii_alphanumeric());
+        let description = cells.next().context(line.to_owned())?;
+        let words = description.split(|c: char| !c.is_ascii_alphanumeric());
         let words = words.map(str::to_owned).collect();
         let mut fact = ExportedMetric {
             labels,
             documentation_words: words,
         };
         if kind == "histogram" {
-            // Queries use these series. A histogram has no series of its own name.
+            // Queries use these series, because a histogram has no series with its own name.
             for part in ["_sum", "_count"] {
                 facts.insert(format!("{name}{part}"), fact.clone());
             }
@@ -54,7 +54,7 @@ pub(crate) fn exported_metrics() -> Result<BTreeMap<String, ExportedMetric>> {
     Ok(facts)
 }
 
-/// Expressions of the dashboard, and the labels that each of their legends shows.
+/// Returns the expressions of the dashboard, with the labels in their legends.
 fn dashboard_expressions() -> Result<Vec<(String, Vec<String>)>> {
     let text = std::fs::read_to_string(chart_folder().join("files/dashboard.json"))?;
     let dashboard: Value = serde_json::from_str(&text)?;
@@ -78,29 +78,32 @@ fn dashboard_expressions() -> Result<Vec<(String, Vec<String>)>> {
 pub(crate) fn check_metric_names(_: &Helm) -> Result<()> {
     let (facts, dashboard) = (exported_metrics()?, dashboard_expressions()?);
     ensure!(dashboard.len() > 15, "only {dashboard:?}");
-    let expressions: Vec<String> = dashboard.iter().map(|shown| shown.0.clone()).collect();
+    let expressions: Vec<String> = dashboard.iter().map(|panel| panel.0.clone()).collect();
     let rules = chart_folder().join("files/alerts.yaml");
     let answer = promql::evaluate_rules(&rules, &expressions, &[])?;
     let alerts = answer.alerts.len();
     ensure!(alerts > 5, "only {:?}", answer.alerts);
     ensure!(answer.asked.len() == alerts + expressions.len());
-    for asked in &answer.asked {
-        check_expression(asked, &facts)?;
+    for query in &answer.asked {
+        check_expression(query, &facts)?;
     }
-    for ((expression, legend), asked) in dashboard.iter().zip(answer.asked.iter().skip(alerts)) {
-        let told: Vec<_> = asked
+    for ((expression, legend), query) in dashboard.iter().zip(answer.asked.iter().skip(alerts)) {
+        let labels: Vec<_> = query
             .groups
             .iter()
             .flat_map(|group| &group.labels)
             .collect();
         for label in legend {
-            ensure!(told.contains(&label), "{expression} does not tell {label}");
+            ensure!(
+                labels.contains(&label),
+                "{expression} lacks the label {label}"
+            );
         }
     }
     Ok(())
 }
 
-/// Metrics, their labels, and the values that these are compared with.
+/// Returns the metrics of an expression, their labels, and the values with which they are compared.
 fn check_expression(
     asked: &ParsedExpression,
     facts: &BTreeMap<String, ExportedMetric>,
@@ -110,7 +113,7 @@ fn check_expression(
         selectors,
         groups,
     } = asked;
-    ensure!(!selectors.is_empty(), "{expression} asks for nothing");
+    ensure!(!selectors.is_empty(), "{expression} selects no metric");
     let fact = |metric: &String| {
         let fact = facts.get(metric);
         fact.with_context(|| format!("{expression}: no program serves {metric}"))

@@ -1,4 +1,4 @@
-//! The API server accepts the rendered objects, whichever values are set.
+//! The API server accepts the rendered objects for all values.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ const NAMESPACE: &str = "trellis-system";
 
 static CLUSTER: OnceCell<ControlPlane> = OnceCell::const_new();
 
-/// A control plane with all kinds, and with the namespaces that values name.
+/// Starts a control plane with all kinds and with the namespaces that values name.
 async fn shared_cluster() -> Result<&'static ControlPlane> {
     let start = async || {
         let mut options = operator::control_plane_options()?;
@@ -41,8 +41,8 @@ async fn check_accepted(client: &Client, object: &Value) -> Result<()> {
     dry_run(client, &serde_json::from_value(object.clone())?, None).await
 }
 
-/// Values of which one is turned: true becomes false, and false becomes true. The schema fixes
-/// those of the security contexts.
+/// Returns values with one inverted boolean each. The schema fixes the booleans of the security
+/// contexts.
 fn toggled_values() -> Result<Vec<Value>> {
     let defaults = std::fs::read_to_string(chart_folder().join("values.yaml"))?;
     let mut defaults: Value = serde_saphyr::from_str(&defaults)?;
@@ -76,18 +76,18 @@ fn collect_toggles<'a>(value: &'a Value, at: &mut Vec<&'a str>, all: &mut Vec<Va
     }
 }
 
-/// An authority's certificate, as a value has it.
+/// Returns the certificate of an authority in the format of a value.
 fn authority_certificate() -> Value {
-    let made = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap();
-    json!(ByteString(made.cert.pem().into_bytes()))
+    let generated = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap();
+    json!(ByteString(generated.cert.pem().into_bytes()))
 }
 
-/// Values that leave user and groups to the cluster, as in docs/install.md.
+/// Returns values that leave user and groups to the cluster, as in docs/install.md.
 fn openshift_values() -> Value {
     json!({"podSecurityContext": {"runAsUser": null, "runAsGroup": null, "fsGroup": null}})
 }
 
-/// Values that are no matter of on and off.
+/// Returns values that are no booleans.
 fn other_sample_values() -> Vec<Value> {
     let digest = format!("sha256:{}", "0".repeat(64));
     let selector = json!({"namespaceSelector": {"matchLabels": {"team": "platform"}}});
@@ -98,7 +98,7 @@ fn other_sample_values() -> Vec<Value> {
             "serviceAccount": {"annotations": {"iam.example.com/role": "trellis"}}}),
         json!({"certificates": {"source": "certManager", "certManager": {
             "issuerRef": {"kind": "ClusterIssuer", "name": "internal"}}}}),
-        // An issuer of another API group than cert-manager's own.
+        // An issuer of a different API group than cert-manager's own.
         json!({"certificates": {"source": "certManager", "certManager": {
             "issuerRef": {"group": "issuers.example.com", "kind": "ExampleIssuer", "name": "internal"}}}}),
         json!({"endpoint": {"tlsSecret": "endpoint"}, "visibility": {"caBundle": authority_certificate()}, "webhook": {"enabled": false},
@@ -116,7 +116,7 @@ fn other_sample_values() -> Vec<Value> {
             "topologySpreadConstraints": [{"topologyKey": "rack", "maxSkew": 1,
                 "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}],
             "podAnnotations": {"a": "b"}, "podLabels": {"c": "d"}, "commonLabels": {"team": "platform"}}),
-        // Values from a parent chart that has this one as a subchart.
+        // Values from a parent chart, with this chart as a subchart.
         json!({"global": {"whatever": 1}, "enabled": true}),
         openshift_values(),
     ]
@@ -124,12 +124,12 @@ fn other_sample_values() -> Vec<Value> {
 
 pub(crate) async fn test_toggled_values(helm: Helm) -> Result<()> {
     let client = shared_cluster().await?.client();
-    // Objects that an earlier set of values has rendered are not sent again.
-    let mut taken = BTreeSet::new();
+    // Objects that were rendered with earlier values are not sent again.
+    let mut accepted = BTreeSet::new();
     let mut wrong = Vec::new();
     for values in toggled_values()?.into_iter().chain(other_sample_values()) {
         for object in helm.render_objects(NAMESPACE, &values)? {
-            if !taken.insert(object.to_string()) {
+            if !accepted.insert(object.to_string()) {
                 continue;
             }
             if let Err(error) = check_accepted(&client, &object).await {
@@ -138,7 +138,7 @@ pub(crate) async fn test_toggled_values(helm: Helm) -> Result<()> {
         }
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
-    ensure!(taken.len() > 80, "only {} objects", taken.len());
+    ensure!(accepted.len() > 80, "only {} objects", accepted.len());
     Ok(())
 }
 
@@ -156,14 +156,14 @@ pub(crate) async fn test_restricted_namespace(helm: Helm) -> Result<()> {
         let deployment = objects.iter().find(|o| o["kind"] == "Deployment");
         let mut pod = deployment.context("no Deployment")?["spec"]["template"].clone();
         pod["metadata"]["name"] = json!("operator");
-        // The ServiceAccount of the release does not exist there.
+        // The ServiceAccount of the release does not exist in this namespace.
         pod["spec"]["serviceAccountName"] = json!("default");
         pods.create(&params, &serde_json::from_value(pod.clone())?)
             .await?;
-        // A pod without these settings is refused there.
+        // This namespace refuses a pod without these settings.
         pod["spec"]["containers"][0]["securityContext"] = json!({});
         let refused = pods.create(&params, &serde_json::from_value(pod)?).await;
-        ensure!(refused.is_err(), "anything is taken there");
+        ensure!(refused.is_err(), "the namespace accepts every pod");
     }
     Ok(())
 }

@@ -20,9 +20,8 @@ use crate::real_cluster::gang_job;
 
 /// The pause between two requests.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest gap in the responses that a busy machine may cause. A certificate that clients do
-/// not trust causes a longer one: it lasts until all pods serve the renewed certificate, or for
-/// ever.
+/// The longest gap in the responses that a busy machine may cause. An untrusted certificate causes
+/// a longer gap: it lasts until all pods serve the renewed certificate, or forever.
 const MAX_GAP: Duration = Duration::from_secs(45);
 
 /// Checks that the API server calls the operators in both roles.
@@ -32,7 +31,7 @@ pub(crate) async fn check_both_roles(control_plane: &ControlPlane) -> Result<()>
     check_api_group(&client).await
 }
 
-/// A job that the starter policies deny is refused when it is written.
+/// The webhook refuses a job that the starter policies deny.
 async fn check_webhook(client: &Client) -> Result<()> {
     let mut denied = gang_job("denied");
     denied["spec"]["taskGroups"][0]["podTemplate"] = json!({"spec": {"hostPID": true}});
@@ -45,19 +44,19 @@ async fn check_webhook(client: &Client) -> Result<()> {
         .create(&dry_run, &serde_json::from_value(denied)?)
         .await
     {
-        Ok(_) => bail!("a job that policies deny is taken"),
+        Ok(_) => bail!("a denied job is accepted"),
         Err(error) => {
-            let said = error.to_string();
+            let error_text = error.to_string();
             ensure!(
-                said.contains("\"trainingjobs.trellis.dev\" denied"),
-                "{said}"
+                error_text.contains("\"trainingjobs.trellis.dev\" denied"),
+                "{error_text}"
             );
             Ok(())
         }
     }
 }
 
-/// The operator lists its queues.
+/// The API group lists the queues.
 async fn check_api_group(client: &Client) -> Result<()> {
     let (code, body) =
         visibility::send_request(client, &visibility::resource_path("/queuestates"), &[]).await?;
@@ -65,17 +64,17 @@ async fn check_api_group(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// A client that uses both roles again and again while certificates change.
+/// A client that uses both roles repeatedly while certificates change.
 pub(crate) struct AvailabilityMonitor {
     log: PathBuf,
-    /// How much the API server had said before.
+    /// Length of the API server's log at the start.
     log_offset: usize,
     is_stopped: Arc<AtomicBool>,
     requests: JoinHandle<AvailabilityReport>,
 }
 
 impl AvailabilityMonitor {
-    /// Begins.
+    /// Starts the requests.
     pub(crate) fn start(control_plane: &ControlPlane) -> Result<Self> {
         let log = control_plane.logs_folder().join("kube-apiserver.log");
         let is_over = Arc::new(AtomicBool::new(false));
@@ -88,9 +87,9 @@ impl AvailabilityMonitor {
         })
     }
 
-    /// Stops the requests. Fails if no request was answered for long, or if the log of the API
-    /// server has a TLS error about Trellis. Unanswered reviews alone prove nothing: a busy machine
-    /// has those too.
+    /// Stops the requests. Fails if no request was answered for too long, or if the log of the API
+    /// server has a TLS error about Trellis. Single unanswered requests prove nothing, because they
+    /// also occur on a busy machine.
     pub(crate) async fn stop_and_check(mut self) -> Result<()> {
         let AvailabilityReport {
             answer_count: answered,
@@ -101,10 +100,10 @@ impl AvailabilityMonitor {
         };
         ensure!(answered > 0, "no replica answered");
         ensure!(silence < MAX_GAP, "no replica answered for {silence:?}");
-        let said = fs::read(&self.log)?;
-        let said = String::from_utf8_lossy(said.get(self.log_offset..).unwrap_or_default());
+        let log_text = fs::read(&self.log)?;
+        let log_text = String::from_utf8_lossy(log_text.get(self.log_offset..).unwrap_or_default());
         let is_wrong = |line: &&str| line.contains("tls: ") && line.contains("trellis");
-        let wrong: Vec<&str> = said.lines().filter(is_wrong).collect();
+        let wrong: Vec<&str> = log_text.lines().filter(is_wrong).collect();
         ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
         Ok(())
     }
@@ -119,9 +118,9 @@ impl Drop for AvailabilityMonitor {
 
 /// The result of these requests.
 struct AvailabilityReport {
-    /// How often both were answered.
+    /// Number of rounds in which both requests were answered.
     answer_count: u32,
-    /// The longest that they were not both.
+    /// Longest time without such a round.
     longest_gap: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! Certificates of a real cert-manager: operators on real nodes show them, the API server trusts
-//! them as cert-manager's CA injector tells it to, and renewals leave no gap.
+//! Certificates of a real cert-manager. Operators on real nodes serve them, the API server trusts
+//! them through cert-manager's CA injector, and renewals cause no outage.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ async fn test_certificate_renewal(helm: Helm) -> Result<()> {
     remove_old_authorities(&helm, &nodes, &certificates).await?;
     ensure!(
         container_restarts(&nodes).await? == before,
-        "operators began anew"
+        "containers of the operators restarted"
     );
 
     upgrade_chart(&helm, &nodes, &certificates).await?;
@@ -63,12 +63,12 @@ async fn test_certificate_renewal(helm: Helm) -> Result<()> {
         NAMESPACE,
         "--wait",
     ])?;
-    // The Secrets belong to cert-manager, and remain.
+    // The Secrets belong to cert-manager and remain.
     certificates.read_secret(AUTHORITY_NAME).await?;
     Ok(())
 }
 
-/// By its condition, and by the loss of its Secret.
+/// Renews a certificate by its condition, and by the deletion of its Secret.
 async fn renew_leaf_certificates(certificates: &ReleaseCertificates<'_>) -> Result<()> {
     let [webhook, endpoint] = SIGNED_CERTIFICATES.map(|signed| signed.name);
     let webhook = certificates.renew_certificate(webhook).await?;
@@ -80,14 +80,14 @@ async fn renew_leaf_certificates(certificates: &ReleaseCertificates<'_>) -> Resu
     certificates.wait_until_served().await
 }
 
-/// The authority keeps its key.
+/// Renews the certificate of the authority, which keeps its key.
 async fn renew_authority(certificates: &ReleaseCertificates<'_>) -> Result<()> {
     let (before, after) = certificates.renew_certificate(AUTHORITY_NAME).await?;
     ensure!(before.get("tls.key")? == after.get("tls.key")?);
     renew_under_authority(certificates).await
 }
 
-/// Another has taken the place of the authority: what the old one has signed goes on until then.
+/// Replaces the authority. Certificates of the old authority work until then.
 async fn replace_authority(certificates: &ReleaseCertificates<'_>) -> Result<()> {
     let (before, after) = certificates.delete_secret(AUTHORITY_NAME).await?;
     ensure!(before.get("tls.key")? != after.get("tls.key")?);
@@ -104,8 +104,8 @@ async fn renew_under_authority(certificates: &ReleaseCertificates<'_>) -> Result
     certificates.wait_until_served().await
 }
 
-/// Each authority stays trusted until it expires, or until an administrator removes it as the docs
-/// describe.
+/// An authority stays trusted until it expires, or until an administrator removes it as the
+/// documentation describes.
 async fn remove_old_authorities(
     helm: &Helm,
     nodes: &ChartCluster,
@@ -139,7 +139,7 @@ async fn upgrade_chart(
     certificates.check_authority_count(2).await
 }
 
-/// How often the operators' containers began, by the ids of their pods.
+/// Returns the number of container restarts of the operators, by pod uid.
 async fn container_restarts(nodes: &ChartCluster) -> Result<BTreeMap<String, i32>> {
     let count = |pod: Pod| {
         let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;

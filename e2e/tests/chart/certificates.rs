@@ -1,5 +1,5 @@
-//! The Certificates of the release: the data of their Secrets, the certificates that operators
-//! show, and the authorities that the API server trusts.
+//! The Certificates of the release: the data of their Secrets, the served certificates, and the
+//! authorities that the API server trusts.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use trellis_e2e::wait::eventually;
 use crate::real_cluster::{ChartCluster, READY_TIMEOUT};
 use crate::served_certificate;
 
-/// The authority.
+/// The certificate of the authority.
 pub(crate) const AUTHORITY_NAME: &str = "trellis-ca";
 const WEBHOOK: &str = "trellis-webhook";
 const ENDPOINT: &str = "trellis-endpoint";
@@ -29,9 +29,9 @@ const ENDPOINT: &str = "trellis-endpoint";
 /// A certificate that the authority signs.
 pub(crate) struct SignedCertificate {
     pub(crate) name: &'static str,
-    /// Where operators show it.
+    /// The port at which operators serve the certificate.
     port: u16,
-    /// The Services behind which the operators show it.
+    /// The Services of the port.
     service_names: &'static [&'static str],
 }
 
@@ -48,7 +48,7 @@ pub(crate) const SIGNED_CERTIFICATES: [SignedCertificate; 2] = [
     },
 ];
 
-/// Those of the release on these nodes.
+/// Returns the certificates of the release on these nodes.
 pub(crate) struct ReleaseCertificates<'a> {
     nodes: &'a ChartCluster,
     api: Api<DynamicObject>,
@@ -71,13 +71,13 @@ impl<'a> ReleaseCertificates<'a> {
         }
     }
 
-    /// The data of the Secret of this certificate.
+    /// Returns the data of the Secret of this certificate.
     pub(crate) async fn read_secret(&self, name: &str) -> Result<SecretData> {
         let data = self.secrets.get(&secret_name(name)).await?.data;
         Ok(SecretData(data.unwrap_or_default()))
     }
 
-    /// cert-manager says that they are.
+    /// Waits until cert-manager reports the certificates as ready.
     pub(crate) async fn check_ready(&self) -> Result<()> {
         for name in [AUTHORITY_NAME, WEBHOOK, ENDPOINT] {
             let certificate = self.api.get(name).await?;
@@ -89,29 +89,31 @@ impl<'a> ReleaseCertificates<'a> {
         Ok(())
     }
 
-    /// The API server trusts the authority that has signed them.
+    /// Waits until the API server trusts the authority of the certificates.
     pub(crate) async fn check_trusted(&self) -> Result<()> {
         for SignedCertificate { name, .. } in SIGNED_CERTIFICATES {
             let signed_by = self.read_secret(name).await?.certificate("ca.crt")?;
-            let told = self.trusted_authorities(name).await?;
-            let is_told = told.iter().all(|trusted| trusted.contains(&signed_by));
+            let authorities = self.trusted_authorities(name).await?;
+            let is_told = authorities
+                .iter()
+                .all(|trusted| trusted.contains(&signed_by));
             ensure!(is_told, "the API server does not trust {name}");
         }
         Ok(())
     }
 
-    /// The API server also trusts exactly `count` authorities.
+    /// Waits until the API server also trusts exactly `count` authorities.
     pub(crate) async fn check_authority_count(&self, count: usize) -> Result<()> {
         self.check_trusted().await?;
         for SignedCertificate { name, .. } in SIGNED_CERTIFICATES {
-            let told = self.trusted_authorities(name).await?;
-            let is_so = told.iter().all(|trusted| trusted.len() == count);
-            ensure!(is_so, "for {name} the API server trusts {told:?}");
+            let authorities = self.trusted_authorities(name).await?;
+            let is_so = authorities.iter().all(|trusted| trusted.len() == count);
+            ensure!(is_so, "for {name} the API server trusts {authorities:?}");
         }
         Ok(())
     }
 
-    /// Each `caBundle` for one.
+    /// Each `caBundle` separately.
     async fn trusted_authorities(&self, name: &str) -> Result<Vec<Vec<CertificateDer<'static>>>> {
         let bundles: Vec<Option<ByteString>> = match name {
             ENDPOINT => {
@@ -132,14 +134,15 @@ impl<'a> ReleaseCertificates<'a> {
         bundles.into_iter().map(read).collect()
     }
 
-    /// Waits until each operator shows what is in the Secrets, and the API server trusts it.
+    /// Waits until each operator serves the certificates of the Secrets, and the API server trusts
+    /// them.
     pub(crate) async fn wait_until_served(&self) -> Result<()> {
         eventually(READY_TIMEOUT, || async {
             self.check_trusted().await?;
             for signed in SIGNED_CERTIFICATES {
-                let kept = self.read_secret(signed.name).await?;
+                let secret = self.read_secret(signed.name).await?;
                 for pod in self.nodes.operator_pods().await? {
-                    self.check_served(&signed, &kept, &pod)?;
+                    self.check_served(&signed, &secret, &pod)?;
                 }
             }
             Ok(())
@@ -147,22 +150,27 @@ impl<'a> ReleaseCertificates<'a> {
         .await
     }
 
-    fn check_served(&self, signed: &SignedCertificate, kept: &SecretData, pod: &Pod) -> Result<()> {
+    fn check_served(
+        &self,
+        signed: &SignedCertificate,
+        secret: &SecretData,
+        pod: &Pod,
+    ) -> Result<()> {
         for service in signed.service_names {
             let name = format!("{service}.{NAMESPACE}.svc");
             let connection = self.nodes.connect_to_pod(pod, signed.port)?;
-            let shown = served_certificate::read_served_certificate(
+            let served = served_certificate::read_served_certificate(
                 connection,
                 &name,
-                &kept.get("ca.crt")?.0,
+                &secret.get("ca.crt")?.0,
             )?;
-            let is_it = shown == kept.certificate("tls.crt")?;
+            let is_it = served == secret.certificate("tls.crt")?;
             ensure!(is_it, "{} shows another {}", pod.name_any(), signed.name);
         }
         Ok(())
     }
 
-    /// Has one issued again, as `cmctl renew` does. Gives back what its Secret had and has.
+    /// Renews a certificate like `cmctl renew`. Returns the old and the new data of its Secret.
     pub(crate) async fn renew_certificate(&self, name: &str) -> Result<(SecretData, SecretData)> {
         let before = self.read_secret(name).await?;
         let condition = json!({"type": "Issuing", "status": "True",
@@ -177,7 +185,7 @@ impl<'a> ReleaseCertificates<'a> {
         Ok((before, after))
     }
 
-    /// Takes its Secret away. Gives back what that had and has.
+    /// Deletes the Secret of a certificate. Returns the old and the new data of the Secret.
     pub(crate) async fn delete_secret(&self, name: &str) -> Result<(SecretData, SecretData)> {
         let before = self.read_secret(name).await?;
         self.secrets
@@ -187,12 +195,12 @@ impl<'a> ReleaseCertificates<'a> {
         Ok((before, after))
     }
 
-    /// Waits until the Secret has another certificate.
+    /// Waits until the Secret contains a new certificate.
     async fn wait_for_new_secret(&self, name: &str, before: &SecretData) -> Result<SecretData> {
         eventually(READY_TIMEOUT, || async {
             let now = self.read_secret(name).await?;
             let is_another = now.get("tls.crt")? != before.get("tls.crt")?;
-            ensure!(is_another, "{name} is as it was");
+            ensure!(is_another, "{name} is unchanged");
             self.check_ready().await?;
             Ok(now)
         })
@@ -207,7 +215,7 @@ fn secret_name(name: &str) -> String {
     }
 }
 
-/// The data of a Secret.
+/// Returns the data of a Secret.
 pub(crate) struct SecretData(BTreeMap<String, ByteString>);
 
 impl SecretData {

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use trellis_e2e::binaries::download_module;
 use trellis_e2e::cert_manager;
 
-/// The Go module that has those of Prometheus Operator. `control-plane/crds` names its version.
+/// The Go module with the CRDs of Prometheus Operator. `control-plane/crds` names its version.
 const PROMETHEUS_OPERATOR_MODULE: &str = "github.com/prometheus-operator/prometheus-operator";
 const CRD_FOLDER: &str = "example/prometheus-operator-crd";
 

@@ -1,4 +1,4 @@
-//! Setup that these tests share: Helm, values with everything on, and one runtime.
+//! Shared setup of these tests: Helm, values that enable every part, and one runtime.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use trellis_e2e::helm::Helm;
 
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
-/// Where tests without a cluster let it be: another namespace than that of the plain files.
+/// The namespace in tests without a cluster. It differs from the namespace in the plain files.
 pub(crate) const OTHER_NAMESPACE: &str = "elsewhere";
 
 /// A test that needs no cluster.
@@ -36,7 +36,7 @@ pub(crate) fn cluster_trial(
     })
 }
 
-/// Every part that there is.
+/// Returns values that enable every part of the chart.
 pub(crate) fn all_enabled_values() -> Value {
     json!({
         "operator": {"lookForSecretsIn": ["team-a", "team-b"]},
@@ -57,15 +57,18 @@ pub(crate) fn check_refused(helm: &Helm, values: &Value, names: &str) -> Result<
     let Err(error) = helm.render_objects(OTHER_NAMESPACE, values) else {
         anyhow::bail!("{values} is taken");
     };
-    let said = format!("{error:#}");
-    ensure!(said.contains(names), "{said}");
+    let error_text = format!("{error:#}");
+    ensure!(error_text.contains(names), "{error_text}");
     Ok(())
 }
 
-/// `Kind namespace/name` of an object.
+/// Returns `Kind namespace/name` of an object.
 pub(crate) fn object_key(object: &Value) -> String {
-    let of = |path: &str| object.pointer(path).and_then(Value::as_str);
-    let namespace = of("/metadata/namespace").unwrap_or_default();
-    let name = of("/metadata/name").unwrap_or_default();
-    format!("{} {namespace}/{name}", of("/kind").unwrap_or_default())
+    let text_at = |path: &str| object.pointer(path).and_then(Value::as_str);
+    let namespace = text_at("/metadata/namespace").unwrap_or_default();
+    let name = text_at("/metadata/name").unwrap_or_default();
+    format!(
+        "{} {namespace}/{name}",
+        text_at("/kind").unwrap_or_default()
+    )
 }

@@ -17,7 +17,7 @@ use trellis_e2e::wait::eventually;
 /// [1]: https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#diagnostics
 const FLOW_SCHEMA_HEADER: &str = "X-Kubernetes-PF-FlowSchema-UID";
 
-/// How long the API server may take to read FlowSchemas.
+/// Longest time until the API server has read FlowSchemas.
 const FLOW_SCHEMA_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Tests two namespaces, because built-in FlowSchemas match the ServiceAccounts of kube-system.
@@ -55,7 +55,7 @@ async fn check_operator_requests(control_plane: &ControlPlane, namespace: &str) 
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
     let lease = format!("{leases}/{LEASE_NAME}");
     let schemas: Api<FlowSchema> = Api::all(control_plane.client());
-    // RBAC may forbid these requests. The response names the FlowSchema all the same.
+    // The response names the FlowSchema even if RBAC forbids the request.
     for (method, path, name) in [
         ("GET", "/api/v1/pods", "trellis-operator"),
         ("GET", "/api/v1/namespaces/default/pods", "trellis-operator"),
@@ -71,17 +71,17 @@ async fn check_operator_requests(control_plane: &ControlPlane, namespace: &str) 
             let request = Request::builder().method(method).uri(path);
             let request = request.body(Body::from(Vec::new()))?;
             let answer = client.send(request).await?;
-            let took = answer
+            let schema_uid = answer
                 .headers()
                 .get(FLOW_SCHEMA_HEADER)
-                .context("it does not say")?;
-            let took = took.to_str()?;
+                .context("the response names no FlowSchema")?;
+            let schema_uid = schema_uid.to_str()?;
             let all = schemas.list(&Default::default()).await?.items;
-            let mut of = all
+            let mut matching = all
                 .iter()
-                .filter(|one| one.metadata.uid.as_deref() == Some(took));
-            let named = of.next().and_then(|one| one.metadata.name.as_deref());
-            ensure!(took == expected, "{method} {path} was taken by {named:?}");
+                .filter(|one| one.metadata.uid.as_deref() == Some(schema_uid));
+            let named = matching.next().and_then(|one| one.metadata.name.as_deref());
+            ensure!(schema_uid == expected, "{method} {path} matched {named:?}");
             Ok(())
         })
         .await?;

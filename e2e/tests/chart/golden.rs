@@ -1,5 +1,4 @@
-//! All rendered objects, compared with a reviewed copy, so that each change of them shows in
-//! review.
+//! Compares all rendered objects with a reviewed copy, so that a review shows each change.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -7,7 +6,8 @@ use trellis_e2e::helm::Helm;
 
 use crate::fixtures::{OTHER_NAMESPACE, all_enabled_values};
 
-/// Templates of plain files, which stand on their own, and are compared: the head is enough.
+/// Templates of plain files. Another test compares these files, so the golden file only has their
+/// heads.
 const PLAIN_TEMPLATES: [&str; 7] = [
     "admission",
     "crds",
@@ -23,7 +23,7 @@ pub(crate) fn test_rendered_objects(helm: &Helm) -> Result<()> {
         let text = helm.run_chart_command("template", OTHER_NAMESPACE, &values, &[])?;
         let objects: Vec<String> = text.split("---\n").map(snapshot_text).collect();
         ensure!(objects.len() > 30, "only {} objects", objects.len());
-        // The version is in each.
+        // Each object contains the version.
         let text = objects
             .join("")
             .replace(env!("CARGO_PKG_VERSION"), "VERSION");
@@ -46,7 +46,7 @@ fn snapshot_text(object: &str) -> String {
     }
 }
 
-/// As far as its metadata go.
+/// Returns an object up to its metadata.
 fn metadata_head(object: &str) -> String {
     let is_head = |line: &&str| {
         let of_head = ["# Source", "apiVersion:", "kind:", "metadata:", "  "];

@@ -1,4 +1,4 @@
-//! The image, which buildah makes from the static programs that `.ci/image` has built.
+//! The image, which buildah creates from the static programs of `.ci/image`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,13 +19,13 @@ fn repository_root() -> PathBuf {
 /// The programs of the image.
 const PROGRAMS: [&str; 2] = ["trellis", "trellis-operator"];
 
-/// The file of a static program.
+/// Returns the file of a static program.
 fn program_path(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("image");
     folder.join(name)
 }
 
-/// Why the image cannot be tested, in one line; `None` if it can.
+/// Returns why the image cannot be tested, in one line. None: it can.
 pub(crate) fn unavailable_reason() -> Option<String> {
     if Command::new("buildah").arg("--version").output().is_err() {
         return Some("the image needs `buildah` (Debian: buildah)".to_owned());
@@ -41,7 +41,7 @@ pub(crate) fn unavailable_reason() -> Option<String> {
     })
 }
 
-/// True if the file has changed since `built`, or no longer exists.
+/// Returns true if the file has changed since `built`, or no longer exists.
 fn is_newer_than(file: &Path, built: SystemTime) -> bool {
     let changed = fs::metadata(file).and_then(|meta| meta.modified());
     !changed.is_ok_and(|changed| changed <= built)
@@ -51,15 +51,15 @@ fn target_folder() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-/// The sources of a program, as Cargo lists them in a file beside it, with the crates' manifests
-/// and the files on which all crates depend. `None`: Cargo has written no such file.
+/// Returns the sources of a program from Cargo's dep-info file, the manifests of its crates, and
+/// the files on which all crates depend. None: Cargo has written no dep-info file.
 fn source_files(program: &str) -> Option<BTreeSet<PathBuf>> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
     let file = folder.join(target_folder()).join("release");
     let file = file.join(format!("{program}.d"));
     let text = fs::read_to_string(file).ok()?;
     let (_, listed) = text.lines().next()?.split_once(": ")?;
-    // A space within a name has a backslash before it.
+    // A backslash stands before a space in a name.
     let listed = listed.replace("\\ ", "\0");
     let listed = listed
         .split(' ')
@@ -80,7 +80,7 @@ fn source_files(program: &str) -> Option<BTreeSet<PathBuf>> {
     Some(listed.into_iter().chain(manifests).chain(of_all).collect())
 }
 
-/// The crates in a program: name, version, and the folder if it is a crate of this workspace.
+/// Returns the crates in a program: name, version, and the folder of a crate of this workspace.
 fn linked_crates(program: &str) -> Result<Vec<(String, String, Option<PathBuf>)>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -90,10 +90,10 @@ fn linked_crates(program: &str) -> Result<Vec<(String, String, Option<PathBuf>)>
         .args(["--format", "{p}"])
         .current_dir(repository_root())
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{said}");
-    let said = String::from_utf8(output.stdout)?;
-    let lines: BTreeSet<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{stderr}");
+    let stderr = String::from_utf8(output.stdout)?;
+    let lines: BTreeSet<&str> = stderr.lines().filter(|line| !line.is_empty()).collect();
     let read = |line: &str| {
         let (name, rest) = line.split_once(" v").context(line.to_owned())?;
         let (version, rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -123,8 +123,8 @@ pub(crate) fn build_image(folder: &Path) -> Result<PathBuf> {
         .arg("archive")
         .arg(&archive)
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{stderr}");
     Ok(archive)
 }
 
@@ -133,10 +133,10 @@ fn test_image() -> Result<()> {
     let archive = build_image(folder.path())?;
     let image = ImageArchive::unpack(&archive, folder.path())?;
     let config = image.read_config()?;
-    let of = |field: &str| config["config"][field].clone();
-    ensure!(of("User") == "65532:65532", "{config}");
+    let field_of = |field: &str| config["config"][field].clone();
+    ensure!(field_of("User") == "65532:65532", "{config}");
     ensure!(
-        of("Entrypoint") == serde_json::json!(["/trellis-operator"]),
+        field_of("Entrypoint") == serde_json::json!(["/trellis-operator"]),
         "{config}"
     );
     let files = image.layer_paths()?;
@@ -161,7 +161,7 @@ fn test_program(program_name: &str) -> Result<()> {
     for (name, version, folder) in running {
         let is_listed = crates.contains(&(name.clone(), version.clone()));
         ensure!(is_listed, "{program_name} does not list {name} {version}");
-        // A change in any crate of the workspace makes the program old.
+        // A change in any crate of the workspace makes the program outdated.
         if let Some(folder) = folder {
             let is_source = |file: &PathBuf| file.starts_with(folder.join("src"));
             ensure!(sources.iter().any(is_source), "{}", folder.display());
@@ -177,7 +177,7 @@ fn test_program(program_name: &str) -> Result<()> {
     Ok(())
 }
 
-/// An OCI archive, unpacked.
+/// An unpacked OCI archive.
 struct ImageArchive {
     folder: PathBuf,
     manifest: Value,
@@ -211,7 +211,7 @@ impl ImageArchive {
         )?)?)
     }
 
-    /// The paths in its only layer.
+    /// Returns the paths in the only layer.
     fn layer_paths(&self) -> Result<String> {
         let layers = self.manifest["layers"].as_array().context("no layers")?;
         ensure!(layers.len() == 1, "{} layers", layers.len());
@@ -223,19 +223,19 @@ impl ImageArchive {
     }
 }
 
-/// A program of 64 bits, little-endian.
+/// A 64-bit little-endian ELF program.
 struct ElfFile<'a>(&'a [u8]);
 
 impl ElfFile<'_> {
     fn read_number(&self, at: usize, size: usize) -> Result<usize> {
-        let bytes = self.0.get(at..at + size).context("it ends early")?;
+        let bytes = self.0.get(at..at + size).context("the file is too short")?;
         Ok(bytes
             .iter()
             .rev()
             .fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
-    /// True if the program needs a dynamic loader (PT_INTERP).
+    /// Returns true if the program needs a dynamic loader (PT_INTERP).
     fn has_interpreter(&self) -> Result<bool> {
         let (start, size, count) = (
             self.read_number(32, 8)?,
@@ -263,13 +263,13 @@ impl ElfFile<'_> {
                     self.read_number(header + 24, 8)?,
                     self.read_number(header + 32, 8)?,
                 );
-                return self.0.get(at..at + long).context("it ends early");
+                return self.0.get(at..at + long).context("the file is too short");
             }
         }
         anyhow::bail!("no section {name}")
     }
 
-    /// The crates that it is of, and their versions.
+    /// Returns the crates of the program, and their versions.
     fn embedded_crates(&self) -> Result<BTreeSet<(String, String)>> {
         let mut text = String::new();
         ZlibDecoder::new(self.find_section(".dep-v0")?).read_to_string(&mut text)?;

@@ -1,5 +1,5 @@
-//! Installed, upgraded and uninstalled, with an operator that runs as the chart says, under the
-//! ServiceAccount that the chart makes.
+//! Install, upgrade and uninstall, with an operator that has the settings and the ServiceAccount of
+//! the chart.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,9 +28,9 @@ use trellis_e2e::operator::{self, NAMESPACE, Operator};
 use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_until_deleted};
 
-/// How long a cluster may take until kinds that are deleted are gone, with their objects: who ends
-/// a kind asks for its objects, is refused while its storage begins anew, and asks ever more
-/// seldom.
+/// Longest time until deleted kinds and their objects are gone. The API server deletes the objects
+/// of a kind first. Its requests fail while the storage of the kind restarts, and it retries with a
+/// growing back-off.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(180);
 
 const CREATE_NAMESPACE: &[&str] = &["--create-namespace"];
@@ -43,15 +43,15 @@ pub(crate) async fn start_operator(control_plane: &ControlPlane) -> Result<Opera
 pub(crate) async fn count_crds(control_plane: &ControlPlane) -> Result<usize> {
     let api: Api<CustomResourceDefinition> = Api::all(control_plane.client());
     let all = api.list(&ListParams::default()).await?;
-    let ours = all.items.iter().filter(|c| c.spec.group == "trellis.dev");
-    Ok(ours.count())
+    let trellis_crds = all.items.iter().filter(|c| c.spec.group == "trellis.dev");
+    Ok(trellis_crds.count())
 }
 
 pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     let helm = helm.with_control_plane(&control_plane);
-    let said = helm.run_chart_command("install", NAMESPACE, &json!({}), CREATE_NAMESPACE)?;
-    ensure!(said.contains("STATUS: deployed"), "{said}");
+    let output = helm.run_chart_command("install", NAMESPACE, &json!({}), CREATE_NAMESPACE)?;
+    ensure!(output.contains("STATUS: deployed"), "{output}");
     let mut running = start_operator(&control_plane).await?;
     operator::wait_until_jobs_accepted(&control_plane).await?;
     let site = TestSite::new(&control_plane, "chart", NodeTemplate::new(3).gpus(8)).await;
@@ -68,12 +68,12 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
     let trusted = async || {
         let webhook = webhooks.get("trellis-webhook").await?;
-        let of = |w: ValidatingWebhook| w.client_config.ca_bundle;
-        let bundles = webhook.webhooks.into_iter().flatten().map(of);
+        let ca_bundle = |w: ValidatingWebhook| w.client_config.ca_bundle;
+        let bundles = webhook.webhooks.into_iter().flatten().map(ca_bundle);
         let bundles: Option<Vec<_>> = bundles.collect();
         bundles.context("a webhook has no CA bundle")
     };
-    let told = eventually(SOON, &trusted).await?;
+    let bundles_before = eventually(SOON, &trusted).await?;
     let groups: Api<APIService> = Api::all(control_plane.client());
     let of_group = async || {
         let group = groups.get(API_SERVICE).await?;
@@ -93,12 +93,15 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     .await?;
     let mut values = json!({"replicaCount": 3,
         "operator": {"logFormat": "human", "lookForSecretsIn": [site.name()]}});
-    let said = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
-    ensure!(said.contains("REVISION: 2"), "{said}");
-    ensure!(trusted().await? == told, "the upgrade has changed it");
+    let output = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
+    ensure!(output.contains("REVISION: 2"), "{output}");
+    ensure!(
+        trusted().await? == bundles_before,
+        "the upgrade has changed the CA bundle"
+    );
     ensure!(
         of_group().await? == told_of_group,
-        "the upgrade has changed it"
+        "the upgrade has changed the CA bundle"
     );
     values["webhook"] = json!({"enabled": false});
     helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
@@ -111,7 +114,7 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     ensure!(uids(&queues.get("default").await?) == queue);
     ensure!(policies.get("starter").await?.metadata.uid == starter.metadata.uid);
 
-    // The next operator finds what the one before has left.
+    // The next operator takes over the state of the previous one.
     running.kill()?;
     drop(running);
     operator::release_lease(&control_plane).await?;
@@ -124,7 +127,7 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     operator::release_lease(&control_plane).await?;
 
     helm.run_ok(&["uninstall", "trellis", "--namespace", NAMESPACE])?;
-    // Or no namespace would end any more.
+    // Otherwise no namespace could be deleted any more.
     ensure!(groups.get_opt(API_SERVICE).await?.is_none());
     ensure!(deployments.get_opt("trellis-operator").await?.is_none());
     let kinds = count_crds(&control_plane).await?;
@@ -135,7 +138,7 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
         ensure!(site.list_pods(name).await.len() == 2, "{name}");
     }
 
-    // Installed again, all of it goes on.
+    // After a new install, the jobs keep running.
     helm.run_chart_command("install", NAMESPACE, &json!({}), &[])?;
     ensure!(uids(&queues.get("default").await?) == queue);
     let _running = start_operator(&control_plane).await?;
@@ -146,8 +149,9 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     Ok(())
 }
 
-/// Without an operator behind it the API group would keep namespaces from ending: an install that
-/// fails is taken back, as docs/endpoint.md says. No kubelet is here: no operator is ever ready.
+/// A failed install is rolled back, as docs/endpoint.md describes, because an API group without an
+/// operator blocks the deletion of namespaces. This control plane has no kubelets, so no operator
+/// becomes ready.
 pub(crate) async fn test_failed_install(helm: Helm) -> Result<()> {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     let helm = helm.with_control_plane(&control_plane);
@@ -172,7 +176,7 @@ pub(crate) async fn test_uninstall_with_crds(helm: Helm) -> Result<()> {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     let helm = helm.with_control_plane(&control_plane);
     let values = json!({"crds": {"keep": false}, "replicaCount": 0});
-    // Another namespace than that of the plain files.
+    // The namespace differs from the namespace in the plain files.
     helm.run_chart_command("install", "elsewhere", &values, CREATE_NAMESPACE)?;
     ensure!(count_crds(&control_plane).await? > 0);
     helm.run_ok(&["uninstall", "trellis", "--namespace", "elsewhere"])?;
@@ -184,7 +188,7 @@ pub(crate) async fn test_uninstall_with_crds(helm: Helm) -> Result<()> {
     Ok(())
 }
 
-/// A block of docs/install.md that begins with these words.
+/// Returns the block of docs/install.md that begins with these words.
 pub(crate) fn install_block(begins: &str) -> Result<String> {
     let docs = std::fs::read_to_string(chart_folder().join("../../docs/install.md"))?;
     let mut blocks = docs.split("```sh\n").skip(1);
@@ -200,7 +204,10 @@ pub(crate) fn run_commands(
     commands: &str,
 ) -> Result<()> {
     let kubectl = control_plane.binaries().path(Executable::Kubectl).parent();
-    let mut path = vec![helm.folder(), kubectl.context("kubectl is nowhere")?];
+    let mut path = vec![
+        helm.folder(),
+        kubectl.context("kubectl is not on the PATH")?,
+    ];
     let more = std::env::var_os("PATH").unwrap_or_default();
     let more: Vec<_> = std::env::split_paths(&more).collect();
     path.extend(more.iter().map(PathBuf::as_path));
@@ -211,12 +218,12 @@ pub(crate) fn run_commands(
         .env("HOME", control_plane.folder())
         .env("PATH", std::env::join_paths(path)?)
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{commands}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{commands}: {stderr}");
     Ok(())
 }
 
-/// Installs by these commands, and takes a job then.
+/// Installs with these commands, and submits a job.
 async fn install_by_commands(helm: &Helm, commands: &str) -> Result<()> {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     run_commands(helm, &control_plane, commands)?;

@@ -1,4 +1,4 @@
-//! Labels and annotations that values add: none takes the place of one of the chart's own.
+//! Labels and annotations from values. They never replace the chart's own ones.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use trellis_e2e::helm::Helm;
 
 use crate::fixtures::{OTHER_NAMESPACE, all_enabled_values, check_refused};
 
-/// Labels of the dashboard alone, which values name.
+/// The dashboard's own labels, which values name.
 const DASHBOARD_LABEL: &str = "grafana_dashboard";
 
-fn keys(of: &Value) -> BTreeSet<String> {
-    let keys = of.as_object().into_iter().flat_map(|map| map.keys());
+fn keys(object: &Value) -> BTreeSet<String> {
+    let keys = object.as_object().into_iter().flat_map(|map| map.keys());
     keys.cloned().collect()
 }
 
-/// `{at: {key: value}}`, where `at` has dots.
+/// Returns `{at: {key: value}}`. `at` is a path with dots.
 fn nested_value(at: &str, key: &str, value: &str) -> Value {
     let inner = json!({key: value});
     at.rsplit('.').fold(inner, |inner, key| json!({key: inner}))
@@ -53,15 +53,19 @@ pub(crate) fn test_reserved_labels(helm: &Helm) -> Result<()> {
     fields.extend(parts.iter().map(|at| (at.as_str(), &own)));
     for (at, keys) in fields {
         for key in keys {
-            let mut given = all_enabled_values();
-            merge_values(&mut given, nested_value(at, key, "mine"));
-            check_refused(helm, &given, &format!("{at} must not have \"{key}\""))?;
+            let mut values_with_labels = all_enabled_values();
+            merge_values(&mut values_with_labels, nested_value(at, key, "mine"));
+            check_refused(
+                helm,
+                &values_with_labels,
+                &format!("{at} must not have \"{key}\""),
+            )?;
         }
     }
     Ok(())
 }
 
-/// By what a Service finds pods.
+/// Returns the selector of a Service.
 fn selector_labels(object: &Value) -> BTreeSet<String> {
     match object["kind"] == "Service" {
         true => keys(&object["spec"]["selector"]),
@@ -83,19 +87,19 @@ fn merge_values(into: &mut Value, from: Value) {
 /// If several values set the same label, the most specific one wins, and the label appears once.
 pub(crate) fn test_label_precedence(helm: &Helm) -> Result<()> {
     let team = |name: &str| json!({"team": name, "app.kubernetes.io/component": "operator"});
-    let mut given = all_enabled_values();
+    let mut values_with_team = all_enabled_values();
     for part in ["serviceMonitor", "prometheusRule", "dashboard"] {
-        given["metrics"][part]["labels"] = team("monitoring");
+        values_with_team["metrics"][part]["labels"] = team("monitoring");
     }
-    given["commonLabels"] = team("platform");
-    given["podLabels"] = team("pods");
-    for object in helm.render_objects(OTHER_NAMESPACE, &given)? {
+    values_with_team["commonLabels"] = team("platform");
+    values_with_team["podLabels"] = team("pods");
+    for object in helm.render_objects(OTHER_NAMESPACE, &values_with_team)? {
         let expected = match object["kind"].as_str() {
             Some("ServiceMonitor" | "PrometheusRule" | "ConfigMap") => "monitoring",
             _ => "platform",
         };
-        let told = &object["metadata"]["labels"]["team"];
-        ensure!(told == expected, "{object:#}");
+        let value = &object["metadata"]["labels"]["team"];
+        ensure!(value == expected, "{object:#}");
         let pods = &object["spec"]["template"]["metadata"]["labels"]["team"];
         ensure!(pods.is_null() || pods == "pods", "{object:#}");
         ensure!(object["kind"] != "Deployment" || pods == "pods");

@@ -1,8 +1,8 @@
-//! The Helm chart and the image: what it renders, what a cluster makes of it, and what comes with
-//! an install, an upgrade and an uninstall.
+//! The Helm chart and the image: rendering, the behaviour in a cluster, and the effects of install,
+//! upgrade and uninstall.
 //!
-//! A harness of its own: whether a machine can build an image shows only when it tries, and what
-//! it cannot is counted as ignored, with the reason.
+//! These tests have their own harness: if this machine cannot run a test, the test counts as
+//! ignored, with the reason.
 
 mod access;
 mod alert_firing;

@@ -1,5 +1,5 @@
-//! Trellis as platform teams run it: its image on real nodes, installed by Helm, its pods placed
-//! by kube-scheduler, and a TrainingJob that goes through.
+//! Trellis in pods, as platform teams run it: its image on real nodes, installed by Helm, with pods
+//! that kube-scheduler places. A TrainingJob runs to its end.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ async fn test_operator_in_pods(helm: Helm) -> Result<()> {
     let nodes = ChartCluster::start(Vec::new()).await?;
     let control_plane = &nodes.control_plane;
     let helm = helm.with_control_plane(control_plane);
-    let said = nodes.install(&helm, &json!({})).await?;
+    let output = nodes.install(&helm, &json!({})).await?;
     let on: BTreeSet<_> = nodes
         .operator_pods()
         .await?
@@ -43,7 +43,10 @@ async fn test_operator_in_pods(helm: Helm) -> Result<()> {
     operator::wait_until_jobs_accepted(control_plane).await?;
     nodes.run_gang("first").await?;
     // The example job that Helm prints after the installation.
-    let hello = said.split_once("<<END\n").context("no first job")?.1;
+    let hello = output
+        .split_once("<<END\n")
+        .context("the output has no example job")?
+        .1;
     let hello = hello.split("  END").next().unwrap_or_default();
     control_plane.apply_yaml(hello).await?;
     nodes.run_job("hello").await?;
@@ -96,11 +99,11 @@ async fn check_leader_label(control_plane: &ControlPlane) -> Result<()> {
         let endpoints = slices
             .into_iter()
             .flat_map(|slice| slice.endpoints.unwrap_or_default());
-        let behind: Vec<String> = endpoints
+        let backends: Vec<String> = endpoints
             .filter_map(|endpoint| endpoint.target_ref?.name)
             .collect();
-        let is_it = matches!(behind.as_slice(), [one] if leads.starts_with(one.as_str()));
-        ensure!(is_it, "{leads} leads, and {behind:?} is asked");
+        let is_it = matches!(backends.as_slice(), [one] if leads.starts_with(one.as_str()));
+        ensure!(is_it, "{leads} leads, and {backends:?} is asked");
         Ok(())
     })
     .await

@@ -13,7 +13,7 @@ use trellis_e2e::binaries::{Binaries, Executable};
 /// Samples, and the time at which the alerts are evaluated.
 #[derive(Debug, Serialize)]
 pub(crate) struct RuleCase {
-    /// As of [promqltest]: `load 1m`, and a line for each series.
+    /// Samples in the format of [promqltest]: `load 1m`, and one line per series.
     ///
     /// [promqltest]: https://pkg.go.dev/github.com/prometheus/prometheus/promql/promqltest
     pub(crate) load: String,
@@ -90,11 +90,11 @@ pub(crate) fn evaluate_rules(
         cases,
     };
     let mut input = program.stdin.take().context("no input")?;
-    // It reads all of it before it says anything.
+    // The program reads its whole input before it writes.
     input.write_all(&serde_json::to_vec(&question)?)?;
     drop(input);
     let output = program.wait_with_output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{stderr}");
     Ok(serde_json::from_slice(&output.stdout)?)
 }

@@ -1,4 +1,4 @@
-//! Two real nodes that have the operator's image, to install the chart on.
+//! Two real nodes with the operator's image, on which tests install the chart.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -22,12 +22,13 @@ use trellis_e2e::wait::wait_for;
 use crate::fixtures::RUNTIME;
 use crate::image;
 
-/// How long a job, or another leader, may take.
+/// Longest time for a job, or until a new leader leads.
 pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long Helm waits for two operators.
+/// Time for which Helm waits for two operators.
 pub(crate) const WAIT_FLAGS: [&str; 2] = ["--wait", "--timeout=3m"];
 
-/// A test on real nodes, where there can be some, and the image.
+/// Returns a test on real nodes. It is ignored if this machine cannot run nodes, or the image is
+/// missing.
 pub(crate) fn trial(
     name: &'static str,
     test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
@@ -35,7 +36,7 @@ pub(crate) fn trial(
     trial_with(name, || None, test)
 }
 
-/// A [`trial`] that `unable` may give one more reason not to run.
+/// Like [`trial`]. `unable` may return another reason to ignore the test.
 pub(crate) fn trial_with(
     name: &'static str,
     unable: fn() -> Option<String>,
@@ -52,10 +53,10 @@ pub(crate) fn trial_with(
     })
 }
 
-/// The nodes, what runs beside them, and the namespace of the release, which is as restricted as
-/// there are.
+/// The nodes, the processes that they need, and the namespace of the release, which enforces the
+/// most restrictive Pod Security level.
 pub(crate) struct ChartCluster {
-    // In this order they end.
+    // The fields are dropped in this order.
     _scheduler: Process,
     _api: Process,
     real: RealNodes,
@@ -63,7 +64,7 @@ pub(crate) struct ChartCluster {
 }
 
 impl ChartCluster {
-    /// Starts them on a control plane that has these kinds.
+    /// Starts the nodes on a control plane with these kinds.
     pub(crate) async fn start(manifests: Vec<String>) -> Result<Self> {
         let options = ControlPlaneOptions {
             manifests,
@@ -95,7 +96,7 @@ impl ChartCluster {
         })
     }
 
-    /// Installs the chart and waits until it is ready. Gives back what Helm said.
+    /// Installs the chart and waits until it is ready. Returns the output of Helm.
     pub(crate) async fn install(&self, helm: &Helm, values: &Value) -> Result<String> {
         match helm.run_chart_command("install", NAMESPACE, values, &WAIT_FLAGS) {
             Ok(said) => Ok(said),
@@ -103,14 +104,14 @@ impl ChartCluster {
         }
     }
 
-    /// The operators' pods.
+    /// Returns the operators' pods.
     pub(crate) async fn operator_pods(&self) -> Result<Vec<Pod>> {
         let pods: Api<Pod> = Api::namespaced(self.control_plane.client(), NAMESPACE);
         let params = ListParams::default().labels("app.kubernetes.io/name=trellis-operator");
         Ok(pods.list(&params).await?.items)
     }
 
-    /// A connection to a port of a pod.
+    /// Connects to a port of a pod.
     pub(crate) fn connect_to_pod(&self, pod: &Pod, port: u16) -> Result<std::net::TcpStream> {
         let status = pod.status.as_ref();
         let address = status.and_then(|status| status.pod_ip.as_deref());
@@ -118,7 +119,7 @@ impl ChartCluster {
         self.real.connect_to_pod(SocketAddr::new(address, port))
     }
 
-    /// A gang on both nodes that runs to its end.
+    /// Runs a gang on both nodes to its end.
     pub(crate) async fn run_gang(&self, name: &str) -> Result<()> {
         self.control_plane
             .apply_yaml(&gang_job(name).to_string())
@@ -126,7 +127,7 @@ impl ChartCluster {
         self.run_job(name).await
     }
 
-    /// A job that comes to its end.
+    /// Runs a job to its end.
     pub(crate) async fn run_job(&self, name: &str) -> Result<()> {
         let jobs: Api<TrainingJob> = Api::namespaced(self.control_plane.client(), "default");
         let done = |job: &TrainingJob| phase(job) == Some(JobPhase::Complete);
@@ -134,7 +135,7 @@ impl ChartCluster {
         Ok(())
     }
 
-    /// Pods, events and logs, which show why operators do not become ready.
+    /// Returns pods, events and logs, which show why operators do not become ready.
     async fn diagnostics(&self) -> String {
         let mut story = String::new();
         for arguments in [
@@ -154,7 +155,7 @@ impl ChartCluster {
     }
 }
 
-/// A gang on both nodes.
+/// Returns a gang for both nodes.
 pub(crate) fn gang_job(name: &str) -> Value {
     json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",

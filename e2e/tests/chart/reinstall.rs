@@ -1,4 +1,4 @@
-//! An install reuses the objects that an uninstall has kept: with Helm 4, and with Helm 3, which
+//! An install reuses the objects that an uninstall has kept, with Helm 4 and with Helm 3. Helm 3
 //! can only create the objects of a hook.
 
 use anyhow::{Context as _, Result, ensure};
@@ -30,13 +30,13 @@ pub(crate) async fn test_reinstall_by_helm_3(_: Helm) -> Result<()> {
 async fn reinstall_over_retained_objects(helm: Helm, flag: &str) -> Result<()> {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     let helm = helm.with_control_plane(&control_plane);
-    let said = install_without_replicas(&helm, flag)?;
-    ensure!(said.contains("STATUS: deployed"), "{said}");
+    let output = install_without_replicas(&helm, flag)?;
+    ensure!(output.contains("STATUS: deployed"), "{output}");
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     let policies: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     let queue = queues.get("default").await?;
 
-    // An upgrade brings back nothing.
+    // An upgrade does not create deleted objects again.
     let starter = policies.get("starter").await?;
     policies.delete("starter", &DeleteParams::default()).await?;
     let values = json!({"replicaCount": 0, "operator": {"logFormat": "human"}});
@@ -47,7 +47,7 @@ async fn reinstall_over_retained_objects(helm: Helm, flag: &str) -> Result<()> {
     let args = serde_json::to_string(&args.spec)?;
     ensure!(args.contains("--log=human"), "{args}");
 
-    // A kept object that a user has changed stays changed.
+    // A kept object with a user's change stays as it is.
     let uninstall = ["uninstall", "trellis", "--namespace", NAMESPACE];
     helm.run_ok(&uninstall)?;
     let kinds = count_crds(&control_plane).await?;
@@ -58,23 +58,32 @@ async fn reinstall_over_retained_objects(helm: Helm, flag: &str) -> Result<()> {
     let people = PatchParams::apply("people");
     queues.patch("default", &people, &patch).await?;
     install_without_replicas(&helm, flag)?;
-    let kept = queues.get("default").await?;
-    ensure!(kept.metadata.uid == queue.metadata.uid, "it is another");
-    ensure!(kept.labels().get("of").context("it is set back")? == "platform");
+    let existing = queues.get("default").await?;
+    ensure!(
+        existing.metadata.uid == queue.metadata.uid,
+        "the queue was created again"
+    );
+    ensure!(
+        existing
+            .labels()
+            .get("of")
+            .context("the change was reverted")?
+            == "platform"
+    );
     // The install creates a missing object.
-    let made = policies.get("starter").await?;
-    ensure!(made.metadata.uid != starter.metadata.uid);
+    let created = policies.get("starter").await?;
+    ensure!(created.metadata.uid != starter.metadata.uid);
 
-    // The same for fields of the chart that a user has overwritten.
-    let mut spec = serde_json::to_value(&made.spec)?;
+    // This also holds for fields of the chart that a user has overwritten.
+    let mut spec = serde_json::to_value(&created.spec)?;
     spec["cedar"] = json!("permit(principal, action, resource);");
     let patch = Patch::Merge(json!({"spec": spec}));
     policies.patch("starter", &people, &patch).await?;
     helm.run_ok(&uninstall)?;
     install_without_replicas(&helm, flag)?;
-    let kept = policies.get("starter").await?;
-    let text = serde_json::to_value(&kept.spec)?["cedar"].clone();
-    ensure!(text == spec["cedar"], "it is set back: {text}");
+    let existing = policies.get("starter").await?;
+    let text = serde_json::to_value(&existing.spec)?["cedar"].clone();
+    ensure!(text == spec["cedar"], "the change was reverted: {text}");
     Ok(())
 }
 
@@ -83,7 +92,9 @@ async fn reinstall_over_retained_objects(helm: Helm, flag: &str) -> Result<()> {
 pub(crate) async fn test_render_by_helm_3(_: Helm) -> Result<()> {
     let helm = Helm::find_or_build_helm_3()?;
     let Err(alone) = helm.run_chart_command("template", NAMESPACE, &json!({}), &[]) else {
-        anyhow::bail!("this Helm shows nothing: it takes no older Kubernetes than the chart does");
+        anyhow::bail!(
+            "this test is useless: Helm assumes a Kubernetes version that the chart accepts"
+        );
     };
     ensure!(alone.to_string().contains("kubeVersion"), "{alone:#}");
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;

@@ -23,16 +23,20 @@ pub(crate) fn test_repeated_rendering(helm: &Helm) -> Result<()> {
     for values in [json!({}), all_enabled_values()] {
         let render = || helm.run_chart_command("template", OTHER_NAMESPACE, &values, &[]);
         let first = render()?;
-        ensure!(first == render()?, "twice is not the same: {values}");
-        // An upgrade renders the same objects: nothing depends on the state of a cluster.
+        ensure!(first == render()?, "two renderings differ: {values}");
+        // An upgrade renders the same objects, because no template depends on the state of a
+        // cluster.
         let upgrade =
             helm.run_chart_command("template", OTHER_NAMESPACE, &values, &["--is-upgrade"])?;
-        ensure!(first == upgrade, "an upgrade is not the same: {values}");
+        ensure!(
+            first == upgrade,
+            "an upgrade renders other objects: {values}"
+        );
     }
     Ok(())
 }
 
-/// Removes what the chart adds to the plain files: labels and annotations.
+/// Removes the labels and annotations that the chart adds to the plain files.
 fn without_chart_metadata(mut object: Value) -> Value {
     if let Some(meta) = object["metadata"].as_object_mut() {
         meta.remove("annotations");

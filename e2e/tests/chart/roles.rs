@@ -27,14 +27,14 @@ fn string_list<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
     words.filter_map(Value::as_str).collect()
 }
 
-/// All that there is, and the operator keeps certificates too.
+/// Values that enable every part, also the operator's own certificates.
 fn with_own_certificates() -> Value {
     let mut values = all_enabled_values();
     values["certificates"]["source"] = json!("operator");
     values
 }
 
-/// The operator has rights to the Secrets of those certificates alone that it makes itself.
+/// The operator has rights only to the Secrets of certificates that it issues itself.
 pub(crate) fn test_certificate_rights(helm: &Helm) -> Result<()> {
     let own = ["trellis-endpoint", "trellis-webhook"];
     for (values, expected) in [
@@ -70,8 +70,9 @@ pub(crate) fn test_operator_roles(helm: &Helm) -> Result<()> {
         tables.extend(serde_saphyr::from_multiple::<Value>(&more)?);
     }
     for namespace in ["team-a", "team-b"] {
-        let there = trellis_operator::rbac::render_secrets_rbac().replace("NAMESPACE", namespace);
-        tables.extend(serde_saphyr::from_multiple::<Value>(&there)?);
+        let secrets_role =
+            trellis_operator::rbac::render_secrets_rbac().replace("NAMESPACE", namespace);
+        tables.extend(serde_saphyr::from_multiple::<Value>(&secrets_role)?);
     }
     // The chart binds the roles for users to no subject.
     let of_people = [
@@ -139,7 +140,7 @@ pub(crate) fn test_least_privilege(helm: &Helm) -> Result<()> {
 
 pub(crate) fn test_user_roles(helm: &Helm) -> Result<()> {
     let all = role_rules(&helm.render_objects(OTHER_NAMESPACE, &json!({}))?);
-    let of = |name: &str, verb: &str| -> Result<BTreeSet<String>> {
+    let resources_with = |name: &str, verb: &str| -> Result<BTreeSet<String>> {
         let name = format!("ClusterRole /{name}");
         let (_, rules) = all.iter().find(|r| r.0 == name).context(name)?;
         let with = rules
@@ -149,30 +150,30 @@ pub(crate) fn test_user_roles(helm: &Helm) -> Result<()> {
         Ok(resources.map(str::to_owned).collect())
     };
     let (read, platform) = (
-        of("trellis-view", "list")?,
-        of("trellis-platform", "create")?,
+        resources_with("trellis-view", "list")?,
+        resources_with("trellis-platform", "create")?,
     );
     for crd in crds::all() {
         let plural = &crd.spec.names.plural;
         ensure!(read.contains(plural), "no role reads {plural}");
-        // The operator alone writes ledgers.
+        // Only the operator writes ledgers.
         let is_written = crd.spec.scope == "Cluster" && plural != "quotaledgers";
         ensure!(platform.contains(plural) == is_written, "{plural}");
     }
-    let deleted = of("trellis-platform", "delete")?;
+    let deleted = resources_with("trellis-platform", "delete")?;
     ensure!(deleted.contains("quotaledgers"), "{deleted:?}");
     // Users may write jobs and PodGroups, but not the operator's records: the journal is in the
     // status of a PodGroup.
-    let edit = of("trellis-edit", "create")?;
+    let edit = resources_with("trellis-edit", "create")?;
     ensure!(
         edit.iter().eq(["podgroups", "trainingjobs"]),
         "users write PodGroups for other pods: {edit:?}"
     );
     ensure!(
-        of("trellis-edit", "patch")? == edit,
-        "and no journal, which is status"
+        resources_with("trellis-edit", "patch")? == edit,
+        "users may write the journal"
     );
-    let admin = of("trellis-admin", "create")?;
+    let admin = resources_with("trellis-admin", "create")?;
     ensure!(admin.iter().eq(["jobpolicies"]), "{admin:?}");
     Ok(())
 }

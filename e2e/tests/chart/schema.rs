@@ -1,4 +1,4 @@
-//! Values that the chart does not know.
+//! Unknown values of the chart.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -20,16 +20,19 @@ pub(crate) fn test_unknown_values(helm: &Helm) -> Result<()> {
             .rev()
             .fold(within, |inner, key| json!({*key: inner}));
         let Err(error) = helm.render_objects(OTHER_NAMESPACE, &values) else {
-            anyhow::bail!("{path}/unknown is taken");
+            anyhow::bail!("{path}/unknown is accepted");
         };
-        let said = format!("{error:#}");
+        let error_text = format!("{error:#}");
         let at = format!("at '{}'", path.trim_end_matches('/'));
-        ensure!(said.contains(&at) && said.contains("'unknown'"), "{said}");
+        ensure!(
+            error_text.contains(&at) && error_text.contains("'unknown'"),
+            "{error_text}"
+        );
     }
     Ok(())
 }
 
-/// A name that a value had before is refused by the schema, with its path.
+/// The schema refuses the old name of a value, with its path.
 pub(crate) fn test_former_names(helm: &Helm) -> Result<()> {
     let old = [
         (
@@ -45,8 +48,8 @@ pub(crate) fn test_former_names(helm: &Helm) -> Result<()> {
             "at '': additional properties 'runAs' not allowed",
         ),
     ];
-    for (values, said) in old {
-        check_refused(helm, &values, said)?;
+    for (values, error_text) in old {
+        check_refused(helm, &values, error_text)?;
     }
     Ok(())
 }
@@ -71,13 +74,14 @@ pub(crate) fn test_security_contexts(helm: &Helm) -> Result<()> {
             "additional properties 'privileged' not allowed",
         ),
     ];
-    for (values, said) in all {
-        check_refused(helm, &values, said)?;
+    for (values, error_text) in all {
+        check_refused(helm, &values, error_text)?;
     }
     Ok(())
 }
 
-/// Where values have fields of ours: not where they are a part of an object of Kubernetes.
+/// Returns the paths of values with fields of this chart, without those that are a part of a
+/// Kubernetes object.
 fn collect_sections<'a>(schema: &'a Value, at: &mut Vec<&'a str>, places: &mut Vec<Vec<&'a str>>) {
     let Some(properties) = schema["properties"].as_object() else {
         return;

@@ -1,4 +1,4 @@
-//! The certificate that a server shows.
+//! The certificate that a server serves.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-/// How long a server may take to say it.
+/// Longest time of a TLS handshake.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The certificate that a server shows, if it is one for this name, signed by one of these
-/// authorities, as PEM: what the API server asks for too.
+/// Returns the served certificate if it is valid for this name and signed by one of these
+/// authorities (PEM). The API server checks the same.
 pub(crate) fn read_served_certificate(
     mut connection: TcpStream,
     name: &str,
@@ -36,6 +36,6 @@ pub(crate) fn read_served_certificate(
             .complete_io(&mut connection)
             .with_context(|| name.to_owned())?;
     }
-    let shown = client.peer_certificates().and_then(<[_]>::first);
-    Ok(shown.context("no certificate")?.clone().into_owned())
+    let served = client.peer_certificates().and_then(<[_]>::first);
+    Ok(served.context("no certificate")?.clone().into_owned())
 }

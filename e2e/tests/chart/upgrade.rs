@@ -1,4 +1,4 @@
-//! An upgrade finds gangs in every phase, and moves none of them.
+//! An upgrade with gangs in every phase moves none of them.
 
 mod external_pods;
 
@@ -23,7 +23,7 @@ use trellis_e2e::site::TestSite;
 
 use crate::install;
 
-/// A job of each phase, by the name of its phase.
+/// One job per phase, by the name of the phase.
 const JOBS_BY_PHASE: [(&str, JobPhase); 10] = [
     ("complete", JobPhase::Complete),
     ("failed", JobPhase::Failed),
@@ -47,7 +47,7 @@ struct JobSnapshot {
     pods: BTreeSet<String>,
 }
 
-/// The chart of today under an older number: there was no release before it.
+/// The current chart with an older version number, because there was no earlier release.
 fn write_older_chart(to: &Path) -> Result<()> {
     folder::copy_folder(&chart_folder(), to)?;
     let path = to.join("Chart.yaml");
@@ -83,13 +83,13 @@ pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
     ensure!(before.lines().all(is_json), "{before}");
 
     let values = json!({"operator": {"logFormat": "human"}});
-    let said = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
-    ensure!(said.contains("REVISION: 2"), "{said}");
+    let output = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
+    ensure!(output.contains("REVISION: 2"), "{output}");
     leads.kill()?;
     drop(leads);
     operator::release_lease(&control_plane).await?;
     let mut leads = install::start_operator(&control_plane).await?;
-    // The operator has reconciled all jobs once it has queued a later one.
+    // When the operator has queued a later job, it has reconciled all earlier ones.
     site.submit("later", 2, 8).await;
     site.wait_for_phase("later", JobPhase::Queued).await;
     let stands = (
@@ -97,7 +97,7 @@ pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
         external_pods::pod_placements(&site).await?,
     );
     ensure!(stands == stood, "{stands:#?}\nwas\n{stood:#?}");
-    // The log has what the one before said, too.
+    // The log also contains the output of the previous operator.
     let log = leads.read_log()?;
     let last = log.lines().last().unwrap_or_default();
     ensure!(!last.is_empty() && !is_json(last), "{last}");
@@ -109,7 +109,7 @@ pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
 }
 
 fn is_json(line: &str) -> bool {
-    serde_json::from_str::<Value>(line).is_ok_and(|said| said.is_object())
+    serde_json::from_str::<Value>(line).is_ok_and(|entry| entry.is_object())
 }
 
 async fn job_snapshots(site: &TestSite) -> Result<Vec<JobSnapshot>> {
@@ -128,7 +128,7 @@ async fn job_snapshots(site: &TestSite) -> Result<Vec<JobSnapshot>> {
     Ok(all)
 }
 
-/// One of each phase: 24 GPUs, of which none are left.
+/// Creates a job in each phase. They use all 24 GPUs.
 async fn submit_jobs(control_plane: &ControlPlane, site: &TestSite) -> Result<()> {
     let forbid = "forbid(principal, action == Trellis::Action::\"UseImage\", resource) \
         when { resource has registry && resource.registry == \"elsewhere.example\" };";
@@ -184,7 +184,7 @@ async fn submit_jobs(control_plane: &ControlPlane, site: &TestSite) -> Result<()
     Ok(())
 }
 
-/// Each goes on where it was.
+/// Each job continues in its place.
 async fn check_jobs_continue(control_plane: &ControlPlane, site: &TestSite) -> Result<()> {
     for index in 0..2 {
         site.end_pod(&format!("running-worker-{index}"), "0").await;

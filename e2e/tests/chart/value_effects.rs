@@ -1,4 +1,4 @@
-//! Each value does what it says: what of the objects appears, changes and goes with it.
+//! The effect of each value: the objects that it adds, changes and removes.
 
 use std::collections::BTreeMap;
 
@@ -117,12 +117,14 @@ fn sample_values() -> BTreeMap<&'static str, Value> {
 
 /// Other values without which the chart ignores this one.
 fn required_values(path: &str) -> Value {
-    let there = json!([{"ipBlock": {"cidr": "192.0.2.0/24"}}]);
+    let address_source = json!([{"ipBlock": {"cidr": "192.0.2.0/24"}}]);
     match path {
         "visibility.caBundle" => json!({"endpoint": {"tlsSecret": "given"}}),
-        "networkPolicy.endpointFrom" => json!({"networkPolicy": {"apiServersFrom": there}}),
+        "networkPolicy.endpointFrom" => {
+            json!({"networkPolicy": {"apiServersFrom": address_source}})
+        }
         "networkPolicy.apiServersFrom" => {
-            json!({"networkPolicy": {"endpointFrom": there, "apiServersFrom": there}})
+            json!({"networkPolicy": {"endpointFrom": address_source, "apiServersFrom": address_source}})
         }
         _ if path.starts_with("certificates.certManager.") => {
             json!({"certificates": {"source": "certManager"}})
@@ -138,16 +140,16 @@ fn required_values(path: &str) -> Value {
 }
 
 pub(crate) fn test_each_value(helm: &Helm) -> Result<()> {
-    let mut given = sample_values();
-    let mut told = String::new();
+    let mut base_values = sample_values();
+    let mut report = String::new();
     let mut rendered: BTreeMap<String, ObjectsByName> = BTreeMap::new();
     for row in values::read_rows()? {
         let turned = match row.default.as_str() {
             "true" => json!(false),
             "false" => json!(true),
-            _ => given
+            _ => base_values
                 .remove(row.path.as_str())
-                .with_context(|| format!("{} is not tried", row.path))?,
+                .with_context(|| format!("{} is not tested", row.path))?,
         };
         let before = required_values(&row.path);
         let mut after = before.clone();
@@ -162,14 +164,14 @@ pub(crate) fn test_each_value(helm: &Helm) -> Result<()> {
                 &*rendered.entry(key).or_insert(was)
             }
         };
-        let said = differences(was, &render_by_name(helm, &after)?);
-        ensure!(!said.is_empty(), "{} changes nothing", row.path);
-        told.push_str(&format!("{}: {turned}\n{said}\n", row.path));
+        let changes = differences(was, &render_by_name(helm, &after)?);
+        ensure!(!changes.is_empty(), "{} changes nothing", row.path);
+        report.push_str(&format!("{}: {turned}\n{changes}\n", row.path));
     }
-    ensure!(given.is_empty(), "there is no {given:?}");
-    // The version is in the image.
-    let told = told.replace(env!("CARGO_PKG_VERSION"), "VERSION");
-    insta::assert_snapshot!("values", told);
+    ensure!(base_values.is_empty(), "there is no {base_values:?}");
+    // The name of the image contains the version.
+    let report = report.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    insta::assert_snapshot!("values", report);
     Ok(())
 }
 
@@ -177,7 +179,7 @@ fn render_by_name(helm: &Helm, values: &Value) -> Result<ObjectsByName> {
     let objects = helm.render_objects(OTHER_NAMESPACE, values)?;
     let count = objects.len();
     let named: ObjectsByName = objects.into_iter().map(|o| (object_key(&o), o)).collect();
-    ensure!(named.len() == count, "{values}: an object is there twice");
+    ensure!(named.len() == count, "{values}: an object appears twice");
     Ok(named)
 }
 
@@ -189,7 +191,7 @@ fn set_at(values: &mut Value, pointer: &str, value: Value) {
     *at = value;
 }
 
-/// Objects that were added, removed or changed, one line each.
+/// Returns the added, removed and changed objects, one line each.
 fn differences(before: &ObjectsByName, after: &ObjectsByName) -> String {
     let mut lines = Vec::new();
     for name in before.keys().filter(|name| !after.contains_key(*name)) {
@@ -201,11 +203,11 @@ fn differences(before: &ObjectsByName, after: &ObjectsByName) -> String {
     // Each change, with the objects that it affects.
     let mut changes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (name, was) in before {
-        let mut of = Vec::new();
+        let mut rendered = Vec::new();
         if let Some(is) = after.get(name) {
-            collect_changes(was, is, String::new(), &mut of);
+            collect_changes(was, is, String::new(), &mut rendered);
         }
-        for change in of {
+        for change in rendered {
             changes.entry(change).or_default().push(name);
         }
     }
@@ -218,31 +220,31 @@ fn differences(before: &ObjectsByName, after: &ObjectsByName) -> String {
     lines.iter().map(|line| format!("  {line}\n")).collect()
 }
 
-/// Each leaf that differs: what was there goes, what is there comes.
-fn collect_changes(was: &Value, is: &Value, at: String, said: &mut Vec<String>) {
+/// Adds a line for each different leaf value: the old and the new value.
+fn collect_changes(was: &Value, is: &Value, at: String, changes: &mut Vec<String>) {
     match (was, is) {
         _ if was == is => {}
         (Value::Object(was), Value::Object(is)) => {
             for (key, value) in was {
                 let inner = is.get(key).unwrap_or(&Value::Null);
-                collect_changes(value, inner, format!("{at}.{key}"), said);
+                collect_changes(value, inner, format!("{at}.{key}"), changes);
             }
             for (key, value) in is.iter().filter(|(key, _)| !was.contains_key(*key)) {
-                said.push(format!("{at}.{key} + {value}"));
+                changes.push(format!("{at}.{key} + {value}"));
             }
         }
         (Value::Array(was), Value::Array(is)) if was.len() != is.len() => {
-            let gone = was.iter().filter(|value| !is.contains(value));
-            said.extend(gone.map(|value| format!("{at}[] - {value}")));
+            let removed = was.iter().filter(|value| !is.contains(value));
+            changes.extend(removed.map(|value| format!("{at}[] - {value}")));
             let come = is.iter().filter(|value| !was.contains(value));
-            said.extend(come.map(|value| format!("{at}[] + {value}")));
+            changes.extend(come.map(|value| format!("{at}[] + {value}")));
         }
         (Value::Array(was), Value::Array(is)) => {
             for (index, (was, is)) in was.iter().zip(is).enumerate() {
-                collect_changes(was, is, format!("{at}[{index}]"), said);
+                collect_changes(was, is, format!("{at}[{index}]"), changes);
             }
         }
-        (was, Value::Null) => said.push(format!("{at} - {was}")),
-        (was, is) => said.push(format!("{at}: {was} -> {is}")),
+        (was, Value::Null) => changes.push(format!("{at} - {was}")),
+        (was, is) => changes.push(format!("{at}: {was} -> {is}")),
     }
 }

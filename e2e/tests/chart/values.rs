@@ -12,14 +12,14 @@ pub(crate) struct ValueRow {
     description: String,
 }
 
-/// All that there are.
+/// Returns all values.
 pub(crate) fn read_rows() -> Result<Vec<ValueRow>> {
     parse_rows(&std::fs::read_to_string(
         chart_folder().join("values.yaml"),
     )?)
 }
 
-/// The values that are on one line each, with the comment above them.
+/// Returns the values that fit on one line, with the comments above them.
 fn parse_rows(text: &str) -> Result<Vec<ValueRow>> {
     let mut rows = Vec::new();
     let mut sections: Vec<(usize, &str)> = Vec::new();
@@ -28,8 +28,8 @@ fn parse_rows(text: &str) -> Result<Vec<ValueRow>> {
         let bare = line.trim_start();
         if bare.is_empty() {
             comment.clear();
-        } else if let Some(said) = bare.strip_prefix("# ") {
-            comment = format!("{comment} {said}").trim().to_owned();
+        } else if let Some(comment_text) = bare.strip_prefix("# ") {
+            comment = format!("{comment} {comment_text}").trim().to_owned();
         } else {
             let indent = line.len() - bare.len();
             sections.retain(|(deep, _)| *deep < indent);

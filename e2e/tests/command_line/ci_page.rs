@@ -1,4 +1,4 @@
-//! docs/ci-and-python.md: its pipeline and its program, run as they are written.
+//! Runs the pipeline and the program of docs/ci-and-python.md.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::fixtures::{
     CommandLineFixture, CommandOutput, run_command, shared_fixture, trellis_program,
 };
 
-/// The first block of that language below a heading of the page.
+/// Returns the first block of a language below a heading of the page.
 fn page_block(heading: &str, language: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/ci-and-python.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -22,7 +22,7 @@ fn page_block(heading: &str, language: &str) -> String {
     block.split_once("```").unwrap().0.to_owned()
 }
 
-/// A folder with `eval.yaml`, and `trellis` on its PATH.
+/// Creates a folder with `eval.yaml`, and a PATH with `trellis`.
 fn pipeline_folder(site: &TestSite, job: &serde_json::Value) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut job = job.clone();
@@ -53,7 +53,7 @@ async fn pipeline_of_docs_succeeds_with_its_job() {
     let short = policy.await.unwrap();
     let job = site.job("x", 1, 1);
     let folder = pipeline_folder(&site, &job);
-    // The page goes by the namespace of the context.
+    // The page uses the namespace of the context.
     let script = page_block("A pipeline", "sh").replace(
         "trellis logs ",
         &format!("trellis logs -n {} ", site.name()),

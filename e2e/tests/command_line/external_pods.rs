@@ -1,4 +1,4 @@
-//! External pods under the names that `trellis queue` gives them.
+//! External pods with their names in `trellis queue`.
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
@@ -41,14 +41,17 @@ async fn explain_shows_why_external_pods_wait() {
     let scene = shared_fixture().await;
     let site = scene.create_site("cli-others", 2).await;
     let explains = async |what: &str, words: &str| -> CommandOutput {
-        let said = eventually(SOON, || async {
-            let said = scene
+        let output = eventually(SOON, || async {
+            let output = scene
                 .run_trellis(&["explain", what, "-n", site.name()])
                 .await;
-            ensure!(said.status == 0 && said.out.contains(words), "{said:?}");
-            Ok(said)
+            ensure!(
+                output.status == 0 && output.out.contains(words),
+                "{output:?}"
+            );
+            Ok(output)
         });
-        said.await.unwrap()
+        output.await.unwrap()
     };
     create_pod_group(&site, "small", 1).await;
     create_pod(&site, "small", "small-0").await;
@@ -57,28 +60,28 @@ async fn explain_shows_why_external_pods_wait() {
     create_pod_group(&site, "sweep", 2).await;
     create_pod(&site, "sweep", "sweep-0").await;
     // The engine may not know the PodGroup yet.
-    let said = explains("podgroup/sweep", "MembersMissing: ").await;
+    let output = explains("podgroup/sweep", "MembersMissing: ").await;
     let title = format!("{}/PodGroup/sweep  Waiting\n", site.name());
-    assert!(said.out.starts_with(&title), "{said:?}");
+    assert!(output.out.starts_with(&title), "{output:?}");
     explains("pod/sweep-0", "MembersMissing: ").await;
 
     create_pod(&site, "sweep", "sweep-1").await;
-    // The phase is written after the reason is known.
-    let said = explains("PodGroup/sweep", "  Queued").await;
+    // The operator writes the phase after the reason.
+    let output = explains("PodGroup/sweep", "  Queued").await;
     for words in [
         "The smallest change",
         "number ",
         "8 are missing",
         "Next steps",
     ] {
-        assert!(said.out.contains(words), "{words}: {said:?}");
+        assert!(output.out.contains(words), "{words}: {output:?}");
     }
-    let unwrapped: Vec<_> = said.out.split_whitespace().collect();
+    let unwrapped: Vec<_> = output.out.split_whitespace().collect();
     let holder = format!("held by {}/PodGroup/small (8 nvidia.com/gpu)", site.name());
-    assert!(unwrapped.join(" ").contains(&holder), "{said:?}");
-    // A pod waits with its gang, and says so itself.
-    let said = explains("pod/sweep-1", "/Pod/sweep-1  Queued").await;
-    assert!(said.out.contains("The smallest change"), "{said:?}");
+    assert!(unwrapped.join(" ").contains(&holder), "{output:?}");
+    // A pod waits with its gang, and its own status says so.
+    let output = explains("pod/sweep-1", "/Pod/sweep-1  Queued").await;
+    assert!(output.out.contains("The smallest change"), "{output:?}");
     let row = scene.run_trellis(&["queue", "-n", site.name()]).await;
     assert!(
         row.line_with("PodGroup/sweep").contains("Queued"),

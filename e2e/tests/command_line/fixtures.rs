@@ -1,4 +1,4 @@
-//! The control plane and the operator that these tests share.
+//! The shared control plane and operator of these tests.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -18,7 +18,7 @@ pub(crate) fn trellis_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
 }
 
-/// A control plane, and an operator that its API server asks.
+/// A control plane whose API server forwards requests to an operator.
 pub(crate) struct CommandLineFixture {
     pub(crate) control_plane: ControlPlane,
     pub(crate) operator: Operator,
@@ -31,8 +31,8 @@ impl CommandLineFixture {
         let port = free_port()?;
         visibility::install(&control_plane, port).await?;
         let operator = visibility::start(&control_plane, trellis_program(), port).await?;
-        let asked = visibility::wait_for_availability(&control_plane, true).await;
-        asked.with_context(|| operator.log_tail())?;
+        let availability = visibility::wait_for_availability(&control_plane, true).await;
+        availability.with_context(|| operator.log_tail())?;
         Ok(Self {
             control_plane,
             operator,
@@ -59,7 +59,7 @@ impl CommandLineFixture {
         run_trellis_with(&self.control_plane.kubeconfig(), arguments, input).await
     }
 
-    /// Runs `trellis` as that user, with `input` on its standard input.
+    /// Runs `trellis` as a user, with `input` on its standard input.
     pub(crate) async fn run_as_user(
         &self,
         user: &str,
@@ -86,15 +86,15 @@ pub(crate) struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// Its output as JSON.
+    /// Parses the output as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The line of its output that has this word.
+    /// Returns the line of the output with this word.
     pub(crate) fn line_with(&self, word: &str) -> &str {
         let mut lines = self.out.lines();
-        let line = lines.find(|line| line.split_whitespace().any(|of| of == word));
+        let line = lines.find(|line| line.split_whitespace().any(|column| column == word));
         line.unwrap_or_else(|| panic!("no {word:?} in {self:?}"))
     }
 }

@@ -1,5 +1,5 @@
-//! GPU utilization of jobs: an exporter on this machine, which the API server reaches through its
-//! pod proxy.
+//! GPU utilization of jobs, from an exporter on this machine that the API server reaches through
+//! its pod proxy.
 
 use std::net::{IpAddr, UdpSocket};
 
@@ -13,16 +13,16 @@ use trellis_e2e::wait::wait_for;
 
 use crate::fixtures::shared_fixture;
 
-/// An address of this machine that the API server proxies to: none of its loopback.
+/// Returns an address of this machine for the API server's proxy, which refuses loopback addresses.
 fn host_address() -> IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Nothing is sent: the kernel says by which of its addresses it would be.
+    // This sends no packet. The kernel only selects the source address.
     let to = socket.connect("203.0.113.1:9");
     to.expect("a machine with an address and a route");
     socket.local_addr().unwrap().ip()
 }
 
-/// Answers whatever it is asked with this text, for as long as the runtime lives.
+/// Answers every request with this text until the runtime ends.
 async fn start_exporter(text: String) -> u16 {
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -41,7 +41,7 @@ async fn start_exporter(text: String) -> u16 {
     port
 }
 
-/// The metrics of a node's exporter for a pod with two GPUs.
+/// Returns the metrics of a node's exporter for a pod with two GPUs.
 fn exporter_metrics(namespace: &str, pod: &str, busy: [u32; 2]) -> String {
     let gpus = busy.into_iter().enumerate().map(|(number, busy)| {
         let labels = format!(
@@ -102,18 +102,18 @@ async fn top_names_jobs_with_idle_gpus() {
         .await
         .unwrap();
 
-    let told = scene.run_trellis(&[&top[..], &at].concat()).await;
-    assert_eq!(told.status, 0, "{told:?}");
+    let output = scene.run_trellis(&[&top[..], &at].concat()).await;
+    assert_eq!(output.status, 0, "{output:?}");
     let words = |name: &str| -> Vec<String> {
-        let line = told.line_with(name).split_whitespace();
+        let line = output.line_with(name).split_whitespace();
         line.map(str::to_owned).collect()
     };
     assert!(
         words("idle").ends_with(&["idle", "on", "1", "of", "2"].map(str::to_owned)),
-        "{told:?}"
+        "{output:?}"
     );
-    assert!(words("busy").contains(&"90".to_owned()), "{told:?}");
-    assert!(told.out.contains("4 GPUs held"), "{told:?}");
+    assert!(words("busy").contains(&"90".to_owned()), "{output:?}");
+    assert!(output.out.contains("4 GPUs held"), "{output:?}");
 
     let json = [&top[..], &["idle", "-o", "json"], &at].concat();
     let json = scene.run_trellis(&json).await.json();

@@ -29,7 +29,7 @@ async fn logs_reports_that_simulated_pods_have_no_logs() {
     assert_eq!(follow.status, 1, "{follow:?}");
     assert_eq!(follow.err, one.err);
 
-    // A viewer may not read nodes: the reason is that the kubelet does not answer.
+    // A viewer may not read nodes, so the message reports an unreachable kubelet.
     let viewer = scene.run_as_viewer(&site, &logs).await;
     assert!(
         viewer

@@ -1,4 +1,4 @@
-//! `trellis` as users run it, on a real control plane whose API server calls a real operator.
+//! Runs `trellis` as users do, on a real control plane whose API server calls a real operator.
 
 mod ci_page;
 mod external_pods;

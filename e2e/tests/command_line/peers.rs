@@ -1,10 +1,10 @@
-//! kubectl's names of Trellis' kinds, on an API server that has the kinds of Volcano, KAI, Kueue
-//! and Istio, too.
+//! kubectl's names for the kinds of Trellis, on an API server that also has the kinds of Volcano,
+//! KAI, Kueue and Istio.
 
 use serde_json::json;
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 
-/// Group, kind, plural and short names of a peer's kind.
+/// Group, kind, plural and short names of another project's kind.
 type PeerKind = (
     &'static str,
     &'static str,
@@ -69,7 +69,7 @@ const PEERS: [PeerKind; 16] = [
     ("networking.istio.io", "ProxyConfig", "proxyconfigs", &[]),
 ];
 
-/// Kinds of Trellis that a peer has by the same name. They are read by their short names.
+/// Kinds of Trellis whose name another project also uses. Users read them by their short names.
 const SHARED_KINDS: [&str; 3] = ["PodGroup", "ResourceFlavor", "Topology"];
 
 fn peer_crd((group, kind, plural, short): &PeerKind) -> String {
@@ -93,7 +93,7 @@ async fn kubectl_finds_trellis_kinds_next_to_peer_kinds() {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default())
         .await
         .unwrap();
-    // The peers are there first, so that kubectl prefers their kinds of the same name.
+    // The other kinds are installed first, so that kubectl prefers them for a common name.
     for kind in &PEERS {
         control_plane.apply_yaml(&peer_crd(kind)).await.unwrap();
     }
@@ -138,7 +138,7 @@ async fn kubectl_finds_trellis_kinds_next_to_peer_kinds() {
             );
         }
     }
-    // A short name of a peer is none of ours.
+    // No short name of another project is one of ours.
     for (group, kind, _, short) in &PEERS {
         for name in *short {
             let explained = control_plane.kubectl_ok(&["explain", name]).await.unwrap();

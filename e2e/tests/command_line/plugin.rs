@@ -1,4 +1,4 @@
-//! `kubectl trellis`: found on the PATH by kubectl itself, and completed by it.
+//! `kubectl trellis`: kubectl finds the plugin on the PATH, and completes its commands.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use trellis_e2e::control_plane::ControlPlane;
 
 use crate::fixtures::{CommandOutput, run_command, shared_fixture, trellis_program};
 
-/// The setup that a user does once: `trellis` under its two names, and its completion program.
+/// A user's setup: `trellis` with its two names, and the completion program.
 async fn path_with_plugin(control_plane: &ControlPlane) -> &'static str {
     static PATH: OnceCell<String> = OnceCell::const_new();
     let install = async || {
@@ -34,7 +34,7 @@ async fn path_with_plugin(control_plane: &ControlPlane) -> &'static str {
     PATH.get_or_init(install).await
 }
 
-/// Runs `kubectl` with it on the PATH.
+/// Runs `kubectl` with the plugin on the PATH.
 async fn run_kubectl(arguments: &[&str]) -> CommandOutput {
     let control_plane = &shared_fixture().await.control_plane;
     let path = path_with_plugin(control_plane).await;
@@ -47,25 +47,25 @@ async fn run_kubectl(arguments: &[&str]) -> CommandOutput {
 #[tokio::test]
 async fn kubectl_finds_the_plugin_on_the_path() {
     let scene = shared_fixture().await;
-    let asked = ["queue", "-o", "json", "--waiting", "-l", "none=such"];
-    let own = scene.run_trellis(&asked).await;
+    let arguments = ["queue", "-o", "json", "--waiting", "-l", "none=such"];
+    let own = scene.run_trellis(&arguments).await;
     assert_eq!(own.status, 0, "{own:?}");
-    let plugin = run_kubectl(&[&["trellis"][..], &asked].concat()).await;
+    let plugin = run_kubectl(&[&["trellis"][..], &arguments].concat()).await;
     assert_eq!(plugin.status, 0, "{plugin:?}");
     assert_eq!(plugin.json()["jobs"], own.json()["jobs"]);
-    // Its exit status is kubectl's.
+    // kubectl returns the exit status of the plugin.
     let typo = run_kubectl(&["trellis", "queue", "no-such-queue"]).await;
     assert_eq!(typo.status, 1, "{typo:?}");
     assert!(typo.err.contains("no queue \"no-such-queue\""), "{typo:?}");
 }
 
-/// kubectl's completions for these words in any shell: the completion scripts of all shells call
+/// Returns kubectl's completions for these words. The completion scripts of all shells call
 /// `__complete`.
 async fn completions(words: &[&str]) -> Vec<String> {
     let all = run_kubectl(&[&["__complete", "trellis"], words].concat()).await;
     assert_eq!(all.status, 0, "{all:?}");
     let mut lines: Vec<String> = all.out.lines().map(str::to_owned).collect();
-    // kubectl's own answer to its shell: the shell adds no files of its own.
+    // The directive of kubectl to the shell: add no file names.
     assert_eq!(lines.pop().as_deref(), Some(":4"), "{all:?}");
     lines
 }
@@ -75,12 +75,18 @@ async fn kubectl_completes_plugin_arguments() {
     assert_eq!(completions(&["sus"]).await, ["suspend"]);
     let commands = completions(&[""]).await;
     for command in ["queue", "explain", "logs", "policy"] {
-        assert!(commands.iter().any(|of| of == command), "{commands:?}");
+        assert!(
+            commands.iter().any(|candidate| candidate == command),
+            "{commands:?}"
+        );
     }
     assert_eq!(completions(&["policy", "te"]).await, ["test"]);
     assert_eq!(completions(&["queue", "--wait"]).await, ["--waiting"]);
     let formats = completions(&["queue", "--output", ""]).await;
-    assert!(formats.iter().any(|of| of == "json"), "{formats:?}");
+    assert!(
+        formats.iter().any(|candidate| candidate == "json"),
+        "{formats:?}"
+    );
     assert_eq!(completions(&["completions", "kub"]).await, ["kubectl"]);
     assert!(completions(&["no-such-command-"]).await.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Commands that look.
+//! Commands that only read.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{CommandLineFixture, CommandOutput, shared_fixture};
 
-/// Repeats the command until the output is as expected: the data of the engine may be some seconds
-/// old.
+/// Repeats the command until its output is as expected, because the data of the engine may be some
+/// seconds old.
 async fn repeat_until(arguments: &[&str], is_so: impl Fn(&CommandOutput) -> bool) -> CommandOutput {
     let scene = shared_fixture().await;
     repeat_command_until(is_so, async || scene.run_trellis(arguments).await).await
 }
 
-/// Runs a command until it says what it should.
+/// Runs a command until its output satisfies the condition.
 async fn repeat_command_until(
     is_so: impl Fn(&CommandOutput) -> bool,
     ask: impl AsyncFn() -> CommandOutput,
 ) -> CommandOutput {
-    let said = eventually(SOON, || async {
-        let said = ask().await;
-        ensure!(is_so(&said), "{said:?}");
-        Ok(said)
+    let output = eventually(SOON, || async {
+        let output = ask().await;
+        ensure!(is_so(&output), "{output:?}");
+        Ok(output)
     });
-    said.await.unwrap()
+    output.await.unwrap()
 }
 
 #[tokio::test]
@@ -39,15 +39,15 @@ async fn queue_lists_running_and_pending_jobs() {
     site.wait_for_phase("runs", JobPhase::Running).await;
     site.submit("waits", 1, 4).await;
     site.wait_for_phase("waits", JobPhase::Queued).await;
-    let told = |said: &CommandOutput| said.out.contains("InsufficientCapacity");
-    let said = repeat_until(&["queue", "-n", site.name()], told).await;
-    assert_eq!(said.status, 0, "{said:?}");
-    assert!(said.out.starts_with("QUEUE "), "{said:?}");
-    let runs: Vec<_> = said.line_with("runs").split_whitespace().collect();
+    let has_reason = |output: &CommandOutput| output.out.contains("InsufficientCapacity");
+    let output = repeat_until(&["queue", "-n", site.name()], has_reason).await;
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(output.out.starts_with("QUEUE "), "{output:?}");
+    let runs: Vec<_> = output.line_with("runs").split_whitespace().collect();
     assert_eq!((runs[0], runs[6], runs[8]), ("-", "6", "Running"));
-    let waits = said.line_with("waits");
+    let waits = output.line_with("waits");
     assert!(waits.contains("InsufficientCapacity: needs 4"), "{waits}");
-    // For scripts.
+    // The output for scripts.
     let all = scene
         .run_trellis(&["queue", "-n", site.name(), "-o", "json", "--waiting"])
         .await;
@@ -79,7 +79,7 @@ async fn queue_lists_running_and_pending_jobs() {
     assert_eq!(wrong.status, 2, "{wrong:?}");
 }
 
-/// Each of two users sees what the stamp says is theirs, and not what the other has submitted.
+/// Each of two users sees the jobs with their own stamp, and not the jobs of the other user.
 #[tokio::test]
 async fn queue_mine_lists_jobs_of_the_current_user() {
     let scene = shared_fixture().await;
@@ -99,21 +99,21 @@ async fn queue_mine_lists_jobs_of_the_current_user() {
     for (user, job) in [("cli-ann", "of-ann"), ("cli-ben", "of-ben")] {
         let job = site.job(job, 1, 1).to_string();
         let submit = ["submit", "-f", "-", "-n", site.name()];
-        let said = scene.run_as_user(user, &submit, &job).await;
-        assert_eq!(said.status, 0, "{said:?}");
+        let output = scene.run_as_user(user, &submit, &job).await;
+        assert_eq!(output.status, 0, "{output:?}");
     }
     for job in ["of-ann", "of-ben"] {
         site.wait_for_phase(job, JobPhase::Running).await;
     }
     let names = ["queue", "-n", site.name(), "-o", "name"];
-    repeat_until(&names, |said| said.out.lines().count() == 2).await;
+    repeat_until(&names, |output| output.out.lines().count() == 2).await;
     let mine = [&names[..], &["--mine"]].concat();
     for (user, job) in [("cli-ann", "of-ann"), ("cli-ben", "of-ben")] {
         let all = scene.run_as_user(user, &names, "").await;
         assert_eq!(all.out.lines().count(), 2, "{all:?}");
         // A job that was placed at once has no requester until the operator has read its status.
         let own = format!("trainingjob.trellis.dev/{job}\n");
-        let is_own = |said: &CommandOutput| (said.status, &said.out) == (0, &own);
+        let is_own = |output: &CommandOutput| (output.status, &output.out) == (0, &own);
         repeat_command_until(is_own, async || scene.run_as_user(user, &mine, "").await).await;
     }
     // A user who has submitted no jobs.
@@ -129,12 +129,12 @@ async fn queue_shows_only_namespaces_that_the_user_may_view() {
     site.wait_for_phase("mine", JobPhase::Running).await;
     // The namespace of its context is the default one.
     let queue = ["queue", "-n", site.name()];
-    let lists_it = |said: &CommandOutput| said.status == 0 && said.out.contains("mine");
+    let lists_it = |output: &CommandOutput| output.status == 0 && output.out.contains("mine");
     repeat_command_until(lists_it, async || scene.run_as_viewer(&site, &queue).await).await;
     let labelled = ["queue", "-n", site.name(), "-l", "no-such-label"];
-    let said = scene.run_as_viewer(&site, &labelled).await;
-    assert_eq!(said.status, 0, "{said:?}");
-    assert!(!said.out.contains("mine"), "{said:?}");
+    let output = scene.run_as_viewer(&site, &labelled).await;
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(!output.out.contains("mine"), "{output:?}");
     let all = scene.run_as_viewer(&site, &["queue", "-A"]).await;
     assert_eq!(all.status, 2, "{all:?}");
     assert!(all.err.contains("without -A"), "{all:?}");
@@ -146,11 +146,11 @@ async fn queue_shows_only_namespaces_that_the_user_may_view() {
     let nodes = scene.run_as_viewer(&site, &["nodes"]).await;
     assert_eq!(nodes.status, 2);
     assert!(nodes.err.contains("trellis-platform"), "{nodes:?}");
-    let told = scene
+    let as_user = scene
         .run_as_viewer(&site, &["status", "mine", "-n", site.name()])
         .await;
-    assert_eq!(told.status, 0, "{told:?}");
-    assert!(told.out.contains("Running"), "{told:?}");
+    assert_eq!(as_user.status, 0, "{as_user:?}");
+    assert!(as_user.out.contains("Running"), "{as_user:?}");
     // With --as, as in kubectl, an administrator sees what that user sees.
     let viewer = format!("--as=system:serviceaccount:{}:viewer", site.name());
     let nodes = scene.run_trellis(&["nodes", &viewer]).await;
@@ -170,9 +170,12 @@ async fn broken_kubeconfig_is_an_error() {
         &["queue", "--kubeconfig", "/no/such/config"],
         &["queue", "--cluster", "none-of-this-name"],
     ] {
-        let said = scene.run_trellis(arguments).await;
-        assert_eq!(said.status, 2, "{said:?}");
-        assert!(said.err.contains("no cluster is configured"), "{said:?}");
+        let output = scene.run_trellis(arguments).await;
+        assert_eq!(output.status, 2, "{output:?}");
+        assert!(
+            output.err.contains("no cluster is configured"),
+            "{output:?}"
+        );
     }
 }
 
@@ -185,30 +188,33 @@ async fn explain_shows_the_shortage_and_the_remedy() {
     site.submit("waits", 1, 8).await;
     site.wait_for_phase("waits", JobPhase::Queued).await;
     let arguments = ["explain", "tj/waits", "-n", site.name()];
-    let said = repeat_until(&arguments, |said| said.out.contains("smallest change")).await;
+    let output = repeat_until(&arguments, |output| output.out.contains("smallest change")).await;
     for words in [
         "number ",
         "Shortage",
         "Nodes for task group worker",
         "free 5 nvidia.com/gpu",
     ] {
-        assert!(said.out.contains(words), "{words}: {said:?}");
+        assert!(output.out.contains(words), "{words}: {output:?}");
     }
-    let unwrapped: Vec<_> = said.out.split_whitespace().collect();
+    let unwrapped: Vec<_> = output.out.split_whitespace().collect();
     let holder = format!("held by {}/holds (5 nvidia.com/gpu)", site.name());
-    assert!(unwrapped.join(" ").contains(&holder), "{said:?}");
-    let nobody = scene
+    assert!(unwrapped.join(" ").contains(&holder), "{output:?}");
+    let missing = scene
         .run_trellis(&["explain", "nobody", "-n", site.name()])
         .await;
-    assert_eq!(nobody.status, 1);
+    assert_eq!(missing.status, 1);
     assert!(
-        nobody.err.contains("there is no TrainingJob \"nobody\""),
-        "{nobody:?}"
+        missing.err.contains("there is no TrainingJob \"nobody\""),
+        "{missing:?}"
     );
-    let nobody = ["explain", "pod/nobody", "-n", site.name()];
-    let nobody = scene.run_trellis(&nobody).await;
-    assert_eq!(nobody.status, 1);
-    assert!(nobody.err.contains("there is no Pod/nobody"), "{nobody:?}");
+    let missing = ["explain", "pod/nobody", "-n", site.name()];
+    let missing = scene.run_trellis(&missing).await;
+    assert_eq!(missing.status, 1);
+    assert!(
+        missing.err.contains("there is no Pod/nobody"),
+        "{missing:?}"
+    );
     let wrong = scene.run_trellis(&["explain", "deploy/waits"]).await;
     assert_eq!(wrong.status, 2);
     assert!(wrong.err.contains("podgroup/NAME"), "{wrong:?}");
@@ -231,7 +237,7 @@ async fn nodes_shows_free_capacity_and_node_problems() {
     site.wait_for_phase("holds", JobPhase::Running).await;
     let names = site.nodes().names();
     site.nodes().cordon(&names[1]).await.unwrap();
-    let (held, cordoned) = (names[0].as_str(), names[1].as_str());
+    let (used_node, cordoned) = (names[0].as_str(), names[1].as_str());
     // The pod may run on either node. The other node is empty.
     let holds = site
         .list_pods("holds")
@@ -240,37 +246,43 @@ async fn nodes_shows_free_capacity_and_node_problems() {
         .spec
         .unwrap()
         .node_name;
-    let (free, left, usable) = match holds.as_deref() == Some(held) {
+    let (free, left, usable) = match holds.as_deref() == Some(used_node) {
         true => (["5/8", "8/8"], ["███·····", "xxxxxxxx"], "5        5/2/1/0"),
         false => (["8/8", "5/8"], ["········", "███xxxxx"], "8        8/4/2/1"),
     };
-    let arguments = ["nodes", held, cordoned];
-    let said = repeat_until(&arguments, |said| {
-        said.out.contains("SchedulingDisabled") && said.out.contains("/holds:3")
+    let arguments = ["nodes", used_node, cordoned];
+    let output = repeat_until(&arguments, |output| {
+        output.out.contains("SchedulingDisabled") && output.out.contains("/holds:3")
     })
     .await;
-    let words = |node: &str, column: usize| said.line_with(node).split_whitespace().nth(column);
-    assert_eq!(words(held, 2), Some(free[0]), "{said:?}");
-    assert_eq!(words(cordoned, 2), Some(free[1]), "{said:?}");
+    let words = |node: &str, column: usize| output.line_with(node).split_whitespace().nth(column);
+    assert_eq!(words(used_node, 2), Some(free[0]), "{output:?}");
+    assert_eq!(words(cordoned, 2), Some(free[1]), "{output:?}");
     assert!(
-        said.line_with(cordoned).contains("SchedulingDisabled"),
-        "{said:?}"
+        output.line_with(cordoned).contains("SchedulingDisabled"),
+        "{output:?}"
     );
     let holder = format!("{}/holds:3", site.name());
-    let of = said.line_with(if free[0] == "5/8" { held } else { cordoned });
-    assert!(of.contains(&holder), "{said:?}");
-    let map = scene.run_trellis(&["nodes", "--map", held, cordoned]).await;
+    let full_line = output.line_with(if free[0] == "5/8" {
+        used_node
+    } else {
+        cordoned
+    });
+    assert!(full_line.contains(&holder), "{output:?}");
+    let map = scene
+        .run_trellis(&["nodes", "--map", used_node, cordoned])
+        .await;
     let drawn = format!(
-        "{held}  {}\n{cordoned}  {}  SchedulingDisabled\n\n\
+        "{used_node}  {}\n{cordoned}  {}  SchedulingDisabled\n\n\
          █ a job's  ▒ another pod's  ░ kept  · free  x free, on a node that takes no pods\n\n\
          DEVICE           ALL   JOBS   OTHERS   KEPT   FREE   USABLE   PODS OF 1/2/4/8\n\
          nvidia.com/gpu   16    3      0        0      13     {usable}\n",
         left[0], left[1]
     );
     assert_eq!(map.out, drawn, "{map:?}");
-    let nobody = scene.run_trellis(&["nodes", "nowhere"]).await;
-    assert_eq!(nobody.status, 1);
-    assert!(nobody.err.contains("no node \"nowhere\""), "{nobody:?}");
+    let missing = scene.run_trellis(&["nodes", "nowhere"]).await;
+    assert_eq!(missing.status, 1);
+    assert!(missing.err.contains("no node \"nowhere\""), "{missing:?}");
 }
 
 /// Without an operator, commands lack the data of the engine, and still show the data of the API
@@ -282,17 +294,20 @@ async fn commands_show_api_server_data_without_an_operator() {
     site.submit("waits", 9, 8).await;
     site.wait_for_phase("waits", JobPhase::Queued).await;
     scene.operator.kill().unwrap();
-    let gone = eventually(Duration::from_secs(60), || async {
-        let said = scene.run_trellis(&["queue"]).await;
-        ensure!(said.status == 2, "{said:?}");
-        Ok(said)
+    let unavailable = eventually(Duration::from_secs(60), || async {
+        let output = scene.run_trellis(&["queue"]).await;
+        ensure!(output.status == 2, "{output:?}");
+        Ok(output)
     });
-    let gone = gone.await.unwrap();
-    assert!(gone.err.contains("kubectl get tj -A"), "{gone:?}");
-    let told = scene
+    let unavailable = unavailable.await.unwrap();
+    assert!(
+        unavailable.err.contains("kubectl get tj -A"),
+        "{unavailable:?}"
+    );
+    let explanation = scene
         .run_trellis(&["explain", "waits", "-n", site.name()])
         .await;
-    assert_eq!(told.status, 0, "{told:?}");
-    assert!(told.out.contains("note: "), "{told:?}");
-    assert!(told.out.contains("Next steps"), "{told:?}");
+    assert_eq!(explanation.status, 0, "{explanation:?}");
+    assert!(explanation.out.contains("note: "), "{explanation:?}");
+    assert!(explanation.out.contains("Next steps"), "{explanation:?}");
 }

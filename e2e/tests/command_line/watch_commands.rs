@@ -1,4 +1,4 @@
-//! Commands that keep running: until their reader goes away, and while no server answers.
+//! Commands that keep running until their reader closes the output, also while no server answers.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use trellis_e2e::jobs::SOON;
 
 use crate::fixtures::{shared_fixture, trellis_program};
 
-/// A command that goes on.
+/// A running command.
 struct WatchCommand {
     child: Child,
     out: Lines<BufReader<ChildStdout>>,
@@ -38,7 +38,7 @@ impl WatchCommand {
         Self { child, out, err }
     }
 
-    /// Reads on until a line has these words.
+    /// Reads lines until one has these words.
     async fn wait_for_line(&mut self, words: &str) {
         let found = async {
             loop {
@@ -46,7 +46,7 @@ impl WatchCommand {
                     Some(line) if line.contains(words) => return,
                     Some(_) => {}
                     None => panic!(
-                        "it ends without {words:?}: {:?}",
+                        "the output ends without {words:?}: {:?}",
                         self.err.next_line().await
                     ),
                 }
@@ -57,7 +57,7 @@ impl WatchCommand {
     }
 }
 
-/// A way to the API server that can be cut.
+/// A connection to the API server that a test can cut.
 struct ApiRelay {
     port: u16,
     address: String,
@@ -65,7 +65,7 @@ struct ApiRelay {
 }
 
 impl ApiRelay {
-    /// One to this control plane, and the kubeconfig of its administrator over it.
+    /// Creates a connection to this control plane, and a kubeconfig of its administrator for it.
     async fn for_control_plane(control_plane: &ControlPlane, kubeconfig: &Path) -> Self {
         let direct = std::fs::read_to_string(control_plane.kubeconfig()).unwrap();
         let server = control_plane.url();
@@ -82,11 +82,11 @@ impl ApiRelay {
         let server = to.clone();
         let relay = tokio::spawn(async move {
             let mut open = JoinSet::new();
-            while let Ok((mut here, _)) = listener.accept().await {
+            while let Ok((mut client_stream, _)) = listener.accept().await {
                 let to = server.clone();
                 open.spawn(async move {
-                    let mut there = TcpStream::connect(to).await.unwrap();
-                    let _ = copy_bidirectional(&mut here, &mut there).await;
+                    let mut server_stream = TcpStream::connect(to).await.unwrap();
+                    let _ = copy_bidirectional(&mut client_stream, &mut server_stream).await;
                 });
             }
         });
@@ -97,7 +97,7 @@ impl ApiRelay {
         }
     }
 
-    /// Cuts it, with all that goes over it.
+    /// Cuts the connection with all its streams.
     async fn cut(self) -> (u16, String) {
         self.relay.abort();
         let _ = self.relay.await;
@@ -120,7 +120,7 @@ async fn watch_ends_when_its_reader_closes_the_pipe() {
         drop(out);
         let ended = timeout(Duration::from_secs(30), child.wait()).await;
         let ended = ended.unwrap_or_else(|_| {
-            panic!("{command} -w runs on after its reader has closed the pipe")
+            panic!("{command} -w keeps running after its reader has closed the pipe")
         });
         assert_eq!(ended.unwrap().code(), Some(0), "{command}");
     }
@@ -148,9 +148,9 @@ async fn watch_continues_after_an_api_server_outage() {
     }
     let (port, address) = way.cut().await;
     for (watch, _) in &mut watches {
-        let said = timeout(SOON, watch.err.next_line()).await.unwrap();
-        let said = said.unwrap().unwrap();
-        assert!(said.starts_with("not reachable since"), "{said}");
+        let line = timeout(SOON, watch.err.next_line()).await.unwrap();
+        let line = line.unwrap().unwrap();
+        assert!(line.starts_with("not reachable since"), "{line}");
     }
     site.submit("two", 1, 1).await;
     let suspended = scene
@@ -161,7 +161,7 @@ async fn watch_continues_after_an_api_server_outage() {
     for (watch, words) in &mut watches {
         watch.wait_for_line(words).await;
     }
-    // No cluster at first is no gap.
+    // If the cluster is unreachable at the start, the command fails.
     let (port, _) = way.cut().await;
     let none = WatchCommand::start(&path, &queue);
     let ended = none.child.wait_with_output();
@@ -190,7 +190,7 @@ async fn follow_logs_ends_when_the_job_is_deleted_during_a_gap() {
     assert_eq!(cancelled.status, 0, "{cancelled:?}");
     let _way = ApiRelay::open(port, to).await;
     let ended = timeout(Duration::from_secs(120), follows.child.wait()).await;
-    let ended = ended.expect("it follows a job that is gone").unwrap();
+    let ended = ended.expect("the command follows a deleted job").unwrap();
     assert_eq!(ended.code(), Some(1));
     let last = follows.err.next_line().await.unwrap().unwrap();
     assert!(last.contains("the job was deleted"), "{last}");

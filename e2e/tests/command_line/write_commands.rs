@@ -1,4 +1,4 @@
-//! Commands that change something.
+//! Commands that write.
 
 use kube::Api;
 use serde_json::{Value, json};
@@ -24,9 +24,9 @@ async fn a_job_is_suspended_resumed_and_cancelled() {
     assert_eq!(suspended.status, 0, "{suspended:?}");
     assert_eq!(suspended.out, "trainingjob.trellis.dev/j suspended\n");
     site.wait_for_phase("j", JobPhase::Suspended).await;
-    let again = act(&["suspend", "tj/j"]).await;
+    let repeated = act(&["suspend", "tj/j"]).await;
     assert_eq!(
-        (again.status, again.out.as_str()),
+        (repeated.status, repeated.out.as_str()),
         (0, "trainingjob.trellis.dev/j already suspended\n")
     );
     let resumed = act(&["resume", "j", "--wait", "--timeout", "60s"]).await;
@@ -34,16 +34,19 @@ async fn a_job_is_suspended_resumed_and_cancelled() {
     site.wait_for_phase("j", JobPhase::Running).await;
     // A wait that times out is reported, and the job still stops.
     site.delay_pod_stop("j", "5s").await;
-    let late = act(&["suspend", "j", "--wait", "--timeout", "1s"]).await;
-    assert_eq!(late.status, 124, "{late:?}");
-    assert!(late.err.contains("`trellis status j`"), "{late:?}");
+    let timed_out = act(&["suspend", "j", "--wait", "--timeout", "1s"]).await;
+    assert_eq!(timed_out.status, 124, "{timed_out:?}");
+    assert!(
+        timed_out.err.contains("`trellis status j`"),
+        "{timed_out:?}"
+    );
     let cancelled = act(&["cancel", "j", "--wait", "--timeout", "60s"]).await;
     assert_eq!(cancelled.status, 0, "{cancelled:?}");
     let jobs: Api<TrainingJob> = site.api();
     assert!(jobs.get_opt("j").await.unwrap().is_none());
     assert!(site.list_pods("j").await.is_empty());
-    let nobody = act(&["cancel", "j"]).await;
-    assert_eq!(nobody.status, 1, "{nobody:?}");
+    let missing = act(&["cancel", "j"]).await;
+    assert_eq!(missing.status, 1, "{missing:?}");
 }
 
 /// Argo CD reverts a suspension of a job that it delivers, and the command warns about that.
@@ -55,17 +58,19 @@ async fn suspend_warns_when_argo_cd_delivers_the_job() {
     let id = "team-a:trellis.dev/TrainingJob:ns/j";
     job["metadata"]["annotations"] = json!({"argocd.argoproj.io/tracking-id": id});
     site.create(job).await.unwrap();
-    let said = scene
+    let output = scene
         .run_trellis(&["suspend", "j", "-n", site.name()])
         .await;
-    assert_eq!(said.status, 0);
+    assert_eq!(output.status, 0);
     assert!(
-        said.err.contains("note: Argo CD (team-a) deploys this job"),
-        "{said:?}"
+        output
+            .err
+            .contains("note: Argo CD (team-a) deploys this job"),
+        "{output:?}"
     );
-    let said = scene.run_trellis(&["cancel", "j", "-n", site.name()]).await;
-    assert_eq!(said.status, 0);
-    assert!(said.err.contains("may create it again"), "{said:?}");
+    let output = scene.run_trellis(&["cancel", "j", "-n", site.name()]).await;
+    assert_eq!(output.status, 0);
+    assert!(output.err.contains("may create it again"), "{output:?}");
 }
 
 /// Another controller manages the job, so the command cannot know whether it obeys.
@@ -76,29 +81,31 @@ async fn suspend_does_not_wait_for_an_externally_managed_job() {
     let mut job = site.job("j", 1, 1);
     job["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
     site.create(job).await.unwrap();
-    let said = scene
+    let output = scene
         .run_trellis(&["suspend", "j", "--wait", "-n", site.name()])
         .await;
-    assert_eq!(said.status, 1, "{said:?}");
-    assert!(said.out.contains("j suspended"), "{said:?}");
+    assert_eq!(output.status, 1, "{output:?}");
+    assert!(output.out.contains("j suspended"), "{output:?}");
     assert!(
-        said.err.contains("kueue.x-k8s.io/multikueue manages j"),
-        "{said:?}"
+        output.err.contains("kueue.x-k8s.io/multikueue manages j"),
+        "{output:?}"
     );
 
-    let mut theirs = site.job("theirs", 1, 1);
-    theirs["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
+    let mut external_job = site.job("theirs", 1, 1);
+    external_job["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
     let submit = ["submit", "-f", "-", "-n", site.name(), "--wait"];
-    // Given up after a minute, and not 1 then.
+    // The command gives up after a minute with an exit status other than 1.
     let submit = [&submit[..], &["--timeout", "60s"]].concat();
-    let said = scene.run_with_input(&submit, &theirs.to_string()).await;
-    assert_eq!(said.status, 1, "{said:?}");
-    assert_eq!(said.out, "trainingjob.trellis.dev/theirs submitted\n");
+    let output = scene
+        .run_with_input(&submit, &external_job.to_string())
+        .await;
+    assert_eq!(output.status, 1, "{output:?}");
+    assert_eq!(output.out, "trainingjob.trellis.dev/theirs submitted\n");
     let note = "note: kueue.x-k8s.io/multikueue manages theirs (spec.managedBy)";
-    assert!(said.err.starts_with(note), "{said:?}");
+    assert!(output.err.starts_with(note), "{output:?}");
 }
 
-/// Each refused object has its own error, and the command goes on with the others.
+/// Each refused object has its own error, and the command creates the other objects.
 #[tokio::test]
 async fn command_continues_with_other_objects_after_a_refusal() {
     let scene = shared_fixture().await;
@@ -111,8 +118,8 @@ async fn command_continues_with_other_objects_after_a_refusal() {
         .await;
     assert_eq!(denied.status, 2, "{denied:?}");
     for name in ["a", "b"] {
-        let said = format!("error: {name}: cannot delete trainingjobs");
-        assert!(denied.err.contains(&said), "{denied:?}");
+        let expected = format!("error: {name}: cannot delete trainingjobs");
+        assert!(denied.err.contains(&expected), "{denied:?}");
     }
     let some = scene
         .run_trellis(&[&["suspend", "absent", "b"][..], &at].concat())
@@ -137,14 +144,14 @@ async fn command_continues_with_other_objects_after_a_refusal() {
     assert!(some.out.trim_end().ends_with("Complete"), "{some:?}");
 }
 
-/// RBAC's 403 is a missing right, and that of a webhook is not.
+/// A 403 of RBAC is a missing right. A 403 of a webhook is not.
 #[tokio::test]
 async fn submit_names_the_missing_right() {
     let scene = shared_fixture().await;
     let site = scene.create_site("cli-unable", 1).await;
     let job = site.job("j", 1, 1).to_string();
     let submit = ["submit", "-f", "-", "-n", site.name()];
-    // The ServiceAccount is there once it was asked as.
+    // The impersonated requests show that the ServiceAccount exists.
     scene
         .run_as_viewer(&site, &["queue", "-n", site.name()])
         .await;
@@ -250,13 +257,13 @@ async fn submit_reports_all_file_errors_and_creates_nothing() {
     bad["spec"]["taskGroups"][0]["replica"] = json!(1);
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}});
     let file = [&good, &bad, &pod].map(Value::to_string).join("\n---\n");
-    let said = scene
+    let output = scene
         .run_with_input(&["submit", "-f", "-", "-n", site.name()], &file)
         .await;
-    assert_eq!(said.status, 2, "{said:?}");
-    assert!(said.out.is_empty());
+    assert_eq!(output.status, 2, "{output:?}");
+    assert!(output.out.is_empty());
     for words in ["spec.taskGroups[0].replica", "kubectl apply -f"] {
-        assert!(said.err.contains(words), "{words}: {said:?}");
+        assert!(output.err.contains(words), "{words}: {output:?}");
     }
     assert!(
         site.api::<TrainingJob>()

@@ -13,7 +13,7 @@ use trellis_e2e::{control_plane::apply, jobs::SOON, namespace::TestNamespace, wa
 
 use super::shared_control_plane;
 
-/// The user name that the API server knows the client by.
+/// Returns the user name of the client in the API server.
 async fn user_name(client: Client) -> String {
     let api: Api<SelfSubjectReview> = Api::all(client);
     let answer = api
@@ -45,9 +45,15 @@ async fn api_server_reports_the_built_version() {
         (version.major.as_str(), version.minor.as_str()),
         ("1", "37")
     );
-    let said = control_plane.kubectl_ok(&["version"]).await.unwrap();
-    assert!(said.contains("Client Version: v1.37.1"), "{said}");
-    assert!(said.contains("Server Version: v1.37.1"), "{said}");
+    let version_output = control_plane.kubectl_ok(&["version"]).await.unwrap();
+    assert!(
+        version_output.contains("Client Version: v1.37.1"),
+        "{version_output}"
+    );
+    assert!(
+        version_output.contains("Server Version: v1.37.1"),
+        "{version_output}"
+    );
 }
 
 #[tokio::test]
@@ -88,7 +94,7 @@ subjects:
     );
 
     let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), name);
-    // The API server reads roles by a watch.
+    // The API server watches roles, so the right takes effect late.
     eventually(SOON, || async {
         config_maps.list(&ListParams::default()).await?;
         Ok(())
@@ -106,11 +112,11 @@ subjects:
     ));
 
     // The ServiceAccount `default` has no rights.
-    let nobody = control_plane
+    let without_rights = control_plane
         .service_account_client(name, "default")
         .await
         .unwrap();
-    let config_maps: Api<ConfigMap> = Api::namespaced(nobody, name);
+    let config_maps: Api<ConfigMap> = Api::namespaced(without_rights, name);
     assert!(is_forbidden(
         &config_maps.list(&ListParams::default()).await.unwrap_err()
     ));

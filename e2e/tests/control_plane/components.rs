@@ -1,4 +1,4 @@
-//! Faults of the control plane itself, on one that no other test uses.
+//! Faults of the control plane itself. Each test has its own control plane.
 
 use std::time::Duration;
 
@@ -66,10 +66,10 @@ async fn components_can_be_frozen_killed_and_restarted() {
         control_plane
             .signal(Component::Kwok, ProcessSignal::Kill)
             .is_err(),
-        "there is none here"
+        "the component should not exist"
     );
 
-    // A node without heartbeats is Ready all the same.
+    // A node without heartbeats stays Ready.
     let nodes_api: Api<Node> = Api::all(control_plane.client());
     let node = nodes_api.get(&nodes.names()[0]).await.unwrap();
     let ready = node.status.unwrap().conditions.unwrap();
@@ -92,7 +92,13 @@ async fn failed_component_start_reports_the_reason() {
         ..ControlPlaneOptions::default()
     };
     let error = ControlPlane::start(options).await.unwrap_err();
-    let said = format!("{error:#}");
-    assert!(said.contains("kube-apiserver did not start"), "{said}");
-    assert!(said.contains("unknown flag: --no-such-flag"), "{said}");
+    let error_text = format!("{error:#}");
+    assert!(
+        error_text.contains("kube-apiserver did not start"),
+        "{error_text}"
+    );
+    assert!(
+        error_text.contains("unknown flag: --no-such-flag"),
+        "{error_text}"
+    );
 }

@@ -1,4 +1,4 @@
-//! Controllers of the controller manager on which tests rely.
+//! Controllers of the controller manager that tests rely on.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Failures that a user of the demo asks for.
+//! Failures that a user of the demo requests.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -37,17 +37,17 @@ async fn pod_fails_as_its_label_requests_and_other_pods_run() {
     let [first, second, third] = nodes.names() else {
         panic!("{:?}", nodes.names())
     };
-    // The policy takes a moment until each request sees it.
+    // The API server enforces the policy after a moment.
     let mut tries = 0;
     eventually(SOON, || {
         tries += 1;
         let pod = job_pod(&format!("pull-{tries}"), first, IMAGE_PULL);
         async {
             let name = create(pod).await.metadata.name.unwrap();
-            let seen = wait_for(&pods, &name, SOON, |p: &Pod| {
+            let failing_pod = wait_for(&pods, &name, SOON, |p: &Pod| {
                 waiting_reason(p).is_some() || pod_phase(p) == "Running"
             });
-            let (reason, message) = waiting_reason(&seen.await?).unwrap_or_default();
+            let (reason, message) = waiting_reason(&failing_pod.await?).unwrap_or_default();
             anyhow::ensure!(reason == "ImagePullBackOff", "{reason}");
             anyhow::ensure!(message.contains("\"busybox\": not found"), "{message}");
             Ok(())
@@ -56,8 +56,8 @@ async fn pod_fails_as_its_label_requests_and_other_pods_run() {
     .await
     .unwrap();
     create(job_pod("secret", first, MISSING_SECRET)).await;
-    let seen = wait_for(&pods, "secret", SOON, |p: &Pod| waiting_reason(p).is_some());
-    let (reason, message) = waiting_reason(&seen.await.unwrap()).unwrap();
+    let failing_pod = wait_for(&pods, "secret", SOON, |p: &Pod| waiting_reason(p).is_some());
+    let (reason, message) = waiting_reason(&failing_pod.await.unwrap()).unwrap();
     assert_eq!(reason, "CreateContainerConfigError");
     assert!(message.contains("Secret"), "{message}");
 

@@ -1,4 +1,4 @@
-//! Nothing is left behind, however the parent ends.
+//! A control plane leaves no processes and no folder, however its parent ends.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The process ids of all descendants of `parent`, from the kernel.
+/// Returns the process ids of all descendants of `parent`.
 fn descendants(parent: u32) -> Vec<u32> {
     let mut found = Vec::new();
     for task in fs::read_dir(format!("/proc/{parent}/task"))
@@ -37,7 +37,7 @@ fn command_line(id: u32) -> String {
         .replace('\0', " ")
 }
 
-/// A control plane in a process of its own, and its folder.
+/// Starts a control plane in its own process. Returns the process and its folder.
 fn start_control_plane() -> (Child, PathBuf) {
     let mut parent = Command::new(env!("CARGO_BIN_EXE_control-plane"))
         .args(["--nodes", "1"])

@@ -1,4 +1,4 @@
-//! The control plane that everything else is tested on, tested itself.
+//! Tests of the control plane that all other tests use.
 
 mod access;
 mod components;
@@ -17,10 +17,10 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 
-/// How long each part of the control plane may take on a busy machine.
+/// Longest time of each part of the control plane on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A kind of its own, for the garbage collector.
+/// A CRD for the test of the garbage collector.
 const WIDGET_CRD: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -48,7 +48,7 @@ async fn shared_control_plane() -> &'static ControlPlane {
     ControlPlane::shared_with(options).await.unwrap()
 }
 
-/// A pod on `node` with `annotations`.
+/// Returns a pod on `node` with `annotations`.
 fn pod_on_node(name: &str, node: &str, annotations: Value) -> Pod {
     let pod = json!({
         "metadata": {"name": name, "annotations": annotations},

@@ -152,11 +152,11 @@ async fn nodes_can_be_resized_cordoned_tainted_and_deleted() {
         .set_condition(first, "GpuThermalWatch", "True", "TooHot")
         .await
         .unwrap();
-    // The controller manager taints it for its cordon.
+    // The controller manager adds a taint to the cordoned node.
     let api: Api<Node> = Api::all(control_plane.client());
     let cordoned = |node: &Node| has_taint(node, "node.kubernetes.io/unschedulable");
     wait_for(&api, first, SOON, cordoned).await.unwrap();
-    // Long enough for kwok to have put things right if it meant to.
+    // Long enough for kwok to overwrite the condition if it does so.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let node = nodes.get(first).await.unwrap();
     assert_eq!(allocatable_gpus(&node).as_deref(), Some("6"));

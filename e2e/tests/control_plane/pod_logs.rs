@@ -1,4 +1,4 @@
-//! The logs of simulated pods: those of the options, or none.
+//! The logs of simulated pods. They have the lines of the options, or do not exist.
 
 use std::time::Duration;
 
@@ -52,10 +52,10 @@ async fn simulated_pod_has_the_configured_log() {
     futures::pin_mut!(stream);
     let mut line = String::new();
     let read = timeout(SOON, stream.read_line(&mut line)).await;
-    read.expect("the line is there").unwrap();
+    read.expect("the log contains the line").unwrap();
     assert_eq!(line, "step 2 loss 9.7\n");
     let more = timeout(Duration::from_secs(1), stream.read_line(&mut line)).await;
-    assert!(more.is_err(), "kwok ends no stream that is followed");
+    assert!(more.is_err(), "kwok has ended a followed stream");
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn api_server_cannot_reach_the_kubelet_without_a_pod_log() {
     let api: Api<Pod> = namespace.unwrap().api();
     run_pod(&api, &nodes.names()[0]).await;
     match api.logs("a", &LogParams::default()).await.unwrap_err() {
-        // `trellis logs` knows the failure by these words.
+        // `trellis logs` detects the failure by this text.
         kube::Error::Api(status) => {
             assert!(status.message.starts_with("Get \"https://"), "{status:?}");
             assert!(status.message.contains("/containerLogs/"), "{status:?}");

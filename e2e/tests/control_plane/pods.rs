@@ -113,7 +113,7 @@ async fn hundred_bound_pods_run() {
         assert!(status.start_time.is_some());
         addresses.insert(status.pod_ip.clone().unwrap());
     }
-    assert_eq!(addresses.len(), 100, "an address each");
+    assert_eq!(addresses.len(), 100, "two pods share an address");
 }
 
 #[tokio::test]
@@ -165,10 +165,10 @@ async fn pods_exit_as_annotated_before_or_after_start() {
         .await
         .unwrap();
     set_annotation(&api, "late", kubelet::EXIT, Some("137")).await;
-    let late = wait_for(&api, "late", SOON, |pod| pod_phase(pod) == "Failed")
+    let failed_pod = wait_for(&api, "late", SOON, |pod| pod_phase(pod) == "Failed")
         .await
         .unwrap();
-    assert_eq!(terminated_state(&late).exit_code, 137);
+    assert_eq!(terminated_state(&failed_pod).exit_code, 137);
 }
 
 #[tokio::test]
@@ -205,9 +205,9 @@ async fn refused_pod_has_the_status_of_a_real_kubelet() {
     };
     let refuse = json!({kubelet::REFUSE: "OutOfnvidia.com/gpu"});
     create_pod(&api, "refused", first, refuse).await;
-    let here = json!({kubelet::REFUSE: "OutOfcpu", kubelet::REFUSE_ON: first});
-    create_pod(&api, "refused-here", first, here.clone()).await;
-    create_pod(&api, "welcome-there", second, here).await;
+    let refusal = json!({kubelet::REFUSE: "OutOfcpu", kubelet::REFUSE_ON: first});
+    create_pod(&api, "refused-here", first, refusal.clone()).await;
+    create_pod(&api, "welcome-there", second, refusal).await;
 
     let refused = wait_for(&api, "refused", SOON, |pod| pod_phase(pod) == "Failed")
         .await
@@ -296,14 +296,14 @@ async fn deleted_pods_stop_at_once_slowly_or_never() {
         deleted.elapsed()
     );
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let stuck = api.get("stuck").await.unwrap();
-    assert!(stuck.metadata.deletion_timestamp.is_some());
-    assert_eq!(pod_phase(&stuck), "Running");
+    let stuck_pod = api.get("stuck").await.unwrap();
+    assert!(stuck_pod.metadata.deletion_timestamp.is_some());
+    assert_eq!(pod_phase(&stuck_pod), "Running");
     set_annotation(&api, "stuck", kubelet::STUCK_TERMINATING, None).await;
     wait_until_deleted(&api, "stuck", SOON).await.unwrap();
 }
 
-/// Creates the pod in the very moment in which the one of its name is gone.
+/// Creates the pod as soon as the previous pod with its name is gone.
 async fn replace_pod(api: &Api<Pod>, pod: &Pod) -> Pod {
     let create = async || {
         loop {
@@ -314,7 +314,7 @@ async fn replace_pod(api: &Api<Pod>, pod: &Pod) -> Pod {
             }
         }
     };
-    // Several at a time, to come close to that moment.
+    // Several concurrent creates reduce the delay.
     tokio::select! {
         created = create() => created,
         created = create() => created,
@@ -325,14 +325,14 @@ async fn replace_pod(api: &Api<Pod>, pod: &Pod) -> Pod {
 #[tokio::test]
 async fn recreated_pod_is_not_affected_by_its_predecessor() {
     let (_namespace, nodes, api) = create_namespace_and_nodes("again").await;
-    let again = pod_on_node("again", &nodes.names()[0], json!({}));
-    api.create(&PostParams::default(), &again).await.unwrap();
+    let new_pod = pod_on_node("again", &nodes.names()[0], json!({}));
+    api.create(&PostParams::default(), &new_pod).await.unwrap();
     for _ in 0..30 {
         wait_for(&api, "again", SOON, |pod| pod_phase(pod) == "Running")
             .await
             .unwrap();
         api.delete("again", &DeleteParams::default()).await.unwrap();
-        let new = replace_pod(&api, &again).await;
+        let new = replace_pod(&api, &new_pod).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         let now = api.get("again").await.unwrap();
         assert_eq!(now.metadata.uid, new.metadata.uid);

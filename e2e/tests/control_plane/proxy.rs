@@ -1,4 +1,4 @@
-//! The proxy: counting and breaking.
+//! The proxy: counts and faults.
 
 use std::{
     sync::{
@@ -26,9 +26,9 @@ use super::shared_control_plane;
 struct ProxyFixture {
     proxy: Proxy,
     namespace: TestNamespace,
-    /// Through the proxy.
+    /// A client that uses the proxy.
     api: Api<ConfigMap>,
-    /// Past it.
+    /// A client without the proxy.
     direct_api: Api<ConfigMap>,
 }
 
@@ -57,7 +57,7 @@ fn is_config_map(request: &Request) -> bool {
 
 async fn count_config_maps(api: &Api<ConfigMap>) -> usize {
     let all = api.list(&ListParams::default()).await.unwrap();
-    // The controller manager puts one into every namespace.
+    // The controller manager creates one in every namespace.
     all.iter()
         .filter(|map| map.metadata.name.as_deref() != Some("kube-root-ca.crt"))
         .count()
@@ -190,16 +190,16 @@ async fn a_held_request_goes_through_once_the_proxy_is_healed() {
     let (params, map) = (PostParams::default(), config_map("held"));
     let mut create = Box::pin(place.api.create(&params, &map));
     let early = timeout(Duration::from_millis(300), &mut create).await;
-    assert!(early.is_err(), "it was answered");
+    assert!(early.is_err(), "the request was answered");
     assert!(place.direct_api.get_opt("held").await.unwrap().is_none());
     place.proxy.remove_faults();
     create.await.unwrap();
     assert!(place.direct_api.get_opt("held").await.unwrap().is_some());
 }
 
-/// How long an answer may take, or the end of a connection.
+/// Longest time until an answer or the end of a connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long no answer is to come. A write reaches the API server well within it.
+/// Time without an answer. A write reaches the API server in far less time.
 const NO_ANSWER_TIME: Duration = Duration::from_secs(2);
 
 #[tokio::test]
@@ -222,19 +222,19 @@ async fn connection_is_cut_before_or_after_the_write() {
     assert!(matches!(create("after", ANSWER_TIMEOUT).await, Ok(Err(_))));
     assert!(
         create("silent", NO_ANSWER_TIME).await.is_err(),
-        "it was answered"
+        "the request was answered"
     );
     assert!(
         create("never", NO_ANSWER_TIME).await.is_err(),
-        "it was answered"
+        "the request was answered"
     );
     let started = Instant::now();
     create("late", ANSWER_TIMEOUT).await.unwrap().unwrap();
     assert!(started.elapsed() >= Duration::from_millis(700));
 
-    let mut there = Vec::new();
+    let mut existing = Vec::new();
     for name in ["before", "after", "silent", "never", "late"] {
-        there.push((
+        existing.push((
             name,
             place.direct_api.get_opt(name).await.unwrap().is_some(),
         ));
@@ -246,10 +246,10 @@ async fn connection_is_cut_before_or_after_the_write() {
         ("never", false),
         ("late", true),
     ];
-    assert_eq!(there, expected);
+    assert_eq!(existing, expected);
 }
 
-/// Creates ten objects with four in flight, and says how many creates were answered.
+/// Creates ten objects, four at a time. Returns the number of answered creates.
 async fn create_ten_objects(api: &Api<ConfigMap>) -> usize {
     stream::iter(0..10)
         .map(|index| {
@@ -280,7 +280,7 @@ async fn trap_lets_exactly_k_writes_pass_before_the_callback() {
             .proxy
             .call_after_write(k, moment, is_config_map, move || {
                 counted.fetch_add(1, Ordering::SeqCst);
-                // Waits until the test has checked the objects, or has failed.
+                // The callback waits until the test has checked the objects or has failed.
                 let _ = may_return.recv_timeout(ANSWER_TIMEOUT);
             });
         let working = tokio::spawn({
@@ -290,7 +290,7 @@ async fn trap_lets_exactly_k_writes_pass_before_the_callback() {
         while calls.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // In the middle of the callback.
+        // The callback is running.
         assert_eq!(count_config_maps(&place.direct_api).await as u64, k);
         assert!(!fired.has_fired());
         looked.send(()).unwrap();
@@ -329,8 +329,8 @@ async fn trap_ignores_writes_that_do_not_match() {
 async fn a_client_is_killed_after_its_kth_write() {
     for (moment, k) in [(TrapTiming::BeforeAnswer, 3), (TrapTiming::AfterAnswer, 2)] {
         let place = start_fixture("kill").await;
-        // A runtime that is shut down leaves its peers what a killed process leaves them: all its
-        // connections closed in mid-request.
+        // The shutdown of a runtime has the same effect for peers as a killed process: all
+        // connections close in the middle of their requests.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()

@@ -1,4 +1,4 @@
-//! The proxy: watches that stall, and events that are lost.
+//! The proxy: stalled watches and lost events.
 
 use std::{pin::pin, time::Duration};
 
@@ -22,7 +22,7 @@ fn config_map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap()
 }
 
-/// The next added name, or `None` when none comes for `patience`.
+/// Returns the next added name. None: no object is added within `patience`.
 async fn next_added_name(
     events: &mut (impl Stream<Item = kube::Result<WatchEvent<ConfigMap>>> + Unpin),
     patience: Duration,
@@ -69,7 +69,7 @@ async fn watches_pass_stall_and_lose_events() {
     assert_eq!(
         next_added_name(&mut events, NO_EVENT_TIME).await,
         None,
-        "a stalled watch has delivered"
+        "a stalled watch has delivered events"
     );
     proxy.resume_watches();
     assert_eq!(
@@ -88,7 +88,7 @@ async fn watches_pass_stall_and_lose_events() {
     assert_eq!(
         next_added_name(&mut events, SOON).await.as_deref(),
         Some("five"),
-        "four is lost"
+        "the proxy must drop the event of \"four\""
     );
 
     proxy.remove_faults();
@@ -113,7 +113,7 @@ async fn watches_pass_stall_and_lose_events() {
     );
     proxy.cut_watches(|watch| watch.resource == "configmaps");
     let end = timeout(SOON, async { while events.next().await.is_some() {} }).await;
-    assert!(end.is_ok(), "a watch that was cut goes on");
+    assert!(end.is_ok(), "a cut watch does not end");
 
     proxy.on_request(|_| ProxyFault::ExpireVersion);
     let mut events = pin!(api.watch(&params, "1").await.unwrap());

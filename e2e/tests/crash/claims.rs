@@ -21,7 +21,7 @@ use super::{
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// A volume is in no namespace.
+/// A volume is cluster-scoped.
 fn counted_write_or_volume_filter(
     namespace: &str,
 ) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
@@ -31,7 +31,7 @@ fn counted_write_or_volume_filter(
     }
 }
 
-/// Which claim it is.
+/// The kind of claim.
 #[derive(Clone, Copy)]
 enum TestedClaim {
     /// An existing claim, which both pods mount.
@@ -76,11 +76,15 @@ async fn survives_kill(
     )
     .await;
     let class = site.name();
-    let late = late_binding_class_yaml(class, which.provisioner());
-    operators.control_plane.apply_yaml(&late).await.unwrap();
+    let storage_class = late_binding_class_yaml(class, which.provisioner());
+    operators
+        .control_plane
+        .apply_yaml(&storage_class)
+        .await
+        .unwrap();
     let mut job = site.job("j", which.pod_count(), 1);
     let group = &mut job["spec"]["taskGroups"][0];
-    let held = match which {
+    let pod_policy = match which {
         TestedClaim::Shared => {
             let disk = disk_yaml(class, class, &site.nodes().names()[1]);
             let claim = late_binding_claim_yaml(class, "data", class, "ReadWriteOnce", "1Gi");
@@ -91,35 +95,39 @@ async fn survives_kill(
             None
         }
         TestedClaim::Ephemeral => {
-            let asked = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+            let claim_spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
                 "resources": {"requests": {"storage": "1Gi"}}});
             group["podTemplate"] = json!({"spec": {"volumes": [
-                {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": asked}}}]}});
-            // A kubelet starts nothing before it is bound.
+                {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec}}}]}});
+            // A kubelet starts no container before the claim is bound.
             let words = [(HANG, "true")];
-            let held = PodPolicy::annotate_for_kubelets(&operators.control_plane, class, &words);
-            Some(held.await.unwrap())
+            let pod_policy =
+                PodPolicy::annotate_for_kubelets(&operators.control_plane, class, &words);
+            Some(pod_policy.await.unwrap())
         }
     };
     let fired = operators.kill_after_write(k, moment, counted_write_or_volume_filter(class));
     site.create(job).await.unwrap();
     let volumes: Api<PersistentVolume> = Api::all(operators.control_plane.client());
     let bound = async {
-        if held.is_some() {
+        if pod_policy.is_some() {
             let claims = site.api::<PersistentVolumeClaim>();
-            let asked = eventually(RECOVERY_TIMEOUT, || async {
+            let selection = eventually(RECOVERY_TIMEOUT, || async {
                 let claim = claims.get(which.claim_name()).await?;
                 let node = claim.annotations().get(SELECTED_NODE).cloned();
                 Ok((node.context("no node is selected")?, claim.uid()))
             });
-            let asked = asked.await;
+            let selection = selection.await;
             let (node, uid) =
-                asked.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
-            let mut made: Value = serde_json::from_str(&disk_yaml(class, class, &node)).unwrap();
-            made["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                selection.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+            let mut volume: Value = serde_json::from_str(&disk_yaml(class, class, &node)).unwrap();
+            volume["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
                 "namespace": class, "name": which.claim_name(), "uid": uid});
-            let made: PersistentVolume = serde_json::from_value(made).unwrap();
-            volumes.create(&PostParams::default(), &made).await.unwrap();
+            let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
+            volumes
+                .create(&PostParams::default(), &volume)
+                .await
+                .unwrap();
             let bound = eventually(RECOVERY_TIMEOUT, || async {
                 let claim = claims.get(which.claim_name()).await?;
                 let phase = claim.status.and_then(|status| status.phase);
@@ -131,8 +139,8 @@ async fn survives_kill(
             site.annotate_pod("j-worker-0", HANG, "false").await;
         }
     };
-    let seen = wait_through_kill(operators, &site, (fired, k, moment), is_running);
-    let ((status, reached), ()) = tokio::join!(seen, bound);
+    let final_status = wait_through_kill(operators, &site, (fired, k, moment), is_running);
+    let ((status, reached), ()) = tokio::join!(final_status, bound);
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
         (Some(1), Some(0), Some(0)),
@@ -152,14 +160,14 @@ async fn survives_kill(
         "after write {k} ({moment:?})"
     );
     delete_jobs(&site, &["j"]).await;
-    let gone = volumes.delete(class, &DeleteParams::default()).await;
-    gone.unwrap();
+    let deletion = volumes.delete(class, &DeleteParams::default()).await;
+    deletion.unwrap();
     reached
 }
 
 async fn shared_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
-    // 3 children, the journal twice, the volume, the pods, a status.
+    // The writes are 3 children, the journal twice, the volume, the pods and a status.
     let least = 3 + 2 + 1 + 2 + 1;
     let survives = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Shared).await;
     kill_after_every_write(least, survives).await;
@@ -167,7 +175,7 @@ async fn shared_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
 
 async fn ephemeral_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
-    // 3 children, the journal twice, a pod, the node of its claim, a status.
+    // The writes are 3 children, the journal twice, a pod, the node of its claim and a status.
     let least = 3 + 2 + 1 + 1 + 1;
     let survives = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Ephemeral).await;
     kill_after_every_write(least, survives).await;

@@ -1,6 +1,6 @@
-//! The operator is killed after the k-th write that follows a policy which evicts a gang, for every
-//! k. The next leader finishes the eviction. All pods of the gang are stopped, once, and the gang
-//! runs again when it is allowed.
+//! A policy evicts a gang, and the operator is killed after its k-th write, for every k. The next
+//! leader finishes the eviction. Each pod of the gang is stopped once, and the gang runs again when
+//! it is allowed.
 
 use kube::Api;
 use kube::api::DeleteParams;
@@ -19,7 +19,7 @@ use super::{
     kill_after_every_write,
 };
 
-/// Pods of the gang.
+/// Number of pods of the gang.
 const GANG_SIZE: u32 = 2;
 
 async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -> bool {
@@ -36,7 +36,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
         .unwrap();
     let mut fired = operators.kill_after_write(k, moment, counted_write_filter(site.name()));
     apply_evicting_policy(operators, &site).await;
-    // The last k is never reached.
+    // In the last run, the operator makes fewer than k writes.
     let reached = tokio::select! {
         reached = fired.wait_until_fired(RECOVERY_TIMEOUT) => reached.is_ok(),
         () = wait_until_evicted(&site, k, moment) => fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok(),
@@ -57,7 +57,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     reached
 }
 
-/// A policy that stops what runs in the site's namespace.
+/// Returns a policy that evicts all jobs of the site's namespace.
 async fn apply_evicting_policy(operators: &Succession, site: &TestSite) {
     let labels = json!({"kubernetes.io/metadata.name": site.name()});
     let policy = json!({
@@ -72,15 +72,15 @@ async fn apply_evicting_policy(operators: &Succession, site: &TestSite) {
     control_plane.apply_yaml(&policy.to_string()).await.unwrap();
 }
 
-/// Waits until the job is refused, and has no pods and no place. The eviction has cost one attempt
-/// and nothing else.
+/// Waits until the job is refused and has neither pods nor a placement. The eviction has cost
+/// exactly one attempt.
 async fn wait_until_evicted(site: &TestSite, k: u64, moment: TrapTiming) {
     let stopped = eventually(RECOVERY_TIMEOUT, || async {
         let job = site.api::<TrainingJob>().get("j").await?;
         let status = job.status.unwrap_or_default();
-        let said = (status.phase, status.reason);
+        let phase_and_reason = (status.phase, status.reason);
         let refused = (Some(JobPhase::Refused), Some(Reason::PolicyDenied));
-        anyhow::ensure!(said == refused, "{status:#?}");
+        anyhow::ensure!(phase_and_reason == refused, "{status:#?}");
         let counts = (status.attempt, status.restarts, status.disruptions);
         anyhow::ensure!(counts == (Some(2), Some(0), Some(0)), "{status:#?}");
         anyhow::ensure!(site.list_pods("j").await.is_empty(), "pods");
@@ -97,7 +97,7 @@ async fn wait_until_evicted(site: &TestSite, k: u64, moment: TrapTiming) {
 
 async fn eviction_completes_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
-    // The end of the attempt, its journal twice, pods, the refusal.
+    // The writes are the end of the attempt, its journal twice, the pods and the refusal.
     let least = 1 + 2 + u64::from(GANG_SIZE) + 1;
     kill_after_every_write(least, async |k| {
         survives_kill(&mut operators, k, moment).await

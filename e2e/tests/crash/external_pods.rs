@@ -1,4 +1,5 @@
-//! After the k-th write for a gang of pods that a Job's controller has made.
+//! The operator is killed after the k-th write for a gang of pods that a Job's controller has
+//! created.
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::batch::v1::Job;
@@ -55,7 +56,7 @@ async fn submit_gang_to_queue(site: &TestSite, queue: &str) {
     jobs.create(&PostParams::default(), &job).await.unwrap();
 }
 
-/// All of its pods are there, on the nodes of one plan, which is closed.
+/// Waits until all pods exist on the nodes of one plan, and the journal of the plan is closed.
 async fn check_whole_gang(site: &TestSite) -> anyhow::Result<()> {
     let group = site.api::<PodGroup>().get("j").await?;
     let journal = group.status.unwrap_or_default();
@@ -98,7 +99,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     operators.start_next_leader_at_once().await;
     let whole = eventually(RECOVERY_TIMEOUT, || check_whole_gang(&site)).await;
     whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
-    // No pod was bound twice or created again: the Job has created as many pods as it asks for.
+    // No pod was bound twice or created again: the Job has created exactly its number of pods.
     let job = site.api::<Job>().get("j").await.unwrap();
     let status = job.status.unwrap();
     assert_eq!(
@@ -130,7 +131,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 
 async fn external_gang_is_bound_whole_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
-    // The journal twice, and a binding of each pod.
+    // The writes are the journal twice and a binding of each pod.
     let least = 2 + u64::from(GANG_SIZE);
     kill_after_every_write(least, async |k| {
         survives_kill(&mut operators, k, moment).await
@@ -138,7 +139,8 @@ async fn external_gang_is_bound_whole_after_a_crash_at_each_write(moment: TrapTi
     .await;
 }
 
-/// The leader dies when it has bound one pod; another scheduler takes the next one elsewhere.
+/// The leader dies after it has bound one pod. Another scheduler binds the next pod to another
+/// node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn external_gang_is_placed_again_after_another_scheduler_binds_a_pod() {
     let mut operators = Succession::start().await;
@@ -160,14 +162,17 @@ async fn external_gang_is_placed_again_after_another_scheduler_binds_a_pod() {
             .as_ref()
             .is_some_and(|spec| spec.node_name.is_some())
     });
-    let (ours, theirs) = (bound[0], free[0].name_any());
-    let at = ours.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let (bound_pod, foreign_pod) = (bound[0], free[0].name_any());
+    let at = bound_pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.node_name.clone());
     let mut nodes = site.nodes().names().iter();
     let other = nodes.find(|node| at.as_ref() != Some(*node)).unwrap();
-    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": theirs},
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": foreign_pod},
         "target": {"apiVersion": "v1", "kind": "Node", "name": other}});
     let _: serde_json::Value = api
-        .create_subresource("binding", &theirs, &PostParams::default(), &binding)
+        .create_subresource("binding", &foreign_pod, &PostParams::default(), &binding)
         .await
         .unwrap();
     operators.start_next_leader_at_once().await;
@@ -176,27 +181,27 @@ async fn external_gang_is_placed_again_after_another_scheduler_binds_a_pod() {
         let journal = group.status.unwrap_or_default();
         ensure!(journal.phase == Some(PodGroupPhase::Placed), "{journal:?}");
         let pods = api.list(&Default::default()).await?.items;
-        let there = pods.iter().filter(|pod| {
+        let existing = pods.iter().filter(|pod| {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
             node.is_some() && pod.metadata.deletion_timestamp.is_none()
         });
-        let there: Vec<_> = there.collect();
+        let existing: Vec<_> = existing.collect();
         ensure!(
-            there.len() == GANG_SIZE as usize,
+            existing.len() == GANG_SIZE as usize,
             "{} are bound",
-            there.len()
+            existing.len()
         );
         ensure!(
-            there.iter().all(|pod| pod.uid() != ours.uid()),
-            "what the torn plan had bound holds its node"
+            existing.iter().all(|pod| pod.uid() != bound_pod.uid()),
+            "the bound pod of the incomplete plan holds its node"
         );
         Ok(())
     });
     whole.await.unwrap();
 }
 
-/// Every leader counts the resources of bound external pods, also against their queue and in the
-/// flavors that they were assigned.
+/// Every leader counts the resources of bound external pods, also in the quota of their queue and
+/// their assigned flavors.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_leader_counts_bound_external_pods() {
     let mut operators = Succession::start().await;
@@ -224,7 +229,7 @@ async fn new_leader_counts_bound_external_pods() {
     submit_gang_to_queue(&site, &queue).await;
     wait_until_bound(&site, 4).await;
     let pods = site.api::<Pod>();
-    // All of the first flavor, then some of the second.
+    // The pods use all quota of the first flavor, and then some of the second.
     for (name, gpus, bound) in [("alone", "1", 5), ("other", "2", 6)] {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": name, "labels": {names::QUEUE: queue}},
@@ -238,7 +243,8 @@ async fn new_leader_counts_bound_external_pods() {
         pods.create(&PostParams::default(), &pod).await.unwrap();
         wait_until_bound(&site, bound).await;
     }
-    // Where it counts is said by what Trellis has written, not by what its user writes now.
+    // The queue of a bound pod comes from the data that Trellis has written, not from a later
+    // change by the user.
     let label = Patch::Merge(json!({"metadata": {"labels": {names::QUEUE: "default"}}}));
     pods.patch("alone", &PatchParams::default(), &label)
         .await

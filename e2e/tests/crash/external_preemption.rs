@@ -20,7 +20,7 @@ use super::{
     LATE_WRITE_TIME, RECOVERY_TIMEOUT, counted_write_filter, is_running, kill_after_every_write,
 };
 
-/// Pods of each gang: each has half of the node's GPUs.
+/// Number of pods of each gang. Each pod has half of the node's GPUs.
 const GANG_SIZE: u32 = 2;
 
 /// The role of the external gang: victim or preemptor.
@@ -72,8 +72,8 @@ fn gang_job(site: &TestSite, class: Option<&str>) -> Value {
 /// Checks that `wanted` external pods are bound, and that all of them exist.
 async fn check_bound_pods(site: &TestSite, wanted: usize) -> anyhow::Result<()> {
     let pods = site.api::<Pod>().list(&Default::default()).await?.items;
-    let ours = |pod: &&Pod| pod.labels().contains_key(names::POD_GROUP);
-    let pods: Vec<_> = pods.iter().filter(ours).collect();
+    let is_gang_pod = |pod: &&Pod| pod.labels().contains_key(names::POD_GROUP);
+    let pods: Vec<_> = pods.iter().filter(is_gang_pod).collect();
     let node = |pod: &&&Pod| {
         pod.spec
             .as_ref()
@@ -178,8 +178,8 @@ async fn survives_kill(
 
 async fn external_gang_is_preempted_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = start_operators().await;
-    // 3 children, the job's journal thrice, that of the external pods twice, evictions, pods, a
-    // status.
+    // The writes are 3 children, the job's journal three times, the external pods' journal twice,
+    // evictions, pods and a status.
     let least = 3 + 3 + 2 + 2 * u64::from(GANG_SIZE) + 1;
     kill_after_every_write(least, async |k| {
         survives_kill(&mut operators, k, moment, ExternalRole::Victim).await
@@ -189,7 +189,8 @@ async fn external_gang_is_preempted_after_a_crash_at_each_write(moment: TrapTimi
 
 async fn external_gang_preempts_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = start_operators().await;
-    // The external pods' journal thrice, that of the job twice, evictions, bindings, a status.
+    // The writes are the external pods' journal three times, the job's journal twice, evictions,
+    // bindings and a status.
     let least = 3 + 2 + 2 * u64::from(GANG_SIZE) + 1;
     kill_after_every_write(least, async |k| {
         survives_kill(&mut operators, k, moment, ExternalRole::Preemptor).await

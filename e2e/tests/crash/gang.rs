@@ -1,4 +1,4 @@
-//! After the k-th write for a job that is new.
+//! The operator is killed after the k-th write for a new job.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -45,7 +45,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 
 async fn gang_is_placed_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
-    // 3 children, the journal twice, the pods, a status.
+    // The writes are 3 children, the journal twice, the pods and a status.
     let least = 3 + 2 + u64::from(GANG_SIZE) + 1;
     kill_after_every_write(least, async |k| {
         survives_kill(&mut operators, k, moment).await
@@ -55,7 +55,8 @@ async fn gang_is_placed_after_a_crash_at_each_write(moment: TrapTiming) {
 
 at_both_moments!(gang_is_placed_after_a_crash_at_each_write);
 
-/// All pods exist, the journal does not say so, and no operator leads until the plan has expired.
+/// All pods exist, but the journal does not record it, and no operator leads until the plan has
+/// expired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whole_gang_runs_on_after_its_plan_expires_before_the_commit() {
     let mut operators = Succession::start().await;
@@ -76,7 +77,7 @@ async fn whole_gang_runs_on_after_its_plan_expires_before_the_commit() {
     let groups = site.api::<PodGroup>();
     let journal = groups.get("j").await.unwrap().status.unwrap();
     assert_eq!(journal.phase, Some(PodGroupPhase::Committing));
-    // As it would be two minutes later.
+    // Changes the times in the journal, as if two minutes had passed.
     let patch = json!({"status": {"plan": {"deadline": "2020-01-01T00:00:00Z"}}});
     groups
         .patch_status("j", &PatchParams::default(), &Patch::Merge(&patch))

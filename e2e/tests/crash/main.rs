@@ -1,8 +1,8 @@
-//! The operator is killed after its k-th write, for every k: the next one
-//! finishes or undoes what it began. No pod twice, none orphaned, never a part left.
+//! The operator is killed after its k-th write, for every k. The next leader completes or rolls
+//! back its work. No pod is created twice or orphaned, and no gang is left incomplete.
 
-/// Two tests of a story: its operators are killed as soon as the API server has answered, and
-/// before they see the answer.
+/// Two tests of a scenario: the operators are killed before they get the API server's answer, and
+/// after they got it.
 macro_rules! at_both_moments {
     ($story:ident) => {
         mod $story {
@@ -45,11 +45,11 @@ use trellis_e2e::wait::{eventually, wait_for};
 
 use succession::Succession;
 
-/// More writes than one of the stories takes.
+/// More writes than any scenario needs.
 const MAX_WRITES: u64 = 40;
-/// Time for a write that may still come when all is done.
+/// Time for a late write after the end of the scenario.
 const LATE_WRITE_TIME: Duration = Duration::from_secs(3);
-/// List, commit, and time for a busy machine.
+/// Time for lists and a commit on a busy machine.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The operator under test.
@@ -57,7 +57,8 @@ fn operator_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
 }
 
-/// Writes of the story in a namespace: the lease is another's, and events may be lost.
+/// Returns true for the counted writes of a scenario: writes in its namespace, without the lease
+/// and without events, which may be lost.
 fn counted_write_filter(namespace: &str) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
     let namespace = namespace.to_owned();
     move |request| {
@@ -100,9 +101,9 @@ async fn delete_jobs(site: &TestSite, jobs: &[&str]) {
     .unwrap();
 }
 
-/// The leader is killed while it handles a job, unless the job is `done` before, and the next
-/// leader goes on until the job is `done`. Returns the job's status then, and whether the leader
-/// was killed: the last k is never reached.
+/// Kills the leader while it handles a job, unless the job is `done` before. The next leader
+/// continues until the job is `done`. Returns the final status of the job, and whether the leader
+/// was killed: in the last run it is not.
 async fn wait_through_kill(
     operators: &mut Succession,
     site: &TestSite,

@@ -1,6 +1,5 @@
-//! The operator is killed after the k-th write that follows the creation of a preemptor, for every
-//! k, and the next leader goes on. Each preemption is counted once, and no gang is preempted in
-//! vain.
+//! A preemptor is created, and the operator is killed after its k-th write, for every k. The next
+//! leader continues. Each preemption is counted once, and no gang is preempted without need.
 
 use serde_json::{Value, json};
 use trellis_api::pod_group::PodGroupPhase;
@@ -17,7 +16,7 @@ use super::{
     kill_after_every_write,
 };
 
-/// Pods of each gang.
+/// Number of pods of each gang.
 const GANG_SIZE: u32 = 2;
 
 const PRIORITY_OBJECTS: &str = "
@@ -32,7 +31,7 @@ metadata: {name: by-priority}
 spec: {namespaceSelector: {}, preemption: {withinClusterQueue: LowerPriority}}
 ";
 
-/// A job of half the node's GPUs a pod.
+/// Returns a job whose pods have half of the node's GPUs each.
 fn gang_job(site: &TestSite, name: &str, class: Option<&str>) -> Value {
     let mut job = site.job(name, GANG_SIZE, 4);
     job["spec"]["queueName"] = json!("by-priority");
@@ -68,7 +67,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     site.create(gang_job(&site, "high", Some("high")))
         .await
         .unwrap();
-    // The last k is never reached.
+    // In the last run, the operator makes fewer than k writes.
     let reached = tokio::select! {
         reached = fired.wait_until_fired(RECOVERY_TIMEOUT) => reached.is_ok(),
         () = wait_until_settled(&site, k, moment) => fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok(),
@@ -79,7 +78,8 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     reached
 }
 
-/// The one runs whole in its first attempt; the other has left, once, and has no pods.
+/// Checks that one gang runs completely in its first attempt, and that the other was preempted once
+/// and has no pods.
 async fn wait_until_settled(site: &TestSite, k: u64, moment: TrapTiming) {
     let settled = eventually(RECOVERY_TIMEOUT, || async {
         site.check_whole_gang("high", GANG_SIZE as usize).await?;
@@ -150,7 +150,7 @@ async fn victim_stays_if_its_preemptor_is_deleted_before_the_next_leader() {
 
 async fn preemption_completes_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = start_operators().await;
-    // 3 children, two journals thrice, evictions, pods, two statuses.
+    // The writes are 3 children, two journals three times each, evictions, pods and two statuses.
     let least = 3 + 6 + 2 * u64::from(GANG_SIZE) + 2;
     kill_after_every_write(least, async |k| {
         survives_kill(&mut operators, k, moment).await

@@ -1,4 +1,5 @@
-//! After the k-th write for a rank of an elastic job that fails and comes back.
+//! The operator is killed after the k-th write for a failed rank of an elastic job, which is
+//! created again.
 
 use serde_json::json;
 use trellis_api::TrainingJob;
@@ -14,15 +15,15 @@ use super::{
     RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, kill_after_every_write, wait_through_kill,
 };
 
-/// All of it runs, in round so and so, and nothing more is awaited.
+/// Waits until all pods run in this round, and no pod is missing.
 fn is_recovered(job: &TrainingJob, round: i64) -> bool {
     let status = job.status.as_ref();
     status.is_some_and(|s| {
         let awaited = s.internal.awaited_pods.as_ref();
-        let (told, left) = awaited.map_or((0, 0), |a| (a.round, a.pods.len()));
+        let (status_round, missing) = awaited.map_or((0, 0), |a| (a.round, a.pods.len()));
         s.phase == Some(JobPhase::Running)
             && s.ready.as_deref() == Some("4/4")
-            && (told, left) == (round, 0)
+            && (status_round, missing) == (round, 0)
     })
 }
 
@@ -61,7 +62,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 
 async fn rank_recovers_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
-    // The status, a delete, a create, and a status.
+    // The writes are the status, a delete, a create and a status.
     kill_after_every_write(4, async |k| survives_kill(&mut operators, k, moment).await).await;
 }
 

@@ -1,5 +1,5 @@
-//! The operator is killed after the k-th write for a job whose first stage ends and whose next one
-//! begins.
+//! The operator is killed after the k-th write while a job changes from its first stage to the
+//! second.
 
 use serde_json::json;
 use trellis_api::TrainingJob;
@@ -15,7 +15,7 @@ use super::{
     RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, kill_after_every_write, wait_through_kill,
 };
 
-/// True if the job runs that stage.
+/// Returns true if the job runs this stage.
 fn runs_stage(job: &TrainingJob, number: i64) -> bool {
     let status = job.status.as_ref();
     status.is_some_and(|s| {
@@ -51,7 +51,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     }
     let runs = |job: &TrainingJob| runs_stage(job, 2);
     let (status, reached) = wait_through_kill(operators, &site, (fired, k, moment), runs).await;
-    // The second stage is one more attempt without a restart, and no finished pod has run again.
+    // The second stage is one more attempt and no restart, and no finished pod has run again.
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
         (Some(2), Some(0), Some(0)),
@@ -66,8 +66,8 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 
 async fn next_stage_starts_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
-    // The status; the journal that is undone and cleared; the PodGroup of the next stage; its
-    // journal, two pods and its end; the status.
+    // The writes are the status, the journal that is rolled back and cleared, the PodGroup of the
+    // next stage, its journal, two pods, the end of its journal, and the status.
     kill_after_every_write(8, async |k| survives_kill(&mut operators, k, moment).await).await;
 }
 

@@ -1,4 +1,4 @@
-//! Operators that lead one after the other, each until it is killed.
+//! Operators that lead one after the other, each until the test kills it.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ pub(crate) struct Succession {
 }
 
 impl Succession {
-    /// With its first leader.
+    /// Starts the first leader.
     pub(crate) async fn start() -> Self {
         let control_plane = operator::start_control_plane().await.unwrap();
         let (leader, proxy) = start_leader(&control_plane).await;
@@ -48,9 +48,8 @@ impl Succession {
 
     /// Kills the leader if it still lives, and starts another.
     ///
-    /// While a lease runs out, kubelets get on with the pods that they have. This function waits
-    /// for them and releases the lease, so that the next leader finds the state that it would find
-    /// after the lease.
+    /// Until a lease expires, kubelets process their pods. This function waits for them and then
+    /// releases the lease, so that the next leader finds the same state as after an expiry.
     pub(crate) async fn start_next_leader(&mut self, jobs: &TestJobs) {
         let _ = self.leader.lock().unwrap().kill();
         eventually(SOON, || async {
@@ -64,7 +63,7 @@ impl Succession {
         self.start_next_leader_at_once().await;
     }
 
-    /// The same of pods that no leader has created: those that are not bound yet stay as they are.
+    /// Like `replace_leader`, for external pods. Pods that are not bound yet stay unchanged.
     pub(crate) async fn start_next_leader_at_once(&mut self) {
         let _ = self.leader.lock().unwrap().kill();
         operator::release_lease(&self.control_plane).await.unwrap();
@@ -72,7 +71,7 @@ impl Succession {
     }
 }
 
-/// True if the kubelet has nothing more to do for the pod.
+/// Returns true if the kubelet has finished its work for the pod.
 fn is_settled(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
     let annotations = pod.metadata.annotations.as_ref();

@@ -3,7 +3,7 @@
 /// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FencedBlock {
-    /// Line of its first line, from 1.
+    /// The line number of its first line, from 1.
     pub(crate) line: usize,
     /// The language of the block in lower case, such as `yaml`.
     pub(crate) language: String,
@@ -13,15 +13,15 @@ pub(crate) struct FencedBlock {
     pub(crate) text: String,
 }
 
-/// The blocks that are marked `yaml` or `yml`, in their order.
+/// Returns the blocks marked `yaml` or `yml`, in their order.
 pub(crate) fn yaml_blocks(markdown: &str) -> Vec<FencedBlock> {
     let mut blocks = all_blocks(markdown);
     blocks.retain(|block| matches!(block.language.as_str(), "yaml" | "yml"));
     blocks
 }
 
-/// All blocks, in their order. A fence closes by as many of the same character as opened it, or
-/// more (CommonMark 4.5).
+/// Returns all blocks in their order. A closing fence has at least as many of the same characters
+/// as the opening one (CommonMark 4.5).
 pub(crate) fn all_blocks(markdown: &str) -> Vec<FencedBlock> {
     let mut blocks = Vec::new();
     let mut open: Option<(String, usize, FencedBlock)> = None;
@@ -100,7 +100,7 @@ e: 3
 ```
 ````
 ";
-    // The inner fence of the second block ends it, as on the page.
+    // The inner fence ends the second block, as in the rendered page.
     let block = |line, language: &str, text: &str| FencedBlock {
         line,
         language: language.to_owned(),

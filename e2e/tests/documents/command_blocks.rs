@@ -1,5 +1,5 @@
 //! Every block of commands in README, CONTRIBUTING and docs has a test that runs it, or a reason
-//! why none does. A block that comes or goes has to be thought about here.
+//! why no test does. A new or removed block needs a change here.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{blocks, document_files, repository_root};
 enum BlockRunner {
     /// A test: file and function.
     TestedBy(&'static str, &'static str),
-    /// No test runs it as it is: the reason.
+    /// No test runs the block, for this reason.
     NotRun(&'static str),
 }
 use BlockRunner::{NotRun, TestedBy};
@@ -110,7 +110,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 66] = [
     ("docs/webhook.md", "Certificate", 1, NEEDS_RELEASE),
 ];
 
-/// How many there are, by page and heading.
+/// Counts the blocks by page and heading.
 type BlockCounts = BTreeMap<(String, String), usize>;
 
 #[test]
@@ -131,17 +131,17 @@ fn every_command_block_has_a_test_or_a_reason() {
     let known =
         BLOCKS.map(|(page, heading, count, _)| ((page.to_owned(), heading.to_owned()), count));
     let known = BTreeMap::from(known);
-    assert_eq!(known.len(), BLOCKS.len(), "a heading stands here twice");
+    assert_eq!(known.len(), BLOCKS.len(), "a heading appears twice");
     let other = |a: &BlockCounts, b: &BlockCounts| -> Vec<String> {
         let other = a.iter().filter(|(at, count)| b.get(at) != Some(count));
         other.map(|block| format!("{block:?}")).collect()
     };
-    let (new, gone) = (other(&found, &known), other(&known, &found));
+    let (new, removed) = (other(&found, &known), other(&known, &found));
     assert!(
-        new.is_empty() && gone.is_empty(),
+        new.is_empty() && removed.is_empty(),
         "in docs:\n{}\nhere:\n{}",
         new.join("\n"),
-        gone.join("\n")
+        removed.join("\n")
     );
     for (page, heading, _, run) in BLOCKS {
         match run {

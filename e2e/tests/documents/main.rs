@@ -1,5 +1,5 @@
-//! Every YAML that a reader may copy is taken by the API server, and every example runs.
-//! Files are found, not listed: a new one is tested without a change here.
+//! The API server accepts all YAML in the documentation, and every example runs. The tests find the
+//! files themselves, so a new file needs no change here.
 
 mod blocks;
 mod command_blocks;
@@ -25,7 +25,7 @@ use trellis_e2e::operator;
 use trellis_e2e::volumes;
 use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
-/// How long an example may take until it runs.
+/// Longest time until an example runs.
 const RUN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of nodes, of 8 GPUs each, that the largest example needs.
 const NODES: usize = 16;
@@ -39,7 +39,8 @@ fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The files below `folder`, at any depth, whose names end with one of `ends`, with their text.
+/// Returns the files below `folder`, at any depth, whose names end with one of `ends`, with their
+/// text.
 fn files_below(folder: &Path, ends: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
     let mut found = BTreeMap::new();
     let entries = folder.read_dir();
@@ -63,7 +64,7 @@ fn example_files() -> BTreeMap<PathBuf, String> {
     examples
 }
 
-/// README, CONTRIBUTING and docs.
+/// Returns README, CONTRIBUTING and the pages of docs.
 fn document_files() -> BTreeMap<PathBuf, String> {
     let mut documents = files_below(&repository_root().join("docs"), &[".md"]).unwrap();
     for page in ["README.md", "CONTRIBUTING.md"] {
@@ -77,7 +78,7 @@ fn document_files() -> BTreeMap<PathBuf, String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_example_runs() {
     let control_plane = shared_control_plane().await;
-    // As large as a node of 8 GPUs is sold.
+    // The usual size of a node with 8 GPUs.
     let _nodes = NodeTemplate::new(NODES)
         .name("example-{i}")
         .gpus(8)
@@ -88,17 +89,17 @@ async fn every_example_runs() {
         .create(control_plane)
         .await
         .unwrap();
-    // And one for those without GPUs.
+    // One node is for examples without GPUs.
     let _plain = NodeTemplate::new(1)
         .name("example-cpu-{i}")
         .gpus(0)
         .create(control_plane)
         .await
         .unwrap();
-    // The claims that they expect to be there.
+    // The existing claims that the examples need.
     let claims = volumes::bound_claims_yaml("default", &["datasets", "checkpoints"]);
     control_plane.apply_yaml(&claims).await.unwrap();
-    // Those that need External Secrets Operator run where it is played, beside its tests.
+    // Examples that need External Secrets Operator run in its own tests, which simulate it.
     let of_here = |path: &PathBuf| !path.iter().any(|part| part == "secrets");
     for (path, yaml) in example_files()
         .into_iter()
@@ -109,7 +110,7 @@ async fn every_example_runs() {
     }
 }
 
-/// The commands by which CONTRIBUTING puts Trellis on a control plane that is without it.
+/// The commands of CONTRIBUTING that install Trellis on an empty control plane.
 fn contributing_install_commands() -> Vec<Vec<String>> {
     let page = std::fs::read_to_string(repository_root().join("CONTRIBUTING.md")).unwrap();
     let mut blocks = page.split("```sh\n").skip(1);
@@ -132,12 +133,12 @@ async fn contributing_commands_install_trellis() {
     for command in commands {
         let (kubectl, arguments) = command.split_first().unwrap();
         assert_eq!(kubectl, "kubectl");
-        // Tests run elsewhere than readers do.
-        let here = |word: &String| match word.starts_with("charts/") {
+        // Tests run in another folder than readers do.
+        let absolute_path = |word: &String| match word.starts_with("charts/") {
             true => repository_root().join(word).display().to_string(),
             false => word.clone(),
         };
-        let arguments: Vec<String> = arguments.iter().map(here).collect();
+        let arguments: Vec<String> = arguments.iter().map(absolute_path).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         control_plane.kubectl_ok(&arguments).await.unwrap();
     }
@@ -161,7 +162,7 @@ async fn contributing_commands_install_trellis() {
     run_and_remove(&control_plane, &example).await.unwrap();
 }
 
-/// Applies the YAML as it is, waits until its jobs run or are done, and removes them.
+/// Applies the YAML, waits until its jobs run or have ended, and deletes its objects.
 async fn run_and_remove(control_plane: &ControlPlane, yaml: &str) -> Result<()> {
     let stored = control_plane.apply_yaml(yaml).await?;
     let jobs: Vec<_> = stored
@@ -183,7 +184,7 @@ async fn run_and_remove(control_plane: &ControlPlane, yaml: &str) -> Result<()> 
         eventually(RUN_TIMEOUT, || async {
             let pods: Api<Pod> = Api::namespaced(control_plane.client(), &namespace);
             let left = pods.list(&ListParams::default()).await?.items.len();
-            ensure!(left == 0, "{left} pods are left");
+            ensure!(left == 0, "{left} pods still exist");
             Ok(())
         })
         .await?;

@@ -1,5 +1,5 @@
-//! Checks for readers: each link has a target, the index lists every page, and each alert says what
-//! to do. These tests read files and need no control plane.
+//! Checks of the pages: each link has a target, the index lists every page, and each alert has a
+//! documented action. These tests only read files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -9,14 +9,14 @@ use super::{document_files, files_below, repository_root};
 /// A link within the repository.
 #[derive(Debug, PartialEq, Eq)]
 struct PageLink {
-    /// The number of its line, from 1.
+    /// The line number, from 1.
     line: usize,
-    /// As it is written.
+    /// The target as written.
     target: String,
 }
 
-/// The lines that are no code, with their numbers. A fence closes by as many of the same character
-/// as opened it, or more (CommonMark 4.5).
+/// Returns the lines outside of code, with their numbers. A closing fence has at least as many of
+/// the same characters as the opening one (CommonMark 4.5).
 fn prose_lines(markdown: &str) -> Vec<(usize, &str)> {
     let mut fence: Option<String> = None;
     let mut lines = Vec::new();
@@ -36,8 +36,8 @@ fn prose_lines(markdown: &str) -> Vec<(usize, &str)> {
     lines
 }
 
-/// The line with spaces in place of code spans: a run of backticks is closed by the next run of the
-/// same length (CommonMark 6.1).
+/// Replaces code spans by spaces. The next run of backticks with the same length closes a run
+/// (CommonMark 6.1).
 fn blank_code_spans(line: &str) -> String {
     let mut rest = line;
     let mut out = String::new();
@@ -48,7 +48,7 @@ fn blank_code_spans(line: &str) -> String {
         out.push_str(&rest[..start]);
         let code = match end {
             Some(end) => &rest[start..start + run + end + run],
-            // It opens nothing: these are backticks.
+            // This run opens no code span, so it is plain text.
             None => &rest[start..start + run],
         };
         out.extend(code.chars().map(|_| ' '));
@@ -58,7 +58,7 @@ fn blank_code_spans(line: &str) -> String {
     out
 }
 
-/// The index at which a run of exactly `run` backticks begins.
+/// Returns the index of a run of exactly `run` backticks.
 fn closing_backticks(text: &str, run: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(next) = text[at..].find('`') {
@@ -72,7 +72,7 @@ fn closing_backticks(text: &str, run: usize) -> Option<usize> {
     None
 }
 
-/// Links `[text](target)` and `[label]: target` that lead to no other site.
+/// Returns the links `[text](target)` and `[label]: target` within the repository.
 fn find_links(markdown: &str) -> Vec<PageLink> {
     let mut links = Vec::new();
     for (line, text) in prose_lines(markdown) {
@@ -97,7 +97,7 @@ fn find_links(markdown: &str) -> Vec<PageLink> {
     links
 }
 
-/// The anchors of a page: of its headings, as GitHub makes them, and those that it names itself.
+/// Returns the anchors of a page: those that GitHub creates for its headings, and explicit ones.
 fn page_anchors(markdown: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, line) in prose_lines(markdown) {
@@ -109,7 +109,7 @@ fn page_anchors(markdown: &str) -> BTreeSet<String> {
         let Some(heading) = heading_text(line) else {
             continue;
         };
-        // The second of one name is name-1.
+        // The second heading with a name has the anchor name-1.
         let name = heading_anchor(heading);
         let numbered = (1..).map(|n| format!("{name}-{n}"));
         let mut names = std::iter::once(name.clone()).chain(numbered);
@@ -118,7 +118,7 @@ fn page_anchors(markdown: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// The words of an ATX heading: up to three spaces, one to six `#`, a space.
+/// Returns the text of an ATX heading: up to three spaces, one to six `#`, and a space.
 fn heading_text(line: &str) -> Option<&str> {
     let bare = line.trim_start_matches(' ');
     let text = bare.trim_start_matches('#');
@@ -130,8 +130,8 @@ fn heading_text(line: &str) -> Option<&str> {
         .map(|text| text.trim_end_matches('#').trim_end())
 }
 
-/// The anchor of a heading: lower case; letters, digits, `-` and `_` stay, a space becomes `-`, and
-/// all other characters are removed. A link is replaced by its text.
+/// Returns the anchor of a heading in lower case. Letters, digits, `-` and `_` stay, a space
+/// becomes `-`, and all other characters are removed. A link is replaced by its text.
 fn heading_anchor(heading: &str) -> String {
     let mut text = String::new();
     let mut rest = heading;
@@ -150,7 +150,7 @@ fn heading_anchor(heading: &str) -> String {
         .collect()
 }
 
-/// The path without `.` and `..`. None: it leads out of where it began.
+/// Returns the path without `.` and `..`. None: it leads out of its root.
 fn normalized_path(path: &Path) -> Option<PathBuf> {
     let mut settled = PathBuf::new();
     for part in path.components() {
@@ -167,7 +167,7 @@ fn normalized_path(path: &Path) -> Option<PathBuf> {
     Some(settled)
 }
 
-/// Pages by their path in the repository, with their text.
+/// The text of each page, by its path in the repository.
 fn all_pages() -> BTreeMap<PathBuf, String> {
     let root = repository_root();
     document_files()
@@ -176,7 +176,7 @@ fn all_pages() -> BTreeMap<PathBuf, String> {
         .collect()
 }
 
-/// The file that a link of a page leads to, and its anchor. None: out of the repository.
+/// Returns the target file of a link and its anchor. None: the target is outside of the repository.
 fn link_target(page: &Path, target: &str) -> Option<(PathBuf, Option<String>)> {
     let (file, anchor) = match target.split_once('#') {
         Some((file, anchor)) => (file, Some(anchor.to_owned())),
@@ -247,11 +247,13 @@ fn every_alert_has_a_remedy() {
         .filter_map(|(_, line)| heading_text(line))
         .filter(|heading| heading.starts_with("Trellis"))
         .collect();
-    assert_eq!(sections, names, "sections of docs/on-call.md, and alerts");
+    assert_eq!(
+        sections, names,
+        "docs/on-call.md must have one section per alert"
+    );
 }
 
-/// The words of the table of docs/on-call.md stand in the crates of the operator, each in a text
-/// of its own.
+/// Each text of the table in docs/on-call.md is a string literal in the operator's crates.
 #[test]
 fn log_messages_in_on_call_docs_exist_in_the_code() {
     let pages = all_pages();
@@ -274,8 +276,13 @@ fn log_messages_in_on_call_docs_exist_in_the_code() {
         "controller/src",
         "server/src",
     ];
-    let sources = crates
-        .map(|of| files_below(&repository_root().join("operator").join(of), &[".rs"]).unwrap());
+    let sources = crates.map(|crate_folder| {
+        files_below(
+            &repository_root().join("operator").join(crate_folder),
+            &[".rs"],
+        )
+        .unwrap()
+    });
     let texts = sources
         .iter()
         .flat_map(BTreeMap::values)

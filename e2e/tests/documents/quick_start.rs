@@ -23,10 +23,10 @@ use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 use super::blocks::{FencedBlock, all_blocks};
 use super::repository_root;
 
-/// How long it may take until a command prints what the page shows.
+/// Longest time until a command prints the output of the page.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Commands of the page that are not run here, and why.
+/// Commands of the page that this test does not run, with the reasons.
 const SKIPPED_COMMANDS: [(&str, &str); 4] = [
     ("cargo install ", "the program is built, and on the PATH"),
     (
@@ -40,7 +40,7 @@ const SKIPPED_COMMANDS: [(&str, &str); 4] = [
     ),
 ];
 
-/// A reader's terminal.
+/// The terminal of a reader.
 struct Terminal {
     folder: TempDir,
     path: String,
@@ -83,15 +83,15 @@ impl Terminal {
         })
     }
 
-    /// Runs a command and compares its output. A command that only reads is repeated until the
-    /// output is as shown.
-    async fn check_output(&self, command: &str, shown: &str) -> Result<()> {
+    /// Runs a command and compares its output. A command that only reads is repeated until its
+    /// output matches.
+    async fn check_output(&self, command: &str, expected: &str) -> Result<()> {
         let once = async || -> Result<()> {
             let printed = self.run(command).await?;
             ensure!(printed.ok, "{printed:?}");
-            if !matches_shown_output(shown, &printed.out) {
+            if !matches_shown_output(expected, &printed.out) {
                 bail!(
-                    "the page shows\n{shown}and this is printed\n{}",
+                    "the page shows\n{expected}and this is printed\n{}",
                     printed.out
                 );
             }
@@ -106,16 +106,16 @@ impl Terminal {
     }
 }
 
-/// True if the output is as the page shows it, except for times. A line `...` of the page stands
-/// for any number of lines.
-fn matches_shown_output(shown: &str, printed: &str) -> bool {
-    let shown: Vec<String> = shown.lines().map(without_times).collect();
+/// Returns true if the output matches the page, except for times. A line `...` of the page matches
+/// any number of lines.
+fn matches_shown_output(expected: &str, printed: &str) -> bool {
+    let expected: Vec<String> = expected.lines().map(without_times).collect();
     let printed: Vec<String> = printed.lines().map(without_times).collect();
-    matches_lines(&shown, &printed)
+    matches_lines(&expected, &printed)
 }
 
-fn matches_lines(shown: &[String], printed: &[String]) -> bool {
-    match shown.split_first() {
+fn matches_lines(expected: &[String], printed: &[String]) -> bool {
+    match expected.split_first() {
         None => printed.is_empty(),
         Some((first, rest)) if first == "..." => {
             (0..=printed.len()).any(|skipped| matches_lines(rest, &printed[skipped..]))
@@ -126,8 +126,8 @@ fn matches_lines(shown: &[String], printed: &[String]) -> bool {
     }
 }
 
-/// A line in which every time (`3s`, `1m20s`) is the same. Times stand last in it, and move
-/// nothing.
+/// Replaces every time (`3s`, `1m20s`) of a line. A time is at the end of a line, so the columns do
+/// not move.
 fn without_times(line: &str) -> String {
     let words = line.split(' ').map(|word| match is_time(word) {
         true => "TIME",
@@ -149,7 +149,7 @@ fn is_time(word: &str) -> bool {
     well && !digits && !word.is_empty()
 }
 
-/// The commands of a block, each with what is shown below it.
+/// Returns the commands of a block, each with its shown output.
 fn block_commands(block: &FencedBlock) -> Vec<(String, String)> {
     if block.language == "sh" {
         let lines = block.text.lines().filter(|line| !line.is_empty());
@@ -166,7 +166,7 @@ fn block_commands(block: &FencedBlock) -> Vec<(String, String)> {
     commands
 }
 
-/// The file that a block of YAML is: the last that the page names before it.
+/// Returns the file name of a YAML block: the last file name in the page before the block.
 fn block_file(page: &str, block: &FencedBlock) -> Option<String> {
     let before: Vec<&str> = page.lines().take(block.line - 1).collect();
     let before = before.join("\n");
@@ -175,7 +175,7 @@ fn block_file(page: &str, block: &FencedBlock) -> Option<String> {
     names.last().map(str::to_owned)
 }
 
-/// The control plane of the demo, but for the number of nodes, and with the webhook too.
+/// Starts the control plane of the demo with another number of nodes, and with the webhook.
 async fn start_control_plane() -> Result<(ControlPlane, Operator)> {
     let control_plane = operator::start_control_plane().await?;
     let (port, webhook) = (free_port()?, free_port()?);
@@ -229,7 +229,7 @@ async fn run_page(control_plane: &ControlPlane) -> Result<()> {
                 std::fs::write(terminal.folder.path().join(name), &block.text)?;
             }
             "sh" | "console" => {
-                for (command, shown) in block_commands(&block) {
+                for (command, expected) in block_commands(&block) {
                     let is_left = |(begin, _): &(&str, _)| command.starts_with(begin);
                     if SKIPPED_COMMANDS.iter().any(is_left) {
                         continue;
@@ -241,7 +241,7 @@ async fn run_page(control_plane: &ControlPlane) -> Result<()> {
                             ensure!(printed.ok, "{}: $ {command}: {printed:?}", at());
                         }
                         _ => terminal
-                            .check_output(&command, &shown)
+                            .check_output(&command, &expected)
                             .await
                             .with_context(at)?,
                     }
@@ -251,7 +251,7 @@ async fn run_page(control_plane: &ControlPlane) -> Result<()> {
                     }
                 }
             }
-            // The message of a refusal, from whichever component refuses.
+            // The message of the refusal is the same from the webhook and from the operator.
             "text" => {
                 check_refused(control_plane, &terminal, &block.text)
                     .await
@@ -275,12 +275,12 @@ async fn check_resumed(control_plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
-/// `hello.yaml` with `image: busybox`: refused by the webhook, and without it by the operator, in
-/// these words.
+/// The webhook, or without it the operator, refuses `hello.yaml` with `image: busybox` with this
+/// message.
 async fn check_refused(
     control_plane: &ControlPlane,
     terminal: &Terminal,
-    said: &str,
+    trimmed: &str,
 ) -> Result<()> {
     let folder = terminal.folder.path();
     let hello = std::fs::read_to_string(folder.join("hello.yaml"))?;
@@ -288,15 +288,15 @@ async fn check_refused(
         .replace("busybox:1.37", "busybox")
         .replace("name: hello,", "name: untagged,");
     std::fs::write(folder.join("untagged.yaml"), untagged)?;
-    let said = said.trim_end();
-    let (reason, words) = said.split_once(": ").context("no reason")?;
+    let trimmed = trimmed.trim_end();
+    let (reason, words) = trimmed.split_once(": ").context("no reason")?;
     let server = format!("Error from server ({reason}): ");
     let apply = "kubectl apply -f untagged.yaml";
-    // The webhook has to see the policy first.
+    // The webhook must first know the policy.
     let dry_run = format!("{apply} --dry-run=server");
     eventually(OUTPUT_TIMEOUT, || async {
         let printed = terminal.run(&dry_run).await?;
-        ensure!(!printed.ok, "it is taken");
+        ensure!(!printed.ok, "the job is accepted");
         let denied = printed.err.starts_with(&server) && printed.err.contains(words);
         ensure!(denied, "{printed:?}");
         Ok(())
@@ -315,9 +315,12 @@ async fn check_refused(
     let is_refused = |job: &TrainingJob| phase(job) == Some(JobPhase::Refused);
     let job = wait_for(&jobs, "untagged", OUTPUT_TIMEOUT, is_refused).await?;
     let status = job.status.unwrap_or_default();
-    let is = status.reason.map_or("", trellis_api::Reason::as_str);
-    let told = status.message.unwrap_or_default();
-    ensure!((is, told.as_str()) == (reason, words), "{is}: {told}");
+    let current_reason = status.reason.map_or("", trellis_api::Reason::as_str);
+    let current_message = status.message.unwrap_or_default();
+    ensure!(
+        (current_reason, current_message.as_str()) == (reason, words),
+        "{current_reason}: {current_message}"
+    );
     Ok(())
 }
 
@@ -340,18 +343,21 @@ async fn check_no_objects_left(control_plane: &ControlPlane) -> Result<()> {
 
 #[test]
 fn output_matches_the_page_except_for_times() {
-    let shown = "NAME   AGE\nhello  3s\n...\nlast\n";
+    let expected = "NAME   AGE\nhello  3s\n...\nlast\n";
     assert!(matches_shown_output(
-        shown,
+        expected,
         "NAME   AGE\nhello  1m20s\nmore\nand more\nlast\n"
     ));
-    assert!(matches_shown_output(shown, "NAME   AGE\nhello  2h\nlast\n"));
+    assert!(matches_shown_output(
+        expected,
+        "NAME   AGE\nhello  2h\nlast\n"
+    ));
     for other in [
         "NAME   AGE\nhello  3\nlast\n",
         "NAME  AGE\nhello  3s\nlast\n",
         "NAME   AGE\nhello  3s\nlast\nmore\n",
         "NAME   AGE\nhello  3s\n",
     ] {
-        assert!(!matches_shown_output(shown, other), "{other}");
+        assert!(!matches_shown_output(expected, other), "{other}");
     }
 }

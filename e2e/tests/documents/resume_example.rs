@@ -1,4 +1,4 @@
-//! The example that goes on where it was, run as it is written: by Python, without a cluster.
+//! Runs the example that resumes from its checkpoint, with Python and without a cluster.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use super::repository_root;
 
-/// How long a run of one second may take on a machine that has much to do.
+/// Longest time of a run of one second on a busy machine.
 const RUN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Seconds that a step of such a run takes.
+/// Seconds per step of such a run.
 const STEP_SECONDS: &str = "0.005";
 
 /// The script in the example's ConfigMap.
@@ -26,7 +26,7 @@ fn example_script() -> String {
     map["data"]["train.py"].as_str().unwrap().to_owned()
 }
 
-/// One rank of an attempt, with its checkpoints below `folder`.
+/// Returns the command of one rank of an attempt, with its checkpoints below `folder`.
 fn start_rank(folder: &Path, attempt: u32, step_seconds: &str) -> Result<Child> {
     let program = folder.join("train.py");
     std::fs::write(&program, example_script())?;
@@ -45,15 +45,15 @@ fn start_rank(folder: &Path, attempt: u32, step_seconds: &str) -> Result<Child> 
     child.context("python3, which runs the example")
 }
 
-/// The lines that the rank prints and its exit code. If `is_stopped`, the rank receives SIGTERM
-/// after its first line.
+/// Runs the rank. Returns its printed lines and its exit code. If `is_stopped`, the rank receives
+/// SIGTERM after its first line.
 async fn wait_for_rank(mut rank: Child, is_stopped: bool) -> Result<(Vec<String>, Option<i32>)> {
     let mut out = BufReader::new(rank.stdout.take().context("its output")?).lines();
     let mut lines = Vec::new();
     while let Some(line) = timeout(RUN_TIMEOUT, out.next_line()).await?? {
         lines.push(line);
         if is_stopped && lines.len() == 1 {
-            let pid = rank.id().context("it has ended")?.to_string();
+            let pid = rank.id().context("the process has ended")?.to_string();
             ensure!(Command::new("kill").arg(pid).status().await?.success());
         }
     }
@@ -68,7 +68,7 @@ async fn resume_example_continues_from_its_checkpoint() {
         .unwrap();
     assert_eq!(undisturbed.1, Some(0));
 
-    // The signal comes long before its end.
+    // The signal arrives long before the end of the run.
     let first = wait_for_rank(start_rank(stopped.path(), 1, "0.1").unwrap(), true)
         .await
         .unwrap();
@@ -80,12 +80,12 @@ async fn resume_example_continues_from_its_checkpoint() {
         .unwrap();
     assert_eq!(second.0[0], format!("attempt 2 goes on at step {at}"));
     assert_ne!(at, "0");
-    assert_eq!(second.0.last(), undisturbed.0.last(), "the same loss");
+    assert_eq!(second.0.last(), undisturbed.0.last(), "the losses differ");
     assert!(second.0.last().unwrap().starts_with("done: loss "));
 
-    // A rank of the first attempt was only cut off, and writes still.
-    let late = stopped.path().join("ckpt/resume/attempt-000001/state.json");
-    std::fs::write(late, r#"{"step": 199, "loss": 0.0}"#).unwrap();
+    // A rank of the first attempt still runs and writes, because it was only unreachable.
+    let state_file = stopped.path().join("ckpt/resume/attempt-000001/state.json");
+    std::fs::write(state_file, r#"{"step": 199, "loss": 0.0}"#).unwrap();
     let third = wait_for_rank(start_rank(stopped.path(), 3, STEP_SECONDS).unwrap(), false)
         .await
         .unwrap();

@@ -1,5 +1,5 @@
-//! Every YAML that a reader may copy is taken: objects by the API server, values by the chart, and
-//! what is a part of a job by Trellis.
+//! All YAML in the documentation is valid: the API server accepts objects, the chart accepts
+//! values, and Trellis accepts parts of jobs.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use super::{
     blocks, document_files, example_files, files_below, repository_root, shared_control_plane,
 };
 
-/// API groups that this API server does not have; who reads their objects: the import's tests those
-/// of other systems, Argo CD's tests its own, Kustomize within them the last.
+/// API groups that this API server does not have. Other tests read their objects: the tests of the
+/// import, and the tests of Argo CD with Kustomize.
 const EXTERNAL_GROUPS: [&str; 4] = [
     "kueue.x-k8s.io/",
     "batch.volcano.sh/",
@@ -32,9 +32,9 @@ enum YamlDocument {
     Object(Box<DynamicObject>),
     /// Values of the chart.
     Values(Value),
-    /// A job with that part.
+    /// A part of a job.
     Job(Value),
-    /// Read by other tests.
+    /// Other tests read the document.
     TestedElsewhere,
 }
 
@@ -45,16 +45,16 @@ fn parse_documents(text: &str) -> Result<Vec<YamlDocument>> {
         .map(|document| classify_document(document, text))
         .collect();
     let all = all?;
-    ensure!(!all.is_empty(), "nothing is in it");
+    ensure!(!all.is_empty(), "the document is empty");
     Ok(all)
 }
 
 fn classify_document(document: Value, text: &str) -> Result<YamlDocument> {
     if let Some(version) = document["apiVersion"].as_str() {
         let kind = document["kind"].as_str();
-        let ours = version.starts_with("trellis.dev/");
+        let is_trellis_kind = version.starts_with("trellis.dev/");
         // Files that `trellis simulate` and `trellis policy test` read. A Scenario may go unnamed.
-        let is_file = ours && matches!(kind, None | Some("Scenario" | "PolicyTests"));
+        let is_file = is_trellis_kind && matches!(kind, None | Some("Scenario" | "PolicyTests"));
         if is_file
             || EXTERNAL_GROUPS
                 .iter()
@@ -66,7 +66,7 @@ fn classify_document(document: Value, text: &str) -> Result<YamlDocument> {
             document,
         )?)));
     }
-    // A file of docs/gitops, which its tests compare with it and deliver.
+    // A file of docs/gitops. The tests of GitOps compare and deliver it.
     let named = text.lines().next().and_then(|line| line.strip_prefix("# "));
     if named.is_some_and(|file| repository_root().join("docs/gitops").join(file).is_file()) {
         return Ok(YamlDocument::TestedElsewhere);
@@ -84,7 +84,7 @@ fn classify_document(document: Value, text: &str) -> Result<YamlDocument> {
     bail!("no kind has these keys: {keys:?}")
 }
 
-/// A job with this part of it, and where it says nothing what a job needs.
+/// Returns a job with this part, and with defaults for other required fields.
 fn complete_job(part: Value) -> Result<Value> {
     let least = json!({"name": "worker", "image": "registry.example/train:1.0",
         "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
@@ -108,7 +108,7 @@ fn complete_job(part: Value) -> Result<Value> {
     )
 }
 
-/// A job is as strictly read as `trellis submit` reads it, and what is below `podTemplate` too.
+/// Reads a job as strictly as `trellis submit` does, including the fields below `podTemplate`.
 fn check_strict_job(job: &Value) -> Result<()> {
     for document in document::split(&job.to_string())? {
         document.decode_valid::<TrainingJob>()?;
@@ -123,8 +123,8 @@ async fn check_rendered(values: Value) -> Result<()> {
             helm.render_objects(NAMESPACE, &json!({}))?,
             helm.render_objects(NAMESPACE, &values)?,
         );
-        // Else it says nothing that the chart does not say by itself.
-        ensure!(with != plain, "they change nothing");
+        // Otherwise the values equal the defaults of the chart, and the block is useless.
+        ensure!(with != plain, "the values equal the defaults");
         Ok(())
     })
     .await?
@@ -147,8 +147,8 @@ async fn every_yaml_in_documents_and_examples_is_accepted() {
         }
     }
     let mut wrong = Vec::new();
-    // Objects, values, parts of jobs.
-    let mut taken = [0_usize; 3];
+    // The documents contain objects, values and parts of jobs.
+    let mut accepted = [0_usize; 3];
     for (place, text) in sources {
         let all = parse_documents(&text).unwrap_or_else(|error| panic!("{place}: {error:#}"));
         for yaml in all {
@@ -161,13 +161,13 @@ async fn every_yaml_in_documents_and_examples_is_accepted() {
                 YamlDocument::Job(job) => (2, check_strict_job(&job)),
                 YamlDocument::TestedElsewhere => continue,
             };
-            taken[kind] += 1;
+            accepted[kind] += 1;
             wrong.extend(result.err().map(|error| format!("{place}: {error:#}")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(taken[0] > example_files().len(), "only {taken:?}");
-    assert!(taken[1] >= 1 && taken[2] >= 2, "only {taken:?}");
+    assert!(accepted[0] > example_files().len(), "only {accepted:?}");
+    assert!(accepted[1] >= 1 && accepted[2] >= 2, "only {accepted:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,13 +179,13 @@ async fn invalid_yaml_is_rejected() {
     let YamlDocument::Object(mut job) = parse_documents(&good).unwrap().remove(0) else {
         panic!("{good}");
     };
-    let taken = dry_run(&client, &job, Some(namespace.name())).await;
-    taken.unwrap();
+    let result = dry_run(&client, &job, Some(namespace.name())).await;
+    result.unwrap();
     job.data["spec"]["taskGroups"][0]["gpu"] = json!(1);
     let error = dry_run(&client, &job, Some(namespace.name())).await;
     let error = format!("{:#}", error.unwrap_err());
     assert!(error.contains("gpu"), "{error}");
-    // Kinds of Kubernetes too.
+    // Objects of Kubernetes itself.
     let role =
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: a}\nrule: []";
     let YamlDocument::Object(role) = parse_documents(role).unwrap().remove(0) else {
@@ -205,7 +205,7 @@ async fn invalid_yaml_is_rejected() {
         let error = format!("{:#}", check_strict_job(&job).unwrap_err());
         assert!(error.contains("gpu") || error.contains("volume"), "{error}");
     }
-    // Values, of which the chart knows the first word.
+    // Values whose first key the chart knows.
     for part in ["metrics: {reader: []}", "metrics: {readers: []}"] {
         let YamlDocument::Values(values) = parse_documents(part).unwrap().remove(0) else {
             panic!("{part}");

@@ -1,5 +1,5 @@
-//! Claims that come with external pods: kube-controller-manager makes them once their pods are
-//! there, before these have a node.
+//! Ephemeral claims of external pods. kube-controller-manager creates them as soon as their pods
+//! exist, before the pods have a node.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ async fn apply_yaml(yaml: &str) {
     shared_control_plane().await.apply_yaml(yaml).await.unwrap();
 }
 
-/// A pod has a volume "scratch" for itself, of the site's class.
+/// Adds a volume "scratch" with an ephemeral claim of the site's class to a pod.
 fn add_scratch_volume(site: &TestSite, pod: &mut Value) {
-    let asked = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": site.name(),
+    let claim_spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": site.name(),
         "resources": {"requests": {"storage": "1Gi"}}});
     pod["spec"]["volumes"] =
-        json!([{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": asked}}}]);
+        json!([{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec}}}]);
     pod["spec"]["containers"][0]["volumeMounts"] =
         json!([{"name": "scratch", "mountPath": "/scratch"}]);
 }
@@ -45,15 +45,15 @@ async fn provision_volume(site: &TestSite, claim: &str) -> String {
     })
     .await
     .unwrap();
-    let made = disk_yaml(&format!("{}-{claim}", site.name()), site.name(), &node);
-    let mut made: Value = serde_json::from_str(&made).unwrap();
-    made["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+    let volume = disk_yaml(&format!("{}-{claim}", site.name()), site.name(), &node);
+    let mut volume: Value = serde_json::from_str(&volume).unwrap();
+    volume["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "namespace": site.name(), "name": claim, "uid": uid});
-    apply_yaml(&made.to_string()).await;
+    apply_yaml(&volume.to_string()).await;
     node
 }
 
-/// Volumes go with their nodes.
+/// Deletes the volumes with their nodes.
 async fn delete_volumes(site: &TestSite, claims: &[&str]) {
     let volumes: Api<PersistentVolume> = Api::all(shared_control_plane().await.client());
     for claim in claims {
@@ -98,15 +98,18 @@ async fn foreign_claim_is_not_used_as_an_ephemeral_claim() {
     ))
     .await;
     create_pod(&site, "p", 1, |pod| add_scratch_volume(&site, pod)).await;
-    let said = wait_for_unschedulable(&site, "p", "NameConflict: ").await;
-    assert!(said.contains("is not pod \"p\"'s"), "{said}");
+    let condition_message = wait_for_unschedulable(&site, "p", "NameConflict: ").await;
+    assert!(
+        condition_message.contains("is not pod \"p\"'s"),
+        "{condition_message}"
+    );
     // The pod keeps waiting, and the operator does not select a node for the foreign claim.
     tokio::time::sleep(Duration::from_secs(6)).await;
     let claims = site.api::<PersistentVolumeClaim>();
-    let theirs = claims.get(claim).await.unwrap();
+    let foreign_claim = claims.get(claim).await.unwrap();
     assert!(
-        !theirs.annotations().contains_key(SELECTED_NODE),
-        "{theirs:?}"
+        !foreign_claim.annotations().contains_key(SELECTED_NODE),
+        "{foreign_claim:?}"
     );
     claims.delete(claim, &Default::default()).await.unwrap();
     eventually(SOON, || async {

@@ -14,7 +14,7 @@ use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-/// The spec of a pod on a site that requests that many GPUs.
+/// Returns the spec of a pod that requests this number of GPUs on a site.
 pub(super) fn pod_spec(site: &TestSite, gpus: u32) -> Value {
     json!({
         "schedulerName": "trellis",
@@ -60,7 +60,7 @@ pub(super) async fn create_job(site: &TestSite, name: &str, pods: u32, gpus: u32
     create_job_in_group(site, name, name, pods, gpus).await;
 }
 
-/// The same, in that PodGroup.
+/// Creates an Indexed Job with `pods` pods in a PodGroup.
 pub(super) async fn create_job_in_group(
     site: &TestSite,
     name: &str,
@@ -98,7 +98,7 @@ pub(super) async fn create_replica_set(site: &TestSite, name: &str, pods: u32, g
     sets.create(&PostParams::default(), &set).await.unwrap();
 }
 
-/// The pods of a PodGroup that are not going.
+/// Returns the pods of a PodGroup that are not being deleted.
 pub(super) async fn list_pods(site: &TestSite, group: &str) -> Vec<Pod> {
     let all = site.api::<Pod>().list(&Default::default()).await.unwrap();
     let is_of = |pod: &Pod| {
@@ -106,10 +106,10 @@ pub(super) async fn list_pods(site: &TestSite, group: &str) -> Vec<Pod> {
             .get("trellis.dev/pod-group")
             .is_some_and(|g| g == group)
     };
-    let there = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
+    let is_live = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
     all.items
         .into_iter()
-        .filter(|pod| is_of(pod) && there(pod))
+        .filter(|pod| is_of(pod) && is_live(pod))
         .collect()
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn read_journal(site: &TestSite, name: &str) -> PodGroupStatus 
     groups.get(name).await.unwrap().status.unwrap_or_default()
 }
 
-/// Waits until a gang is placed completely: its journal says so, and `count` pods are bound.
+/// Waits until a gang is completely placed: its journal records it, and `count` pods are bound.
 pub(super) async fn wait_until_placed(site: &TestSite, name: &str, count: usize) -> Vec<Pod> {
     let whole = eventually(SOON, || async {
         let journal = read_journal(site, name).await;
@@ -139,17 +139,17 @@ pub(super) async fn wait_until_placed(site: &TestSite, name: &str, count: usize)
     whole.await.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-/// The condition PodScheduled of a pod.
+/// Returns the condition PodScheduled of a pod.
 pub(super) fn scheduled_condition(pod: &Pod) -> Option<&PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|c| c.type_ == "PodScheduled")
 }
 
-/// Waits until a pod is reported as unschedulable, with these words.
+/// Waits until a pod is reported as unschedulable with this text.
 pub(super) async fn wait_for_unschedulable(site: &TestSite, pod: &str, words: &str) -> String {
-    let told = eventually(SOON, || async {
+    let unschedulable = eventually(SOON, || async {
         let pod = site.api::<Pod>().get(pod).await?;
-        ensure!(node_name(&pod).is_none(), "it is bound");
+        ensure!(node_name(&pod).is_none(), "the pod is bound");
         let condition =
             scheduled_condition(&pod).context("the pod has no condition PodScheduled")?;
         let message = condition.message.clone().unwrap_or_default();
@@ -162,16 +162,17 @@ pub(super) async fn wait_for_unschedulable(site: &TestSite, pod: &str, words: &s
         );
         Ok(message)
     });
-    told.await
+    unschedulable
+        .await
         .unwrap_or_else(|error| panic!("{words:?}: {error:#}"))
 }
 
-/// Waits until a pod is bound, and gives its node.
+/// Waits until a pod is bound, and returns its node.
 pub(super) async fn wait_until_bound(site: &TestSite, pod: &str) -> String {
     let bound = eventually(SOON, || async {
         let pod = site.api::<Pod>().get(pod).await?;
         let node = node_name(&pod).map(str::to_owned);
-        node.with_context(|| format!("it is not bound: {:?}", scheduled_condition(&pod)))
+        node.with_context(|| format!("the pod is not bound: {:?}", scheduled_condition(&pod)))
     });
     bound
         .await

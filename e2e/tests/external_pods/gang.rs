@@ -1,4 +1,4 @@
-//! Gangs of pods that a Job's controller has made.
+//! Gangs of pods that a Job's controller has created.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,24 +38,24 @@ async fn indexed_job_is_bound_as_a_whole_by_a_journaled_plan() {
                 .map(|pod| (pod.name.clone(), run.node.clone()))
         })
         .collect();
-    let seen: BTreeSet<(String, String)> = bound
+    let bound_uids: BTreeSet<(String, String)> = bound
         .iter()
         .map(|pod| (pod.name_any(), node_name(pod).unwrap().to_owned()))
         .collect();
-    assert_eq!(planned, seen);
+    assert_eq!(planned, bound_uids);
     for pod in &bound {
         assert_eq!(pod.annotations().get(names::PLAN), Some(&plan.hash));
     }
-    // A pod of a gang that runs comes again alone.
+    // Only a deleted pod of a running gang is created again.
     let lost = bound[0].name_any();
     let api = site.api::<Pod>();
     api.delete(&lost, &DeleteParams::default()).await.unwrap();
     eventually(SOON, || async {
         let now = list_pods(&site, "train").await;
-        let there = now.iter().filter(|pod| node_name(pod).is_some()).count();
+        let bound_count = now.iter().filter(|pod| node_name(pod).is_some()).count();
         ensure!(
-            there == 4 && now.iter().all(|pod| pod.name_any() != lost),
-            "{there} are there"
+            bound_count == 4 && now.iter().all(|pod| pod.name_any() != lost),
+            "{bound_count} are there"
         );
         Ok(())
     })
@@ -65,7 +65,7 @@ async fn indexed_job_is_bound_as_a_whole_by_a_journaled_plan() {
         read_journal(&site, "train").await.phase,
         Some(PodGroupPhase::Placed)
     );
-    // Once all have ended, nothing is held.
+    // When all pods have ended, the gang releases its resources.
     let jobs = site.api::<Job>();
     jobs.delete("train", &DeleteParams::background())
         .await
@@ -98,8 +98,11 @@ async fn gang_waits_for_capacity_and_members_and_reports_it() {
         wait_for_unschedulable(&site, &pod.name_any(), "ExceedsCluster: ").await;
     }
     eventually(SOON, || async {
-        let said = read_journal(&site, "big").await;
-        ensure!(said.reason == Some(Reason::ExceedsCluster), "{said:?}");
+        let journal = read_journal(&site, "big").await;
+        ensure!(
+            journal.reason == Some(Reason::ExceedsCluster),
+            "{journal:?}"
+        );
         Ok(())
     })
     .await
@@ -134,8 +137,8 @@ async fn gang_waits_for_capacity_and_members_and_reports_it() {
 async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
     let site = create_site("members", 1).await;
     create_pod_group(&site, "few", json!({"minMember": 3})).await;
-    let says = async |count: &str| {
-        let said = eventually(SOON, || async {
+    let wait_for_count = async |count: &str| {
+        let count_message = eventually(SOON, || async {
             let journal = read_journal(&site, "few").await;
             let message = journal.message.unwrap_or_default();
             ensure!(
@@ -144,9 +147,9 @@ async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
             );
             Ok(())
         });
-        said.await.unwrap();
+        count_message.await.unwrap();
     };
-    says("0 of the 3 pods").await;
+    wait_for_count("0 of the 3 pods").await;
     create_job(&site, "few", 2, 1).await;
     let waiting = eventually(SOON, || async {
         let pods = list_pods(&site, "few").await;
@@ -161,14 +164,17 @@ async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
         "MembersMissing: fewer pods without scheduling gates are there than PodGroup \"few\" asks for",
     )
     .await;
-    says("2 of the 3 pods").await;
+    wait_for_count("2 of the 3 pods").await;
     let label = json!({"trellis.dev/pod-group": "few"});
     create_pod(&site, "gated", 1, |pod| {
         pod["metadata"]["labels"] = label;
         pod["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
     })
     .await;
-    says("2 of the 3 pods are there that the PodGroup asks for (spec.minMember); 1 more has").await;
+    wait_for_count(
+        "2 of the 3 pods are there that the PodGroup asks for (spec.minMember); 1 more has",
+    )
+    .await;
     let groups = site.api::<PodGroup>();
     let patch = Patch::Merge(json!({"spec": {"minMember": 2}}));
     groups
@@ -176,7 +182,7 @@ async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
         .await
         .unwrap();
     wait_until_placed(&site, "few", 2).await;
-    // The pods are deleted, most of them with their owner. The gang had been placed, so it does not
+    // The pods are deleted, most of them with their owner. The gang was placed, so it does not
     // report missing pods.
     let jobs = site.api::<Job>();
     let api = site.api::<Pod>();
@@ -196,22 +202,22 @@ async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let left = read_journal(&site, "few").await;
     assert!(is_over().await, "{left:?}");
-    // New pods wait for the rest of their gang, and are deleted before it is complete.
+    // New pods wait for the other pods of their gang, and are deleted before the gang is complete.
     let patch = Patch::Merge(json!({"spec": {"minMember": 3}}));
     groups
         .patch("few", &PatchParams::default(), &patch)
         .await
         .unwrap();
     create_job(&site, "few", 1, 1).await;
-    says("1 of the 3 pods").await;
+    wait_for_count("1 of the 3 pods").await;
     jobs.delete("few", &DeleteParams::background())
         .await
         .unwrap();
-    says("0 of the 3 pods").await;
+    wait_for_count("0 of the 3 pods").await;
 }
 
-/// The gang is like a JobSet's: a Job for each of its `replicatedJobs`, whose pods have the same
-/// indexes.
+/// The gang is like that of a JobSet: one Job for each of its `replicatedJobs`, and the pods of
+/// both Jobs have the same indexes.
 #[tokio::test]
 async fn pods_of_several_jobs_form_one_gang_with_repeated_indexes() {
     let site = create_site("jobset", 2).await;
@@ -253,7 +259,7 @@ async fn surplus_pods_are_bound_singly_and_near_the_gang() {
     for (rack, node) in ["a", "b"].iter().zip(site.nodes().names()) {
         site.nodes().label(node, &level, Some(rack)).await.unwrap();
     }
-    let near = json!({"required": level});
+    let rack_request = json!({"required": level});
     // Two pods fit on one node, and the third only on the other. The controller creates them in any
     // order, so all of them exist before the PodGroup does.
     create_job(&site, "grows", 3, 4).await;
@@ -264,25 +270,36 @@ async fn surplus_pods_are_bound_singly_and_near_the_gang() {
     })
     .await
     .unwrap();
-    create_pod_group(&site, "grows", json!({"minMember": 2, "topology": near})).await;
-    let there = wait_until_placed(&site, "grows", 2).await;
-    let nodes: BTreeSet<_> = there.iter().filter_map(node_name).collect();
+    create_pod_group(
+        &site,
+        "grows",
+        json!({"minMember": 2, "topology": rack_request}),
+    )
+    .await;
+    let placed_pods = wait_until_placed(&site, "grows", 2).await;
+    let nodes: BTreeSet<_> = placed_pods.iter().filter_map(node_name).collect();
     assert_eq!(nodes.len(), 1, "{nodes:?}");
-    let third = there.iter().find(|pod| node_name(pod).is_none()).unwrap();
+    let third = placed_pods
+        .iter()
+        .find(|pod| node_name(pod).is_none())
+        .unwrap();
     let index = third
         .labels()
         .get("batch.kubernetes.io/job-completion-index");
     assert_eq!(
         index.map(String::as_str),
         Some("2"),
-        "the first two are the gang"
+        "the third pod has another index"
     );
     wait_for_unschedulable(&site, &third.name_any(), "InsufficientCapacity: ").await;
     assert_eq!(
         read_journal(&site, "grows").await.phase,
         Some(PodGroupPhase::Placed)
     );
-    let first = there.iter().find(|pod| node_name(pod).is_some()).unwrap();
+    let first = placed_pods
+        .iter()
+        .find(|pod| node_name(pod).is_some())
+        .unwrap();
     let full = node_name(first).unwrap().to_owned();
     site.nodes()
         .set_allocatable(&full, "nvidia.com/gpu", "12")
@@ -305,8 +322,13 @@ async fn competing_gangs_are_never_bound_in_part() {
     let bound = || async {
         let mut counts = Vec::new();
         for name in ["one", "two"] {
-            let there = list_pods(&site, name).await;
-            counts.push(there.iter().filter(|pod| node_name(pod).is_some()).count());
+            let existing = list_pods(&site, name).await;
+            counts.push(
+                existing
+                    .iter()
+                    .filter(|pod| node_name(pod).is_some())
+                    .count(),
+            );
         }
         counts.sort_unstable();
         counts

@@ -1,4 +1,4 @@
-//! A binding that commits after its plan was undone.
+//! A binding that takes effect after its plan was rolled back.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ async fn pod_bound_after_its_plan_rolled_back_is_deleted() {
         .await;
     }
     wait_until_bound(&site, "a").await;
-    // The plan cannot be carried out any more.
+    // The plan cannot be completed any more.
     let pods = site.api::<Pod>();
     pods.delete("a", &DeleteParams::default()).await.unwrap();
     let undone = eventually(2 * SOON, || async {
@@ -57,7 +57,7 @@ async fn pod_bound_after_its_plan_rolled_back_is_deleted() {
 
     proxy.remove_faults();
     wait_until_deleted(&pods, "b", SOON).await.unwrap();
-    // Both make a gang again.
+    // Both pods form a gang again.
     for name in ["a", "b"] {
         create_pod(&site, name, 4, |pod| {
             pod["metadata"]["labels"] = json!({"trellis.dev/pod-group": "g"});

@@ -1,4 +1,4 @@
-//! External pods make room for jobs, and jobs for external pods: whole gangs.
+//! Preemption between jobs and external pods, as whole gangs.
 
 use anyhow::ensure;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::fixtures::{
 };
 use super::{create_site, shared_control_plane};
 
-/// A victim that a budget keeps is asked again after a minute.
+/// The operator retries the eviction of a protected victim after a minute.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// A queue in which priority preempts, and the PriorityClass of the preemptor.
@@ -48,9 +48,9 @@ async fn create_priority_queue(site: &TestSite) -> (String, String) {
     (queue, class)
 }
 
-/// Jobs take the preemption policy of their PriorityClass, pods the one that admission has copied
-/// to them. The test runs them one after the other, because a gang behind another pending gang does
-/// not preempt in any case.
+/// Jobs have the preemption policy of their PriorityClass, and pods the one that admission has
+/// copied. The cases run one after the other, because a gang behind another pending gang never
+/// preempts.
 #[tokio::test]
 async fn non_preempting_gang_waits_for_free_capacity() {
     let site = create_site("never", 1).await;
@@ -94,7 +94,7 @@ async fn external_gang_is_preempted_whole_by_a_job_and_returns() {
     let site = create_site("makeroom", 2).await;
     let (queue, class) = create_priority_queue(&site).await;
     create_pod_group(&site, "low", json!({"minMember": 4, "queueName": queue})).await;
-    // A Job's controller would wait, longer with each pod that it has lost.
+    // A Job's controller would wait longer after each lost pod.
     create_replica_set(&site, "low", 4, 4).await;
     wait_until_placed(&site, "low", 4).await;
     let mut high = site.job("high", 1, 8);
@@ -102,12 +102,18 @@ async fn external_gang_is_preempted_whole_by_a_job_and_returns() {
     high["spec"]["priorityClassName"] = json!(class);
     site.create(high).await.unwrap();
     site.wait_for_running_attempt("high", 1).await;
-    // Its controller has made its pods anew, and none of them has a node.
+    // The controller has created the pods again, and none of them has a node.
     eventually(SOON, || async {
-        let there = list_pods(&site, "low").await;
-        let bound = there.iter().filter(|pod| node_name(pod).is_some()).count();
-        let here = there.len();
-        ensure!((here, bound) == (4, 0), "{bound} of {here} are bound");
+        let existing = list_pods(&site, "low").await;
+        let bound = existing
+            .iter()
+            .filter(|pod| node_name(pod).is_some())
+            .count();
+        let existing_count = existing.len();
+        ensure!(
+            (existing_count, bound) == (4, 0),
+            "{bound} of {existing_count} are bound"
+        );
         Ok(())
     })
     .await
@@ -149,8 +155,8 @@ async fn single_pod_preempts_once_the_disruption_budget_allows() {
         pod["spec"]["priorityClassName"] = json!(class);
     })
     .await;
-    let said = wait_for_unschedulable(&site, "high", "ProtectedByBudget: ").await;
-    assert!(said.contains("/keep"), "{said}");
+    let condition_message = wait_for_unschedulable(&site, "high", "ProtectedByBudget: ").await;
+    assert!(condition_message.contains("/keep"), "{condition_message}");
     assert_eq!(
         wait_until_bound(&site, "low").await,
         site.nodes().names()[0]

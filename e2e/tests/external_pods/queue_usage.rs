@@ -1,5 +1,4 @@
-//! Bound external pods count against the queue in which they were bound, and no other pods count
-//! there.
+//! Bound external pods count against the queue in which they were bound. Other pods do not count.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -64,7 +63,7 @@ async fn pod_bound_by_its_user_counts_in_no_queue() {
         wait_until_bound(&site, "honest").await,
         site.nodes().names()[1]
     );
-    // They hold their node all the same.
+    // They still use the resources of their node.
     create_pod(&site, "more", 2, |_| {}).await;
     wait_for_unschedulable(&site, "more", "InsufficientCapacity: ").await;
 }
@@ -78,13 +77,13 @@ async fn gang_counts_in_its_queue_after_its_pod_group_is_replaced() {
     let before = wait_until_placed(&site, "g", 2).await;
     let uids = |pods: &[Pod]| pods.iter().map(|pod| pod.uid()).collect::<BTreeSet<_>>();
     site.delete::<PodGroup>("g").await;
-    let held = "QuotaExceeded: needs 4 nvidia.com/gpu, 6 of 8 are held";
+    let expected_message = "QuotaExceeded: needs 4 nvidia.com/gpu, 6 of 8 are held";
     create_pod(&site, "while-gone", 4, with_queue_label(&queue)).await;
-    wait_for_unschedulable(&site, "while-gone", held).await;
-    // A PodGroup that asks for more pods than exist, in a queue without quota.
+    wait_for_unschedulable(&site, "while-gone", expected_message).await;
+    // A PodGroup that requires more pods than exist, in a queue without quota.
     create_pod_group(&site, "g", json!({"minMember": 50, "queueName": "default"})).await;
     create_pod(&site, "while-small", 4, with_queue_label(&queue)).await;
-    wait_for_unschedulable(&site, "while-small", held).await;
+    wait_for_unschedulable(&site, "while-small", expected_message).await;
     let patch = Patch::Merge(json!({"spec": {"minMember": 2}}));
     let groups = site.api::<PodGroup>();
     groups
@@ -92,11 +91,11 @@ async fn gang_counts_in_its_queue_after_its_pod_group_is_replaced() {
         .await
         .unwrap();
     let after = wait_until_placed(&site, "g", 2).await;
-    assert_eq!(uids(&after), uids(&before), "it was torn");
+    assert_eq!(uids(&after), uids(&before), "other pods are placed now");
     let plan = read_journal(&site, "g").await.plan.unwrap();
     assert_eq!(plan.queue.as_deref(), Some(&*queue));
     create_pod(&site, "while-placed", 4, with_queue_label(&queue)).await;
-    wait_for_unschedulable(&site, "while-placed", held).await;
+    wait_for_unschedulable(&site, "while-placed", expected_message).await;
     for pod in &after {
         let queue_of = pod.annotations().get(names::PLACED_IN);
         assert_eq!(queue_of, Some(&queue));
@@ -108,27 +107,33 @@ async fn surplus_pods_do_not_start_without_their_gang() {
     let site = create_site("later", 1).await;
     create_pod_group(&site, "g", json!({"minMember": 2})).await;
     create_replica_set(&site, "g", 3, 4).await;
-    let there = wait_until_placed(&site, "g", 2).await;
-    let third = there.iter().find(|pod| node_name(pod).is_none()).unwrap();
+    let placed_pods = wait_until_placed(&site, "g", 2).await;
+    let third = placed_pods
+        .iter()
+        .find(|pod| node_name(pod).is_none())
+        .unwrap();
     wait_for_unschedulable(&site, &third.name_any(), "InsufficientCapacity: ").await;
-    // The group asks for more than there is room for, and its gang is gone.
+    // The group requires more than the free capacity, and its gang is gone.
     site.delete::<PodGroup>("g").await;
     let third = third.name_any();
     wait_for_unschedulable(&site, &third, "PodGroupNotFound: ").await;
-    let first = there.iter().find(|pod| node_name(pod).is_some()).unwrap();
+    let first = placed_pods
+        .iter()
+        .find(|pod| node_name(pod).is_some())
+        .unwrap();
     let api = site.api::<Pod>();
     api.delete(&first.name_any(), &Default::default())
         .await
         .unwrap();
     eventually(SOON, || async {
         let now = list_pods(&site, "g").await;
-        let gone = now.iter().all(|pod| pod.name_any() != first.name_any());
-        ensure!(gone && now.len() == 3, "{} pods", now.len());
+        let is_gone = now.iter().all(|pod| pod.name_any() != first.name_any());
+        ensure!(is_gone && now.len() == 3, "{} pods", now.len());
         Ok(())
     })
     .await
     .unwrap();
-    // GPUs are free now, and the gang does not take them.
+    // GPUs are free now, but the gang does not get them.
     let bound = || async {
         let now = list_pods(&site, "g").await;
         now.iter().filter(|pod| node_name(pod).is_some()).count()

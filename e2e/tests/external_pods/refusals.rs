@@ -1,4 +1,4 @@
-//! External pods that cannot be placed get the reason, and are placed once it is fixed.
+//! External pods that cannot be placed report the reason, and are placed after a fix.
 
 use anyhow::ensure;
 use std::time::Duration;
@@ -91,7 +91,7 @@ async fn pod_reports_and_waits_for_its_missing_group_or_queue() {
     wait_until_bound(&site, "alone").await;
 }
 
-/// No label is ignored without a word.
+/// Every invalid label is reported.
 #[tokio::test]
 async fn gang_is_refused_when_pods_and_group_name_different_queues() {
     let site = create_site("one-queue", 1).await;
@@ -109,8 +109,8 @@ async fn gang_is_refused_when_pods_and_group_name_different_queues() {
         "QueueNotFound: label trellis.dev/queue: queue \"no-such-queue\" does not exist",
     )
     .await;
-    let says = json!({"minMember": 1, "queueName": "default"});
-    create_pod_group(&site, "says", says).await;
+    let group_spec = json!({"minMember": 1, "queueName": "default"});
+    create_pod_group(&site, "says", group_spec).await;
     create_pod(&site, "says", 1, labelled("says")).await;
     wait_for_unschedulable(
         &site,
@@ -151,8 +151,11 @@ async fn pod_reports_unsupported_constraints_and_policy_denials() {
         pod["metadata"]["labels"]["trellis.dev/queue"] = json!(closed);
     })
     .await;
-    let said = wait_for_unschedulable(&site, "closed", "PolicyDenied: ").await;
-    assert!(said.contains("uses queue"), "{said}");
+    let condition_message = wait_for_unschedulable(&site, "closed", "PolicyDenied: ").await;
+    assert!(
+        condition_message.contains("uses queue"),
+        "{condition_message}"
+    );
     wait_for_event(&site, "closed", "PolicyDenied").await;
 }
 
@@ -223,9 +226,9 @@ async fn quota_policy_counts_external_pods_and_its_recount_agrees() {
     create_job(&site, "pair", 2, 3).await;
     wait_until_placed(&site, "pair", 2).await;
     create_pod(&site, "more", 3, |_| {}).await;
-    let said = wait_for_unschedulable(&site, "more", "QuotaPolicyExceeded: ").await;
-    assert!(said.contains("6 of 8"), "{said}");
-    // The operator recounts every two seconds, and reports a mismatch that lasts ten.
+    let condition_message = wait_for_unschedulable(&site, "more", "QuotaPolicyExceeded: ").await;
+    assert!(condition_message.contains("6 of 8"), "{condition_message}");
+    // The operator counts again every two seconds, and reports a mismatch that lasts ten seconds.
     tokio::time::sleep(Duration::from_secs(15)).await;
     let policy = policies.get(&name).await.unwrap();
     let status = json!(policy.status);

@@ -1,4 +1,4 @@
-//! Pods that are in no PodGroup.
+//! Pods without a PodGroup.
 
 use std::time::Duration;
 
@@ -31,10 +31,10 @@ async fn single_pod_is_a_gang_and_pods_of_other_schedulers_are_ignored() {
     .await;
     site.delete::<Pod>("first").await;
     wait_until_bound(&site, "second").await;
-    let theirs = site.api::<Pod>().get("theirs").await.unwrap();
+    let foreign_pod = site.api::<Pod>().get("theirs").await.unwrap();
     assert!(
-        node_name(&theirs).is_none() && scheduled_condition(&theirs).is_none(),
-        "{theirs:?}"
+        node_name(&foreign_pod).is_none() && scheduled_condition(&foreign_pod).is_none(),
+        "{foreign_pod:?}"
     );
 }
 

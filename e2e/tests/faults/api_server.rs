@@ -1,4 +1,4 @@
-//! The API server goes away and comes back, with gangs in every phase.
+//! The API server stops and starts again, with gangs in every phase.
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
@@ -29,7 +29,7 @@ async fn gangs_survive_an_api_server_restart() {
     site.submit("runs", 8, 1).await;
     site.wait_for_phase("runs", JobPhase::Running).await;
     let ran = pod_uids(&site.wait_for_whole_gang("runs", 8).await);
-    // 503, again and again, for the second half of the gang.
+    // The creates of the second half of the gang fail repeatedly with 503.
     paused_commit::pause_commit(&proxy, &site, "commits", (4, 8), ProxyFault::unavailable()).await;
     let begun = pod_uids(&site.list_pods("commits").await);
     site.submit("waits", 2, 8).await;
@@ -42,9 +42,12 @@ async fn gangs_survive_an_api_server_restart() {
     control_plane.restart(Component::ApiServer).await.unwrap();
 
     site.wait_for_phase("commits", JobPhase::Running).await;
-    // Gone on with, and not undone: what was created before is still there.
+    // The operator completes the gang and does not roll it back: the earlier pods still exist.
     let committed = pod_uids(&site.wait_for_whole_gang("commits", 8).await);
-    assert!(committed.is_superset(&begun), "commits was undone");
+    assert!(
+        committed.is_superset(&begun),
+        "the gang \"commits\" was rolled back"
+    );
     assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 8).await), ran);
     let waits = site.wait_for_phase("waits", JobPhase::Queued).await;
     assert_eq!(site.list_pods("waits").await.len(), 0);
@@ -73,8 +76,8 @@ async fn gangs_survive_an_api_server_restart() {
     operator.assert_runs();
 }
 
-/// An API server that has just started does not know the roles yet, so it refuses what it allows a
-/// moment later. In this test one right is really missing.
+/// A newly started API server does not know the roles yet, so it refuses allowed requests for a
+/// moment. In this test, one right is also really missing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gangs_survive_a_moment_without_a_right() {
     let FaultFixture {
@@ -103,7 +106,7 @@ async fn gangs_survive_a_moment_without_a_right() {
     eventually(SOON, || async {
         let creates = proxy.counts();
         let creates = creates.sum(|k| k.verb == Verb::Create && k.resource == "pods");
-        ensure!(creates.failures > 0, "nothing was refused");
+        ensure!(creates.failures > 0, "no request was refused");
         Ok(())
     })
     .await
@@ -114,7 +117,7 @@ async fn gangs_survive_a_moment_without_a_right() {
     wait_for_pod_create_right(&control_plane, true).await;
 
     let now = pod_uids(&site.wait_for_whole_gang("j", 8).await);
-    assert!(now.is_superset(&begun), "it was undone");
+    assert!(now.is_superset(&begun), "the gang was rolled back");
     let status = site
         .wait_for_phase("j", JobPhase::Running)
         .await
@@ -123,7 +126,7 @@ async fn gangs_survive_a_moment_without_a_right() {
     assert_eq!(status.attempt, Some(1));
 }
 
-/// Waits until the API server sees that the operator may, or may not, create pods.
+/// Waits until the API server allows, or does not allow, the operator to create pods.
 async fn wait_for_pod_create_right(control_plane: &ControlPlane, may: bool) {
     let client = control_plane
         .service_account_client(operator::NAMESPACE, operator::SERVICE_ACCOUNT)

@@ -1,4 +1,4 @@
-//! A kubelet that refuses a pod, on a cluster that has no other node for it.
+//! A kubelet that refuses a pod, on a cluster without another node for the pod.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use trellis_e2e::wait::eventually;
 
 use super::fixtures::FaultFixture;
 
-/// A node that refused is kept away from for a minute; then the gang is placed at once.
+/// The operator avoids a node for a minute after a refusal. Then it places the gang at once.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Nothing else happens on this control plane, so the operator must retry by itself.
+/// No other event occurs on this control plane, so the operator must retry by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gang_without_another_node_is_retried() {
     let FaultFixture {

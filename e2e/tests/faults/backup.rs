@@ -1,4 +1,4 @@
-//! etcd is put back to an earlier time, as from a backup.
+//! etcd is restored from a backup.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use trellis_e2e::wait::eventually;
 
 use super::operator_program;
 
-/// Stops etcd, has its data copied from one folder to another, and starts it again.
+/// Stops etcd, copies its data from one folder to another, and starts it again.
 async fn with_etcd_stopped(control_plane: &ControlPlane, copy: impl FnOnce(&Path, &Path)) {
     let folder = control_plane.folder();
     let (data, backup) = (folder.join("etcd"), folder.join("etcd-backup"));
@@ -30,8 +30,8 @@ fn copy_folder(from: &Path, to: &Path) {
     assert!(copied.unwrap().success());
 }
 
-/// The operator has seen later resource versions than the restored etcd has. Its watches would show
-/// nothing for long, and its cache holds changes that never happened.
+/// The operator has seen later resource versions than the restored etcd contains. Its watches would
+/// show no events for a long time, and its cache contains changes that were undone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operator_accepts_the_state_of_a_restored_etcd() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -52,7 +52,7 @@ async fn operator_accepts_the_state_of_a_restored_etcd() {
     let early = pod_uids(&site.wait_for_whole_gang("early", 1).await);
     with_etcd_stopped(&control_plane, copy_folder).await;
 
-    // The rest of the node, in a history that will not have been.
+    // The job uses the rest of the node, after the time of the backup.
     eventually(SOON, || site.check_whole_gang("early", 1))
         .await
         .unwrap();
@@ -70,25 +70,25 @@ async fn operator_accepts_the_state_of_a_restored_etcd() {
     .await;
     control_plane.restart(Component::ApiServer).await.unwrap();
 
-    // Nothing that it knows is worth anything: another begins anew.
+    // The state of the old operator is useless, so a new one starts.
     eventually(SOON, || {
         let ended = first.try_wait();
         async move {
-            ensure!(ended?.is_some(), "it goes on with what it knew");
+            ensure!(ended?.is_some(), "the operator keeps its outdated state");
             Ok(())
         }
     })
     .await
     .unwrap();
-    let said = first.read_log().unwrap();
-    assert!(said.contains("put back to an earlier time"), "{said}");
+    let log = first.read_log().unwrap();
+    assert!(log.contains("put back to an earlier time"), "{log}");
 
     let mut second = start("second");
     assert!(site.list_pods("late").await.is_empty());
     operator::wait_until_jobs_accepted(&control_plane)
         .await
         .unwrap();
-    // Half of the node is free, and half is not.
+    // Half of the node is free.
     site.submit("large", 1, 8).await;
     site.submit("next", 1, 4).await;
     eventually(3 * SOON, || site.check_whole_gang("next", 1))

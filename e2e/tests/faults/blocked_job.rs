@@ -46,7 +46,8 @@ async fn quota_of_a_running_gang_is_charged_once_after_its_queue_excludes_it() {
     site.wait_for_phase("runs", JobPhase::Running).await;
     let ran = pod_uids(&site.wait_for_whole_gang("runs", 1).await);
 
-    // The queue is taken from its namespace, and a new leader has never seen it admitted.
+    // The queue no longer selects the namespace, and the new leader has never seen the job
+    // admitted.
     first.kill().unwrap();
     operator::release_lease(&control_plane).await.unwrap();
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());
@@ -72,7 +73,7 @@ async fn quota_of_a_running_gang_is_charged_once_after_its_queue_excludes_it() {
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert_eq!(others.list_pods("waits").await.len(), 0);
     assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 1).await), ran);
-    // When it ends, its quota is the other's.
+    // When the job ends, the other job gets its quota.
     site.end_pod("runs-worker-0", "0").await;
     others.wait_for_phase("waits", JobPhase::Running).await;
     second.assert_runs();

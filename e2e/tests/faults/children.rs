@@ -1,4 +1,4 @@
-//! The children of a job that runs, while it could not be built anew.
+//! The children of a running job that could not be compiled again.
 
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Service;
@@ -16,7 +16,8 @@ use trellis_e2e::wait::eventually;
 
 use super::operator_program;
 
-/// Its Service is there, and its NetworkPolicy lets through what it did.
+/// Checks that the Service exists, and that the NetworkPolicy allows the same connections as
+/// before.
 async fn wait_until_restored(site: &TestSite, policy: &NetworkPolicy) {
     eventually(SOON, || async {
         ensure!(site.api::<Service>().get_opt("j").await?.is_some());

@@ -14,8 +14,8 @@ use trellis_e2e::wait::{eventually, wait_for};
 
 use super::fixtures::FaultFixture;
 
-/// A volume that is reserved for a claim, but not bound to it yet, is free again once the plan is
-/// rolled back.
+/// A volume that is reserved for a claim but not bound yet is released when the plan is rolled
+/// back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn volume_of_an_unbound_claim_is_released_with_its_plan() {
     let FaultFixture {
@@ -50,7 +50,7 @@ async fn volume_of_an_unbound_claim_is_released_with_its_plan() {
     wait_for(&volumes, class, SOON, is_given).await.unwrap();
     assert!(
         site.list_pods("j").await.is_empty(),
-        "before the claim is bound"
+        "a pod exists before the claim is bound"
     );
     let suspend = |suspend: bool| json!({"spec": {"suspend": suspend}});
     site.patch("j", suspend(true)).await.unwrap();

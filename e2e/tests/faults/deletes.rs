@@ -1,4 +1,4 @@
-//! Pods that do not go, or do not show that they go, are not deleted in a loop.
+//! Pods whose deletion does not complete, or is not visible, are not deleted in a loop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,15 +26,15 @@ fn delete_totals(proxy: &Proxy) -> TrafficTotals {
 
 async fn wait_for_first_delete(proxy: &Proxy) {
     eventually(SOON, || async {
-        ensure!(delete_totals(proxy).requests > 0, "nothing was deleted");
+        ensure!(delete_totals(proxy).requests > 0, "no pod was deleted");
         Ok(())
     })
     .await
     .unwrap();
 }
 
-/// A tenant creates a pod that no kubelet stops, because its node never existed, and that a
-/// finalizer keeps for ever.
+/// A user creates a pod that no kubelet stops, because its node never existed, and that a finalizer
+/// keeps forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pod_with_a_finalizer_is_deleted_with_backoff() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -45,11 +45,11 @@ async fn pod_with_a_finalizer_is_deleted_with_backoff() {
             .await
             .unwrap();
     let forced = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&forced);
+    let counter = Arc::clone(&forced);
     proxy.on_request(move |request| {
         let body = String::from_utf8_lossy(&request.body);
         if request.verb == Verb::Delete && body.contains("\"gracePeriodSeconds\":0") {
-            seen.store(true, Ordering::SeqCst);
+            counter.store(true, Ordering::SeqCst);
         }
         ProxyFault::Pass
     });
@@ -69,9 +69,12 @@ async fn pod_with_a_finalizer_is_deleted_with_backoff() {
     .unwrap();
     let pods = site.api::<Pod>();
     pods.create(&PostParams::default(), &pod).await.unwrap();
-    // A node that was never seen is given up after a minute.
+    // The operator gives up an unknown node after a minute.
     eventually(3 * SOON, || async {
-        ensure!(forced.load(Ordering::SeqCst), "it was not deleted by force");
+        ensure!(
+            forced.load(Ordering::SeqCst),
+            "the pod was not deleted by force"
+        );
         Ok(())
     })
     .await
@@ -79,7 +82,7 @@ async fn pod_with_a_finalizer_is_deleted_with_backoff() {
     proxy.reset_counts();
     tokio::time::sleep(Duration::from_secs(10)).await;
     let later = delete_totals(&proxy);
-    // At 1, 3 and 7 s.
+    // The operator retries after 1, 3 and 7 s.
     assert!((1..=3).contains(&later.requests), "{later:?}");
     // Without its finalizer the pod is deleted, and the job is reconciled again.
     let patch = json!({"metadata": {"finalizers": null}});
@@ -94,8 +97,8 @@ async fn pod_with_a_finalizer_is_deleted_with_backoff() {
     drop(more);
 }
 
-/// Behind a watch that stalls, pods that were deleted still seem to be there; and an API server
-/// that refuses deletes is asked less and less often.
+/// Deleted pods seem to exist while the watch stalls. The operator retries refused deletes with a
+/// growing back-off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pod_is_deleted_once_behind_a_stalled_watch() {
     let FaultFixture {
@@ -133,7 +136,7 @@ async fn pod_is_deleted_once_behind_a_stalled_watch() {
         .unwrap();
     wait_for_first_delete(&proxy).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
-    // At 0, 1, 3 and 7 s.
+    // The operator tries at 0, 1, 3 and 7 s.
     let refused = delete_totals(&proxy);
     assert!((2..=4).contains(&refused.requests), "{refused:?}");
     proxy.remove_faults();

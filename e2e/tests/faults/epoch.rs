@@ -1,4 +1,4 @@
-//! A deleted Lease: its transitions count from zero again, while journals have higher epochs.
+//! A deleted Lease: its transitions start from zero again, while journals have higher epochs.
 
 use anyhow::ensure;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -19,7 +19,7 @@ use super::operator_program;
 async fn gangs_are_managed_after_the_lease_is_deleted() {
     let control_plane = operator::start_control_plane().await.unwrap();
     let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
-    // It sees by its next renewal, after a quarter of this, that there is no lease.
+    // The leader notices the missing lease at its next renewal, after a quarter of this time.
     let launch = LaunchOptions::with_name("first").lease_seconds(20);
     let (mut first, _proxy) =
         Operator::start_behind_new_proxy(&control_plane, operator_program(), &launch)
@@ -29,7 +29,7 @@ async fn gangs_are_managed_after_the_lease_is_deleted() {
     site.submit("j", 2, 8).await;
     site.wait_for_phase("j", JobPhase::Running).await;
     let ran = pod_uids(&site.wait_for_whole_gang("j", 2).await);
-    // As after many changes of leader.
+    // Sets the epoch as after many changes of the leader.
     let groups = site.api::<PodGroup>();
     let patch = json!({"status": {"epoch": 41}});
     groups
@@ -43,7 +43,10 @@ async fn gangs_are_managed_after_the_lease_is_deleted() {
         .unwrap();
     // The operator ends before its lease would expire, so the next one does not have to wait.
     eventually(SOON, || async {
-        ensure!(leases.get_opt(LEASE_NAME).await?.is_none(), "it is back");
+        ensure!(
+            leases.get_opt(LEASE_NAME).await?.is_none(),
+            "the Lease exists"
+        );
         Ok(())
     })
     .await
@@ -61,7 +64,7 @@ async fn gangs_are_managed_after_the_lease_is_deleted() {
     )
     .await
     .unwrap();
-    // Its journal can be written: the gang is undone, cleared, and committed anew.
+    // The new leader can write the journal: the gang is rolled back, cleared and committed again.
     site.end_pod("j-worker-1", "1").await;
     site.wait_for_running_attempt("j", 2).await;
     assert!(pod_uids(&site.wait_for_whole_gang("j", 2).await).is_disjoint(&ran));

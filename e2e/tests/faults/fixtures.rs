@@ -18,7 +18,7 @@ pub(crate) struct FaultFixture {
 }
 
 impl FaultFixture {
-    /// Starts all of it, with this many nodes of 8 GPUs.
+    /// Starts the scene with this number of nodes with 8 GPUs.
     pub(crate) async fn new(prefix: &str, nodes: usize) -> Self {
         let control_plane = operator::start_control_plane().await.unwrap();
         let launch = LaunchOptions::with_name("operator").lease_seconds(60);

@@ -1,4 +1,4 @@
-//! A plan is carried out as it was written down, whatever has become of its flavors.
+//! A plan is completed as it was written, even if its flavors have changed.
 
 use anyhow::ensure;
 use kube::Api;
@@ -22,7 +22,7 @@ const GANG_SIZE: u32 = 4;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resumed_plan_creates_pods_of_its_original_flavor() {
     let control_plane = operator::start_control_plane().await.unwrap();
-    // A pod that does not tolerate this is evicted by the control plane.
+    // The control plane evicts a pod that does not tolerate this taint.
     let nodes = NodeTemplate::new(1)
         .gpus(8)
         .taint("spot", "true", "NoExecute");
@@ -99,7 +99,7 @@ async fn resumed_plan_creates_pods_of_its_original_flavor() {
     let plan = group.status.unwrap().plan.unwrap();
     assert_eq!(plan.groups[0].flavors["nvidia.com/gpu"], "spot");
 
-    // And they are charged to the flavor that they were given.
+    // The pods count against their assigned flavor.
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     let charged = wait_for(&queues, "cheap", SOON, |queue: &TrainingQueue| {
         let usage = queue.status.iter().flat_map(|s| &s.usage);
@@ -107,7 +107,7 @@ async fn resumed_plan_creates_pods_of_its_original_flavor() {
         gpus.into_iter().any(|u| u.used.as_str() == "4")
     });
     charged.await.unwrap();
-    // A later job learns that it cannot use the flavor any more.
+    // A later job cannot use the flavor any more.
     let mut later = site.job("later", 1, 1);
     later["spec"]["queueName"] = json!("cheap");
     site.create(later).await.unwrap();

@@ -17,7 +17,7 @@ use trellis_e2e::wait::{eventually, wait_until_deleted};
 
 use super::{fixtures::FaultFixture, operator_program, paused_commit};
 
-/// True if a request writes the journal of `job` with `phase` in it.
+/// Returns true if a request writes the journal of `job` with this phase.
 fn is_journal_write(request: &Request, job: &str, phase: &str) -> bool {
     let body = String::from_utf8_lossy(&request.body);
     request.verb == Verb::Patch
@@ -26,8 +26,9 @@ fn is_journal_write(request: &Request, job: &str, phase: &str) -> bool {
         && body.contains(phase)
 }
 
-/// A job is deleted while its pods are being created, and another of its name takes its place.
-/// The last creates of the first end in conflicts with pods of the second: that undoes nothing.
+/// A job is deleted while its pods are being created, and a new job with the same name replaces it.
+/// The last creates for the first job conflict with pods of the second. These conflicts do not roll
+/// back the second job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_of_a_deleted_job_does_not_affect_its_namesake() {
     let FaultFixture {
@@ -43,8 +44,8 @@ async fn commit_of_a_deleted_job_does_not_affect_its_namesake() {
     let jobs = site.api::<TrainingJob>();
     wait_until_deleted(&jobs, "j", SOON).await.unwrap();
     let second = site.submit("j", 8, 1).await;
-    // The operator waits 15 s for the answers to the first one's creates. If it does not wait with
-    // the second, that runs by then.
+    // The operator waits 15 s for the answers to the creates of the first job. The second job must
+    // run by then.
     let whole = eventually(Duration::from_secs(9), || site.check_whole_gang("j", 8)).await;
     proxy.remove_faults();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -55,7 +56,11 @@ async fn commit_of_a_deleted_job_does_not_affect_its_namesake() {
         assert_eq!(Some(&owners[0].uid), second.metadata.uid.as_ref());
     }
     if let Ok(before) = whole {
-        assert_eq!(pod_uids(&before), pod_uids(&now), "it was undone");
+        assert_eq!(
+            pod_uids(&before),
+            pod_uids(&now),
+            "the gang was rolled back"
+        );
     }
     let status = jobs.get("j").await.unwrap().status.unwrap();
     assert_eq!(
@@ -73,8 +78,8 @@ async fn commit_of_a_deleted_job_does_not_affect_its_namesake() {
     operator.assert_runs();
 }
 
-/// The journal is written, its response is lost, and the journal cannot be read for a while. Until
-/// the operator knows whether the plan is valid, no other gang gets its place.
+/// The journal is written, the response is lost, and the journal cannot be read for a while. Until
+/// the operator knows whether the plan is valid, no other gang gets its nodes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn place_stays_reserved_while_the_plan_write_is_uncertain() {
     let FaultFixture {
@@ -122,13 +127,13 @@ async fn place_stays_reserved_while_the_plan_write_is_uncertain() {
     site.wait_for_phase("first", JobPhase::Running).await;
     site.wait_for_whole_gang("first", 1).await;
     site.wait_for_phase("second", JobPhase::Queued).await;
-    let seen = history.uids_by_name();
-    assert_eq!(seen.keys().collect::<Vec<_>>(), ["first-worker-0"]);
+    let uids = history.uids_by_name();
+    assert_eq!(uids.keys().collect::<Vec<_>>(), ["first-worker-0"]);
     operator.assert_runs();
 }
 
 /// A plan fails, and the journal cannot be written for a while. A leader may still have to roll the
-/// plan forward, so no other gang gets its place.
+/// plan forward, so no other gang gets its nodes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn place_stays_reserved_until_the_rollback_is_journaled() {
     let FaultFixture {
@@ -148,7 +153,7 @@ async fn place_stays_reserved_until_the_rollback_is_journaled() {
     });
     site.submit("first", 8, 1).await;
     site.wait_for_pod_count("first", 4).await;
-    // It would fit beside what has been created.
+    // The other gang would fit next to the created pods.
     site.submit("second", 4, 1).await;
     site.wait_for_phase("second", JobPhase::Queued).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -158,8 +163,8 @@ async fn place_stays_reserved_until_the_rollback_is_journaled() {
     site.wait_for_pod_count("first", 0).await;
 }
 
-/// A new leader's first write of a plan that it takes over fails: the plan is still its
-/// predecessor's, and is gone on with.
+/// The first write of a new leader to a plan of its predecessor fails. The plan still has the
+/// predecessor's epoch, and the new leader completes it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plan_is_rolled_forward_after_failed_takeover_writes() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -194,7 +199,7 @@ async fn plan_is_rolled_forward_after_failed_takeover_writes() {
         .await
         .unwrap();
     let now = pod_uids(&site.wait_for_whole_gang("j", 8).await);
-    assert!(now.is_superset(&begun), "it was undone");
+    assert!(now.is_superset(&begun), "the gang was rolled back");
     site.wait_for_phase("j", JobPhase::Running).await;
     let failures = proxy
         .counts()
@@ -203,8 +208,8 @@ async fn plan_is_rolled_forward_after_failed_takeover_writes() {
     assert_eq!(failures, 3);
 }
 
-/// The API server throttles the operator. A gang whose journal cannot be written is retried less
-/// and less often, and goes on when it can.
+/// The API server refuses the journal of a gang. The operator retries with a growing back-off, and
+/// completes the gang when the write succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_journal_writes_are_retried_with_backoff() {
     let FaultFixture {
@@ -226,7 +231,7 @@ async fn failed_journal_writes_are_retried_with_backoff() {
         let writes = proxy
             .counts()
             .sum(|k| k.resource == "podgroups.trellis.dev/status");
-        anyhow::ensure!(writes.failures > 0, "nothing was refused");
+        anyhow::ensure!(writes.failures > 0, "no request was refused");
         Ok(())
     })
     .await
@@ -235,7 +240,7 @@ async fn failed_journal_writes_are_retried_with_backoff() {
     let writes = proxy
         .counts()
         .sum(|k| k.resource == "podgroups.trellis.dev/status");
-    // At 0, 0.5, 1.5, 3.5, 7.5 s.
+    // The operator tries at 0, 0.5, 1.5, 3.5 and 7.5 s.
     assert!((3..=6).contains(&writes.requests), "{writes:?}");
     proxy.remove_faults();
     site.wait_for_phase("j", JobPhase::Running).await;

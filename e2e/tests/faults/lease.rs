@@ -22,14 +22,14 @@ use trellis_e2e::wait::{eventually, wait_for};
 
 use super::{operator_program, paused_commit};
 
-/// The lease duration of these tests. A busy machine must not cost an operator its lease unless it
-/// is cut off.
+/// The lease duration of these tests. Even on a busy machine, an operator must only lose its lease
+/// if its connection is cut.
 const LEASE_DURATION: Duration = Duration::from_secs(5);
-/// The most that a request of an operator takes.
+/// Longest time of a request of an operator.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(15);
-/// How late a busy machine may take the lease.
+/// Greatest delay of a new leader on a busy machine.
 const TAKEOVER_MARGIN: Duration = Duration::from_secs(15);
-/// How long a new leader may take to fill its caches and to place a job, on a busy machine.
+/// Longest time until a new leader has filled its caches and placed a job, on a busy machine.
 const PLACEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The default lease duration of the chart.
@@ -39,7 +39,7 @@ fn chart_lease_duration() -> Duration {
     Duration::from_secs(values["operator"]["leaseSeconds"].as_u64().unwrap())
 }
 
-/// An operator, and the proxy that it alone talks through.
+/// An operator and its own proxy.
 struct LeaseCandidate {
     operator: Operator,
     proxy: Proxy,
@@ -62,7 +62,7 @@ async fn start_candidate_with_lease(
     LeaseCandidate { operator, proxy }
 }
 
-/// Process id of the operator that holds the lease.
+/// Returns the process id of the operator that holds the lease.
 async fn lease_holder(control_plane: &ControlPlane) -> anyhow::Result<u32> {
     let api: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
     let spec = api.get(LEASE_NAME).await?.spec.unwrap_or_default();
@@ -83,8 +83,7 @@ pub(super) async fn wait_until_leading(control_plane: &ControlPlane, operator: &
     .unwrap();
 }
 
-/// Submits a job, and asserts that `next` takes the lease in time after the fault that cost the
-/// leader its lease, and runs the job.
+/// Submits a job. Asserts that `next` takes the lease in time after the fault, and runs the job.
 async fn check_takeover(
     (control_plane, next): (&ControlPlane, &Operator),
     (site, name): (&TestSite, &str),
@@ -95,20 +94,20 @@ async fn check_takeover(
     // A candidate may see the last renewal a fifth of the lease late.
     let bound = lease / 5 + lease + MAX_REQUEST_TIME.min(lease) + TAKEOVER_MARGIN;
     let left = bound.saturating_sub(fault.elapsed());
-    let taken = eventually(left, || async {
+    let takeover = eventually(left, || async {
         let holder = lease_holder(control_plane).await?;
         ensure!(holder == next.process_id(), "process {holder} leads");
         Ok(())
     });
-    let taken = taken.await;
-    taken.unwrap_or_else(|error| panic!("{bound:?} after the fault: {error:#}"));
+    let takeover = takeover.await;
+    takeover.unwrap_or_else(|error| panic!("{bound:?} after the fault: {error:#}"));
     let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
     wait_for(&site.api(), name, PLACEMENT_TIMEOUT, runs)
         .await
         .unwrap();
 }
 
-/// Writes that the API server has taken. Events are no part of a job's story.
+/// Counts the writes that the API server accepted, without events.
 fn accepted_writes(counts: &RequestCounts) -> u64 {
     let tally = counts.sum(|key| key.is_write() && !key.resource.starts_with("events"));
     tally.requests - tally.failures
@@ -186,7 +185,8 @@ async fn leader_resumed_after_its_lease_expired_writes_nothing() {
     frozen.proxy.remove_faults();
     let next = (&control_plane, &next.operator);
     check_takeover(next, (&site, "new"), since, LEASE_DURATION).await;
-    // The other one finishes what was begun, and places what came meanwhile.
+    // The other operator completes the unfinished gang, and places the jobs that were submitted
+    // meanwhile.
     for name in ["mid", "new"] {
         site.wait_for_phase(name, JobPhase::Running).await;
         site.wait_for_whole_gang(name, 8).await;
@@ -211,7 +211,7 @@ async fn leader_resumed_after_its_lease_expired_writes_nothing() {
     );
 }
 
-/// The network between a leader and the API server is gone, in the middle of a commit.
+/// The network between the leader and the API server fails in the middle of a commit.
 async fn check_isolated_leader(cut: ProxyFault) {
     let control_plane = operator::start_control_plane().await.unwrap();
     let mut alone = start_candidate(&control_plane, "alone").await;
@@ -233,7 +233,7 @@ async fn check_isolated_leader(cut: ProxyFault) {
         site.wait_for_phase(name, JobPhase::Running).await;
         site.wait_for_whole_gang(name, 8).await;
     }
-    // The operator knows by its own clock that it no longer leads, without any connection.
+    // Without a connection, the operator detects by its own clock that it no longer leads.
     wait_for_failed_exit(&mut alone.operator).await;
     let before = gang_versions(&site).await;
     alone.proxy.remove_faults();
@@ -257,7 +257,7 @@ async fn gang_stays_whole_when_the_leaders_requests_hang() {
     check_isolated_leader(ProxyFault::Hang).await;
 }
 
-/// Uids of all pods and resource versions of all journals of a site.
+/// Returns the uids of all pods and the resource versions of all journals of a site.
 async fn gang_versions(site: &TestSite) -> Vec<Option<String>> {
     let groups: Api<trellis_api::PodGroup> = site.api();
     let groups = groups.list(&Default::default()).await.unwrap().items;
@@ -268,7 +268,7 @@ async fn gang_versions(site: &TestSite) -> Vec<Option<String>> {
         .collect()
 }
 
-/// Waits until an operator has ended by itself, with a failure.
+/// Waits until an operator has ended by itself with a failure.
 async fn wait_for_failed_exit(operator: &mut Operator) {
     let deadline = Instant::now() + SOON;
     let status = loop {
@@ -281,12 +281,12 @@ async fn wait_for_failed_exit(operator: &mut Operator) {
     assert!(!status.success(), "{status}: {}", operator.log_tail());
 }
 
-/// Waits until a pod was seen whose name begins with `prefix`.
+/// Waits until a pod existed whose name starts with `prefix`.
 async fn wait_for_pod_record(history: &PodHistory, prefix: &str) {
     eventually(SOON, || async {
-        let seen = history.uids_by_name();
-        let is_there = seen.keys().any(|pod| pod.starts_with(prefix));
-        ensure!(is_there, "no pod {prefix} is among {seen:?}");
+        let uids = history.uids_by_name();
+        let is_there = uids.keys().any(|pod| pod.starts_with(prefix));
+        ensure!(is_there, "no pod {prefix} is among {uids:?}");
         Ok(())
     })
     .await
@@ -300,11 +300,11 @@ async fn late_pod_of_an_old_leader_is_deleted() {
     wait_until_leading(&control_plane, &old.operator).await;
     let next = start_candidate(&control_plane, "next").await;
     let site = TestSite::new(&control_plane, "late", NodeTemplate::new(1).gpus(8)).await;
-    // The creates of the second half are under way, in a network that is slow.
+    // The creates of the second half are delayed in a slow network.
     paused_commit::pause_commit(&old.proxy, &site, "j", (4, 8), ProxyFault::Hold).await;
     old.operator.signal(ProcessSignal::Stop).unwrap();
     wait_until_leading(&control_plane, &next.operator).await;
-    // Meanwhile the plan is undone: the user has thought better of it.
+    // The user deletes the job, so the plan is rolled back meanwhile.
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
@@ -313,7 +313,7 @@ async fn late_pod_of_an_old_leader_is_deleted() {
 
     let pods = site.api::<Pod>();
     let history = PodHistory::record(pods.clone());
-    // A watch that begins late does not show a pod that has come and gone before.
+    // A watch that starts late does not show a pod that was created and deleted before.
     let probe = json!({
         "metadata": {"name": "probe"},
         "spec": {"containers": [{"name": "main", "image": "registry.example/probe"}]},

@@ -1,4 +1,4 @@
-//! Answers that never come.
+//! Requests without an answer.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +18,8 @@ use trellis_e2e::wait::eventually;
 use super::fixtures::FaultFixture;
 use super::operator_program;
 
-/// A list request is never answered, as behind a load balancer that has lost the connection. The
-/// operator leads, and would do nothing for ever.
+/// A list request is never answered, as behind a load balancer that has lost the connection.
+/// Without a timeout, the leader would wait forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unanswered_list_is_retried() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -45,9 +45,8 @@ async fn unanswered_list_is_retried() {
         .unwrap();
 }
 
-/// The operator creates all objects of a job and learns of none of them, neither from a response
-/// nor from a watch. When it creates them again it finds its own objects, and creates nothing
-/// twice.
+/// The operator creates all objects of a job, but gets neither the responses nor watch events. When
+/// it creates them again, it finds its own objects, and creates no object twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_created_without_a_response_are_adopted() {
     let FaultFixture {
@@ -60,14 +59,14 @@ async fn objects_created_without_a_response_are_adopted() {
     let namespace = site.name().to_owned();
     proxy.stall_watches(|request| request.resource != "trainingjobs.trellis.dev");
     let cut = Arc::new(Mutex::new(BTreeSet::new()));
-    let seen = cut.clone();
+    let flag = cut.clone();
     proxy.on_request(move |request| {
         let creates = request.verb == Verb::Create
             && request.namespace.as_deref() == Some(&namespace)
             && !request.dry_run
             && !request.resource.starts_with("events");
         let object = (request.resource.clone(), request.object_name());
-        match creates && seen.lock().unwrap().insert(object) {
+        match creates && flag.lock().unwrap().insert(object) {
             true => ProxyFault::DropResponse,
             false => ProxyFault::Pass,
         }
@@ -83,7 +82,7 @@ async fn objects_created_without_a_response_are_adopted() {
     })
     .await
     .unwrap();
-    // No watch has reported the pods to the operator: it has read each of them.
+    // No watch has shown the pods to the operator, so it has read each of them.
     site.wait_for_status("j", |s| s.scheduled_time.is_some())
         .await;
     proxy.resume_watches();

@@ -1,5 +1,5 @@
 //! Faults around the operator, and the guarantees that hold despite them. Each test has its own
-//! control plane, because it breaks it.
+//! control plane, because the test breaks it.
 //!
 //! The harness starts tests in the order of their names. Tests that wait for a minute have names
 //! that sort early, so that the other tests run meanwhile.

@@ -1,4 +1,4 @@
-//! All ranks of a large gang die at once.
+//! All ranks of a large gang fail at once.
 
 use std::time::Duration;
 
@@ -14,16 +14,17 @@ use trellis_e2e::wait::wait_for;
 
 use super::fixtures::FaultFixture;
 
-/// Pods of the gang.
+/// Number of pods of the gang.
 const GANG_SIZE: u32 = 1_000;
-/// Eight a node.
+/// Number of nodes, with eight pods each.
 const NODE_COUNT: usize = 125;
-/// How long that many may take to start on a busy machine.
+/// Longest time until all pods have started on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 fn count_requests(proxy: &Proxy, verb: Verb, resource: &str) -> u64 {
-    let of = |key: &trellis_e2e::proxy::RequestKey| key.verb == verb && key.resource == resource;
-    proxy.counts().sum(of).requests
+    let is_counted =
+        |key: &trellis_e2e::proxy::RequestKey| key.verb == verb && key.resource == resource;
+    proxy.counts().sum(is_counted).requests
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,7 +56,7 @@ async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
         let (pods, params, patch) = (&pods, &params, &patch);
         async move { pods.patch(&name, params, patch).await }
     });
-    // The first of them may be gone already when the last is to fail.
+    // The first pod may already be deleted when the test makes the last one fail.
     let failed = all
         .buffer_unordered(64)
         .filter(|answer| std::future::ready(answer.is_ok()));
@@ -64,13 +65,16 @@ async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
     assert_eq!((status.restarts, status.disruptions), (Some(1), Some(0)));
     assert_eq!(status.ready.as_deref(), Some("1000/1000"));
     let patches = count_requests(&proxy, Verb::Patch, "trainingjobs.trellis.dev/status");
-    assert!((2..=40).contains(&patches), "{patches} of the job's status");
+    assert!(
+        (2..=40).contains(&patches),
+        "{patches} patches of the job's status"
+    );
     let created = count_requests(&proxy, Verb::Create, "pods");
     assert!(
         created <= u64::from(GANG_SIZE) + 10,
-        "{created} pods were asked for"
+        "{created} pods were requested"
     );
-    // Once each, but for what a busy API server does not answer in time.
+    // One delete per pod, plus retries of requests that a busy API server does not answer in time.
     let deleted = count_requests(&proxy, Verb::Delete, "pods");
     let pods = u64::from(GANG_SIZE);
     assert!(

@@ -1,4 +1,4 @@
-//! A namespace goes, with gangs in every phase in it.
+//! A namespace with gangs in every phase is deleted.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use trellis_e2e::wait::wait_until_deleted;
 
 use super::{fixtures::FaultFixture, paused_commit};
 
-/// How long a namespace with running pods may take to go.
+/// Longest time until a namespace with running pods is deleted.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(120);
-/// Lines that warn of what fails in a namespace that goes: one or two for each write that was
-/// under way, and no storm.
+/// Greatest number of warnings about a namespace that is being deleted: one or two for each write
+/// in flight.
 const MAX_WARNINGS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,7 +31,7 @@ async fn namespace_is_deleted_without_affecting_other_namespaces() {
     let going = site.jobs_in(&namespace);
     site.submit("beside", 8, 1).await;
     site.wait_for_phase("beside", JobPhase::Running).await;
-    let beside = pod_uids(&site.wait_for_whole_gang("beside", 8).await);
+    let other_pods = pod_uids(&site.wait_for_whole_gang("beside", 8).await);
     going.submit("runs", 8, 1).await;
     going.wait_for_phase("runs", JobPhase::Running).await;
     paused_commit::pause_commit(&proxy, &going, "commits", (4, 8), ProxyFault::Hold).await;
@@ -64,9 +64,9 @@ async fn namespace_is_deleted_without_affecting_other_namespaces() {
     assert_eq!(left.count(), 0);
     assert_eq!(
         pod_uids(&site.wait_for_whole_gang("beside", 8).await),
-        beside
+        other_pods
     );
-    // Nothing is tried again and again in a namespace that is no more.
+    // The operator does not retry writes in a deleted namespace.
     proxy.reset_counts();
     let quiet = proxy.wait_until_quiet(Duration::from_secs(2)).await;
     let writes = quiet.sum(|key| key.is_write() && !key.resource.starts_with("leases"));

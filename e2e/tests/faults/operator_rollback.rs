@@ -16,7 +16,7 @@ use trellis_e2e::wait::eventually;
 use super::operator_program;
 use super::undecodable_jobs::set_schema;
 
-/// A field that this version does not know.
+/// A field that this version cannot decode.
 async fn set_unknown_field(site: &TestSite, name: &str, value: Value) {
     let jobs: Api<DynamicObject> = Api::namespaced_with(
         site.api::<Pod>().into_client(),
@@ -29,9 +29,9 @@ async fn set_unknown_field(site: &TestSite, name: &str, value: Value) {
             .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
             .with_context(|| format!("change {name}"))?;
-        // A changed schema takes a moment until every request sees it.
-        let there = now.data["spec"].get("fromTheFuture").is_some();
-        ensure!(there != value.is_null(), "{name} is {}", now.data);
+        // A changed schema takes effect after a moment.
+        let has_field = now.data["spec"].get("fromTheFuture").is_some();
+        ensure!(has_field != value.is_null(), "{name} is {}", now.data);
         Ok(())
     })
     .await
@@ -47,7 +47,7 @@ async fn job_status(site: &TestSite, name: &str) -> anyhow::Result<Value> {
     Ok(jobs.get(name).await?.data["status"].clone())
 }
 
-/// A job keeps its state while the operator cannot decode it, however long that lasts.
+/// A job keeps its state as long as the operator cannot decode it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_keeps_its_state_while_the_operator_cannot_decode_it() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -64,7 +64,7 @@ async fn job_keeps_its_state_while_the_operator_cannot_decode_it() {
     site.submit("runs", 2, 1).await;
     site.wait_for_phase("runs", JobPhase::Running).await;
     let pods = pod_uids(&site.wait_for_whole_gang("runs", 2).await);
-    let kept = pod_uids(&site.list_pods("done").await);
+    let finished_pods = pod_uids(&site.list_pods("done").await);
     let before = job_status(&site, "runs").await.unwrap();
 
     operator.kill().unwrap();
@@ -111,5 +111,5 @@ async fn job_keeps_its_state_while_the_operator_cannot_decode_it() {
     assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 2).await), pods);
     let done = site.wait_for_phase("done", JobPhase::Complete).await;
     assert_eq!(done.status.unwrap().attempt, Some(1));
-    assert_eq!(pod_uids(&site.list_pods("done").await), kept);
+    assert_eq!(pod_uids(&site.list_pods("done").await), finished_pods);
 }

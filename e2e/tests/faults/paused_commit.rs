@@ -1,11 +1,11 @@
-//! A gang that is held in the middle of its commit.
+//! A gang that stays in the middle of its commit.
 
 use anyhow::ensure;
 use trellis_e2e::jobs::{SOON, TestJobs};
 use trellis_e2e::proxy::{Proxy, ProxyFault, Request, Verb};
 use trellis_e2e::wait::eventually;
 
-/// True if a request creates a pod of `job` with an index of at least `from`.
+/// Returns true if a request creates a pod of `job` with an index of at least `from`.
 pub(crate) fn is_pod_create(request: &Request, job: &str, from: usize) -> bool {
     let prefix = format!("{job}-worker-");
     request.verb == Verb::Create
@@ -17,27 +17,27 @@ pub(crate) fn is_pod_create(request: &Request, job: &str, from: usize) -> bool {
         })
 }
 
-/// Submits a gang `name` of `of` pods with one GPU each, and gives the creates of all but the
-/// first `there` pods to `fault`. Returns when those are there: the gang is committing, and
-/// stays so until the proxy is healed.
+/// Submits a gang `name` of `total` pods with one GPU each. The creates of all pods after the first
+/// `created` ones get the fault. Returns when these exist: the gang stays in its commit until the
+/// faults are removed.
 pub(crate) async fn pause_commit(
     proxy: &Proxy,
     jobs: &TestJobs,
     name: &'static str,
-    (there, of): (usize, u32),
+    (created, total): (usize, u32),
     fault: ProxyFault,
 ) {
     proxy.on_request(move |request| {
-        if is_pod_create(request, name, there) {
+        if is_pod_create(request, name, created) {
             fault
         } else {
             ProxyFault::Pass
         }
     });
-    jobs.submit(name, of, 1).await;
+    jobs.submit(name, total, 1).await;
     eventually(SOON, || async {
         let now = jobs.list_pods(name).await.len();
-        ensure!(now == there, "{now} pods of {name}, not {there}");
+        ensure!(now == created, "{now} pods of {name}, not {created}");
         Ok(())
     })
     .await

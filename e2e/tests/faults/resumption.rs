@@ -1,4 +1,4 @@
-//! A job that goes on after a suspension, slowly.
+//! A job that resumes slowly after a suspension.
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use trellis_e2e::wait::eventually;
 
 use super::{fixtures::FaultFixture, paused_commit};
 
-/// Its spec is fixed again from the moment at which something is done by it.
+/// The spec is immutable again as soon as the operator acts on it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resumed_job_reports_it_before_its_first_pod() {
     let FaultFixture {

@@ -1,4 +1,4 @@
-//! A watch that stays broken: nothing is placed on what it showed long ago.
+//! A watch that stays broken: the operator places no gang on outdated data.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ fn is_node_request(request: &Request) -> bool {
     request.resource == "nodes"
 }
 
-/// The right to list and watch nodes is lost, and comes back.
+/// The right to list and watch nodes is removed and granted again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gang_is_not_placed_while_the_node_cache_is_stale() {
-    let mut seen = FaultFixture::new("aged", 2).await;
-    seen.site.submit("runs", 1, 8).await;
-    seen.site.wait_for_phase("runs", JobPhase::Running).await;
+    let mut fixture = FaultFixture::new("aged", 2).await;
+    fixture.site.submit("runs", 1, 8).await;
+    fixture.site.wait_for_phase("runs", JobPhase::Running).await;
     let forbidden = |request: &Request| {
         if is_node_request(request) {
             ProxyFault::Status(403, None)
@@ -29,22 +29,25 @@ async fn gang_is_not_placed_while_the_node_cache_is_stale() {
             ProxyFault::Pass
         }
     };
-    seen.proxy.on_request(forbidden);
-    seen.proxy.cut_watches(is_node_request);
+    fixture.proxy.on_request(forbidden);
+    fixture.proxy.cut_watches(is_node_request);
     tokio::time::sleep(MAX_CACHE_AGE + Duration::from_secs(5)).await;
-    seen.site.submit("waits", 1, 8).await;
-    let waits = seen
+    fixture.site.submit("waits", 1, 8).await;
+    let waits = fixture
         .site
         .wait_for_status("waits", |s| s.reason == Some(Reason::CacheNotReady))
         .await;
     assert!(message(&waits).contains("nodes"), "{}", message(&waits));
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(seen.site.list_pods("waits").await.len(), 0);
-    let log = seen.operator.read_log().unwrap();
+    assert_eq!(fixture.site.list_pods("waits").await.len(), 0);
+    let log = fixture.operator.read_log().unwrap();
     assert!(log.contains("its watch is broken"), "{log}");
     // The broken watch does not affect running jobs.
-    seen.site.wait_for_whole_gang("runs", 1).await;
-    seen.proxy.remove_faults();
-    seen.site.wait_for_phase("waits", JobPhase::Running).await;
-    seen.operator.assert_runs();
+    fixture.site.wait_for_whole_gang("runs", 1).await;
+    fixture.proxy.remove_faults();
+    fixture
+        .site
+        .wait_for_phase("waits", JobPhase::Running)
+        .await;
+    fixture.operator.assert_runs();
 }

@@ -28,7 +28,7 @@ async fn pod_uids_by_name(site: &TestSite) -> BTreeMap<String, Option<String>> {
     pods.map(|pod| (pod.name_any(), pod.uid())).collect()
 }
 
-/// A new leader finds surplus pods, charges them to the queue, and preempts them.
+/// A new leader finds surplus pods, counts them against the queue, and preempts them.
 #[tokio::test]
 async fn new_leader_preempts_surplus_pods() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -45,7 +45,7 @@ async fn new_leader_preempts_surplus_pods() {
     let mut second = Operator::start(&control_plane, operator_program())
         .await
         .unwrap();
-    // Two are free, and one of the four that its job can do without has to go.
+    // Two GPUs are free, and one of the four surplus pods is evicted.
     site.submit("other", 1, 3).await;
     site.wait_for_phase("other", JobPhase::Running).await;
     site.wait_for_status("j", |s| s.ready.as_deref() == Some("5/6"))
@@ -58,7 +58,7 @@ async fn new_leader_preempts_surplus_pods() {
     second.assert_runs();
 }
 
-/// A stale leader has created the pod, so the new leader does not count on it.
+/// A former leader has created the pod, so the new leader does not rely on it.
 #[tokio::test]
 async fn surplus_pod_of_a_stale_leader_is_deleted() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -85,7 +85,10 @@ async fn surplus_pod_of_a_stale_leader_is_deleted() {
         .insert(names::EPOCH.to_owned(), epoch);
     pods.create(&PostParams::default(), &stale).await.unwrap();
     eventually(SOON, || async {
-        ensure!(pods.get_opt("j-worker-5").await?.is_none(), "it is there");
+        ensure!(
+            pods.get_opt("j-worker-5").await?.is_none(),
+            "the pod exists"
+        );
         Ok(())
     })
     .await

@@ -37,13 +37,13 @@ async fn unreconcilable_job_does_not_delay_gangs_under_a_new_leader() {
     jobs.wait_for_phase("j", JobPhase::Running).await;
     first.kill().unwrap();
 
-    // Its Service is gone, and cannot be created again.
+    // The Service of the job is deleted and cannot be created again.
     jobs.delete::<Service>("j").await;
     let proxy = Proxy::start(&control_plane).await.unwrap();
     let namespace = broken.name().to_owned();
     proxy.on_request(move |request| {
-        let here = request.namespace.as_deref() == Some(&*namespace);
-        if here && request.resource == "services" && request.verb == Verb::Create {
+        let is_in_namespace = request.namespace.as_deref() == Some(&*namespace);
+        if is_in_namespace && request.resource == "services" && request.verb == Verb::Create {
             ProxyFault::internal_error()
         } else {
             ProxyFault::Pass
@@ -59,16 +59,17 @@ async fn unreconcilable_job_does_not_delay_gangs_under_a_new_leader() {
     let began = Instant::now();
     site.submit("other", 1, 8).await;
     site.wait_for_phase("other", JobPhase::Running).await;
-    let took = began.elapsed();
-    assert!(took < TAKEOVER_LIMIT, "{took:?}");
-    // The broken job keeps its place all the while.
+    let duration = began.elapsed();
+    assert!(duration < TAKEOVER_LIMIT, "{duration:?}");
+    // The broken job keeps its nodes during this time.
     site.submit("large", 2, 8).await;
     site.wait_for_phase("large", JobPhase::Queued).await;
     jobs.wait_for_whole_gang("j", 1).await;
     second.assert_runs();
 }
 
-/// The journal, which the place is taken over from, does not say how long the job runs.
+/// The leader takes the placement over from the journal, which does not contain the runtime of the
+/// job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_leader_knows_the_expected_end_of_placed_gangs() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -103,7 +104,7 @@ metadata: {name: in-order}
 spec: {namespaceSelector: {}, preemption: {withinClusterQueue: LowerOrNewerEqualPriority}}
 ";
 
-/// The journal does not say since when the job had waited, either.
+/// The journal does not contain the submission time of the job either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_leader_knows_the_arrival_order_of_placed_gangs() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -117,7 +118,7 @@ async fn new_leader_knows_the_arrival_order_of_placed_gangs() {
         job["spec"]["queueName"] = json!("in-order");
         job
     };
-    // Until what it names is there, it waits, and the newer one goes before it.
+    // The job waits for a missing object, and the newer job is placed before it.
     let mut older = job("older");
     older["spec"]["network"] = json!({"egress": [{"service": "store", "ports": [{"port": 443}]}]});
     site.create(older).await.unwrap();

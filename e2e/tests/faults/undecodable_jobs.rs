@@ -1,5 +1,5 @@
-//! A TrainingJob that does not decode: stored under a looser schema than today's, or with a time in
-//! its `managedFields` that the operator cannot parse.
+//! TrainingJobs that do not decode: stored with a looser schema than the current one, or with a
+//! time in `managedFields` that the operator cannot parse.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use super::operator_program;
 
 const CRD_NAME: &str = "trainingjobs.trellis.dev";
 
-/// Gives the CRD of TrainingJobs another schema, and gives the one before back.
+/// Sets another schema in the CRD of TrainingJobs, and returns the previous one.
 pub(super) async fn set_schema(client: &Client, schema: &Value) -> Value {
     let kind =
         kube::core::GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
@@ -45,7 +45,7 @@ fn untyped_jobs(client: Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client, namespace, &ApiResource::erase::<TrainingJob>(&()))
 }
 
-/// Objects that a looser schema let in, by name.
+/// Objects that a looser schema accepted, by name.
 fn broken_jobs(site: &TestSite) -> [(&'static str, Value); 3] {
     let mut no_list = site.job("no-list", 1, 1);
     no_list["spec"]["taskGroups"] = json!("worker");
@@ -60,7 +60,7 @@ fn broken_jobs(site: &TestSite) -> [(&'static str, Value); 3] {
     ]
 }
 
-/// Stores the broken jobs under a schema that accepts everything. Returns today's schema.
+/// Stores the broken jobs with a schema that accepts everything. Returns the current schema.
 async fn store_broken_jobs(control_plane: &ControlPlane, site: &TestSite) -> Value {
     let client = control_plane.client();
     let anything = json!({"openAPIV3Schema": {
@@ -69,7 +69,7 @@ async fn store_broken_jobs(control_plane: &ControlPlane, site: &TestSite) -> Val
     let today = set_schema(&client, &anything).await;
     let jobs = untyped_jobs(client, site.name());
     for (name, object) in broken_jobs(site) {
-        // A changed schema takes a moment until every request sees it.
+        // A changed schema takes effect after a moment.
         eventually(SOON, || async {
             let object: DynamicObject = serde_json::from_value(object.clone())?;
             let stored = jobs.create(&PostParams::default(), &object).await;
@@ -81,7 +81,7 @@ async fn store_broken_jobs(control_plane: &ControlPlane, site: &TestSite) -> Val
     today
 }
 
-/// Sets today's schema again, and waits until a new broken one is refused.
+/// Sets the current schema again, and waits until the API server refuses a new broken job.
 async fn restore_schema(control_plane: &ControlPlane, site: &TestSite, today: &Value) {
     set_schema(&control_plane.client(), today).await;
     let jobs = untyped_jobs(control_plane.client(), site.name());
@@ -100,7 +100,7 @@ async fn restore_schema(control_plane: &ControlPlane, site: &TestSite, today: &V
     .unwrap();
 }
 
-/// Waits for an event with the reason why a job is refused.
+/// Waits for an event with the reason of the refusal of a job.
 async fn wait_for_refusal_event(site: &TestSite, name: &str) {
     let events: Api<Event> = site.api();
     eventually(SOON, || async {
@@ -118,9 +118,9 @@ async fn wait_for_refusal_event(site: &TestSite, name: &str) {
     .unwrap();
 }
 
-/// Writes in some seconds after everything has been said.
+/// Counts the writes of some seconds after all states are reported.
 async fn count_later_writes(proxy: &Proxy) -> TrafficTotals {
-    // The status of queues is gathered for two seconds.
+    // The operator writes the status of queues every two seconds.
     proxy.wait_until_quiet(Duration::from_secs(3)).await;
     proxy.reset_counts();
     tokio::time::sleep(Duration::from_secs(4)).await;
@@ -149,17 +149,17 @@ async fn undecodable_job_does_not_disturb_other_jobs() {
     }
     site.wait_for_phase("good", JobPhase::Complete).await;
 
-    // No hot loop: a try for each broken one now and then at most.
+    // No hot loop: the operator only retries each broken job from time to time.
     let later = count_later_writes(&proxy).await;
     assert!(later.requests <= 2 * 3, "{later:?}");
 
-    // A broken one may be deleted like any other.
+    // Users can delete a broken job.
     let jobs = untyped_jobs(control_plane.client(), site.name());
     jobs.delete("no-spec", &DeleteParams::default())
         .await
         .unwrap();
     wait_until_deleted(&jobs, "no-spec", SOON).await.unwrap();
-    // Mended, it runs.
+    // After its repair, the job runs.
     let mended = site.job("no-list", 1, 1);
     site.patch("no-list", json!({"spec": mended["spec"]}))
         .await
@@ -169,8 +169,8 @@ async fn undecodable_job_does_not_disturb_other_jobs() {
     operator.assert_runs();
 }
 
-/// Under a schema that takes more than we decode, as after a rollback of the operator, its user
-/// sees what is seen of any refused job.
+/// With a schema that accepts more than the operator decodes, as after a rollback of the operator,
+/// the status of the job is that of a refused job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undecodable_job_reports_the_error_in_its_status() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -183,20 +183,23 @@ async fn undecodable_job_reports_the_error_in_its_status() {
             .unwrap();
     let jobs = untyped_jobs(control_plane.client(), site.name());
     for (name, _) in broken_jobs(&site) {
-        let said = eventually(SOON, || async {
+        let reported = eventually(SOON, || async {
             let status = jobs.get(name).await?.data["status"].clone();
             ensure!(status["phase"] == "Refused", "{name} says {status}");
             Ok(status)
         })
         .await
         .unwrap();
-        assert_eq!(said["reason"], "InvalidSpec");
-        let message = said["message"].as_str().unwrap_or_default();
+        assert_eq!(reported["reason"], "InvalidSpec");
+        let message = reported["message"].as_str().unwrap_or_default();
         assert!(message.contains("does not decode"), "{name}: {message}");
         for (kind, status) in [("Accepted", "False"), ("Stalled", "True")] {
-            let conditions = said["conditions"].as_array().cloned().unwrap_or_default();
+            let conditions = reported["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             let one = conditions.iter().find(|c| c["type"] == kind);
-            let one = one.unwrap_or_else(|| panic!("{name} has no condition {kind}: {said}"));
+            let one = one.unwrap_or_else(|| panic!("{name} has no condition {kind}: {reported}"));
             assert_eq!(one["status"], status, "{name}: {one}");
             assert_eq!(one["reason"], "InvalidSpec", "{name}: {one}");
         }
@@ -210,9 +213,9 @@ async fn undecodable_job_reports_the_error_in_its_status() {
     );
 }
 
-/// Under a schema that has become stricter since the job was stored, the API server also refuses
-/// its status, so only an event can report the error. The operator retries only after the object
-/// changes.
+/// With a schema that is stricter than the stored job, the API server also refuses the status of
+/// the job, so only an event can report the error. The operator retries after the object has
+/// changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_with_an_unwritable_status_gets_an_event() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -235,20 +238,20 @@ async fn job_with_an_unwritable_status_gets_an_event() {
     );
 }
 
-/// The API server takes it, and Go reads it.
+/// A time that the API server accepts and Go parses.
 const UNREADABLE_TIME: &str = "9999-12-31T23:59:59Z";
 
 fn jobs_request(site: &TestSite) -> Request {
     Request::new(TrainingJob::url_path(&(), Some(site.name())))
 }
 
-/// A job as the API server has it.
+/// Reads a job as the API server stores it.
 async fn read_raw_job(client: &Client, site: &TestSite, name: &str) -> anyhow::Result<Value> {
     let get = jobs_request(site).get(name, &GetParams::default())?;
     Ok(client.request(get).await?)
 }
 
-/// Any user who may write the job can do this.
+/// Every user with the right to write the job can do this.
 async fn make_managed_fields_unreadable(client: &Client, site: &TestSite, name: &str) {
     eventually(SOON, || async {
         let mut job = read_raw_job(client, site, name).await?;
@@ -268,7 +271,7 @@ async fn make_managed_fields_unreadable(client: &Client, site: &TestSite, name: 
     .unwrap();
 }
 
-/// Waits until the job says so.
+/// Waits until the status of the job reports the error.
 async fn wait_for_raw_status(
     client: &Client,
     site: &TestSite,
@@ -290,8 +293,7 @@ async fn wait_for_raw_status(
     .unwrap();
 }
 
-/// Unreadable `managedFields` stop neither other jobs, nor the job itself, nor an operator that
-/// starts with it.
+/// Unreadable `managedFields` stop neither other jobs, nor the job itself, nor a starting operator.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_with_unreadable_managed_fields_runs_normally() {
     let control_plane = operator::start_control_plane().await.unwrap();

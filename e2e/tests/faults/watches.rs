@@ -1,4 +1,4 @@
-//! Watches that go blind: what was missed meanwhile is found out.
+//! Broken watches: the operator notices all missed changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +15,12 @@ use trellis_e2e::wait::{eventually, wait_until_deleted};
 
 use super::fixtures::FaultFixture;
 
-/// A gang of two runs.
+/// A running gang of two pods.
 async fn start_running_gang() -> FaultFixture {
-    let seen = FaultFixture::new("blind", 3).await;
-    seen.site.submit("j", 2, 8).await;
-    seen.site.wait_for_phase("j", JobPhase::Running).await;
-    seen
+    let fixture = FaultFixture::new("blind", 3).await;
+    fixture.site.submit("j", 2, 8).await;
+    fixture.site.wait_for_phase("j", JobPhase::Running).await;
+    fixture
 }
 
 fn is_pod_request(request: &Request) -> bool {
@@ -31,7 +31,7 @@ fn is_job_request(request: &Request) -> bool {
     request.resource == "trainingjobs.trellis.dev"
 }
 
-/// Takes a pod away by hand, at once, and waits until it is gone.
+/// Deletes a pod at once, and waits until it is gone.
 async fn delete_pod(jobs: &TestJobs, pod: &str) {
     let api = jobs.api::<Pod>();
     api.delete(pod, &DeleteParams::default().grace_period(0))
@@ -40,55 +40,62 @@ async fn delete_pod(jobs: &TestJobs, pod: &str) {
     wait_until_deleted(&api, pod, SOON).await.unwrap();
 }
 
-/// The gang is placed anew for a pod that was taken away: a disruption, and no restart.
-async fn wait_for_new_attempt(seen: &mut FaultFixture, attempt: i64) {
-    let job = seen.site.wait_for_running_attempt("j", attempt).await;
+/// Waits until the gang is placed again after the loss of a pod. The loss counts as a disruption
+/// and not as a restart.
+async fn wait_for_new_attempt(fixture: &mut FaultFixture, attempt: i64) {
+    let job = fixture.site.wait_for_running_attempt("j", attempt).await;
     let status = job.status.unwrap();
     assert_eq!(
         (status.restarts, status.disruptions),
         (Some(0), Some(attempt - 1))
     );
-    seen.site.wait_for_whole_gang("j", 2).await;
-    seen.operator.assert_runs();
+    fixture.site.wait_for_whole_gang("j", 2).await;
+    fixture.operator.assert_runs();
 }
 
-/// Each loss of a pod that the operator did not see, one after the other.
+/// Checks each kind of missed deletion of a pod, one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pod_deletion_is_detected_after_a_blind_watch() {
-    let mut seen = start_running_gang().await;
+    let mut fixture = start_running_gang().await;
 
-    // Stalled: the connection is open, and nothing comes.
-    seen.proxy.stall_watches(is_pod_request);
-    delete_pod(&seen.site, "j-worker-0").await;
-    // A watch that stalls holds up no other: another job is placed meanwhile.
-    seen.site.submit("other", 1, 8).await;
-    seen.site.wait_for_whole_gang("other", 1).await;
-    seen.proxy.resume_watches();
-    wait_for_new_attempt(&mut seen, 2).await;
-    seen.site.wait_for_phase("other", JobPhase::Running).await;
+    // The watch stalls: the connection is open without events.
+    fixture.proxy.stall_watches(is_pod_request);
+    delete_pod(&fixture.site, "j-worker-0").await;
+    // A stalled watch does not delay other watches: another job is placed meanwhile.
+    fixture.site.submit("other", 1, 8).await;
+    fixture.site.wait_for_whole_gang("other", 1).await;
+    fixture.proxy.resume_watches();
+    wait_for_new_attempt(&mut fixture, 2).await;
+    fixture
+        .site
+        .wait_for_phase("other", JobPhase::Running)
+        .await;
 
-    // Closed, and where it was has been compacted away: it lists anew.
-    let (proxy, site) = (&seen.proxy, &seen.site);
+    // The watch is closed and its resource version is compacted, so the operator lists the kind
+    // again.
+    let (proxy, site) = (&fixture.proxy, &fixture.site);
     tokio::join!(
         force_relist(proxy, is_pod_request),
         delete_pod(site, "j-worker-1"),
     );
-    wait_for_new_attempt(&mut seen, 3).await;
+    wait_for_new_attempt(&mut fixture, 3).await;
 
-    // Lost events: only a list shows what is gone.
-    seen.proxy.drop_events(|request, _| is_pod_request(request));
-    delete_pod(&seen.site, "j-worker-0").await;
-    delete_pod(&seen.site, "j-worker-1").await;
-    force_relist(&seen.proxy, is_pod_request).await;
-    wait_for_new_attempt(&mut seen, 4).await;
+    // Events are lost, so only a list shows the deleted objects.
+    fixture
+        .proxy
+        .drop_events(|request, _| is_pod_request(request));
+    delete_pod(&fixture.site, "j-worker-0").await;
+    delete_pod(&fixture.site, "j-worker-1").await;
+    force_relist(&fixture.proxy, is_pod_request).await;
+    wait_for_new_attempt(&mut fixture, 4).await;
 }
 
-/// Ends the watches that `matches`, answers those that follow with 410 until the kind is listed
-/// anew, and heals.
+/// Ends the matching watches, answers later ones with 410 until the operator lists the kind again,
+/// and then removes the fault.
 async fn force_relist(proxy: &Proxy, matches: fn(&Request) -> bool) {
     let expired = AtomicBool::new(false);
     let listed = Arc::new(AtomicBool::new(false));
-    let seen = listed.clone();
+    let flag = listed.clone();
     proxy.on_request(move |request| {
         if !matches(request) {
             return ProxyFault::Pass;
@@ -99,14 +106,14 @@ async fn force_relist(proxy: &Proxy, matches: fn(&Request) -> bool) {
         }
         // A list precedes the first watch too. Only a list after an expired watch counts.
         if request.verb == Verb::List && expired.load(Ordering::SeqCst) {
-            seen.store(true, Ordering::SeqCst);
+            flag.store(true, Ordering::SeqCst);
         }
         ProxyFault::Pass
     });
     proxy.cut_watches(matches);
     eventually(SOON, || async {
         let listed = listed.load(Ordering::SeqCst);
-        ensure!(listed, "nothing is listed anew");
+        ensure!(listed, "the operator has not listed the kind again");
         Ok(())
     })
     .await
@@ -114,58 +121,60 @@ async fn force_relist(proxy: &Proxy, matches: fn(&Request) -> bool) {
     proxy.remove_faults();
 }
 
-/// The job is replaced by another of its name while the watch loses events.
+/// The job is replaced by a new job with the same name while the watch loses events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replaced_job_starts_again_after_a_blind_watch() {
-    let mut seen = start_running_gang().await;
-    let old = seen.site.api::<TrainingJob>().get("j").await.unwrap();
-    let before = pod_uids(&seen.site.wait_for_whole_gang("j", 2).await);
-    seen.proxy.drop_events(|request, _| is_job_request(request));
-    seen.site.delete::<TrainingJob>("j").await;
-    wait_until_deleted(&seen.site.api::<TrainingJob>(), "j", SOON)
+    let mut fixture = start_running_gang().await;
+    let old = fixture.site.api::<TrainingJob>().get("j").await.unwrap();
+    let before = pod_uids(&fixture.site.wait_for_whole_gang("j", 2).await);
+    fixture
+        .proxy
+        .drop_events(|request, _| is_job_request(request));
+    fixture.site.delete::<TrainingJob>("j").await;
+    wait_until_deleted(&fixture.site.api::<TrainingJob>(), "j", SOON)
         .await
         .unwrap();
-    let new = seen.site.submit("j", 2, 8).await;
+    let new = fixture.site.submit("j", 2, 8).await;
     assert_ne!(old.metadata.uid, new.metadata.uid);
-    force_relist(&seen.proxy, is_job_request).await;
-    seen.site.wait_for_running_attempt("j", 1).await;
-    let after = seen.site.wait_for_whole_gang("j", 2).await;
+    force_relist(&fixture.proxy, is_job_request).await;
+    fixture.site.wait_for_running_attempt("j", 1).await;
+    let after = fixture.site.wait_for_whole_gang("j", 2).await;
     assert!(pod_uids(&after).is_disjoint(&before));
     for pod in after {
         let owners = pod.metadata.owner_references.unwrap_or_default();
         assert_eq!(Some(&owners[0].uid), new.metadata.uid.as_ref());
     }
-    seen.operator.assert_runs();
+    fixture.operator.assert_runs();
 }
 
-/// All watches are closed, again and again, while the operator works.
+/// All watches are closed repeatedly while the operator works.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn constantly_cut_watches_do_not_disturb_gangs() {
-    let mut seen = start_running_gang().await;
+    let mut fixture = start_running_gang().await;
     let cutting = async {
         loop {
-            seen.proxy.cut_watches(|_| true);
+            fixture.proxy.cut_watches(|_| true);
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
     };
     let working = async {
-        seen.site.end_pod("j-worker-0", "1").await;
-        seen.site.wait_for_running_attempt("j", 2).await;
-        seen.site.submit("k", 8, 1).await;
-        seen.site.wait_for_phase("k", JobPhase::Running).await;
-        seen.site.delete::<TrainingJob>("j").await;
-        seen.site.wait_for_pod_count("j", 0).await;
+        fixture.site.end_pod("j-worker-0", "1").await;
+        fixture.site.wait_for_running_attempt("j", 2).await;
+        fixture.site.submit("k", 8, 1).await;
+        fixture.site.wait_for_phase("k", JobPhase::Running).await;
+        fixture.site.delete::<TrainingJob>("j").await;
+        fixture.site.wait_for_pod_count("j", 0).await;
     };
     tokio::select! {
         () = cutting => {}
         () = working => {}
     }
-    seen.site.wait_for_whole_gang("k", 8).await;
-    let status = seen
+    fixture.site.wait_for_whole_gang("k", 8).await;
+    let status = fixture
         .site
         .wait_for_phase("k", JobPhase::Running)
         .await
         .status;
     assert_eq!(status.unwrap().attempt, Some(1));
-    seen.operator.assert_runs();
+    fixture.operator.assert_runs();
 }

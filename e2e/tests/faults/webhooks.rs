@@ -1,4 +1,5 @@
-//! The webhook of one namespace is down or slow. The jobs in it say so, and other jobs do not wait.
+//! The webhook of one namespace is down or slow. The jobs of the namespace report it, and other
+//! jobs do not wait.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,14 @@ use super::fixtures::FaultFixture;
 
 /// Number of jobs whose pods the API server sends to the webhook.
 const JOB_COUNT: usize = 20;
-/// Far less than all that hangs takes one after the other, and far more than a gang takes on a
-/// busy machine.
+/// Far less than the time of all hanging requests one after the other, and far more than a gang
+/// needs on a busy machine.
 const PLACEMENT_LIMIT: Duration = Duration::from_secs(30);
-/// How long a gang may take that the webhook held up: each refusal makes the pause longer.
+/// Longest time of a gang that the webhook has delayed. Each refusal makes its back-off longer.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Each with a command of its own: what admission says of one is no word on the next.
+/// Each job has another command, because the operator reuses the result of admission for equal
+/// pods.
 async fn submit_jobs(jobs: &TestJobs, program: &str) {
     for number in 0..JOB_COUNT {
         let mut job = jobs.job(&format!("j{number}"), 1, 1);
@@ -28,27 +30,27 @@ async fn submit_jobs(jobs: &TestJobs, program: &str) {
     }
 }
 
-/// The gangs of another namespace are placed as if nothing were.
-async fn check_other_gangs_placed(seen: &FaultFixture, prefix: &str) {
+/// Checks that the gangs of another namespace are placed without delay.
+async fn check_other_gangs_placed(fixture: &FaultFixture, prefix: &str) {
     for number in 0..4 {
         let name = format!("{prefix}{number}");
         let began = Instant::now();
-        seen.site.submit(&name, 2, 1).await;
-        seen.site.wait_for_whole_gang(&name, 2).await;
+        fixture.site.submit(&name, 2, 1).await;
+        fixture.site.wait_for_whole_gang(&name, 2).await;
         assert!(began.elapsed() < PLACEMENT_LIMIT, "{:?}", began.elapsed());
-        seen.site.delete::<TrainingJob>(&name).await;
-        seen.site.wait_for_pod_count(&name, 0).await;
+        fixture.site.delete::<TrainingJob>(&name).await;
+        fixture.site.wait_for_pod_count(&name, 0).await;
     }
 }
 
-/// Waits until a job runs that the webhook held up.
+/// Waits until a job runs that the webhook has delayed.
 async fn wait_until_running(jobs: &TestJobs, name: &str) {
     let running = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
     let api = jobs.api::<TrainingJob>();
     wait_for(&api, name, RETRY_TIMEOUT, running).await.unwrap();
 }
 
-/// Checks that the message of the API server has one of these words.
+/// Checks that the message of the API server contains one of these texts.
 async fn check_message(jobs: &TestJobs, words: &[&str]) {
     for number in [0, JOB_COUNT - 1] {
         let name = format!("j{number}");
@@ -63,15 +65,15 @@ async fn check_message(jobs: &TestJobs, words: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn broken_webhook_of_one_namespace_does_not_delay_other_namespaces() {
-    let mut seen = FaultFixture::new("good", 4).await;
-    let bad = TestNamespace::create(&seen.control_plane, "bad")
+    let mut fixture = FaultFixture::new("good", 4).await;
+    let bad = TestNamespace::create(&fixture.control_plane, "bad")
         .await
         .unwrap();
-    let jobs = seen.site.jobs_in(&bad);
+    let jobs = fixture.site.jobs_in(&bad);
 
-    let webhook = BrokenWebhook::never_answering(&seen.control_plane, bad.name()).await;
+    let webhook = BrokenWebhook::never_answering(&fixture.control_plane, bad.name()).await;
     submit_jobs(&jobs, "slow").await;
-    check_other_gangs_placed(&seen, "slow").await;
+    check_other_gangs_placed(&fixture, "slow").await;
     // Two limits of ten seconds apply, and either may expire first.
     check_message(&jobs, &["deadline exceeded", "handshake timeout"]).await;
     webhook.unwrap().delete().await.unwrap();
@@ -84,13 +86,13 @@ async fn broken_webhook_of_one_namespace_does_not_delay_other_namespaces() {
         jobs.wait_for_pod_count(&format!("j{number}"), 0).await;
     }
 
-    let webhook = BrokenWebhook::refusing_connections(&seen.control_plane, bad.name()).await;
+    let webhook = BrokenWebhook::refusing_connections(&fixture.control_plane, bad.name()).await;
     submit_jobs(&jobs, "down").await;
     check_message(&jobs, &["connection refused"]).await;
-    check_other_gangs_placed(&seen, "down").await;
+    check_other_gangs_placed(&fixture, "down").await;
     webhook.unwrap().delete().await.unwrap();
     wait_until_running(&jobs, "j0").await;
-    let log = seen.operator.read_log().unwrap();
+    let log = fixture.operator.read_log().unwrap();
     assert!(!log.contains("panicked"), "{log}");
-    seen.operator.assert_runs();
+    fixture.operator.assert_runs();
 }

@@ -49,7 +49,7 @@ pub(crate) async fn test_job_states(scene: &GitOpsFixture) -> Result<()> {
     application.delete(SOON).await
 }
 
-/// A job that has ended, and is changed in git, stays what it is.
+/// A job that has ended does not change when git changes.
 pub(crate) async fn test_ended_job(scene: &GitOpsFixture) -> Result<()> {
     let site = scene.create_site(1).await;
     let mut jobs = [site.job("ends", 1, 1), site.job("fails", 1, 1)];
@@ -83,7 +83,7 @@ pub(crate) async fn test_ended_job(scene: &GitOpsFixture) -> Result<()> {
 }
 
 /// A job that a policy denies is Degraded with the message of Trellis, and stays Synced. It runs
-/// once it is fixed.
+/// after a fix.
 pub(crate) async fn test_refused_job(scene: &GitOpsFixture) -> Result<()> {
     let site = scene.create_site(1).await;
     let mut job = site.job("train", 1, 1);

@@ -1,4 +1,4 @@
-//! Commits, and changes by hand.
+//! Commits and manual changes.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub(crate) async fn test_commits(scene: &GitOpsFixture) -> Result<()> {
         "its pods were replaced"
     );
 
-    // A change that it does not allow.
+    // A change that a running job does not allow.
     let mut other = job.clone();
     other["spec"]["taskGroups"][0]["command"] = json!(["python", "other.py"]);
     let bad = repository.commit_files(&[("all.yaml", &objects_yaml(&[other]))])?;
@@ -60,9 +60,12 @@ pub(crate) async fn test_commits(scene: &GitOpsFixture) -> Result<()> {
             s.operation.0 == "Failed" && s.operation.1 == bad && s.sync == "OutOfSync"
         })
         .await?;
-    let (_, said) = &refused.results["TrainingJob/train"];
-    let ours = "is fixed once the job has had its first place: create a new job";
-    ensure!(said.contains("command") && said.contains(ours), "{said}");
+    let (_, sync_message) = &refused.results["TrainingJob/train"];
+    let expected = "is fixed once the job has had its first place: create a new job";
+    ensure!(
+        sync_message.contains("command") && sync_message.contains(expected),
+        "{sync_message}"
+    );
     // The job itself has not changed.
     ensure!(refused.health == "Healthy", "{refused:#?}");
     ensure!(
@@ -111,13 +114,13 @@ pub(crate) async fn test_self_heal(scene: &GitOpsFixture) -> Result<()> {
         job.spec.suspend == Some(false)
     })
     .await?;
-    // ... and left where it does not.
+    // ... and kept if git does not set the field.
     site.patch("train", suspend).await?;
     application
         .wait_for_state("Suspended", SOON, |s| s.health == "Suspended")
         .await?;
     application.refresh().await?;
-    // Three times as long as self-heal waits.
+    // Three times the delay of self-heal.
     sleep(Duration::from_secs(6)).await;
     let left = application.read_state().await?;
     ensure!(
@@ -129,8 +132,8 @@ pub(crate) async fn test_self_heal(scene: &GitOpsFixture) -> Result<()> {
     application.delete(SOON).await
 }
 
-/// Git has the job, so Argo CD creates it again after it is cancelled, and the command warns about
-/// that.
+/// Git contains the job, so Argo CD creates it again after a cancellation, and the command warns
+/// about that.
 pub(crate) async fn test_cancelled_job(scene: &GitOpsFixture) -> Result<()> {
     let site = scene.create_site(1).await;
     let repository = repository_with(&[site.job("train", 1, 1)])?;
@@ -144,9 +147,9 @@ pub(crate) async fn test_cancelled_job(scene: &GitOpsFixture) -> Result<()> {
         .await?;
 
     let cancel = ["cancel", "train", "--wait"];
-    let (said, noted) = scene.run_trellis(&site, &cancel).await?;
-    let told = "trainingjob.trellis.dev/train cancelled: its pod has 30 s to stop\n";
-    ensure!(said == told, "{said}");
+    let (stdout, noted) = scene.run_trellis(&site, &cancel).await?;
+    let expected = "trainingjob.trellis.dev/train cancelled: its pod has 30 s to stop\n";
+    ensure!(stdout == expected, "{stdout}");
     let note = format!("note: Argo CD ({}) deploys this job", site.name());
     ensure!(
         noted.contains(&note) && noted.contains("may create it again"),
@@ -171,7 +174,7 @@ pub(crate) async fn test_cancelled_job(scene: &GitOpsFixture) -> Result<()> {
 pub(crate) async fn test_pruning(scene: &GitOpsFixture) -> Result<()> {
     let site = scene.create_site(1).await;
     let name = site.name();
-    // The framework with most children.
+    // The framework with the most children.
     let mut job = mpi_job(&site);
     job["spec"]["queueName"] = json!(name);
     let repository = repository_with(&[queue_manifest(name), policy_manifest(name)])?;
@@ -184,7 +187,7 @@ pub(crate) async fn test_pruning(scene: &GitOpsFixture) -> Result<()> {
         })
         .await?;
     site.wait_for_phase("train", JobPhase::Running).await;
-    // There are some of each kind.
+    // Children of each kind exist.
     check_children_untracked(&site).await?;
 
     let without = repository.remove_file("job.yaml")?;
@@ -203,10 +206,13 @@ pub(crate) async fn test_pruning(scene: &GitOpsFixture) -> Result<()> {
 
     application.delete(SOON).await?;
     let queues: Api<TrainingQueue> = Api::all(scene.control_plane.client());
-    ensure!(queues.get_opt(name).await?.is_none(), "the queue is left");
+    ensure!(
+        queues.get_opt(name).await?.is_none(),
+        "the queue still exists"
+    );
     ensure!(
         site.api::<JobPolicy>().get_opt(name).await?.is_none(),
-        "the policy is left"
+        "the policy still exists"
     );
     Ok(())
 }

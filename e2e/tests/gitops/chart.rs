@@ -1,5 +1,5 @@
-//! Trellis itself, delivered by Argo CD from its Helm chart: what the operator writes into the
-//! chart's objects is no difference.
+//! Argo CD delivers Trellis from its Helm chart. Fields that the operator writes into the chart's
+//! objects are no difference.
 
 use std::fs;
 use std::path::Path;
@@ -29,16 +29,16 @@ use trellis_e2e::wait::eventually;
 use crate::documents::localize_application;
 use crate::fixtures::{SOON, docs_path};
 
-/// How long the test watches the Application.
+/// Time for which the test watches the Application.
 const WATCH_TIME: Duration = Duration::from_secs(20);
-/// Time between two comparisons that are asked for.
+/// Time between two requested comparisons.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(crate) async fn test_client_side_sync() -> Result<()> {
     check_in_sync(|_| ()).await
 }
 
-/// Applied by the API server, and compared by it.
+/// Argo CD uses server-side apply and server-side diff.
 pub(crate) async fn test_server_side_sync() -> Result<()> {
     let by_server = |application: &mut Value| {
         application["spec"]["syncPolicy"]["syncOptions"] =
@@ -65,8 +65,8 @@ async fn check_in_sync(change: impl FnOnce(&mut Value)) -> Result<()> {
         |state: &ApplicationState| state.sync == "Synced" && state.operation.0 == "Succeeded";
     application.wait_for_state("synced", SOON, synced).await?;
 
-    // Objects that users own from the start: the default queue, and the policies of docs/gitops,
-    // which permit what a job needs.
+    // Objects that users own from the start: the default queue, and the policies of docs/gitops
+    // that permit the job.
     let queue = helm::chart_folder().join("files/queue.yaml");
     for file in [queue, docs_path("platform/base.yaml")] {
         control_plane.apply_yaml(&fs::read_to_string(file)?).await?;
@@ -91,7 +91,7 @@ async fn check_in_sync(change: impl FnOnce(&mut Value)) -> Result<()> {
     Ok(())
 }
 
-/// The operator has written all that it writes into objects of the chart.
+/// Waits until the operator has written all its fields into objects of the chart.
 async fn wait_for_operator_writes(control_plane: &ControlPlane) -> Result<()> {
     let client = control_plane.client();
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
@@ -109,7 +109,7 @@ async fn wait_for_operator_writes(control_plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
-/// Compares again and again, and checks that nothing differs and that no new sync starts.
+/// Compares repeatedly, and checks that no object differs and that no new sync starts.
 async fn check_stays_in_sync(application: &Application) -> Result<()> {
     let before = application.read_state().await?;
     let is_over = AtomicBool::new(false);
@@ -126,7 +126,9 @@ async fn check_stays_in_sync(application: &Application) -> Result<()> {
     let (history, ()) = tokio::try_join!(watched, compared)?;
     for state in &history {
         let differ = state.resources.iter();
-        let differ: Vec<_> = differ.filter(|(_, told)| told.0 != "Synced").collect();
+        let differ: Vec<_> = differ
+            .filter(|(_, resource)| resource.0 != "Synced")
+            .collect();
         ensure!(
             state.sync == "Synced" && differ.is_empty(),
             "{differ:?}: {state:#?}"

@@ -1,4 +1,4 @@
-//! docs/gitops.md: its repositories are delivered as they are, and what it quotes is in them.
+//! docs/gitops.md: Argo CD delivers its repositories, and its quotes match their files.
 
 use std::fs;
 
@@ -17,11 +17,11 @@ use trellis_e2e::wait::{wait_for, wait_until_deleted};
 
 use crate::fixtures::{GitOpsFixture, SOON, docs_path};
 
-/// The namespace that they name.
+/// The namespace in the repositories.
 const TEAM_NAMESPACE: &str = "team-a";
 
 pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
-    // Nodes that match the flavor in docs, for the jobs in docs.
+    // Nodes with the flavor of the documentation, for its jobs.
     let _nodes = NodeTemplate::new(5)
         .name("gitops-docs-{i}")
         .gpus(8)
@@ -87,8 +87,8 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
             &scene.control_plane.kubectl_ok(&get).await?,
         )?);
     }
-    for (object, said) in objects.iter().zip(argocd::judge_kstatus(&objects)?) {
-        ensure!(said.status == "Current", "{object}: {said:?}");
+    for (object, judged) in objects.iter().zip(argocd::judge_kstatus(&objects)?) {
+        ensure!(judged.status == "Current", "{object}: {judged:?}");
     }
 
     // The other folders of the team, each as its own Application. One of them has a hook, which
@@ -101,7 +101,7 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
     }
     ensure!(
         jobs.get_opt("small").await?.is_none(),
-        "the hook is not waited for"
+        "the sync does not wait for the hook"
     );
     let pods: Api<Pod> = Api::namespaced(scene.control_plane.client(), TEAM_NAMESPACE);
     let ends = Patch::Merge(json!({"metadata": {"annotations": {kubelet::EXIT: "0"}}}));
@@ -111,7 +111,10 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
     for application in delivered.iter().rev() {
         application.delete(SOON).await?;
     }
-    ensure!(jobs.get_opt("llm-7").await?.is_none(), "its job is left");
+    ensure!(
+        jobs.get_opt("llm-7").await?.is_none(),
+        "the job still exists"
+    );
     let namespaces: Api<Namespace> = Api::all(scene.control_plane.client());
     namespaces
         .delete(TEAM_NAMESPACE, &DeleteParams::background())
@@ -119,13 +122,14 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
     wait_until_deleted(&namespaces, TEAM_NAMESPACE, SOON).await
 }
 
-/// From this machine, and removed with all that it delivers.
+/// Changes the Application so that it delivers from this machine and deletes all its objects at the
+/// end.
 pub(crate) fn localize_application(application: &mut Value, repository: &Repository) {
     application["spec"]["source"]["repoURL"] = json!(repository.url());
     application["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
 }
 
-/// Each YAML block names a file of docs/gitops in its first line, and is that file.
+/// Each YAML block names a file of docs/gitops in its first line and equals this file.
 pub(crate) fn test_quoted_yaml() -> Result<()> {
     let text = fs::read_to_string(docs_path("../gitops.md"))?;
     let blocks: Vec<&str> = text.split("```yaml\n").skip(1).collect();
@@ -139,7 +143,7 @@ pub(crate) fn test_quoted_yaml() -> Result<()> {
         let file = fs::read_to_string(docs_path(path)).with_context(|| format!("read {path}"))?;
         ensure!(
             file == rest,
-            "docs/gitops.md does not have docs/gitops/{path} as it is"
+            "docs/gitops.md differs from docs/gitops/{path}"
         );
     }
     Ok(())

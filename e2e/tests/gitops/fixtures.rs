@@ -16,7 +16,7 @@ use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::site::TestSite;
 
-/// How long Argo CD may take for an operation on a busy machine.
+/// Longest time of an operation of Argo CD on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
@@ -29,14 +29,14 @@ pub(crate) struct GitOpsFixture {
 }
 
 impl GitOpsFixture {
-    /// With Argo CD as docs/gitops.md has it, and more settings.
+    /// Starts Argo CD with the settings of docs/gitops.md and further settings.
     async fn start(settings: &[(&str, &str)]) -> Result<Self> {
         let control_plane = operator::start_control_plane().await?;
         let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
         let kubeconfig = control_plane
             .service_account_kubeconfig(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
             .await?;
-        // A busy machine must not cost it the lease.
+        // The operator must not lose its lease on a busy machine.
         let launch = LaunchOptions::with_name("operator").lease_seconds(60);
         let operator =
             Operator::launch_with_options(&control_plane, program, &kubeconfig, &launch)?;
@@ -51,7 +51,7 @@ impl GitOpsFixture {
         })
     }
 
-    /// A namespace with `nodes` of 8 GPUs.
+    /// Creates a site with this number of nodes with 8 GPUs.
     pub(crate) async fn create_site(&self, nodes: usize) -> TestSite {
         TestSite::new(
             &self.control_plane,
@@ -61,8 +61,8 @@ impl GitOpsFixture {
         .await
     }
 
-    /// Runs `trellis` in the namespace of a site, as an administrator, and gives back what it has
-    /// said on standard output and on standard error.
+    /// Runs `trellis` in the namespace of a site as an administrator. Returns standard output and
+    /// standard error.
     pub(crate) async fn run_trellis(
         &self,
         site: &TestSite,
@@ -82,8 +82,8 @@ impl GitOpsFixture {
         ))
     }
 
-    /// An Application of the root of a repository, called as the site is. Its failed syncs are not
-    /// tried again: a test would wait for them.
+    /// Returns an Application for the root of a repository, with the name of the site. Failed syncs
+    /// are not retried, because a test would have to wait for the retries.
     pub(crate) fn application_for(&self, site: &TestSite, repository: &Repository) -> Value {
         let mut application =
             argocd::application_manifest(site.name(), repository, ".", site.name());
@@ -92,14 +92,14 @@ impl GitOpsFixture {
     }
 }
 
-/// A file or folder of docs/gitops.
+/// Returns the path of a file or folder of docs/gitops.
 pub(crate) fn docs_path(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../docs/gitops")
         .join(path)
 }
 
-/// A queue that takes jobs of all namespaces.
+/// Returns a queue for jobs of all namespaces.
 pub(crate) fn queue_manifest(name: &str) -> Value {
     json!({
         "apiVersion": "trellis.dev/v1alpha1",
@@ -109,7 +109,7 @@ pub(crate) fn queue_manifest(name: &str) -> Value {
     })
 }
 
-/// A policy that forbids images that no test has.
+/// Returns a policy that forbids images which no test uses.
 pub(crate) fn policy_manifest(name: &str) -> Value {
     let forbid = "forbid(principal, action == Trellis::Action::\"UseImage\", resource) \
         when { resource has registry && resource.registry == \"elsewhere.example\" };";
@@ -127,12 +127,12 @@ pub(crate) fn with_annotation(mut object: Value, key: &str, value: &str) -> Valu
     object
 }
 
-/// A repository with one file of those objects, `all.yaml`.
+/// Creates a repository with these objects in one file, `all.yaml`.
 pub(crate) fn repository_with(objects: &[Value]) -> Result<Repository> {
     Repository::create_with_files(&[("all.yaml", &objects_yaml(objects))])
 }
 
-/// The text of objects. JSON is YAML.
+/// Returns objects as text. JSON is YAML.
 pub(crate) fn objects_yaml(objects: &[Value]) -> String {
     let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
     texts.join("\n---\n")
@@ -165,7 +165,7 @@ fn ignorable_trial(
     })
 }
 
-/// A test on the control plane that most share: Argo CD tracks by annotation, its default.
+/// Returns a test on the shared control plane, whose Argo CD tracks by annotation, the default.
 pub(crate) fn cluster_trial(
     name: &'static str,
     test: impl AsyncFnOnce(&GitOpsFixture) -> Result<()> + Send + 'static,
@@ -179,7 +179,7 @@ pub(crate) fn cluster_trial(
     })
 }
 
-/// A test on a control plane of its own, whose Argo CD tracks by label, as before 3.0.
+/// Returns a test on its own control plane, whose Argo CD tracks by label, as before 3.0.
 pub(crate) fn label_tracking_trial(
     name: &'static str,
     test: impl AsyncFnOnce(&GitOpsFixture) -> Result<()> + Send + 'static,
@@ -195,7 +195,7 @@ pub(crate) fn label_tracking_trial(
     })
 }
 
-/// A test on a control plane of its own, on which nothing of Trellis is yet.
+/// Returns a test on its own control plane without Trellis.
 pub(crate) fn bare_cluster_trial(
     name: &'static str,
     test: impl AsyncFnOnce() -> Result<()> + Send + 'static,
@@ -205,7 +205,7 @@ pub(crate) fn bare_cluster_trial(
     })
 }
 
-/// A test of Argo CD's code, without a cluster.
+/// Returns a test of Argo CD's code, without a cluster.
 pub(crate) fn argocd_trial(
     name: &'static str,
     test: impl FnOnce() -> Result<()> + Send + 'static,
@@ -213,7 +213,7 @@ pub(crate) fn argocd_trial(
     ignorable_trial(name, GitOpsProgram::ArgoCd, test)
 }
 
-/// A test of what Flux makes of our objects, without a cluster.
+/// Returns a test of the status that Flux computes for our objects, without a cluster.
 pub(crate) fn kstatus_trial(
     name: &'static str,
     test: impl FnOnce() -> Result<()> + Send + 'static,
@@ -221,7 +221,7 @@ pub(crate) fn kstatus_trial(
     ignorable_trial(name, GitOpsProgram::Kstatus, test)
 }
 
-/// A test of files alone.
+/// Returns a test of files.
 pub(crate) fn files_trial(
     name: &'static str,
     test: impl FnOnce() -> Result<()> + Send + 'static,

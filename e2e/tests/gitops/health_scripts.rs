@@ -1,4 +1,4 @@
-//! docs/gitops/health: by Argo CD's own Lua, which has less than Lua has elsewhere.
+//! docs/gitops/health, evaluated by Argo CD's own Lua, which lacks some standard libraries.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::kstatus::{
     self, GANG_PHASES, READY_KINDS, job_in_phase, object_with_conditions, with_unobserved_change,
 };
 
-/// The scripts, by kind.
+/// Returns the scripts by kind.
 fn script_paths() -> Result<Vec<(String, PathBuf)>> {
     let mut scripts = Vec::new();
     for entry in docs_path("health").read_dir()? {
@@ -32,18 +32,18 @@ fn script_paths() -> Result<Vec<(String, PathBuf)>> {
 /// Asserts status and the beginning of the message of each object.
 fn check_health(cases: &[(Value, &str, &str)]) -> Result<()> {
     let scripts = script_paths()?;
-    let of = |(kind, path): &'_ (String, PathBuf)| (format!("trellis.dev/{kind}"), path.clone());
-    let scripts: Vec<_> = scripts.iter().map(of).collect();
+    let entry = |(kind, path): &'_ (String, PathBuf)| (format!("trellis.dev/{kind}"), path.clone());
+    let scripts: Vec<_> = scripts.iter().map(entry).collect();
     let scripts: Vec<_> = scripts
         .iter()
         .map(|(k, p)| (k.clone(), p.as_path()))
         .collect();
     let objects: Vec<Value> = cases.iter().map(|(object, ..)| object.clone()).collect();
-    for ((object, status, message), said) in cases.iter().zip(judge_health(&scripts, &objects)?) {
+    for ((object, status, message), judged) in cases.iter().zip(judge_health(&scripts, &objects)?) {
         let Judgement {
             status: is,
             message: says,
-        } = said.with_context(|| format!("nothing judges {object}"))?;
+        } = judged.with_context(|| format!("nothing judges {object}"))?;
         ensure!(
             is == *status && says.starts_with(message),
             "{object}: {is}, {says:?}"
@@ -70,7 +70,7 @@ pub(crate) fn test_job_phases() -> Result<()> {
     for phase in JobPhase::ALL {
         let (job, health) = (job_in_phase(*phase), expected_health(*phase));
         cases.push((job.clone(), health, "Queued: with numbers"));
-        // A sync waits for the end of a hook, and goes on waiting while it is suspended.
+        // A sync waits for the end of a hook, also while the hook is suspended.
         let of_hook = if *phase == JobPhase::Running {
             "Progressing"
         } else {
@@ -92,10 +92,10 @@ pub(crate) fn test_job_phases() -> Result<()> {
     }
     let mut new = job_in_phase(JobPhase::Queued);
     new["status"].take();
-    let said = "nothing is said of it yet";
-    cases.push((new.clone(), "Progressing", said));
+    let unprocessed = "nothing is said of it yet";
+    cases.push((new.clone(), "Progressing", unprocessed));
     new["status"] = json!({});
-    cases.push((new, "Progressing", said));
+    cases.push((new, "Progressing", unprocessed));
     // A condition reports a job that can no longer be decoded.
     let mut unread = with_unobserved_change(job_in_phase(JobPhase::Running));
     let refused = json!({"type": "Accepted", "status": "False", "reason": "InvalidSpec",
@@ -200,7 +200,7 @@ pub(crate) fn test_other_kinds() -> Result<()> {
     check_health(&cases)
 }
 
-/// docs/gitops/argocd-cm.yaml, made of the scripts. `TRELLIS_WRITE=1` writes it.
+/// docs/gitops/argocd-cm.yaml contains the scripts. `TRELLIS_WRITE=1` writes the file.
 pub(crate) fn test_generated_configuration() -> Result<()> {
     let mut text = String::from(
         "# Health of Trellis' kinds in Argo CD: docs/gitops.md. Made of docs/gitops/health.\n\
@@ -225,12 +225,12 @@ pub(crate) fn test_generated_configuration() -> Result<()> {
     let written = fs::read_to_string(&file)?;
     ensure!(
         written == text,
-        "docs/gitops/argocd-cm.yaml is not of its scripts: run this test with TRELLIS_WRITE=1"
+        "docs/gitops/argocd-cm.yaml differs from its scripts: run this test with TRELLIS_WRITE=1"
     );
     let read: Value = serde_saphyr::from_str(&written)?;
     ensure!(
         read["data"] == Value::Object(data),
-        "it is read otherwise than it is written"
+        "the parsed file differs from the written one"
     );
     // Each kind with a status has a script.
     for crd in trellis_api::crds::all() {

@@ -1,4 +1,4 @@
-//! TrainingJobs that are hooks: a sync waits for their end.
+//! TrainingJobs as hooks: a sync waits for their end.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::fixtures::{GitOpsFixture, SOON, objects_yaml, repository_with, with_a
 
 const HOOK_RESOURCE: &str = "TrainingJob/prepare";
 
-/// A job that comes before the rest in each sync, and what comes then.
+/// Returns a job that runs before the other objects of each sync, and these objects.
 fn hook_and_rest(site: &TestSite, version: &str) -> [Value; 2] {
     let mut hook = site.job("prepare", 1, 1);
     hook["spec"]["restart"] = json!({"scope": "Never"});
@@ -36,26 +36,27 @@ pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
     let application = scene.argocd.create_application(&application).await?;
     site.wait_for_phase("prepare", JobPhase::Running).await;
     let data = site.api::<ConfigMap>();
-    // Long enough for Argo CD to compare a few times.
+    // Long enough for several comparisons of Argo CD.
     for _ in 0..5 {
         sleep(Duration::from_secs(1)).await;
         application.refresh().await?;
         ensure!(
             data.get_opt("data").await?.is_none(),
-            "it was not waited for"
+            "the sync did not wait for the hook"
         );
     }
     application
         .wait_for_state("waiting", SOON, |s| {
-            let said = s.results.get(HOOK_RESOURCE);
-            let waits = said
-                .is_some_and(|(phase, says)| phase == "Running" && says.starts_with("Running: "));
+            let result = s.results.get(HOOK_RESOURCE);
+            let waits = result.is_some_and(|(phase, result_message)| {
+                phase == "Running" && result_message.starts_with("Running: ")
+            });
             waits && s.operation.0 == "Running"
         })
         .await?;
     ensure!(
         data.get_opt("data").await?.is_none(),
-        "it was not waited for"
+        "the sync did not wait for the hook"
     );
 
     let ends = async {
@@ -64,10 +65,12 @@ pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
     };
     let is_done = |s: &ApplicationState| s.sync == "Synced" && s.operation.0 == "Succeeded";
     let (history, ()) = tokio::try_join!(application.record_states(is_done), ends)?;
-    // At the end of the sync another, of self-heal, may have taken the place of its results.
+    // After the sync, a sync of self-heal may have replaced its results.
     let succeeded = |s: &ApplicationState| {
-        let said = s.results.get(HOOK_RESOURCE);
-        said.is_some_and(|(phase, says)| phase == "Succeeded" && says.starts_with("Complete: "))
+        let result = s.results.get(HOOK_RESOURCE);
+        result.is_some_and(|(phase, result_message)| {
+            phase == "Succeeded" && result_message.starts_with("Complete: ")
+        })
     };
     ensure!(history.iter().any(succeeded), "{history:#?}");
     let done = application
@@ -75,14 +78,14 @@ pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
         .await?;
     ensure!(
         data.get_opt("data").await?.is_some(),
-        "nothing comes behind it"
+        "the sync has not continued"
     );
-    // Where it is shown, the Application is not made of it.
-    let shown = done.resources.get(HOOK_RESOURCE);
-    let counts = shown.is_some_and(|(sync, health, _)| !sync.is_empty() || !health.is_empty());
+    // The Application shows the hook, but the hook does not count for its state.
+    let shown_hook = done.resources.get(HOOK_RESOURCE);
+    let counts = shown_hook.is_some_and(|(sync, health, _)| !sync.is_empty() || !health.is_empty());
     ensure!(!counts, "{done:#?}");
 
-    // Self-heal puts back what was changed, and does not run it again.
+    // Self-heal reverts the change and does not run the hook again.
     let hook = site.api::<TrainingJob>().get("prepare").await?.metadata.uid;
     let by_hand = Patch::Merge(json!({"data": {"version": "by hand"}}));
     data.patch("data", &PatchParams::default(), &by_hand)
@@ -110,7 +113,7 @@ pub(crate) async fn test_hook_failure(scene: &GitOpsFixture) -> Result<()> {
     let api = site.api::<TrainingJob>();
     let first = api.get("prepare").await?.metadata.uid;
 
-    // The next sync has a hook of its own.
+    // The next sync creates a new hook.
     let next =
         repository.commit_files(&[("all.yaml", &objects_yaml(&hook_and_rest(&site, "2")))])?;
     application.refresh().await?;
@@ -125,7 +128,7 @@ pub(crate) async fn test_hook_failure(scene: &GitOpsFixture) -> Result<()> {
     let (phase, message) = failed
         .results
         .get(HOOK_RESOURCE)
-        .context("nothing is said of it")?;
+        .context("the sync has no result of the hook")?;
     ensure!(
         phase == "Failed" && message.starts_with("NoRestart: "),
         "{failed:#?}"
@@ -140,14 +143,14 @@ pub(crate) async fn test_hook_failure(scene: &GitOpsFixture) -> Result<()> {
     application.delete(SOON).await
 }
 
-/// One job after the other, by waves of hooks.
+/// Waves of hooks run one job after the other.
 pub(crate) async fn test_hook_waves(scene: &GitOpsFixture) -> Result<()> {
     let site = scene.create_site(1).await;
     let of_wave = |name: &str, wave: &str| {
         let job = with_annotation(site.job(name, 1, 1), "argocd.argoproj.io/hook", "Sync");
         with_annotation(job, "argocd.argoproj.io/sync-wave", wave)
     };
-    // Hooks alone are no difference to git: nothing would be synced.
+    // Hooks alone are no difference from git, so no sync would start.
     let [_, data] = hook_and_rest(&site, "1");
     let repository = repository_with(&[of_wave("first", "1"), of_wave("second", "2"), data])?;
     let application = scene.application_for(&site, &repository);
@@ -158,7 +161,7 @@ pub(crate) async fn test_hook_waves(scene: &GitOpsFixture) -> Result<()> {
         sleep(Duration::from_secs(1)).await;
         ensure!(
             api.get_opt("second").await?.is_none(),
-            "the first is not waited for"
+            "the sync does not wait for the first hook"
         );
     }
     site.end_pod("first-worker-0", "0").await;

@@ -1,5 +1,5 @@
-//! Five minutes of a job's life, and all that may happen in it: nothing that the operator writes is
-//! a difference.
+//! Five minutes of a job with all events of its life. No field that the operator writes is a
+//! difference from git.
 
 use std::time::Duration;
 
@@ -17,24 +17,24 @@ use trellis_e2e::wait::wait_for;
 
 use crate::fixtures::{GitOpsFixture, SOON, policy_manifest, queue_manifest, repository_with};
 
-/// How long Argo CD compares it at least, from the first sync on.
+/// Shortest time of comparisons after the first sync.
 const MIN_WATCH_TIME: SignedDuration = SignedDuration::from_mins(5);
-/// How long the job lives, and how long it is watched after its end: a little more than five
-/// minutes in total.
+/// Lifetime of the job, and time of the observation after its end: a little more than five minutes
+/// in total.
 const JOB_LIFETIME: Duration = Duration::from_secs(250);
 const WATCH_AFTER_END: Duration = Duration::from_secs(60);
-/// Time between two comparisons that are asked for.
+/// Time between two requested comparisons.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
-/// Time between two comparisons on a machine that does something else beside it.
+/// Longest time between two comparisons on a busy machine.
 const MAX_COMPARE_GAP: SignedDuration = SignedDuration::from_secs(30);
-/// A gang grows once a minute at most.
+/// A gang grows at most once per minute.
 const GROWTH_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) async fn test_client_side_sync(scene: &GitOpsFixture) -> Result<()> {
     check_lifetime(scene, |_| ()).await
 }
 
-/// The settings of careful users: the API server applies and compares.
+/// Settings with server-side apply and server-side diff.
 pub(crate) async fn test_server_side_sync(scene: &GitOpsFixture) -> Result<()> {
     let by_server = |application: &mut Value| {
         application["spec"]["syncPolicy"]["syncOptions"] = json!(["ServerSideApply=true"]);
@@ -44,9 +44,9 @@ pub(crate) async fn test_server_side_sync(scene: &GitOpsFixture) -> Result<()> {
     check_lifetime(scene, by_server).await
 }
 
-/// Every kind that is delivered beside a job.
+/// Returns objects of every other kind that users deliver with a job.
 fn related_objects(name: &str) -> Vec<Value> {
-    let of = |kind: &str, spec: Value| {
+    let object = |kind: &str, spec: Value| {
         json!({"apiVersion": "trellis.dev/v1alpha1", "kind": kind,
             "metadata": {"name": name}, "spec": spec})
     };
@@ -55,15 +55,15 @@ fn related_objects(name: &str) -> Vec<Value> {
     vec![
         queue,
         policy_manifest(name),
-        of(
+        object(
             "ResourceFlavor",
             json!({"nodeLabels": {"example.com/pool": name}}),
         ),
-        of(
+        object(
             "RuntimeProfile",
             json!({"env": [{"name": "NCCL_DEBUG", "value": "WARN"}]}),
         ),
-        of(
+        object(
             "QuotaPolicy",
             json!({"subject": {"queueName": name}, "limits": {"runningJobs": 10, "gpuHours": {"limit": 100, "windowHours": 720}}}),
         ),
@@ -73,12 +73,12 @@ fn related_objects(name: &str) -> Vec<Value> {
 async fn check_lifetime(scene: &GitOpsFixture, change: impl FnOnce(&mut Value)) -> Result<()> {
     let site = scene.create_site(1).await;
     let mut objects = related_objects(site.name());
-    // More than there is, at first.
+    // At first, the job requests more than the free GPUs.
     let mut job = site.job("train", 4, 4);
     job["spec"]["queueName"] = json!(site.name());
     job["spec"]["profile"] = json!(site.name());
     job["spec"]["taskGroups"][0]["minReplicas"] = json!(3);
-    // Quantities and numbers, as people write them.
+    // Quantities and numbers in the notation of users.
     job["spec"]["taskGroups"][0]["resources"] =
         json!({"limits": {"cpu": "1000m", "memory": "1024Mi"}});
     objects.push(job);
@@ -87,13 +87,13 @@ async fn check_lifetime(scene: &GitOpsFixture, change: impl FnOnce(&mut Value)) 
     change(&mut application);
     let application = scene.argocd.create_application(&application).await?;
 
-    let told = std::sync::atomic::AtomicBool::new(false);
-    let over = || told.load(std::sync::atomic::Ordering::Relaxed);
+    let has_printed = std::sync::atomic::AtomicBool::new(false);
+    let over = || has_printed.load(std::sync::atomic::Ordering::Relaxed);
     let watched = application.record_states(|_| over());
     let lived = async {
         let lived = run_lifetime(scene, &site).await;
-        told.store(true, std::sync::atomic::Ordering::Relaxed);
-        // Something for the watch to see, and to end by.
+        has_printed.store(true, std::sync::atomic::Ordering::Relaxed);
+        // A change that the watch shows, so that the watch ends.
         application.refresh().await?;
         lived
     };
@@ -109,8 +109,8 @@ async fn check_lifetime(scene: &GitOpsFixture, change: impl FnOnce(&mut Value)) 
     application.delete(SOON).await
 }
 
-/// The job waits, runs with all of its pods, gives some up and gets them back, is preempted,
-/// restarted, suspended and resumed, ends, and is watched for a while.
+/// The job waits, runs with all its pods, shrinks and grows, is preempted, restarted, suspended and
+/// resumed, and ends. The test watches it for a while after its end.
 async fn run_lifetime(scene: &GitOpsFixture, site: &TestSite) -> Result<()> {
     site.wait_for_phase("train", JobPhase::Queued).await;
     let began = Instant::now();
@@ -120,7 +120,7 @@ async fn run_lifetime(scene: &GitOpsFixture, site: &TestSite) -> Result<()> {
     wait_for_ready_pods(site, 1, "4/4").await?;
     sleep(2 * REFRESH_INTERVAL).await;
 
-    // Another team's job takes a place: of the same priority that of the fourth alone.
+    // A job of another team with the same priority preempts only the fourth pod.
     let elsewhere = TestNamespace::create(&scene.control_plane, "gitops-other").await?;
     let others = site.jobs_in(&elsewhere);
     let of_queue = |name: &str, gpus: u32| {
@@ -199,15 +199,14 @@ fn check_history(history: &[ApplicationState]) -> Result<()> {
             state.sync == "Synced" && !differs,
             "a difference: {state:#?}"
         );
-        // A sync of all of it stands in the history. One of self-heal, of what differs alone, does
-        // not: the difference is what shows, above.
+        // The history contains complete syncs. It does not contain partial syncs of self-heal, but
+        // the check above would show their differences.
         ensure!(state.syncs == 1, "synced again: {state:#?}");
         ensure!(state.conditions.is_empty(), "{state:#?}");
     }
     let mut healths: Vec<&str> = synced.iter().map(|s| s.health.as_str()).collect();
     healths.dedup();
-    // A comparison may come between a change of the job and its reconciliation by the operator, or
-    // not.
+    // A comparison may run before or after the operator has reconciled a change of the job.
     let asks = |pair: &[&str]| pair == ["Progressing", "Suspended"];
     if let Some(before) = healths.windows(2).position(asks) {
         healths.remove(before);
@@ -227,19 +226,22 @@ fn check_history(history: &[ApplicationState]) -> Result<()> {
     check_comparisons(&synced)
 }
 
-/// Checks that Argo CD has compared all the time, and for at least `MIN_WATCH_TIME`.
+/// Checks that Argo CD has compared continuously, and for at least `MIN_WATCH_TIME`.
 fn check_comparisons(synced: &[&ApplicationState]) -> Result<()> {
     let times = synced.iter().map(|s| s.reconciled.parse::<Timestamp>());
     let mut times: Vec<Timestamp> = times.collect::<Result<_, _>>()?;
     times.dedup();
     let (first, last) = times.first().zip(times.last()).context("never compared")?;
     let watched = last.duration_since(*first);
-    ensure!(watched >= MIN_WATCH_TIME, "compared for {watched} only");
+    ensure!(
+        watched >= MIN_WATCH_TIME,
+        "Argo CD compared only for {watched}"
+    );
     for (before, after) in times.iter().zip(times.iter().skip(1)) {
         let between = after.duration_since(*before);
         ensure!(
             between <= MAX_COMPARE_GAP,
-            "not compared for {between}: {before}"
+            "Argo CD did not compare for {between}: {before}"
         );
     }
     Ok(())

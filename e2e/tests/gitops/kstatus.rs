@@ -1,4 +1,4 @@
-//! The kstatus status of Trellis objects in each state. Flux decides by it.
+//! The kstatus status of Trellis objects in each state. Flux uses it.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -9,7 +9,7 @@ use trellis_api::condition::JobSummary;
 use trellis_api::job::JobPhase;
 use trellis_e2e::argocd::judge_kstatus;
 
-/// A job in that state, as the operator says it of generation 2.
+/// Returns a job with this status of generation 2.
 pub(crate) fn job_in_phase(phase: JobPhase) -> Value {
     let verdict = JobSummary {
         phase,
@@ -29,7 +29,7 @@ pub(crate) fn job_in_phase(phase: JobPhase) -> Value {
     })
 }
 
-/// The same before the operator has seen its last change.
+/// Returns a job whose last change the operator has not processed yet.
 pub(crate) fn with_unobserved_change(mut object: Value) -> Value {
     object["metadata"]["generation"] = json!(3);
     object
@@ -53,20 +53,23 @@ pub(crate) fn test_job_phases() -> Result<()> {
         .iter()
         .map(|phase| job_in_phase(*phase))
         .collect();
-    for (phase, said) in JobPhase::ALL.iter().zip(judge_kstatus(&objects)?) {
+    for (phase, judged) in JobPhase::ALL.iter().zip(judge_kstatus(&objects)?) {
         ensure!(
-            said.status == expected_status(*phase),
-            "{phase:?}: {said:?}"
+            judged.status == expected_status(*phase),
+            "{phase:?}: {judged:?}"
         );
     }
     let changed: Vec<Value> = objects.into_iter().map(with_unobserved_change).collect();
-    for (phase, said) in JobPhase::ALL.iter().zip(judge_kstatus(&changed)?) {
-        ensure!(said.status == "InProgress", "{phase:?}, changed: {said:?}");
+    for (phase, judged) in JobPhase::ALL.iter().zip(judge_kstatus(&changed)?) {
+        ensure!(
+            judged.status == "InProgress",
+            "{phase:?}, changed: {judged:?}"
+        );
     }
     Ok(())
 }
 
-/// An object of another kind, of which those conditions are said.
+/// Returns an object of another kind with these conditions.
 pub(crate) fn object_with_conditions(kind: &str, conditions: &[(&str, bool, &str)]) -> Value {
     let condition = |(name, holds, reason): &(&str, bool, &str)| {
         let status = if *holds { "True" } else { "False" };
@@ -83,7 +86,7 @@ pub(crate) fn object_with_conditions(kind: &str, conditions: &[(&str, bool, &str
     })
 }
 
-/// The kinds of which `Ready`, `Reconciling` and `Stalled` are said.
+/// The kinds with the conditions `Ready`, `Reconciling` and `Stalled`.
 pub(crate) const READY_KINDS: [&str; 4] = [
     "JobPolicy",
     "ClusterJobPolicy",
@@ -105,7 +108,7 @@ pub(crate) fn queue_with_active(active: bool, reason: &str) -> Value {
     object_with_conditions("TrainingQueue", &[("Active", active, reason)])
 }
 
-/// The phases of a gang's journal, and what each is for Argo CD.
+/// Returns the expected status of each phase of a gang's journal.
 pub(crate) const GANG_PHASES: [(&str, &str); 6] = [
     ("Pending", "Progressing"),
     ("Nominated", "Progressing"),
@@ -115,7 +118,7 @@ pub(crate) const GANG_PHASES: [(&str, &str); 6] = [
     ("Finished", "Healthy"),
 ];
 
-/// A PodGroup of external pods in that phase.
+/// Returns a PodGroup of external pods in this phase.
 pub(crate) fn pod_group_in_phase(phase: &str) -> Value {
     json!({
         "apiVersion": "trellis.dev/v1alpha1",
@@ -156,8 +159,8 @@ pub(crate) fn test_other_kinds() -> Result<()> {
         ));
     }
     let objects: Vec<Value> = cases.iter().map(|(object, _)| object.clone()).collect();
-    for ((object, expected), said) in cases.iter().zip(judge_kstatus(&objects)?) {
-        ensure!(said.status == *expected, "{object}: {said:?}");
+    for ((object, expected), judged) in cases.iter().zip(judge_kstatus(&objects)?) {
+        ensure!(judged.status == *expected, "{object}: {judged:?}");
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Most of them wait most of the time, and they share one Argo CD.
+    // These tests wait most of the time, and share one Argo CD.
     arguments.test_threads = arguments.test_threads.or(Some(6));
     let trials = vec![
         cluster_trial(

@@ -42,7 +42,7 @@ pub(crate) async fn test_wave_order(scene: &GitOpsFixture) -> Result<()> {
     ])?;
     let application = scene.application_for(&site, &repository);
     let application = scene.argocd.create_application(&application).await?;
-    // A job that runs holds up nothing behind it.
+    // A running job does not block later waves.
     application
         .wait_for_state("synced", SOON, |s| {
             s.operation.0 == "Succeeded" && s.sync == "Synced" && s.health == "Healthy"
@@ -60,14 +60,14 @@ pub(crate) async fn test_wave_order(scene: &GitOpsFixture) -> Result<()> {
     application.delete(SOON).await
 }
 
-/// Or the commit that opens it again would never be taken.
+/// Otherwise Argo CD would never sync the commit that opens the queue again.
 pub(crate) async fn test_stopped_queue(scene: &GitOpsFixture) -> Result<()> {
     let site = scene.create_site(1).await;
     let name = site.name();
-    let mut held = queue_manifest(name);
-    held["spec"]["stopPolicy"] = json!("Hold");
+    let mut held_queue = queue_manifest(name);
+    held_queue["spec"]["stopPolicy"] = json!("Hold");
     let repository = repository_with(&[
-        with_wave("1", held),
+        with_wave("1", held_queue),
         with_wave("2", config_map_manifest("behind")),
     ])?;
     let application = scene.application_for(&site, &repository);
@@ -81,7 +81,7 @@ pub(crate) async fn test_stopped_queue(scene: &GitOpsFixture) -> Result<()> {
         state.resources.contains_key("ConfigMap/behind"),
         "{state:#?}"
     );
-    let told = application
+    let application_state = application
         .wait_for_state("Healthy", SOON, |s| {
             let (_, _, message) = s
                 .resources
@@ -91,7 +91,7 @@ pub(crate) async fn test_stopped_queue(scene: &GitOpsFixture) -> Result<()> {
             s.health == "Healthy" && message.contains("spec.stopPolicy is Hold")
         })
         .await?;
-    ensure!(told.sync == "Synced", "{told:#?}");
+    ensure!(application_state.sync == "Synced", "{application_state:#?}");
 
     // A queue whose parent does not exist starts no job, and the sync says so.
     let mut below = queue_manifest(name);

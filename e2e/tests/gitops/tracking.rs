@@ -16,7 +16,8 @@ use trellis_e2e::site::TestSite;
 
 use crate::fixtures::{GitOpsFixture, SOON, objects_yaml, repository_with};
 
-/// A job `train` of the framework with most children: a ConfigMap and a Secret beside the rest.
+/// Returns a job `train` of the framework with the most children, which include a ConfigMap and a
+/// Secret.
 pub(crate) fn mpi_job(site: &TestSite) -> Value {
     let mut job = site.job("train", 2, 1);
     let worker = &mut job["spec"]["taskGroups"][0];
@@ -81,7 +82,8 @@ fn is_tracked(object: &impl ResourceExt) -> bool {
     keys.into_iter().any(of_argo)
 }
 
-/// The uids of all that the job has made, none of which is tracked: of each kind some.
+/// Returns the uids of all children of the job. Checks that children of each kind exist, and that
+/// none is tracked.
 pub(crate) async fn check_children_untracked(site: &TestSite) -> Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     all.extend(untracked_uids::<Service>(site).await?);

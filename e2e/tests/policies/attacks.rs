@@ -1,4 +1,4 @@
-//! An attacker who reaches a port of the operator cannot keep the intended clients from it: the API
+//! An attacker who reaches a port of the operator cannot block its intended clients: the API
 //! server, readers of metrics, and the kubelet.
 
 use std::net::IpAddr;
@@ -25,13 +25,13 @@ use super::webhook::operator_kubeconfig;
 /// Legitimate clients get a response within this time during any attack. It is the shortest timeout
 /// of these clients, the API server's (`timeoutSeconds` of the chart's webhooks).
 const RESPONSE_LIMIT: Duration = Duration::from_secs(3);
-/// How long a busy machine may take until a response is in time.
+/// Longest time until responses are in time on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest time for which an attacker may hold a connection, with some margin.
 const MAX_CONNECTION_TIME: Duration = Duration::from_secs(30);
-/// More connections than any of the ports takes.
+/// More connections than any port accepts.
 const CONNECTION_COUNT: usize = 700;
-/// The address of attackers. Pods have addresses of their own too.
+/// The address of attackers. In a cluster, each pod also has its own address.
 const ATTACKER_ADDRESS: [u8; 4] = [127, 0, 0, 2];
 /// The address of all clients, if the network hides theirs.
 const SHARED_ADDRESS: [u8; 4] = [127, 0, 0, 1];
@@ -68,19 +68,19 @@ async fn start_fixture() -> AttackFixture {
     admission_webhook::wait_until_called(&control_plane)
         .await
         .unwrap();
-    let of = |name, address, is_tls| AttackedPort {
+    let attacked = |name, address, is_tls| AttackedPort {
         name,
         address,
         is_tls,
     };
     let ports = [
-        of("webhook", format!("127.0.0.1:{port}"), true),
-        of(
+        attacked("webhook", format!("127.0.0.1:{port}"), true),
+        attacked(
             "endpoint",
             operator.wait_for_endpoint().await.unwrap(),
             true,
         ),
-        of(
+        attacked(
             "health",
             operator.wait_for_health_address().await.unwrap(),
             false,
@@ -103,7 +103,7 @@ impl AttackedPort {
         config
     }
 
-    /// A connection, with its handshake done.
+    /// Opens a connection and completes its handshake.
     async fn connect(&self, from: [u8; 4]) -> anyhow::Result<Box<dyn AsyncStream>> {
         let config = self.tls_config();
         let mut connector = HttpConnector::new();
@@ -118,14 +118,14 @@ impl AttackedPort {
         Ok(Box::new(TokioIo::new(stream)))
     }
 
-    /// One on which nothing has come yet.
+    /// Opens a connection that has received no data yet.
     async fn open(&self, from: [u8; 4]) -> std::io::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((from, 0).into())?;
         socket.connect(self.address.parse().unwrap()).await
     }
 
-    /// The status code of a request with that token, over a new connection.
+    /// Returns the status code of a request with a token, over a new connection.
     async fn get_status(&self, path: &str, token: Option<&str>) -> anyhow::Result<u16> {
         let mut config = self.tls_config();
         config.auth_info.token = token.map(|token| token.to_owned().into());
@@ -136,26 +136,30 @@ impl AttackedPort {
     }
 }
 
-/// Sends `says` that many times, and returns what the server sends until it closes the connection.
-async fn send_and_read(mut stream: impl AsyncStream, says: &[u8], times: usize) -> String {
-    let mut heard = Vec::new();
+/// Sends `says` repeatedly. Returns the data that the server sends until it closes the connection.
+async fn send_and_read(mut stream: impl AsyncStream, bytes: &[u8], times: usize) -> String {
+    let mut received = Vec::new();
     let tells = async {
         for _ in 0..times {
-            // It may hang up meanwhile.
-            if stream.write_all(says).await.is_err() {
+            // The server may close the connection during this time.
+            if stream.write_all(bytes).await.is_err() {
                 break;
             }
         }
         let _ = stream.flush().await;
-        let _ = stream.read_to_end(&mut heard).await;
+        let _ = stream.read_to_end(&mut received).await;
     };
     let ended = tokio::time::timeout(MAX_CONNECTION_TIME, tells).await;
-    assert!(ended.is_ok(), "it does not hang up: {:?}", &heard);
-    String::from_utf8_lossy(&heard).into_owned()
+    assert!(
+        ended.is_ok(),
+        "the server does not close the connection: {:?}",
+        &received
+    );
+    String::from_utf8_lossy(&received).into_owned()
 }
 
 impl AttackFixture {
-    /// Each port answers its intended clients in time.
+    /// Checks that each port answers its intended clients in time.
     async fn check_answers_in_time(&self, what: &str) {
         let [webhook, endpoint, health] = &self.ports;
         let token = Some(self.control_plane.admin_token());
@@ -166,8 +170,7 @@ impl AttackFixture {
             (health, "/readyz"),
             (health, "/livez"),
         ] {
-            // A client from the address of a flood may lose its connection to it, and connects
-            // again.
+            // A client with the address of a flood may lose its connection, and connects again.
             let answer = eventually(PATIENCE, || async {
                 tokio::time::timeout(RESPONSE_LIMIT, port.get_status(path, token)).await?
             });
@@ -176,15 +179,15 @@ impl AttackFixture {
                 .unwrap_or_else(|error| panic!("{what}: {} {path}: {error:#}", port.name));
             assert_eq!(code, 200, "{what}: {} {path}", port.name);
         }
-        // And the API server itself.
-        let asked = eventually(PATIENCE, || async {
+        // The API server itself is also answered in time.
+        let answered = eventually(PATIENCE, || async {
             tokio::time::timeout(
                 RESPONSE_LIMIT,
                 admission_webhook::wait_until_called(&self.control_plane),
             )
             .await?
         });
-        asked
+        answered
             .await
             .unwrap_or_else(|error| panic!("{what}: {error:#}"));
     }
@@ -234,15 +237,15 @@ async fn malformed_and_oversized_requests_are_refused_on_each_port() {
         ),
     ];
     for port in &stage.ports {
-        for (what, says, times, codes) in &cases {
+        for (what, bytes, times, codes) in &cases {
             let stream = port.connect(ATTACKER_ADDRESS).await.unwrap();
-            let heard = send_and_read(stream, says, *times).await;
-            let code = heard
+            let received = send_and_read(stream, bytes, *times).await;
+            let code = received
                 .strip_prefix("HTTP/1.1 ")
-                .map_or("", |heard| &heard[..3]);
-            assert!(codes.contains(&code), "{} {what}: {heard:?}", port.name);
+                .map_or("", |received| &received[..3]);
+            assert!(codes.contains(&code), "{} {what}: {received:?}", port.name);
         }
-        // A hundred megabytes, said before and not.
+        // Sends a hundred megabytes, with and without a Content-Length.
         for length in [
             "content-length: 104857600\r\n\r\n",
             "transfer-encoding: chunked\r\n\r\n100000\r\n",
@@ -255,37 +258,41 @@ async fn malformed_and_oversized_requests_are_refused_on_each_port() {
                 let mut stream = port.connect(ATTACKER_ADDRESS).await.unwrap();
                 let head = [line(&format!("POST {path} HTTP/1.1")), length.into()].concat();
                 stream.write_all(&head).await.unwrap();
-                let heard = send_and_read(stream, &vec![b' '; 1 << 20], 100).await;
+                let received = send_and_read(stream, &vec![b' '; 1 << 20], 100).await;
                 assert!(
-                    !heard.starts_with("HTTP/1.1 2"),
-                    "{} {path}: {heard:?}",
+                    !received.starts_with("HTTP/1.1 2"),
+                    "{} {path}: {received:?}",
                     port.name
                 );
             }
         }
         if port.is_tls {
-            for says in [
+            for bytes in [
                 &b"GET / HTTP/1.1\r\n\r\n"[..],
                 &[0x16, 3, 1, 0xff, 0xff],
                 &[0; 1 << 16],
             ] {
                 let stream = port.open(ATTACKER_ADDRESS).await.unwrap();
-                let heard = send_and_read(stream, says, 1).await;
-                assert!(!heard.contains("HTTP/1.1 2"), "{}: {heard:?}", port.name);
+                let received = send_and_read(stream, bytes, 1).await;
+                assert!(
+                    !received.contains("HTTP/1.1 2"),
+                    "{}: {received:?}",
+                    port.name
+                );
             }
         }
         stage.check_answers_in_time(port.name).await;
     }
-    // None of it has been taken into memory.
+    // The operator has not read the body into memory.
     let resident = stage.operator.resident_bytes().unwrap();
     assert!(resident < f64::from(300 << 20), "{resident}");
 }
 
-/// Opens connections over and over on which nothing is said, or a head that does not end.
+/// Opens connections repeatedly that send no data, or an endless head.
 fn hold_silent_connections(
     port: &AttackedPort,
     from: [u8; 4],
-    says: &'static [u8],
+    bytes: &'static [u8],
 ) -> JoinHandle<()> {
     let port = AttackedPort {
         name: port.name,
@@ -293,16 +300,16 @@ fn hold_silent_connections(
         is_tls: port.is_tls,
     };
     tokio::spawn(async move {
-        let mut held = std::collections::VecDeque::new();
+        let mut connections = std::collections::VecDeque::new();
         loop {
-            // All that it may have, and then one after the other.
+            // Opens all allowed connections, and then further ones one after the other.
             let opened = join_all((0..20).map(|_| port.open(from))).await;
             for mut stream in opened.into_iter().flatten() {
-                let _ = stream.write_all(says).await;
-                held.push_back(stream);
+                let _ = stream.write_all(bytes).await;
+                connections.push_back(stream);
             }
-            while held.len() > CONNECTION_COUNT {
-                held.pop_front();
+            while connections.len() > CONNECTION_COUNT {
+                connections.pop_front();
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         }
@@ -312,7 +319,7 @@ fn hold_silent_connections(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_do_not_block_other_clients() {
     let stage = start_fixture().await;
-    for (from, says) in [
+    for (from, bytes) in [
         (ATTACKER_ADDRESS, &b""[..]),
         (ATTACKER_ADDRESS, b"GET /metrics HTTP/1.1\r\na: b\r\n"),
         (SHARED_ADDRESS, b""),
@@ -320,13 +327,13 @@ async fn idle_connections_do_not_block_other_clients() {
         let floods: Vec<_> = stage
             .ports
             .iter()
-            .map(|port| hold_silent_connections(port, from, says))
+            .map(|port| hold_silent_connections(port, from, bytes))
             .collect();
-        // Until they have all that they can have.
+        // Waits until the attackers have all connections that they can get.
         tokio::time::sleep(Duration::from_secs(3)).await;
         for _ in 0..5 {
             stage
-                .check_answers_in_time(&format!("{from:?} {says:?}"))
+                .check_answers_in_time(&format!("{from:?} {bytes:?}"))
                 .await;
             tokio::time::sleep(Duration::from_millis(300)).await;
         }

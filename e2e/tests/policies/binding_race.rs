@@ -1,5 +1,5 @@
-//! An external pod is bound only in the version that policies have decided about, and not after its
-//! user has changed it.
+//! The operator binds an external pod only in the version that policies have judged, and not after
+//! a change by its user.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ const FORBIDDEN_IMAGE: &str = "registry.example/forbidden:1";
 const FORBID_POLICY: &str = "@id(\"no\") forbid(principal, action == Trellis::Action::\"UseImage\", \
                       resource) when { resource.repository == \"forbidden\" };";
 
-/// True for the condition of a pod that policies deny.
+/// Returns true if the condition reports a denial by policies.
 fn is_denial(condition: &PodCondition) -> bool {
     let message = condition.message.as_deref();
     message.is_some_and(|message| message.starts_with("PolicyDenied: "))
@@ -34,11 +34,11 @@ fn node_name(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-/// The user changes the image while the operator's request to bind the pod is on its way.
+/// The user changes the image while the operator's bind request is in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn external_pod_changed_during_binding_is_decided_again() {
     let control_plane = operator::start_control_plane().await.unwrap();
-    // The operator does not give up what is held here: its lease is long.
+    // The lease is long, so the operator keeps it while the proxy holds requests.
     let launch = LaunchOptions::with_name("operator").lease_seconds(60);
     let (_operator, proxy) =
         Operator::start_behind_new_proxy(&control_plane, operator_program(), &launch)
@@ -63,17 +63,20 @@ async fn external_pod_changed_during_binding_is_decided_again() {
     let pod: Pod = serde_json::from_value(pod).unwrap();
 
     let is_held = Arc::new(AtomicBool::new(false));
-    let seen = is_held.clone();
+    let flag = is_held.clone();
     proxy.on_request(move |request| {
         if request.verb != Verb::Create || request.resource != "pods/binding" {
             return ProxyFault::Pass;
         }
-        seen.store(true, Ordering::SeqCst);
+        flag.store(true, Ordering::SeqCst);
         ProxyFault::Hold
     });
     pods.create(&PostParams::default(), &pod).await.unwrap();
     eventually(SOON, || async {
-        anyhow::ensure!(is_held.load(Ordering::SeqCst), "nothing binds the pod");
+        anyhow::ensure!(
+            is_held.load(Ordering::SeqCst),
+            "the operator does not bind the pod"
+        );
         Ok(())
     })
     .await
@@ -87,7 +90,7 @@ async fn external_pod_changed_during_binding_is_decided_again() {
     use_image(FORBIDDEN_IMAGE).await;
     proxy.remove_faults();
 
-    let told = wait_for(&pods, "pod", SOON, |pod: &Pod| {
+    let denied_pod = wait_for(&pods, "pod", SOON, |pod: &Pod| {
         let status = pod.status.as_ref();
         let mut conditions = status
             .into_iter()
@@ -95,8 +98,12 @@ async fn external_pod_changed_during_binding_is_decided_again() {
         let is_denied = conditions.any(is_denial);
         is_denied || node_name(pod).is_some()
     });
-    let told = told.await.unwrap();
-    assert_eq!(node_name(&told), None, "it runs what policies forbid");
+    let denied_pod = denied_pod.await.unwrap();
+    assert_eq!(
+        node_name(&denied_pod),
+        None,
+        "the pod runs a forbidden image"
+    );
     use_image(ALLOWED_IMAGE).await;
     let bound = wait_for(&pods, "pod", SOON, |pod: &Pod| node_name(pod).is_some());
     bound.await.unwrap();

@@ -1,4 +1,4 @@
-//! Policies that are wrong: they say where, and let nothing through.
+//! Invalid policies: their status has the position of the error, and they deny by default.
 
 use std::time::{Duration, Instant};
 
@@ -38,10 +38,10 @@ async fn broken_policy_reports_the_error_and_its_last_valid_version_decides() {
                 .any(|c| c.type_ == "Degraded" && c.status == "True")
         })
         .await;
-        let (active, said) = condition_of(&status, "Active");
+        let (active, condition_message) = condition_of(&status, "Active");
         assert_eq!(active, "True");
-        assert!(said.contains(place), "{said}");
-        assert!(said.contains('^'), "{said}");
+        assert!(condition_message.contains(place), "{condition_message}");
+        assert!(condition_message.contains('^'), "{condition_message}");
         assert_eq!(condition_of(&status, "Stalled").0, "True");
         assert_eq!(status.policy_ids, [format!("{}/no", site.name())]);
     }
@@ -75,10 +75,10 @@ async fn jobs_wait_while_a_policy_has_no_valid_version() {
             .any(|c| c.type_ == "Active" && c.status == "False")
     })
     .await;
-    let (_, said) = condition_of(&status, "Stalled");
+    let (_, condition_message) = condition_of(&status, "Stalled");
     assert!(
-        said.contains("spec.tests[0]: the test \"denies\" fails"),
-        "{said}"
+        condition_message.contains("spec.tests[0]: the test \"denies\" fails"),
+        "{condition_message}"
     );
     create_job(&site, site.job("j", 1, 8)).await;
     let waits = site.wait_for_phase("j", JobPhase::Waiting).await;
@@ -98,7 +98,7 @@ async fn jobs_wait_while_a_policy_has_no_valid_version() {
     delete_policy(control_plane, site.name()).await;
 }
 
-/// Cedar skips a policy whose evaluation fails, and would allow the job by the other policies. The
+/// Cedar skips a policy whose evaluation fails, so the other policies would allow the job. The
 /// operator makes the job wait.
 #[tokio::test]
 async fn overflowing_policy_allows_no_job() {
@@ -124,7 +124,7 @@ async fn overflowing_policy_allows_no_job() {
 async fn oversized_policies_are_rejected_in_bounded_time() {
     let control_plane = shared_control_plane().await;
     let (site, other) = (create_site("bomb", 0).await, create_site("calm", 1).await);
-    // A megabyte is refused by the API server, with the rule.
+    // The API server refuses a megabyte of text, and names the rule.
     let large = format!("{FORBID_NO_IMAGE} //{}", "x".repeat(1 << 20));
     let error = control_plane
         .apply_yaml(&namespace_policy(&site, "large", &large).to_string())
@@ -153,9 +153,16 @@ async fn oversized_policies_are_rejected_in_bounded_time() {
     }
     for (name, _) in &bombs {
         let status = wait_for_own_condition(&site, name, "Active", "False").await;
-        let (_, said) = condition_of(&status, "Active");
-        assert!(said.contains("spec.cedar:1:"), "{name}: {said}");
-        assert!(said.len() < 8_100, "{name}: {}", said.len());
+        let (_, condition_message) = condition_of(&status, "Active");
+        assert!(
+            condition_message.contains("spec.cedar:1:"),
+            "{name}: {condition_message}"
+        );
+        assert!(
+            condition_message.len() < 8_100,
+            "{name}: {}",
+            condition_message.len()
+        );
     }
     assert!(
         started.elapsed() < Duration::from_secs(60),

@@ -1,4 +1,4 @@
-//! Pods that Trellis has placed keep the spec that policies judged, and the job that owns them.
+//! Pods that Trellis has placed keep their spec, which policies have judged, and their owning job.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
@@ -27,7 +27,7 @@ fn check_refused(answer: kube::Result<Pod>, words: &str) {
     assert!(status.message.contains(words), "{}", status.message);
 }
 
-/// Changes that Kubernetes itself would take: an image, one more toleration, a deadline.
+/// Changes that Kubernetes itself would accept: an image, one more toleration, a deadline.
 fn spec_changes(pod: &Pod) -> [Value; 3] {
     let spec = pod.spec.as_ref().unwrap();
     let mut tolerations = json!(spec.tolerations);
@@ -70,21 +70,21 @@ async fn users_cannot_change_a_pod_of_a_job() {
     )
     .await
     .unwrap();
-    // Trellis' own, and administrators, may.
+    // The operator and administrators may make these changes.
     let admin = site.api::<Pod>();
     for change in spec_changes(pod) {
         patch_pod(&admin, &name, &change).await.unwrap();
     }
-    // Where the admission policy is missing, users may too: the operator reports it.
+    // Without the admission policy, users may make them too, and the operator reports it.
     let note = wait_for_event(&site, "j", "PolicyWarning").await;
     assert!(note.contains("changed after policies judged it"), "{note}");
     let jobs = site.api::<TrainingJob>();
-    let told = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
+    let reporting_job = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
         let warnings = policy_verdict(job).warnings;
         let both = |w: &String| w.contains("images, tolerations");
         warnings.iter().any(both)
     });
-    told.await.unwrap();
+    reporting_job.await.unwrap();
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn pod_of_a_job_keeps_its_owner() {
         let changed = pods.patch(&name, &params, &Patch::Merge(&change)).await;
         check_refused(changed, OWNERS_MESSAGE);
     }
-    // The garbage collector does it when a job is deleted and what it owns is to stay.
+    // The garbage collector makes this change when a job is deleted and its objects are orphaned.
     let collector = "system:serviceaccount:kube-system:generic-garbage-collector";
     let collector = user_client(control_plane, collector, &[]);
     let collected: Api<Pod> = Api::namespaced(collector, site.name());
@@ -121,7 +121,7 @@ async fn pod_of_a_job_keeps_its_owner() {
     assert!(stripped.unwrap().owner_references().is_empty());
 }
 
-/// Before it has its place it is its user's, as any pod.
+/// Before an external pod is placed, its user may change it like any pod.
 #[tokio::test]
 async fn users_cannot_change_an_external_pod_after_placement() {
     let site = create_site("external", 0).await;

@@ -1,4 +1,4 @@
-//! A denied job creates no objects, and starts by itself once it is allowed.
+//! A denied job creates no objects, and starts by itself when policies allow it.
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
@@ -28,16 +28,16 @@ async fn denied_job_creates_nothing_and_names_policy_and_remedy() {
     let generation = create_job(&site, site.job("j", 2, 8)).await;
     let refused = site.wait_for_phase("j", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied");
-    let said = message(&refused);
+    let status_message = message(&refused);
     let expected = format!(
         "the job runs the image \"registry.example/train:1.0\", which the policy \"{id}\" forbids: \
          use another image, or ask the owner of the policy"
     );
-    assert_eq!(said, expected);
-    let told = policy_verdict(&refused);
-    assert_eq!(told.decision, Some(PolicyDecision::Denied));
-    assert_eq!(told.policies, [id.as_str()]);
-    assert!(told.set_hash.is_some());
+    assert_eq!(status_message, expected);
+    let verdict = policy_verdict(&refused);
+    assert_eq!(verdict.decision, Some(PolicyDecision::Denied));
+    assert_eq!(verdict.policies, [id.as_str()]);
+    assert!(verdict.set_hash.is_some());
     assert_eq!(wait_for_event(&site, "j", "PolicyDenied").await, expected);
     assert_eq!(site.list_pods("j").await.len(), 0);
     let services = site.api::<Service>().list(&Default::default()).await;
@@ -52,13 +52,17 @@ async fn denied_job_creates_nothing_and_names_policy_and_remedy() {
     let group = site.api::<PodGroup>().get("j").await.unwrap();
     let plan = group.status.unwrap().plan.unwrap();
     let set = plan.policy_set.unwrap();
-    assert_ne!(Some(&set), told.set_hash.as_ref(), "those that denied it");
+    assert_ne!(
+        Some(&set),
+        verdict.set_hash.as_ref(),
+        "the hash is that of the denying policies"
+    );
     let starter =
         wait_for_policy_status(control_plane, "starter", |s| s.active_set_hash.is_some()).await;
     assert_eq!(starter.active_set_hash.unwrap().len(), set.len());
 }
 
-/// The permit in the message is the one that lets the job run.
+/// The suggested permit in the message allows the job.
 #[tokio::test]
 async fn later_permit_lets_the_denied_job_run() {
     let control_plane = shared_control_plane().await;
@@ -80,8 +84,11 @@ async fn later_permit_lets_the_denied_job_run() {
     // A JobPolicy grants nothing.
     apply_policy(control_plane, &namespace_policy(&site, "own", &missing[0])).await;
     let status = wait_for_own_condition(&site, "own", "Active", "True").await;
-    let (_, said) = condition_of(&status, "Active");
-    assert!(said.contains("grants nothing"), "{said}");
+    let (_, condition_message) = condition_of(&status, "Active");
+    assert!(
+        condition_message.contains("grants nothing"),
+        "{condition_message}"
+    );
     let job = site.api::<TrainingJob>().get("j").await.unwrap();
     assert_eq!(reason(&job), "PolicyDenied");
     apply_policy(
@@ -96,20 +103,20 @@ async fn later_permit_lets_the_denied_job_run() {
 #[tokio::test]
 async fn namespace_policy_applies_only_to_its_own_jobs() {
     let control_plane = shared_control_plane().await;
-    let (here, there) = (create_site("here", 1).await, create_site("there", 1).await);
-    let everybody = "@id(\"all\") forbid(principal, action, resource);";
-    apply_policy(control_plane, &namespace_policy(&here, "own", everybody)).await;
-    wait_for_own_condition(&here, "own", "Ready", "True").await;
-    create_job(&here, here.job("j", 1, 8)).await;
-    let refused = here.wait_for_phase("j", JobPhase::Refused).await;
+    let (site, other_site) = (create_site("here", 1).await, create_site("there", 1).await);
+    let forbid_all = "@id(\"all\") forbid(principal, action, resource);";
+    apply_policy(control_plane, &namespace_policy(&site, "own", forbid_all)).await;
+    wait_for_own_condition(&site, "own", "Ready", "True").await;
+    create_job(&site, site.job("j", 1, 8)).await;
+    let refused = site.wait_for_phase("j", JobPhase::Refused).await;
     assert!(
-        message(&refused).contains(&format!("\"{}/own/all\"", here.name())),
+        message(&refused).contains(&format!("\"{}/own/all\"", site.name())),
         "{}",
         message(&refused)
     );
-    // Decided after the policy has taken effect.
-    create_job(&there, there.job("j", 1, 8)).await;
-    let runs = there.wait_for_phase("j", JobPhase::Running).await;
+    // This decision is made after the policy has taken effect.
+    create_job(&other_site, other_site.job("j", 1, 8)).await;
+    let runs = other_site.wait_for_phase("j", JobPhase::Running).await;
     assert_eq!(policy_decision(&runs), Some(PolicyDecision::Allowed));
 }
 
@@ -128,12 +135,15 @@ async fn warn_and_audit_policies_do_not_deny_jobs() {
     create_job(&warned, warned.job("j", 1, 8)).await;
     create_job(&audited, audited.job("j", 1, 8)).await;
     let runs = warned.wait_for_phase("j", JobPhase::Running).await;
-    let said = format!(
+    let expected = format!(
         "the job runs the image \"registry.example/train:1.0\", which the policy \"{}/no\" is to forbid",
         warned.name()
     );
-    assert_eq!(policy_verdict(&runs).warnings, [said.as_str()]);
-    assert_eq!(wait_for_event(&warned, "j", "PolicyWarning").await, said);
+    assert_eq!(policy_verdict(&runs).warnings, [expected.as_str()]);
+    assert_eq!(
+        wait_for_event(&warned, "j", "PolicyWarning").await,
+        expected
+    );
     let runs = audited.wait_for_phase("j", JobPhase::Running).await;
     assert_eq!(policy_verdict(&runs).warnings, Vec::<String>::new());
     for site in [&warned, &audited] {

@@ -1,5 +1,5 @@
-//! `onViolation: Evict`: what its forbids deny is stopped where it runs, whole and in good order;
-//! whatever is less sure stops nothing.
+//! `onViolation: Evict`: its forbids stop running jobs, as whole gangs and with their grace period.
+//! Without a certain decision, no job is stopped.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,11 +66,11 @@ async fn forbidden_gang_is_evicted_whole_and_returns_once_allowed() {
     let file = folder.path().join("single.yaml");
     std::fs::write(&file, change.to_string()).unwrap();
     let diff = ["diff", file.to_str().unwrap(), "--cluster"];
-    let said = run_policy_command(&diff).await;
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    let said = run_policy_command(&[&diff[..], &["-o", "json"]].concat()).await;
+    let output = run_policy_command(&diff).await;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output = run_policy_command(&[&diff[..], &["-o", "json"]].concat()).await;
     let id = format!("{}/single", site.name());
-    let all = json_report(&said)["changed"].as_array().unwrap().clone();
+    let all = json_report(&output)["changed"].as_array().unwrap().clone();
     let changed: BTreeMap<_, _> = all
         .iter()
         .filter_map(|job| Some((job["job"].as_str()?.to_owned(), job["evicted"].clone())))
@@ -88,7 +88,7 @@ async fn forbidden_gang_is_evicted_whole_and_returns_once_allowed() {
         .await;
     assert_eq!(reason(&leaves), "PolicyViolation");
     assert!(message(&leaves).contains(&id), "{}", message(&leaves));
-    // All of them, with their grace.
+    // All pods stop, with their grace period.
     eventually(SOON, || async {
         let pods = site.list_pods("gang").await;
         anyhow::ensure!(pod_uids(&pods) == pod_uids(&generation), "others: {pods:?}");
@@ -107,10 +107,10 @@ async fn forbidden_gang_is_evicted_whole_and_returns_once_allowed() {
     assert_eq!(
         site.list_pods("single").await.len(),
         0,
-        "its room is still held"
+        "the evicted gang still holds its GPUs"
     );
-    let told = wait_for_event(&site, "gang", "PolicyViolation").await;
-    assert!(told.contains(&id), "{told}");
+    let event_note = wait_for_event(&site, "gang", "PolicyViolation").await;
+    assert!(event_note.contains(&id), "{event_note}");
     let refused = site.wait_for_phase("gang", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied");
     assert_eq!(site.list_pods("gang").await.len(), 0);
@@ -123,13 +123,13 @@ async fn forbidden_gang_is_evicted_whole_and_returns_once_allowed() {
     };
     assert_eq!(holds("Accepted").as_deref(), Some("False"));
     assert_eq!(holds("Stalled").as_deref(), Some("True"));
-    // Its devices are another's.
+    // Another job gets its devices.
     site.wait_for_phase("single", JobPhase::Running).await;
 
     site.delete::<TrainingJob>("single").await;
     delete_policy(control_plane, site.name()).await;
-    let again = site.wait_for_running_attempt("gang", 2).await;
-    assert_eq!(policy_decision(&again), Some(PolicyDecision::Allowed));
+    let restarted = site.wait_for_running_attempt("gang", 2).await;
+    assert_eq!(policy_decision(&restarted), Some(PolicyDecision::Allowed));
     site.wait_for_whole_gang("gang", 2).await;
 }
 
@@ -141,10 +141,10 @@ async fn policy_evicts_only_when_it_denies_and_sets_evict() {
     site.wait_for_phase("j", JobPhase::Running).await;
     let before = site.wait_for_whole_gang("j", 1).await;
     for enforcement in ["Warn", "Audit"] {
-        let beside = json!({"onViolation": "Evict", "enforcement": enforcement});
+        let spec_fields = json!({"onViolation": "Evict", "enforcement": enforcement});
         apply_policy(
             control_plane,
-            &cluster_policy_for(&site, FORBID_NO_IMAGE, beside),
+            &cluster_policy_for(&site, FORBID_NO_IMAGE, spec_fields),
         )
         .await;
         wait_for_policy_status(control_plane, site.name(), |s| s.violation_count == Some(1)).await;

@@ -1,4 +1,4 @@
-//! Policies of one namespace's own, and what is seen of them.
+//! Policies for one namespace, and their status.
 
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -12,11 +12,11 @@ use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
-/// Forbids images of this name.
+/// Returns a policy that forbids images of this name.
 pub(crate) const FORBID_NO_IMAGE: &str =
     "@id(\"no\") forbid(principal, action == Trellis::Action::\"UseImage\", resource);";
 
-/// A ClusterJobPolicy about one namespace. Deleted by name with [`delete_policy`].
+/// Returns a ClusterJobPolicy for one namespace. [`delete_policy`] deletes it.
 pub(crate) fn cluster_policy_for(site: &TestSite, cedar: &str, more: Value) -> Value {
     let labels = json!({"kubernetes.io/metadata.name": site.name()});
     let mut spec = json!({"cedar": cedar, "namespaceSelector": {"matchLabels": labels}});
@@ -28,7 +28,7 @@ pub(crate) fn cluster_policy_for(site: &TestSite, cedar: &str, more: Value) -> V
     })
 }
 
-/// A JobPolicy of the namespace.
+/// Returns a JobPolicy of the namespace.
 pub(crate) fn namespace_policy(site: &TestSite, name: &str, cedar: &str) -> Value {
     json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
@@ -40,13 +40,13 @@ pub(crate) async fn apply_policy(control_plane: &ControlPlane, policy: &Value) {
     control_plane.apply_yaml(&policy.to_string()).await.unwrap();
 }
 
-/// Deletes the policy about the site.
+/// Deletes the ClusterJobPolicy of the site.
 pub(crate) async fn delete_policy(control_plane: &ControlPlane, name: &str) {
     let api: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     api.delete(name, &DeleteParams::default()).await.unwrap();
 }
 
-/// Waits until the status of the policy of that name is as wanted.
+/// Waits until the status of the policy satisfies the condition.
 pub(crate) async fn wait_for_policy_status(
     control_plane: &ControlPlane,
     name: &str,
@@ -61,7 +61,7 @@ pub(crate) async fn wait_for_policy_status(
     so.await.unwrap().status.unwrap()
 }
 
-/// Status and message of a condition.
+/// Returns status and message of a condition.
 pub(crate) fn condition_of(status: &JobPolicyStatus, type_: &str) -> (String, String) {
     let found = status.conditions.iter().find(|c| c.type_ == type_);
     let found = found.unwrap_or_else(|| panic!("no {type_}: {status:?}"));
@@ -78,7 +78,7 @@ pub(crate) async fn wait_until_active(control_plane: &ControlPlane, name: &str) 
     .await
 }
 
-/// Waits until a policy of the namespace has the condition `type_` with that status.
+/// Waits until a policy of the namespace has the condition `type_` with this status.
 pub(crate) async fn wait_for_own_condition(
     site: &TestSite,
     name: &str,
@@ -95,7 +95,7 @@ pub(crate) async fn wait_for_own_condition(
     found.await.unwrap().status.unwrap()
 }
 
-/// The policy decision in a job's status.
+/// Returns the policy decision in a job's status.
 pub(crate) fn policy_verdict(job: &TrainingJob) -> PolicyVerdict {
     let status = job.status.clone().unwrap_or_default();
     status
@@ -107,7 +107,7 @@ pub(crate) fn policy_decision(job: &TrainingJob) -> Option<PolicyDecision> {
     policy_verdict(job).decision
 }
 
-/// Waits for an event on the job of that name, and gives its note.
+/// Waits for an event of the job, and returns its note.
 pub(crate) async fn wait_for_event(site: &TestSite, name: &str, reason: &str) -> String {
     let events: Api<Event> = site.api();
     let found = eventually(SOON, || async {
@@ -122,7 +122,7 @@ pub(crate) async fn wait_for_event(site: &TestSite, name: &str, reason: &str) ->
     found.await.unwrap()
 }
 
-/// Creates a job that is not touched any more, and gives the version of its spec.
+/// Creates a job that the test does not change any more. Returns the version of its spec.
 pub(crate) async fn create_job(site: &TestSite, job: Value) -> Option<i64> {
     let job: TrainingJob = serde_json::from_value(job).unwrap();
     let api: Api<TrainingJob> = site.api();

@@ -27,9 +27,8 @@ async fn limits_and_used_gpu_hours_survive_a_restart() {
     let limits =
         |hours: u32| json!({"runningJobs": 2, "gpuHours": {"limit": hours, "windowHours": 720}});
     write_policy(&control_plane, &site, limits(1), "Queue").await;
-    // The ledger of a previous operator. Its entry is so old that it comes before all usage from
-    // now on, whenever that is first written. Times are in whole seconds, as the operator writes
-    // them.
+    // The ledger of a previous operator. Its entry is older than all usage from now on. Times are
+    // in whole seconds, as the operator writes them.
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
     let start = now - SignedDuration::from_hours(10 * 24);
     let entries = json!([{"start": start.to_string(), "gpuSeconds": "3600"}]);
@@ -41,10 +40,10 @@ async fn limits_and_used_gpu_hours_survive_a_restart() {
     let waits = site
         .wait_until_queued_for("a", Reason::QuotaPolicyExceeded)
         .await;
-    let says = message(&waits);
+    let status_message = message(&waits);
     assert!(
-        says.contains("its 1 GPU hour is used, and nothing starts until"),
-        "{says}"
+        status_message.contains("its 1 GPU hour is used, and nothing starts until"),
+        "{status_message}"
     );
     check_external_pod_waits(&site).await;
     // A job without GPUs uses no GPU hours.
@@ -66,11 +65,11 @@ async fn limits_and_used_gpu_hours_survive_a_restart() {
         .await;
     assert!(message(&waits).contains("2 of 2 are held"), "{waits:?}");
     assert_eq!(site.list_pods("b").await.len(), 0);
-    // The new leader writes the ledger again, with the usage before.
+    // The new leader writes the ledger again, including the earlier usage.
     let is_later = |l: &QuotaLedgerSpec| l.until > before.until && l.entries.len() > 1;
     let after = wait_for_ledger(&control_plane, &site, is_later).await;
     assert_eq!(after.entries[0], before.entries[0]);
-    // The policy owns the ledger of its name, and without GPU hours it has none.
+    // The policy owns the ledger with its name. Without GPU hours, it has no ledger.
     let policies: Api<QuotaPolicy> = Api::all(control_plane.client());
     let ledgers: Api<QuotaLedger> = Api::all(control_plane.client());
     let policy = policies.get(site.name()).await.unwrap();
@@ -84,15 +83,15 @@ async fn limits_and_used_gpu_hours_survive_a_restart() {
         json!({"gpuHours": null, "runningJobs": 2}),
     )
     .await;
-    let gone = eventually(SOON, || async {
+    let deletion = eventually(SOON, || async {
         let ledger = ledgers.get_opt(site.name()).await?;
         ensure!(ledger.is_none(), "{ledger:?}");
         Ok(())
     });
-    gone.await.unwrap();
+    deletion.await.unwrap();
 }
 
-/// A ledger of the site's policy, as an operator before has written it.
+/// Returns a ledger of the site's policy, as a previous operator has written it.
 async fn write_ledger(
     control_plane: &ControlPlane,
     site: &TestSite,
@@ -111,10 +110,10 @@ async fn write_ledger(
     control_plane.apply_yaml(&ledger.to_string()).await.unwrap();
 }
 
-/// A ledger is written once a minute.
+/// The operator writes a ledger once per minute.
 const LEDGER_WRITE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(90);
 
-/// Waits until the ledger of the site's policy is as wanted.
+/// Waits until the ledger of the site's policy satisfies the condition.
 async fn wait_for_ledger(
     control_plane: &ControlPlane,
     site: &TestSite,
@@ -158,7 +157,7 @@ async fn unreadable_ledger_blocks_gpu_jobs_until_it_is_deleted() {
     wait_for_ledger(&control_plane, &site, |ledger| !ledger.entries.is_empty()).await;
 }
 
-/// External pods use GPU hours as jobs do, and report that they wait for them.
+/// External pods use GPU hours like jobs, and report when they wait for them.
 async fn check_external_pod_waits(site: &TestSite) {
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "external"},
@@ -171,16 +170,17 @@ async fn check_external_pod_waits(site: &TestSite) {
     .unwrap();
     let pods = site.api::<Pod>();
     pods.create(&PostParams::default(), &pod).await.unwrap();
-    let told = eventually(SOON, || async {
+    let waiting_pod = eventually(SOON, || async {
         let pod = pods.get("external").await?;
         let status = pod.status.unwrap_or_default();
         let mut conditions = status.conditions.into_iter().flatten();
-        let said = conditions.find_map(|c| c.message).unwrap_or_default();
-        let burnt = said.starts_with("QuotaPolicyExceeded: ") && said.contains("gpuHours");
-        ensure!(burnt, "{said:?}");
+        let condition_message = conditions.find_map(|c| c.message).unwrap_or_default();
+        let burnt = condition_message.starts_with("QuotaPolicyExceeded: ")
+            && condition_message.contains("gpuHours");
+        ensure!(burnt, "{condition_message:?}");
         Ok(())
     });
-    told.await.unwrap();
+    waiting_pod.await.unwrap();
     let at_once = DeleteParams::default().grace_period(0);
     pods.delete("external", &at_once).await.unwrap();
 }

@@ -1,5 +1,5 @@
-//! The watch of policies is late. A job that was applied after a policy is not placed before the
-//! policy decides about it.
+//! The watch of policies is late. A job that was applied after a policy is placed only after this
+//! policy has judged it.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ fn is_quota_policy_request(request: &Request) -> bool {
     request.resource == "quotapolicies.trellis.dev"
 }
 
-/// Applies a policy and a job while the watch of the policy's kind shows nothing for so long.
+/// Applies a policy and a job while the watch of the policy's kind stalls for this time.
 async fn check_refused_behind_late_watch(
-    (which, late): (fn(&Request) -> bool, Duration),
+    (which, delay): (fn(&Request) -> bool, Duration),
     policy: impl Fn(&TestSite) -> serde_json::Value,
     refusal: &str,
 ) {
@@ -41,13 +41,13 @@ async fn check_refused_behind_late_watch(
             .unwrap();
     let site = TestSite::new(&control_plane, "stale", NodeTemplate::new(1).gpus(8)).await;
     wait_until_active(&control_plane, "starter").await;
-    // Nothing keeps a job of before from its place.
+    // An earlier job is placed without delay.
     site.submit("before", 1, 1).await;
     site.wait_for_phase("before", JobPhase::Running).await;
 
     proxy.stall_watches(which);
     apply_policy(&control_plane, &policy(&site)).await;
-    let made = proxy.counts().count_of(Verb::Create, "pods");
+    let created_pods = proxy.counts().count_of(Verb::Create, "pods");
     site.submit("j", 1, 1).await;
     let waits = eventually(SOON, || async {
         let job: TrainingJob = site.api().get("j").await?;
@@ -57,13 +57,13 @@ async fn check_refused_behind_late_watch(
     let waits = waits.await.unwrap();
     let words = "and the watch has not shown it yet";
     assert!(message(&waits).contains(words), "{}", message(&waits));
-    tokio::time::sleep(late).await;
-    assert_eq!(proxy.counts().count_of(Verb::Create, "pods"), made);
+    tokio::time::sleep(delay).await;
+    assert_eq!(proxy.counts().count_of(Verb::Create, "pods"), created_pods);
 
     proxy.resume_watches();
     let refused = site.wait_for_phase("j", JobPhase::Refused).await;
     assert_eq!(reason(&refused), refusal);
-    assert_eq!(proxy.counts().count_of(Verb::Create, "pods"), made);
+    assert_eq!(proxy.counts().count_of(Verb::Create, "pods"), created_pods);
     if refusal == "PolicyDenied" {
         assert_eq!(policy_decision(&refused), Some(PolicyDecision::Denied));
     }
@@ -72,11 +72,11 @@ async fn check_refused_behind_late_watch(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_waits_for_a_policy_that_was_applied_before_it() {
     let policy = |site: &TestSite| cluster_policy_for(site, FORBID_NO_IMAGE, json!({}));
-    let late = (
+    let late_kind = (
         is_policy_request as fn(&Request) -> bool,
         Duration::from_secs(60),
     );
-    check_refused_behind_late_watch(late, policy, "PolicyDenied").await;
+    check_refused_behind_late_watch(late_kind, policy, "PolicyDenied").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,9 +90,9 @@ async fn job_waits_for_a_quota_policy_that_was_applied_before_it() {
                 "limits": {"podsPerJob": 0, "gpusPerJob": 0}},
         })
     };
-    let late = (
+    let late_kind = (
         is_quota_policy_request as fn(&Request) -> bool,
         Duration::from_secs(5),
     );
-    check_refused_behind_late_watch(late, policy, "QuotaPolicyExceeded").await;
+    check_refused_behind_late_watch(late_kind, policy, "QuotaPolicyExceeded").await;
 }

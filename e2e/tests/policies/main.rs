@@ -1,4 +1,4 @@
-//! Policies act: what may not run makes no pod and says why, on a real control plane.
+//! Policies on a real control plane: a denied job creates no pod and reports the reason.
 
 mod attacks;
 mod binding_race;

@@ -1,4 +1,4 @@
-//! An operator that has not read all policies allows nothing and refuses nothing.
+//! An operator that has not read all policies neither allows nor refuses jobs.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn unread_policies_neither_allow_nor_refuse_jobs() {
         &namespace_policy(&site, "own", FORBID_NO_IMAGE),
     )
     .await;
-    // The permits of the cluster are read, and the forbid of the namespace is not.
+    // The operator has read the permits of the cluster, but not the forbid of the namespace.
     proxy.on_request(|request| {
         let hidden = request.resource == "jobpolicies.trellis.dev";
         match request.verb {
@@ -52,7 +52,7 @@ async fn unread_policies_neither_allow_nor_refuse_jobs() {
     assert_eq!(site.list_pods("j").await.len(), 0);
 }
 
-/// Also without the starter set, which nothing takes the place of.
+/// This also holds without the starter set.
 #[tokio::test]
 async fn no_job_is_allowed_without_policies() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -64,7 +64,7 @@ async fn no_job_is_allowed_without_policies() {
     let api: kube::Api<ClusterJobPolicy> = kube::Api::all(control_plane.client());
     let starter = api.get("starter").await.unwrap();
     delete_policy(&control_plane, "starter").await;
-    // Gathered, loaded.
+    // The operator has listed and loaded the policies.
     tokio::time::sleep(Duration::from_secs(2)).await;
     create_job(&site, site.job("j", 1, 8)).await;
     let refused = site.wait_for_phase("j", JobPhase::Refused).await;
@@ -75,12 +75,15 @@ async fn no_job_is_allowed_without_policies() {
         message(&refused)
     );
     let missing = policy_verdict(&refused).missing_permits;
-    let of = |action: &str| missing.iter().any(|permit| permit.contains(action));
+    let is_missing = |action: &str| missing.iter().any(|permit| permit.contains(action));
     for action in ["Submit", "UseQueue", "UseImage", "UsePrivilege"] {
-        assert!(of(&format!("\"{action}\"")), "{action}: {missing:?}");
+        assert!(
+            is_missing(&format!("\"{action}\"")),
+            "{action}: {missing:?}"
+        );
     }
     assert_eq!(site.list_pods("j").await.len(), 0);
-    // A plan says the same.
+    // A plan shows the same result.
     let input = site.job("j", 1, 8).to_string();
     let file = control_plane.folder().join("job.json");
     std::fs::write(&file, input).unwrap();
@@ -92,10 +95,10 @@ async fn no_job_is_allowed_without_policies() {
         .output()
         .await
         .unwrap();
-    let said = String::from_utf8_lossy(&plan.stdout);
-    assert_eq!(plan.status.code(), Some(1), "{said}");
-    assert!(said.contains("PolicyDenied"), "{said}");
-    assert!(said.contains(&message(&refused)), "{said}");
+    let stdout = String::from_utf8_lossy(&plan.stdout);
+    assert_eq!(plan.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("PolicyDenied"), "{stdout}");
+    assert!(stdout.contains(&message(&refused)), "{stdout}");
     apply_policy(
         &control_plane,
         &json!({
@@ -114,7 +117,7 @@ async fn policies_apply_throughout_a_restart() {
         .await
         .unwrap();
     let site = TestSite::new(&control_plane, "again", NodeTemplate::new(2).gpus(8)).await;
-    // Jobs that bear the label are refused.
+    // Jobs with the label are refused.
     let text = "@id(\"no\") forbid(principal, action == Trellis::Action::\"Submit\", resource) \
                 when { context.job.hasTag(\"refused\") };";
     apply_policy(&control_plane, &cluster_policy_for(&site, text, json!({}))).await;
@@ -149,7 +152,7 @@ async fn policies_apply_throughout_a_restart() {
             all.iter().map(|c| c.last_transition_time.0).collect();
         times.len()
     };
-    assert_eq!(first(&later), 1, "its first state is its last");
+    assert_eq!(first(&later), 1, "the state of the job has changed");
     let runs = site.api::<TrainingJob>().get("runs").await.unwrap();
     assert_eq!(phase(&runs), Some(JobPhase::Running));
     assert_eq!(pod_uids(&site.list_pods("runs").await), before);

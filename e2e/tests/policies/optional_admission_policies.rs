@@ -1,5 +1,5 @@
 //! The admission policies of the chart that are off by default. The operator of every test runs
-//! under both.
+//! with both.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn check_refused<T: std::fmt::Debug>(answer: kube::Result<T>, message: &str) {
     assert!(status.message.contains(message), "{}", status.message);
 }
 
-/// A NetworkPolicy that lets every pod of its namespace reach every address.
+/// A NetworkPolicy that allows every pod of its namespace to reach every address.
 fn open_network_policy(name: &str) -> NetworkPolicy {
     let policy = json!({"metadata": {"name": name},
         "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{}]}});
@@ -51,14 +51,14 @@ async fn only_trellis_writes_network_policies_in_a_labelled_namespace() {
     let label = json!({"metadata": {"labels": {"trellis.dev/network-policies": "operator"}}});
     let (label, by) = (Patch::Merge(label), PatchParams::default());
     namespaces.patch(site.name(), &by, &label).await.unwrap();
-    // The API server finds the namespaces that a policy selects by its own watch.
+    // The API server watches namespaces, so a policy takes effect late.
     eventually(SOON, || async {
         let dry_run = PostParams {
             dry_run: true,
             ..PostParams::default()
         };
         let answer = networks.create(&dry_run, &open_network_policy("own")).await;
-        anyhow::ensure!(answer.is_err(), "the label does not count yet");
+        anyhow::ensure!(answer.is_err(), "the label has no effect yet");
         Ok(())
     })
     .await
@@ -76,17 +76,20 @@ async fn only_trellis_writes_network_policies_in_a_labelled_namespace() {
     // The operator writes the NetworkPolicy of a job, and only an administrator may delete one.
     site.submit("llm", 1, 1).await;
     site.wait_for_whole_gang("llm", 1).await;
-    let gone = DeleteParams::default();
-    check_refused(networks.delete("llm", &gone).await, NETWORK_POLICY_MESSAGE);
+    let delete = DeleteParams::default();
+    check_refused(
+        networks.delete("llm", &delete).await,
+        NETWORK_POLICY_MESSAGE,
+    );
     let all: Api<NetworkPolicy> = Api::namespaced(control_plane.client(), site.name());
-    all.delete("before", &gone).await.unwrap();
+    all.delete("before", &delete).await.unwrap();
 
-    // The garbage collector deletes it with its job.
+    // The garbage collector deletes the NetworkPolicy with its job.
     site.delete::<TrainingJob>("llm").await;
     wait_until_deleted(&all, "llm", SOON).await.unwrap();
 }
 
-/// Every request bears the token of the operator.
+/// Every request has the token of the operator.
 #[tokio::test]
 async fn operator_cannot_write_objects_outside_jobs() {
     const CONFINEMENT_MESSAGE: &str = "only if a TrainingJob controls them";
@@ -120,9 +123,9 @@ async fn operator_cannot_write_objects_outside_jobs() {
         as_operator.patch("foreign", &by, &change).await,
         CONFINEMENT_MESSAGE,
     );
-    let gone = DeleteParams::default();
+    let delete = DeleteParams::default();
     check_refused(
-        as_operator.delete("foreign", &gone).await,
+        as_operator.delete("foreign", &delete).await,
         CONFINEMENT_MESSAGE,
     );
     // The operator cannot adopt a foreign object to get around that.
@@ -137,7 +140,7 @@ async fn operator_cannot_write_objects_outside_jobs() {
     own.owner_references_mut().push(owner);
     as_operator.create(&params, &own).await.unwrap();
     as_operator.patch("own", &by, &change).await.unwrap();
-    as_operator.delete("own", &gone).await.unwrap();
+    as_operator.delete("own", &delete).await.unwrap();
     wait_for(&as_admin, "foreign", SOON, |_: &ConfigMap| true)
         .await
         .unwrap();

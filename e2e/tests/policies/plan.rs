@@ -11,7 +11,7 @@ use trellis_e2e::site::TestSite;
 use super::fixtures::{apply_policy, cluster_policy_for, delete_policy, wait_until_active};
 use super::{create_site, operator_program, shared_control_plane};
 
-/// `trellis plan` of a job of the site's, with the kubeconfig of the control plane.
+/// Runs `trellis plan` for a job of the site, with the kubeconfig of the control plane.
 async fn run_plan(site: &TestSite, more: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("job.json");
@@ -24,8 +24,8 @@ async fn run_plan(site: &TestSite, more: &[&str]) -> Output {
     command.args(more).output().await.unwrap()
 }
 
-/// Exit code, whether the plan is denied, and the note about the assumed requester. Other notes are
-/// ignored, because other tests change policies at the same time.
+/// Returns the exit code, whether the plan is denied, and the note about the assumed requester.
+/// Other notes are ignored, because other tests change policies at the same time.
 fn plan_result(output: &Output) -> (Option<i32>, bool, Option<String>) {
     let out = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);

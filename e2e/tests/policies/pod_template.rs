@@ -12,7 +12,7 @@ use super::fixtures::{
 };
 use super::{create_site, shared_control_plane};
 
-/// A job of one pod with 8 GPUs, and this template.
+/// Returns a job of one pod with 8 GPUs and this template.
 fn job_with_template(site: &TestSite, template: Value) -> Value {
     let mut job = site.job("j", 1, 8);
     job["spec"]["taskGroups"][0]["podTemplate"] = template;
@@ -23,7 +23,7 @@ async fn read_pod(site: &TestSite) -> Pod {
     site.list_pods("j").await.remove(0)
 }
 
-/// An init container, a sidecar, a volume between them, and a variable.
+/// A template with an init container, a sidecar, a volume that both mount, and a variable.
 fn harmless_template() -> Value {
     json!({
         "metadata": {"annotations": {"note": "a"}},
@@ -67,7 +67,8 @@ async fn sidecar_and_init_container_run_and_are_charged() {
             .iter()
             .any(|v| v.name == "NCCL_DEBUG" && v.value.as_deref() == Some("INFO"))
     );
-    // Its own 1 core and the sidecar's half are less than what it starts with.
+    // The main container's core and the sidecar's half core are less than the init container's
+    // request.
     let own = main.resources.as_ref().unwrap().requests.as_ref().unwrap()["cpu"]
         .0
         .clone();
@@ -77,9 +78,9 @@ async fn sidecar_and_init_container_run_and_are_charged() {
         trellis_api::Quantity::new(own).amount().unwrap(),
         counted.amount().unwrap(),
     );
-    let of = |cpu: &str| trellis_api::Quantity::from(cpu).amount().unwrap();
-    let running = own.checked_add(of("500m")).unwrap();
-    assert_eq!(counted, running.max(of("3")));
+    let cores = |cpu: &str| trellis_api::Quantity::from(cpu).amount().unwrap();
+    let running = own.checked_add(cores("500m")).unwrap();
+    assert_eq!(counted, running.max(cores("3")));
 }
 
 #[tokio::test]
@@ -92,15 +93,18 @@ async fn template_privilege_is_denied_until_a_policy_grants_it() {
     create_job(&site, job_with_template(&site, lock)).await;
     let refused = site.wait_for_phase("j", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied");
-    let said = message(&refused);
+    let status_message = message(&refused);
     let field = "spec.containers[0].securityContext.capabilities.add";
     assert!(
-        said.contains(&format!(
+        status_message.contains(&format!(
             "uses the privilege \"IPC_LOCK\" ({field} of its pods)"
         )),
-        "{said}"
+        "{status_message}"
     );
-    assert!(said.contains("do not add the capability"), "{said}");
+    assert!(
+        status_message.contains("do not add the capability"),
+        "{status_message}"
+    );
     assert_eq!(site.list_pods("j").await.len(), 0);
     let missing = policy_verdict(&refused).missing_permits;
     assert_eq!(missing.len(), 1, "{missing:?}");

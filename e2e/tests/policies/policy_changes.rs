@@ -30,10 +30,10 @@ async fn forbid_refuses_a_pending_gang_and_spares_a_running_gang() {
     let refused = site.wait_for_phase("waits", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied");
 
-    // The running job goes on, and the violation is reported.
+    // The running job keeps running, and the violation is reported.
     let id = format!("{}/no", site.name());
-    let told = wait_for_event(&site, "runs", "PolicyViolation").await;
-    assert!(told.contains(&id), "{told}");
+    let event_note = wait_for_event(&site, "runs", "PolicyViolation").await;
+    assert!(event_note.contains(&id), "{event_note}");
     let runs = site
         .wait_for_status("runs", |s| {
             s.policy.as_ref().and_then(|p| p.decision) == Some(PolicyDecision::Denied)
@@ -46,7 +46,7 @@ async fn forbid_refuses_a_pending_gang_and_spares_a_running_gang() {
     assert_eq!(status.violations[0].policies, [id.as_str()]);
     assert_eq!(pod_uids(&site.list_pods("runs").await), before);
 
-    // There is room, and still nothing starts.
+    // Nodes are free, but no job starts.
     site.end_pod("runs-worker-0", "0").await;
     site.wait_for_phase("runs", JobPhase::Complete).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -55,8 +55,8 @@ async fn forbid_refuses_a_pending_gang_and_spares_a_running_gang() {
     site.wait_for_phase("waits", JobPhase::Running).await;
 }
 
-/// A forbid comes at the same moment as free GPUs, again and again. In either order a refused job
-/// has no pod.
+/// A forbid and free GPUs appear at the same time, repeatedly. In either order, a refused job has
+/// no pod.
 #[tokio::test]
 async fn forbid_that_arrives_with_free_capacity_leaves_no_pod() {
     let control_plane = shared_control_plane().await;
@@ -88,7 +88,7 @@ async fn forbid_that_arrives_with_free_capacity_leaves_no_pod() {
         site.delete::<TrainingJob>(&second).await;
         site.wait_for_pod_count(&second, 0).await;
         delete_policy(control_plane, site.name()).await;
-        // The next round's first job is allowed.
+        // The first job of the next round is allowed.
         let probe = format!("c{round}");
         site.submit(&probe, 1, 8).await;
         site.wait_for_phase(&probe, JobPhase::Running).await;
@@ -97,7 +97,7 @@ async fn forbid_that_arrives_with_free_capacity_leaves_no_pod() {
     }
 }
 
-/// Policies decide again about each new attempt of a gang.
+/// Policies judge each new attempt of a gang.
 #[tokio::test]
 async fn policy_decides_before_each_attempt() {
     let control_plane = shared_control_plane().await;

@@ -1,5 +1,5 @@
-//! A namespace has more policies than the operator evaluates. Their status says so, jobs in the
-//! namespace wait, and other jobs go on.
+//! A namespace has more policies than the operator evaluates. Their status reports it, jobs in the
+//! namespace wait, and other jobs run.
 
 use kube::Api;
 use kube::api::DeleteParams;
@@ -12,7 +12,7 @@ use super::fixtures::{
 };
 use super::{create_site, shared_control_plane};
 
-/// Forbids nothing that a job of these tests asks for.
+/// Returns a policy that forbids no job of these tests.
 const UNRELATED_POLICY: &str =
     "forbid(principal, action == Trellis::Action::\"UseVolume\", resource);";
 
@@ -31,12 +31,12 @@ async fn jobs_wait_while_their_namespace_has_too_many_policies() {
         )
         .await;
     }
-    let said = "the namespace has 17 JobPolicies, and at most 16 are evaluated";
+    let expected = "the namespace has 17 JobPolicies, and at most 16 are evaluated";
     for name in &names {
         let status = wait_for_own_condition(&beyond, name, "Active", "False").await;
         let (stalled, message) = condition_of(&status, "Stalled");
         assert_eq!(stalled, "True");
-        assert!(message.contains(said), "{name}: {message}");
+        assert!(message.contains(expected), "{name}: {message}");
         assert!(
             message.contains("merge or delete some"),
             "{name}: {message}"
@@ -45,7 +45,7 @@ async fn jobs_wait_while_their_namespace_has_too_many_policies() {
     create_job(&beyond, beyond.job("j", 1, 8)).await;
     let waits = beyond.wait_for_phase("j", JobPhase::Waiting).await;
     assert_eq!(reason(&waits), "PolicyNotEvaluated");
-    assert!(message(&waits).contains(said), "{}", message(&waits));
+    assert!(message(&waits).contains(expected), "{}", message(&waits));
     create_job(&other, other.job("j", 1, 8)).await;
     other.wait_for_phase("j", JobPhase::Running).await;
     assert_eq!(beyond.list_pods("j").await.len(), 0);

@@ -1,5 +1,5 @@
-//! Policies that change between the decision on a gang and its place: it is denied, with the
-//! reason, and not one pod of it is made, or left where some were.
+//! Policies that change between the decision about a gang and its placement. The gang is denied
+//! with the reason, no pod is created, and existing pods are removed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use super::fixtures::{
 };
 use super::operator_program;
 
-/// The dry run of a pod, which is the first thing that is done for a place.
+/// The dry run of a pod, the first request of a commit.
 fn is_pod_dry_run(request: &Request) -> bool {
     request.verb == Verb::Create && request.resource == "pods" && request.dry_run
 }
@@ -31,21 +31,21 @@ fn is_journal_write(request: &Request) -> bool {
     request.is_write() && request.resource == "podgroups.trellis.dev/status"
 }
 
-/// Holds requests of a kind, and reports when there is one.
+/// Holds requests of a kind, and reports the first one.
 fn hold_requests(proxy: &Proxy, which: fn(&Request) -> bool) -> Arc<AtomicBool> {
-    let held = Arc::new(AtomicBool::new(false));
-    let seen = held.clone();
+    let is_held = Arc::new(AtomicBool::new(false));
+    let flag = is_held.clone();
     proxy.on_request(move |request| {
         if !which(request) {
             return ProxyFault::Pass;
         }
-        seen.store(true, Ordering::SeqCst);
+        flag.store(true, Ordering::SeqCst);
         ProxyFault::Hold
     });
-    held
+    is_held
 }
 
-/// The second pod of two: the gang is half there.
+/// The second pod of two, when the first one exists.
 fn is_second_pod_create(request: &Request) -> bool {
     let is_create = request.verb == Verb::Create && request.resource == "pods";
     let name = request.object_name().unwrap_or_default();
@@ -69,16 +69,19 @@ async fn check_denied_between(which: fn(&Request) -> bool, pods: ExpectedPods) {
             .unwrap();
     let site = TestSite::new(&control_plane, "between", NodeTemplate::new(2).gpus(8)).await;
     wait_until_active(&control_plane, "starter").await;
-    let held = hold_requests(&proxy, which);
+    let is_held = hold_requests(&proxy, which);
     site.submit("j", 2, 8).await;
     eventually(SOON, || async {
-        anyhow::ensure!(held.load(Ordering::SeqCst), "nothing is done for a place");
+        anyhow::ensure!(
+            is_held.load(Ordering::SeqCst),
+            "the operator has not sent the request"
+        );
         Ok(())
     })
     .await
     .unwrap();
-    // The policies have allowed the job and the scheduler has found a place. Now a policy forbids
-    // it.
+    // The policies have allowed the job, and the scheduler has found a placement. Now a policy
+    // forbids the job.
     let policy = cluster_policy_for(&site, FORBID_NO_IMAGE, json!({}));
     apply_policy(&control_plane, &policy).await;
     wait_until_active(&control_plane, site.name()).await;
@@ -95,17 +98,17 @@ async fn check_denied_between(which: fn(&Request) -> bool, pods: ExpectedPods) {
         journal.plan.is_none() && journal.phase.unwrap_or_default() == PodGroupPhase::Pending
     });
     free.await.unwrap();
-    let made = || proxy.counts().count_of(Verb::Create, "pods");
+    let created_pods = || proxy.counts().count_of(Verb::Create, "pods");
     site.wait_for_pod_count("j", 0).await;
     if pods == ExpectedPods::NeverCreated {
-        assert_eq!(made(), 0, "not one pod");
+        assert_eq!(created_pods(), 0, "a pod was created");
     }
-    let before = made();
+    let before = created_pods();
 
     delete_policy(&control_plane, site.name()).await;
     site.wait_for_phase("j", JobPhase::Running).await;
     site.wait_for_whole_gang("j", 2).await;
-    assert_eq!(made(), before + 2);
+    assert_eq!(created_pods(), before + 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,11 +9,11 @@ use trellis_api::job::{JobPhase, PolicyDecision};
 use super::fixtures::{apply_policy, cluster_policy_for, delete_policy};
 use super::{create_site, operator_program, shared_control_plane};
 
-/// Forbids jobs of 8 GPUs and more.
+/// Returns a policy that forbids jobs with 8 GPUs or more.
 const FORBID_LARGE_JOBS: &str = "@id(\"large\") forbid(principal, action == Trellis::Action::\"Submit\", resource) \
                      when { context.gpus >= 8 };";
 
-/// `trellis policy` with the kubeconfig of the control plane.
+/// Runs `trellis policy` with the kubeconfig of the control plane.
 pub(crate) async fn run_policy_command(arguments: &[&str]) -> Output {
     let kubeconfig = shared_control_plane().await.kubeconfig();
     let mut command = tokio::process::Command::new(operator_program());
@@ -25,7 +25,7 @@ pub(crate) fn json_report(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// The jobs of a namespace for which a diff says that something changes: name, before, after.
+/// Returns the jobs of a namespace with a change in a diff: name, old decision, new decision.
 fn changed_jobs(output: &Output, namespace: &str) -> BTreeSet<(String, String, String)> {
     let report = json_report(output);
     let word = |value: &Value| value.as_str().unwrap().to_owned();
@@ -55,16 +55,16 @@ async fn policy_diff_lists_the_jobs_that_a_change_affects() {
     let new = file.to_str().unwrap();
 
     let diff = ["diff", new, "--cluster", "-o", "json"];
-    let said = run_policy_command(&diff).await;
-    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    let output = run_policy_command(&diff).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     let touched = |name: &str| {
         let (before, after) = ("Allowed".to_owned(), "Denied".to_owned());
         (name.to_owned(), before, after)
     };
     let wanted: BTreeSet<_> = ["runs", "waits"].map(touched).into();
-    assert_eq!(changed_jobs(&said, site.name()), wanted);
+    assert_eq!(changed_jobs(&output, site.name()), wanted);
 
-    // The change is made: they, and no other.
+    // The change is applied: exactly these jobs change.
     apply_policy(control_plane, &change).await;
     site.wait_for_phase("waits", JobPhase::Refused).await;
     let denied = |s: &trellis_api::job::TrainingJobStatus| {
@@ -75,10 +75,10 @@ async fn policy_diff_lists_the_jobs_that_a_change_affects() {
     let small = site.wait_for_phase("small", JobPhase::Queued).await;
     assert!(!denied(&small.status.unwrap()));
 
-    // Nothing is left to change.
-    let said = run_policy_command(&diff).await;
-    assert_eq!(changed_jobs(&said, site.name()), BTreeSet::new());
-    assert_eq!(said.status.code(), Some(0), "{said:?}");
+    // A second diff shows no change.
+    let output = run_policy_command(&diff).await;
+    assert_eq!(changed_jobs(&output, site.name()), BTreeSet::new());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 
     // The command evaluates a new job against the policies on the cluster.
     let job = folder.path().join("job.yaml");
@@ -93,9 +93,9 @@ async fn policy_diff_lists_the_jobs_that_a_change_affects() {
         "-o",
         "json",
     ];
-    let said = run_policy_command(&eval).await;
-    assert_eq!(said.status.code(), Some(1), "{said:?}");
-    let rows = json_report(&said)["jobs"][0]["demands"].clone();
+    let output = run_policy_command(&eval).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let rows = json_report(&output)["jobs"][0]["demands"].clone();
     let submit = rows
         .as_array()
         .unwrap()

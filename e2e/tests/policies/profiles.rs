@@ -16,7 +16,7 @@ use super::fixtures::{
 };
 use super::{create_site, shared_control_plane};
 
-/// A profile of the site's name.
+/// Creates a profile with the name of the site.
 fn profile_manifest(site: &TestSite, spec: Value) -> Value {
     json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
@@ -28,7 +28,7 @@ async fn profiles_api() -> Api<RuntimeProfile> {
     Api::all(shared_control_plane().await.client())
 }
 
-/// A job of one pod with 8 GPUs that names the site's profile.
+/// Returns a job of one pod with 8 GPUs that names the site's profile.
 fn job_with_profile(site: &TestSite) -> Value {
     let mut job = site.job("j", 1, 8);
     job["spec"]["profile"] = json!(site.name());
@@ -56,10 +56,10 @@ async fn job_waits_for_its_profile_and_gets_its_settings() {
     create_job(&site, job_with_profile(&site)).await;
     let waiting = site.wait_for_phase("j", JobPhase::Waiting).await;
     assert_eq!(reason(&waiting), "ProfileNotFound");
-    let said = message(&waiting);
+    let status_message = message(&waiting);
     assert!(
-        said.contains(&format!("RuntimeProfile {:?} does not exist", site.name())),
-        "{said}"
+        status_message.contains(&format!("RuntimeProfile {:?} does not exist", site.name())),
+        "{status_message}"
     );
     let status = waiting.status.unwrap();
     let accepted = status
@@ -82,8 +82,11 @@ async fn job_waits_for_its_profile_and_gets_its_settings() {
     });
     apply_policy(control_plane, &profile_manifest(&site, spec)).await;
     let runs = site.wait_for_phase("j", JobPhase::Running).await;
-    let told = job_profile(&runs).unwrap();
-    assert_eq!((told.name.as_str(), told.hash.len()), (site.name(), 16));
+    let profile = job_profile(&runs).unwrap();
+    assert_eq!(
+        (profile.name.as_str(), profile.hash.len()),
+        (site.name(), 16)
+    );
     let pod = read_pod(&site).await;
     assert_eq!(
         environment_variable(&pod, "NCCL_IB_HCA").as_deref(),
@@ -114,15 +117,15 @@ async fn job_waits_for_its_profile_and_gets_its_settings() {
 async fn placed_job_keeps_its_profile_until_its_next_attempt() {
     let control_plane = shared_control_plane().await;
     let site = create_site("edited", 1).await;
-    let of = |level: &str| json!({"env": [{"name": "NCCL_DEBUG", "value": level}]});
-    apply_policy(control_plane, &profile_manifest(&site, of("WARN"))).await;
+    let template = |level: &str| json!({"env": [{"name": "NCCL_DEBUG", "value": level}]});
+    apply_policy(control_plane, &profile_manifest(&site, template("WARN"))).await;
     create_job(&site, job_with_profile(&site)).await;
     let before = job_profile(&site.wait_for_phase("j", JobPhase::Running).await).unwrap();
     let network = site.api::<NetworkPolicy>().get("j").await.unwrap();
-    let mut edited = of("INFO");
+    let mut edited = template("INFO");
     edited["network"] = json!({"egress": [{"cidr": "10.9.0.0/16"}]});
     apply_policy(control_plane, &profile_manifest(&site, edited)).await;
-    // A change that makes the operator reconcile the job, and shows that it has.
+    // This change makes the operator reconcile the job, and shows when it has done so.
     let jobs = site.api::<TrainingJob>();
     let suspend = async |suspend: bool| {
         let patch = json!({"spec": {"suspend": suspend}});
@@ -136,15 +139,15 @@ async fn placed_job_keeps_its_profile_until_its_next_attempt() {
         .await
         .unwrap();
     let generation = patched.metadata.generation;
-    let seen = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
+    let reconciled = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
         job.status
             .as_ref()
             .is_some_and(|s| s.observed_generation == generation)
     });
-    let seen = seen.await.unwrap();
-    assert_eq!(job_profile(&seen), Some(before.clone()));
-    let kept = site.api::<NetworkPolicy>().get("j").await.unwrap();
-    assert_eq!(kept.spec, network.spec);
+    let reconciled = reconciled.await.unwrap();
+    assert_eq!(job_profile(&reconciled), Some(before.clone()));
+    let network_policy = site.api::<NetworkPolicy>().get("j").await.unwrap();
+    assert_eq!(network_policy.spec, network.spec);
     assert_eq!(
         environment_variable(&read_pod(&site).await, "NCCL_DEBUG").as_deref(),
         Some("WARN")
@@ -152,8 +155,8 @@ async fn placed_job_keeps_its_profile_until_its_next_attempt() {
     suspend(true).await;
     site.wait_for_phase("j", JobPhase::Suspended).await;
     suspend(false).await;
-    let again = site.wait_for_phase("j", JobPhase::Running).await;
-    assert_ne!(job_profile(&again), Some(before));
+    let restarted = site.wait_for_phase("j", JobPhase::Running).await;
+    assert_ne!(job_profile(&restarted), Some(before));
     assert_eq!(
         environment_variable(&read_pod(&site).await, "NCCL_DEBUG").as_deref(),
         Some("INFO")
@@ -175,10 +178,10 @@ async fn profile_privileges_are_permitted_by_profile_name_or_denied() {
     create_job(&site, job_with_profile(&site)).await;
     let refused = site.wait_for_phase("j", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied");
-    let said = message(&refused);
+    let status_message = message(&refused);
     assert!(
-        said.contains("\"runtimeClass nvidia\" (spec.runtimeClassName of its pods)"),
-        "{said}"
+        status_message.contains("\"runtimeClass nvidia\" (spec.runtimeClassName of its pods)"),
+        "{status_message}"
     );
     assert_eq!(policy_verdict(&refused).missing_permits.len(), 1);
     // The API server requires a RuntimeClass of that name.
@@ -211,10 +214,10 @@ async fn invalid_profile_keeps_its_jobs_waiting_with_the_reason() {
     let waiting = site
         .wait_for_phase_and_reason("j", JobPhase::Waiting, misconfigured)
         .await;
-    let said = message(&waiting);
+    let status_message = message(&waiting);
     assert!(
-        said.contains("spec.podTemplate.spec.schedulerName"),
-        "{said}"
+        status_message.contains("spec.podTemplate.spec.schedulerName"),
+        "{status_message}"
     );
     let profiles = profiles_api().await;
     let ready = |profile: &RuntimeProfile| {
@@ -222,8 +225,8 @@ async fn invalid_profile_keeps_its_jobs_waiting_with_the_reason() {
         let ready = conditions.into_iter().find(|c| c.type_ == "Ready");
         ready.map(|c| (c.status.clone(), c.message.clone()))
     };
-    let told = wait_for(&profiles, site.name(), SOON, |p| ready(p).is_some());
-    let (holds, why) = ready(&told.await.unwrap()).unwrap();
+    let reported = wait_for(&profiles, site.name(), SOON, |p| ready(p).is_some());
+    let (holds, why) = ready(&reported.await.unwrap()).unwrap();
     assert_eq!(holds, "False");
     assert!(why.contains("spec.podTemplate.spec.schedulerName"), "{why}");
     profiles
@@ -231,15 +234,15 @@ async fn invalid_profile_keeps_its_jobs_waiting_with_the_reason() {
         .await
         .unwrap();
     let jobs = site.api::<TrainingJob>();
-    let gone = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
+    let without_profile = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
         reason(job) == "ProfileNotFound"
     });
-    gone.await.unwrap();
+    without_profile.await.unwrap();
     apply_policy(control_plane, &profile_manifest(&site, json!({}))).await;
     site.wait_for_phase("j", JobPhase::Running).await;
 }
 
-/// The API server says what CEL can say.
+/// The API server checks the rules that CEL can express.
 #[tokio::test]
 async fn api_server_refuses_forbidden_profile_fields() {
     let control_plane = shared_control_plane().await;

@@ -1,5 +1,4 @@
-//! QuotaPolicies: how much the jobs of a subject may hold, and what becomes of those for
-//! which there is no room.
+//! QuotaPolicies: the limits of a subject's jobs, and the jobs that exceed them.
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
@@ -20,7 +19,7 @@ use trellis_e2e::wait::wait_for;
 use super::fixtures::create_job;
 use super::{create_site, operator_program, shared_control_plane};
 
-/// Limits of the site's jobs alone, by a policy of its name.
+/// Creates a policy with the name of the site that only limits the site's jobs.
 async fn apply_limit(
     control_plane: &ControlPlane,
     site: &TestSite,
@@ -31,7 +30,7 @@ async fn apply_limit(
     wait_for_policy_status(control_plane, site, |_| true).await;
 }
 
-/// The same, before there is an operator.
+/// Returns such a policy for a control plane without an operator.
 pub(super) async fn write_policy(
     control_plane: &ControlPlane,
     site: &TestSite,
@@ -58,7 +57,7 @@ pub(super) async fn change_limits(control_plane: &ControlPlane, site: &TestSite,
         .unwrap();
 }
 
-/// Waits until the status of the site's policy is as wanted.
+/// Waits until the status of the site's policy satisfies the condition.
 pub(super) async fn wait_for_policy_status(
     control_plane: &ControlPlane,
     site: &TestSite,
@@ -73,7 +72,7 @@ pub(super) async fn wait_for_policy_status(
     so.await.unwrap().status.unwrap()
 }
 
-/// Usage and maximum of each limit.
+/// Returns usage and maximum of each limit.
 pub(super) fn limit_usage(status: &QuotaPolicyStatus) -> Vec<(String, String, String)> {
     let uses = status.holders.iter().flat_map(|holder| &holder.uses);
     uses.map(|u| {
@@ -100,13 +99,13 @@ async fn jobs_within_a_limit_run_and_the_rest_wait() {
     let waits = site
         .wait_until_queued_for("c", Reason::QuotaPolicyExceeded)
         .await;
-    let says = message(&waits);
+    let status_message = message(&waits);
     let expected = format!(
         "quota policy {:?}, nvidia.com/gpu: needs 8, 16 of 16 are held: 8 are missing; held by 2 \
          gangs (",
         site.name()
     );
-    assert!(says.starts_with(&expected), "{says}");
+    assert!(status_message.starts_with(&expected), "{status_message}");
     let full = wait_for_policy_status(control_plane, &site, |s| s.full_count == Some(1)).await;
     assert_eq!(
         limit_usage(&full),
@@ -116,10 +115,10 @@ async fn jobs_within_a_limit_run_and_the_rest_wait() {
     site.submit("large", 3, 8).await;
     let refused = site.wait_for_phase("large", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "QuotaPolicyExceeded");
-    let says = message(&refused);
+    let status_message = message(&refused);
     assert!(
-        says.contains("the job asks for 24 nvidia.com/gpu, of which 16 may be held"),
-        "{says}"
+        status_message.contains("the job asks for 24 nvidia.com/gpu, of which 16 may be held"),
+        "{status_message}"
     );
     // A raised limit admits pending jobs. A lowered limit stops no running job.
     change_limits(control_plane, &site, gpus(24)).await;
@@ -151,7 +150,7 @@ async fn ten_of_two_hundred_jobs_run_under_a_limit_of_ten() {
     let all = |s: &QuotaPolicyStatus| limit_usage(s) == single_usage("runningJobs", "10", "10");
     wait_for_policy_status(control_plane, &site, all).await;
     for name in &names {
-        // Each has been decided on.
+        // The operator has decided about each job.
         site.wait_for_status(
             name,
             |s| matches!(s.phase, Some(p) if p != JobPhase::Waiting),
@@ -188,8 +187,8 @@ async fn deny_policy_refuses_jobs_over_running_and_queued_limits() {
     site.submit("c", 1, 1).await;
     let refused = site
         .wait_for_status("c", |s| {
-            let says = s.full_message();
-            says.contains("queuedJobs: 1 waits already, and 1 may")
+            let status_message = s.full_message();
+            status_message.contains("queuedJobs: 1 waits already, and 1 may")
         })
         .await;
     assert_eq!(phase(&refused), Some(JobPhase::Refused));
@@ -204,8 +203,8 @@ async fn deny_policy_refuses_jobs_over_running_and_queued_limits() {
     }
 }
 
-/// The job's queue is gone, and the new leader does not know what the job was compiled into. A
-/// policy that is newer than all of that counts its usage.
+/// The job's queue is deleted, and the new leader does not know the compiled job. A policy that is
+/// newer than the job still counts its usage.
 #[tokio::test]
 async fn running_job_that_cannot_compile_is_charged_to_current_policies() {
     let control_plane = operator::start_control_plane().await.unwrap();
@@ -238,7 +237,7 @@ async fn running_job_that_cannot_compile_is_charged_to_current_policies() {
         limit_usage(s) == single_usage("nvidia.com/gpu", "4", "4")
     })
     .await;
-    // In another queue there is room, and none below the limit.
+    // Another queue has free quota, but the limit is reached.
     site.submit("b", 1, 1).await;
     let waits = site
         .wait_until_queued_for("b", Reason::QuotaPolicyExceeded)
@@ -256,8 +255,8 @@ async fn policy_usage_agrees_with_its_recount() {
     let gpu = json!({"resource": "nvidia.com/gpu", "flavor": "default", "max": 8});
     let limits = json!({"resources": [cpu, gpu], "runningJobs": 3, "queuedJobs": 5});
     apply_limit(control_plane, &site, limits, "Queue").await;
-    // One ends, one is suspended and comes back, one waits. One after the other: those of one
-    // second have no order.
+    // One job ends, one is suspended and resumed, and one waits. They are created one after the
+    // other, because jobs of the same second have no order.
     for (job, phase) in [
         ("a", JobPhase::Running),
         ("b", JobPhase::Running),

@@ -19,7 +19,7 @@ use super::fixtures::{apply_policy, cluster_policy_for, policy_verdict, wait_unt
 use super::users::{self, jobs_as, user_client};
 use super::{create_site, operator_program, shared_control_plane};
 
-/// Only requesters known to be in `ml` may submit.
+/// Returns a policy by which only known members of `ml` may submit.
 const ONLY_ML_POLICY: &str = "forbid(principal, action == Trellis::Action::\"Submit\", resource) \
     unless { context has requester && context.requester.groups.contains(\"ml\") };";
 const ADA_STAMP: &str = r#"{"user": "ada", "groups": ["ml", "all"]}"#;
@@ -40,16 +40,16 @@ async fn submit_job(api: &Api<TrainingJob>, job: Value) {
     api.create(&PostParams::default(), &job).await.unwrap();
 }
 
-/// Denied, with why its stamp is not believed, if it is not.
+/// Waits until the job is denied, with the reason if its stamp is not trusted.
 async fn wait_until_denied(site: &TestSite, name: &str, doubt: Option<&str>) {
-    let says = |status: &TrainingJobStatus| {
-        let told = status.policy.as_ref();
-        match (told.and_then(|p| p.requester_unknown.as_deref()), doubt) {
+    let is_denied = |status: &TrainingJobStatus| {
+        let policy = status.policy.as_ref();
+        match (policy.and_then(|p| p.requester_unknown.as_deref()), doubt) {
             (Some(said), Some(doubt)) => said.contains(doubt),
             (said, doubt) => said.is_none() && doubt.is_none(),
         }
     };
-    let denied = |s: &TrainingJobStatus| s.phase == Some(JobPhase::Refused) && says(s);
+    let denied = |s: &TrainingJobStatus| s.phase == Some(JobPhase::Refused) && is_denied(s);
     let job = site.wait_for_status(name, denied).await;
     assert_eq!(reason(&job), "PolicyDenied", "{name}");
     assert_eq!(site.list_pods(name).await.len(), 0);
@@ -66,25 +66,28 @@ async fn policy_allows_jobs_by_their_requester() {
     let bob = jobs_as(&site, &user_client(control_plane, "bob", &["ops"]));
     let groups: Vec<String> = (0..2_500).map(|i| format!("group-number-{i:04}")).collect();
     let groups: Vec<&str> = groups.iter().map(String::as_str).chain(["ml"]).collect();
-    let nobody = jobs_as(&site, &user_client(control_plane, "many", &groups));
+    let unknown_user = jobs_as(&site, &user_client(control_plane, "many", &groups));
 
     submit_job(&ada, site.job("of-ada", 1, 1)).await;
     site.wait_for_phase("of-ada", JobPhase::Running).await;
     submit_job(&bob, site.job("of-bob", 1, 1)).await;
     wait_until_denied(&site, "of-bob", None).await;
-    submit_job(&nobody, site.job("of-nobody", 1, 1)).await;
+    submit_job(&unknown_user, site.job("of-nobody", 1, 1)).await;
     wait_until_denied(&site, "of-nobody", None).await;
 
-    // The requester is the user who changed the spec last.
+    // The requester is the user who last changed the spec.
     let patch = json!({"spec": {"restart": {"limit": 4}}});
     let params = PatchParams::default();
     ada.patch("of-bob", &params, &Patch::Merge(&patch))
         .await
         .unwrap();
-    let taken = site.wait_for_phase("of-bob", JobPhase::Running).await;
-    assert_eq!(policy_verdict(&taken).requester.as_deref(), Some("ada"));
-    let told = policy_verdict(&site.wait_for_phase("of-nobody", JobPhase::Refused).await);
-    assert_eq!(told.requester, None);
+    let changed_job = site.wait_for_phase("of-bob", JobPhase::Running).await;
+    assert_eq!(
+        policy_verdict(&changed_job).requester.as_deref(),
+        Some("ada")
+    );
+    let verdict = policy_verdict(&site.wait_for_phase("of-nobody", JobPhase::Refused).await);
+    assert_eq!(verdict.requester, None);
 }
 
 /// The admission policies that stamp jobs are ordinary objects. While they are missing or changed,
@@ -116,7 +119,7 @@ async fn requester_is_unknown_without_intact_stamping_policies() {
     wait_for_stamping(&control_plane).await;
     submit_job(&ada, site.job("early", 1, 1)).await;
     site.wait_for_phase("early", JobPhase::Running).await;
-    let says = async |operator: &Operator, words: &str| {
+    let wait_for_log = async |operator: &Operator, words: &str| {
         eventually(SOON, || {
             let log = operator.read_log();
             async move {
@@ -128,21 +131,22 @@ async fn requester_is_unknown_without_intact_stamping_policies() {
         .await
         .unwrap();
     };
-    says(&operator, "who asks is known").await;
+    wait_for_log(&operator, "who asks is known").await;
 
-    // Nothing refuses a forged one any more.
+    // No admission policy refuses a forged stamp any more.
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(control_plane.client());
     let name = "trellis-requested-by";
     bindings
         .delete(name, &DeleteParams::default())
         .await
         .unwrap();
-    let gone = "the ValidatingAdmissionPolicyBinding \"trellis-requested-by\" is not there";
-    says(&operator, gone).await;
-    // The running job goes on, although its requester is no longer known.
+    let missing_binding =
+        "the ValidatingAdmissionPolicyBinding \"trellis-requested-by\" is not there";
+    wait_for_log(&operator, missing_binding).await;
+    // The running job keeps running, although its requester is no longer known.
     site.wait_for_status("early", |status| {
-        let told = status.policy.as_ref();
-        told.is_some_and(|told| told.requester.is_none())
+        let policy = status.policy.as_ref();
+        policy.is_some_and(|policy| policy.requester.is_none())
     })
     .await;
     assert_eq!(site.wait_for_whole_gang("early", 1).await.len(), 1);
@@ -153,7 +157,7 @@ async fn requester_is_unknown_without_intact_stamping_policies() {
     })
     .await
     .unwrap();
-    wait_until_denied(&site, "forged", Some(gone)).await;
+    wait_until_denied(&site, "forged", Some(missing_binding)).await;
 
     // The admission policies are back. The forged job stays untrusted.
     operator::install_chart_objects(&control_plane)
@@ -164,7 +168,7 @@ async fn requester_is_unknown_without_intact_stamping_policies() {
     site.wait_for_phase("late", JobPhase::Running).await;
     wait_until_denied(&site, "forged", Some("the job is from before")).await;
 
-    // Changed for a moment, and as it should be again.
+    // The policy is changed for a moment and then restored.
     for actions in [json!(["Audit"]), json!(["Deny"])] {
         let patch = json!({"spec": {"validationActions": actions}});
         let params = PatchParams::default();
@@ -173,7 +177,7 @@ async fn requester_is_unknown_without_intact_stamping_policies() {
             .await
             .unwrap();
     }
-    says(
+    wait_for_log(
         &operator,
         "\"trellis-requested-by\" was changed after it was created",
     )
@@ -192,7 +196,7 @@ async fn requester_is_unknown_without_intact_stamping_policies() {
         &LaunchOptions::with_name("second"),
     )
     .unwrap();
-    says(&operator, "who asks is not known").await;
+    wait_for_log(&operator, "who asks is not known").await;
     operator.kill().unwrap();
     operator::release_lease(&control_plane).await.unwrap();
     let trusting = LaunchOptions::with_name("trusting").argument("--trust-requested-by");

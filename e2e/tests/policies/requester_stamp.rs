@@ -46,7 +46,7 @@ async fn replace_job(api: &Api<TrainingJob>, change: impl Fn(&mut TrainingJob)) 
     }
 }
 
-/// A job that is not placed.
+/// Returns a job that is never placed.
 fn suspended_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 1, 1);
     job["spec"]["suspend"] = json!(true);
@@ -86,17 +86,17 @@ async fn only_spec_changes_change_the_requester_stamp() {
     let changed = merge_patch(&bob, restart_limit_patch(5)).await.unwrap();
     assert_eq!(parse_stamp(&changed).user, "bob");
 
-    // A client that sends all of it, with the stamp as it was read.
+    // This client sends the whole object with the stamp that it has read.
     let limited = |job: &mut TrainingJob| {
         job.spec.restart.get_or_insert_default().limit = Some(6);
     };
     assert_eq!(parse_stamp(&replace_job(&ada, limited).await).user, "ada");
-    // A replace with the manifest from git keeps the stamp too.
+    // A replace with the manifest from git also keeps the stamp.
     let replaced = replace_job(&bob, |job| job.metadata.annotations = None).await;
     assert_eq!(stamp_text(&replaced), Some(of_ada.as_str()));
     let removed = json!({"metadata": {"annotations": {REQUESTED_BY: null}}});
-    let kept = merge_patch(&bob, removed).await.unwrap();
-    assert_eq!(stamp_text(&kept), Some(of_ada.as_str()));
+    let stamped = merge_patch(&bob, removed).await.unwrap();
+    assert_eq!(stamp_text(&stamped), Some(of_ada.as_str()));
     site.delete::<TrainingJob>("j").await;
 }
 
@@ -117,8 +117,11 @@ async fn applied_job_has_the_stamp_of_its_last_spec_change() {
     site.wait_for_phase("j", JobPhase::Suspended).await;
     eventually(SOON, || async {
         let before = apply_job(&ada, "git", &job).await.metadata.resource_version;
-        let again = apply_job(&ada, "git", &job).await.metadata.resource_version;
-        anyhow::ensure!(again == before, "{before:?} has become {again:?}");
+        let second_version = apply_job(&ada, "git", &job).await.metadata.resource_version;
+        anyhow::ensure!(
+            second_version == before,
+            "{before:?} has become {second_version:?}"
+        );
         Ok(())
     })
     .await
@@ -133,7 +136,7 @@ async fn applied_job_has_the_stamp_of_its_last_spec_change() {
     job["metadata"]["labels"] = json!({"tier": "gold"});
     assert_eq!(parse_stamp(&apply_job(&ada, "git", &job).await).user, "bob");
 
-    // kubectl, which remembers what it applied in an annotation beside.
+    // kubectl also stores the last applied object in an annotation.
     job["spec"]["restart"]["limit"] = json!(8);
     job["metadata"]["name"] = json!("k");
     job["metadata"]["namespace"] = json!(site.name());
@@ -187,7 +190,7 @@ async fn every_create_request_is_stamped() {
         let created: TrainingJob = client.request(request.unwrap()).await.unwrap();
         assert_eq!(parse_stamp(&created).user, "ada", "{name}");
     }
-    // Names are texts of an identity provider.
+    // User names are texts of an identity provider.
     let odd = r#"o"dd \ "}, {"#;
     let by_odd = jobs_as(&site, &user_client(control_plane, odd, &[odd]));
     let read = parse_stamp(&create_job(&by_odd, suspended_job(&site)).await);
@@ -198,18 +201,18 @@ async fn every_create_request_is_stamped() {
     let groups: Vec<String> = (0..2_500).map(|i| format!("group-number-{i:04}")).collect();
     let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
     let many = jobs_as(&site, &user_client(control_plane, "many", &groups));
-    let taken = merge_patch(&many, restart_limit_patch(5)).await.unwrap();
-    assert_eq!(stamp_text(&taken), None);
+    let accepted = merge_patch(&many, restart_limit_patch(5)).await.unwrap();
+    assert_eq!(stamp_text(&accepted), None);
     let mut next = suspended_job(&site);
     next["metadata"]["name"] = json!("next");
     assert_eq!(stamp_text(&create_job(&many, next).await), None);
-    // 1,000 are not too many.
+    // 1,000 groups are not too many.
     let fewer = jobs_as(
         &site,
         &user_client(control_plane, "fewer", &groups[..1_000]),
     );
-    let taken = merge_patch(&fewer, restart_limit_patch(6)).await.unwrap();
-    assert!(parse_stamp(&taken).groups.len() > 1_000);
+    let accepted = merge_patch(&fewer, restart_limit_patch(6)).await.unwrap();
+    assert!(parse_stamp(&accepted).groups.len() > 1_000);
 }
 
 #[tokio::test]
@@ -250,12 +253,13 @@ async fn a_forged_stamp_is_refused() {
             refused(merge_patch(&bob, with_spec).await);
         }
     }
-    // Not even the truth, where the spec stays: ada wrote it.
+    // Without a change of the spec, a user cannot even write her own name, because ada wrote the
+    // spec.
     let mut of_bob = suspended_job(&site);
     of_bob["metadata"]["name"] = json!("of-bob");
     let of_bob = create_job(&bob, of_bob).await;
     refused(merge_patch(&bob, claim(stamp_text(&of_bob).unwrap())).await);
-    // Her own is no lie.
+    // The user may write her own stamp, because it is correct.
     other["metadata"]["annotations"] = json!({REQUESTED_BY: of_ada});
     assert_eq!(
         stamp_text(&create_job(&ada, other).await),

@@ -1,4 +1,4 @@
-//! Labels and annotations `trellis.dev/*` of pods and jobs are Trellis' own.
+//! Only Trellis may set the labels and annotations `trellis.dev/*` of pods and jobs.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -128,7 +128,7 @@ async fn users_cannot_change_reserved_keys_of_a_gang_pod() {
         .patch_status(&name, &params, &Patch::Merge(&other))
         .await;
     check_refused(of_status, "trellis.dev/job-uid");
-    // A right in one namespace is none to pretend there.
+    // A right in one namespace does not allow a user to act as the operator in another.
     let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
     let named = json!({"name": "all", "namespace": site.name()});
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -195,16 +195,16 @@ async fn users_cannot_write_the_pod_group_of_a_job() {
     };
     let priority = json!({"spec": {"priority": 1000}});
     let refused = |answer: kube::Result<PodGroup>| {
-        let said = answer.unwrap_err().to_string();
+        let error_text = answer.unwrap_err().to_string();
         let words = "only Trellis may write the PodGroup of a TrainingJob";
-        assert!(said.contains(words), "{said}");
+        assert!(error_text.contains(words), "{error_text}");
     };
     refused(patch("j", priority.clone()).await);
     // A user cannot write it either by removing its owner, or by naming a job as the owner of a new
     // one.
-    let mut nobodys = priority.clone();
-    nobodys["metadata"] = json!({"ownerReferences": null});
-    refused(patch("j", nobodys.clone()).await);
+    let mut without_owner = priority.clone();
+    without_owner["metadata"] = json!({"ownerReferences": null});
+    refused(patch("j", without_owner.clone()).await);
     // Removing the owner reference alone would hide the object from Trellis, and the next write
     // could set anything.
     let stripped = json!({"metadata": {"ownerReferences": null}});
@@ -226,7 +226,11 @@ async fn users_cannot_write_the_pod_group_of_a_job() {
     };
     let stripped = collected.patch("j", &dry, &Patch::Merge(&stripped)).await;
     assert!(stripped.unwrap().owner_references().is_empty());
-    refused(collected.patch("j", &dry, &Patch::Merge(&nobodys)).await);
+    refused(
+        collected
+            .patch("j", &dry, &Patch::Merge(&without_owner))
+            .await,
+    );
     let group = |owners: Value| -> PodGroup {
         serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",

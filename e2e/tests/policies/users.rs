@@ -12,7 +12,7 @@ use trellis_e2e::site::TestSite;
 /// Members of this group may write jobs and pods, and bind pods.
 const SUBMITTERS_GROUP: &str = "people";
 
-/// Gives the group its rights, and waits until its people have them.
+/// Grants the rights to the group, and waits until its members have them.
 pub(crate) async fn grant_user_rights(control_plane: &ControlPlane) {
     let rights = json!([
         {"apiGroups": ["trellis.dev"], "resources": ["trainingjobs", "trainingjobs/status", "podgroups"], "verbs": ["*"]},
@@ -37,25 +37,25 @@ pub(crate) async fn grant_user_rights(control_plane: &ControlPlane) {
         .unwrap();
 }
 
-/// A user in those groups, and in that of all people.
+/// Returns a client of a user in these groups, and in the group of all authenticated users.
 pub(crate) fn user_client(control_plane: &ControlPlane, name: &str, groups: &[&str]) -> Client {
     let groups: Vec<&str> = [SUBMITTERS_GROUP].iter().chain(groups).copied().collect();
     control_plane.client_for_user(name, &groups).unwrap()
 }
 
-/// The jobs of the site, as that person sees them.
+/// Returns the jobs of the site with the rights of a user.
 pub(crate) fn jobs_as(site: &TestSite, person: &Client) -> Api<TrainingJob> {
     Api::namespaced(person.clone(), site.name())
 }
 
-/// The requester that a job is stamped with.
+/// Returns the requester in the stamp of a job.
 #[derive(Deserialize, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedStamp {
     pub(crate) user: String,
     pub(crate) groups: Vec<String>,
 }
 
-/// The stamp of a job as it is written.
+/// Returns the stamp of a job as text.
 pub(crate) fn stamp_text(job: &TrainingJob) -> Option<&str> {
     let annotations = job.metadata.annotations.as_ref()?;
     annotations.get(REQUESTED_BY).map(String::as_str)

@@ -1,5 +1,5 @@
-//! Answers before anything is stored: what will be denied is refused, with the words that its
-//! status would bear.
+//! The webhook answers before the API server stores an object. It refuses a job that will be
+//! denied, with the message of its later status.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -24,7 +24,7 @@ use super::fixtures::{
 };
 use super::operator_program;
 
-/// The webhook answers within this, whatever is asked.
+/// Longest time until the webhook answers any request.
 pub(super) const RESPONSE_LIMIT: Duration = Duration::from_secs(3);
 
 pub(super) struct WebhookFixture {
@@ -62,7 +62,7 @@ pub(super) async fn start_fixture() -> WebhookFixture {
     }
 }
 
-/// A stage shared by tests that send few requests.
+/// The scene of tests that send few requests.
 async fn shared_fixture() -> &'static WebhookFixture {
     static FIXTURE: OnceCell<WebhookFixture> = OnceCell::const_new();
     FIXTURE.get_or_init(start_fixture).await
@@ -111,10 +111,12 @@ async fn webhook_refuses_denied_jobs_with_their_status_message() {
     assert_eq!(reason(&denied), "PolicyDenied");
 
     let refused = site.create(site.job("before-not", 9, 8)).await.unwrap_err();
-    let (word, said) = reason_and_message(refused);
+    let (word, refusal) = reason_and_message(refused);
     assert_eq!(word, "PolicyDenied");
     let hook = "admission webhook \"trainingjobs.trellis.dev\" denied the request: ";
-    let words = said.strip_prefix(hook).unwrap_or_else(|| panic!("{said}"));
+    let words = refusal
+        .strip_prefix(hook)
+        .unwrap_or_else(|| panic!("{refusal}"));
     assert_eq!(words, message(&denied));
     let api: Api<TrainingJob> = site.api();
     assert!(api.get_opt("before-not").await.unwrap().is_none());
@@ -122,9 +124,9 @@ async fn webhook_refuses_denied_jobs_with_their_status_message() {
     // A change outside the spec passes. A change of the spec is checked.
     let labels = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}});
     site.patch("before", labels).await.unwrap();
-    let again = site.patch("before", json!({"spec": {"restart": {"limit": 5}}}));
+    let changed = site.patch("before", json!({"spec": {"restart": {"limit": 5}}}));
     assert_eq!(
-        reason_and_message(again.await.unwrap_err()).0,
+        reason_and_message(changed.await.unwrap_err()).0,
         "PolicyDenied"
     );
     // A change that only suspends the job passes.
@@ -143,19 +145,19 @@ async fn kubectl_prints_warn_policies_and_reasons_to_wait() {
     apply_policy(control_plane, &warns).await;
     wait_until_active(control_plane, site.name()).await;
     let mut job = site.job("j", 1, 8);
-    let (created, said) = run_kubectl(&site, &["create"], &[&job]).await;
-    assert!(created, "{said}");
+    let (created, stderr) = run_kubectl(&site, &["create"], &[&job]).await;
+    assert!(created, "{stderr}");
     let running = site.wait_for_phase("j", JobPhase::Running).await;
     let warning = &policy_verdict(&running).warnings[0];
-    assert!(said.contains(&format!("Warning: {warning}")), "{said}");
+    assert!(stderr.contains(&format!("Warning: {warning}")), "{stderr}");
 
     job["metadata"]["name"] = json!("waits");
     job["spec"]["queueName"] = json!("nope");
-    let (created, said) = run_kubectl(&site, &["create"], &[&job]).await;
-    assert!(created, "{said}");
+    let (created, stderr) = run_kubectl(&site, &["create"], &[&job]).await;
+    assert!(created, "{stderr}");
     assert!(
-        said.contains("Warning: QueueNotFound: spec.queueName"),
-        "{said}"
+        stderr.contains("Warning: QueueNotFound: spec.queueName"),
+        "{stderr}"
     );
     delete_policy(control_plane, site.name()).await;
 }
@@ -171,19 +173,19 @@ async fn dry_run_gets_the_same_answer_and_stores_nothing() {
     wait_until_active(control_plane, site.name()).await;
     let dry = ["create", "--dry-run=server"];
     let job = site.job("j", 1, 8);
-    let (created, said) = run_kubectl(&site, &dry, &[&job]).await;
-    assert!(!created && said.contains("(PolicyDenied)"), "{said}");
+    let (created, stderr) = run_kubectl(&site, &dry, &[&job]).await;
+    assert!(!created && stderr.contains("(PolicyDenied)"), "{stderr}");
     delete_policy(control_plane, site.name()).await;
     eventually(RESPONSE_LIMIT * 5, || async {
-        let (created, said) = run_kubectl(&site, &dry, &[&job]).await;
-        anyhow::ensure!(created, "{said}");
+        let (created, stderr) = run_kubectl(&site, &dry, &[&job]).await;
+        anyhow::ensure!(created, "{stderr}");
         Ok(())
     })
     .await
     .unwrap();
     let api: Api<TrainingJob> = site.api();
     assert!(api.get_opt("j").await.unwrap().is_none());
-    // Nothing is remembered of it either.
+    // The refused object also leaves no state in the operator.
     create_job(&site, job).await;
     site.wait_for_phase("j", JobPhase::Queued).await;
 }
@@ -196,23 +198,29 @@ async fn invalid_policy_is_refused_with_line_and_caret() {
         cluster_policy_for(&site, text, json!({})),
         namespace_policy(&site, "x", text),
     ] {
-        let (applied, said) = run_kubectl(&site, &["apply"], &[&object]).await;
+        let (applied, stderr) = run_kubectl(&site, &["apply"], &[&object]).await;
         assert!(!applied);
-        assert!(said.contains("policies.trellis.dev"), "{said}");
-        assert!(said.contains("spec.cedar:2:8: attribute `gpu`"), "{said}");
-        assert!(said.contains("2 | when { context.gpu > 8 };\n"), "{said}");
-        assert!(said.contains("  |        ^"), "{said}");
+        assert!(stderr.contains("policies.trellis.dev"), "{stderr}");
+        assert!(
+            stderr.contains("spec.cedar:2:8: attribute `gpu`"),
+            "{stderr}"
+        );
+        assert!(
+            stderr.contains("2 | when { context.gpu > 8 };\n"),
+            "{stderr}"
+        );
+        assert!(stderr.contains("  |        ^"), "{stderr}");
     }
     let fails = json!({"tests": [{"name": "denies", "decision": "Allow", "request": {
         "namespace": site.name(), "action": "UseImage", "resource": {"name": "i"}}}]});
-    let (applied, said) = run_kubectl(
+    let (applied, stderr) = run_kubectl(
         &site,
         &["apply"],
         &[&cluster_policy_for(&site, FORBID_NO_IMAGE, fails)],
     )
     .await;
     assert!(!applied);
-    assert!(said.contains("the test \"denies\" fails"), "{said}");
+    assert!(stderr.contains("the test \"denies\" fails"), "{stderr}");
     // The API server accepts a valid policy and refuses a change that breaks it. The valid version
     // stays.
     apply_policy(
@@ -261,19 +269,19 @@ async fn webhook_refuses_useless_policies_and_profiles_and_jobs_over_quota() {
             "spec.podTemplate.spec.initContainers[0].resources.limits: must name cpu and memory",
         ),
     ] {
-        let (passed, said) = run_kubectl(&site, &["apply"], &[&object]).await;
-        assert!(!passed && said.contains("(InvalidSpec)"), "{said}");
-        assert!(said.contains(words), "{said}");
+        let (passed, stderr) = run_kubectl(&site, &["apply"], &[&object]).await;
+        assert!(!passed && stderr.contains("(InvalidSpec)"), "{stderr}");
+        assert!(stderr.contains(words), "{stderr}");
     }
     apply_policy(control_plane, &quota(&labels)).await;
     let refused = eventually(Duration::from_secs(20), || async {
         let refused = site.create(site.job("large", 1, 8)).await;
-        anyhow::ensure!(refused.is_err(), "it is not refused yet");
+        anyhow::ensure!(refused.is_err(), "the job is not refused yet");
         Ok(refused.unwrap_err())
     });
-    let (word, said) = reason_and_message(refused.await.unwrap());
+    let (word, stderr) = reason_and_message(refused.await.unwrap());
     assert_eq!(word, "QuotaPolicyExceeded");
-    assert!(said.contains("gpusPerJob is 4"), "{said}");
+    assert!(stderr.contains("gpusPerJob is 4"), "{stderr}");
     create_job(&site, site.job("first", 1, 1)).await;
     site.wait_for_phase("first", JobPhase::Running).await;
     let refused = eventually(Duration::from_secs(20), || async {
@@ -284,16 +292,16 @@ async fn webhook_refuses_useless_policies_and_profiles_and_jobs_over_quota() {
         let api: Api<TrainingJob> = site.api();
         let job = serde_json::from_value(site.job("second", 1, 1))?;
         let refused = api.create(&dry_run, &job).await;
-        anyhow::ensure!(refused.is_err(), "it is not refused yet");
+        anyhow::ensure!(refused.is_err(), "the job is not refused yet");
         Ok(refused.unwrap_err())
     });
-    let (word, said) = reason_and_message(refused.await.unwrap());
+    let (word, stderr) = reason_and_message(refused.await.unwrap());
     assert_eq!(word, "QuotaPolicyExceeded");
     assert!(
-        said.contains("runningJobs: needs 1, 1 of 1 are held"),
-        "{said}"
+        stderr.contains("runningJobs: needs 1, 1 of 1 are held"),
+        "{stderr}"
     );
-    // Once there is room it passes.
+    // When the limit has room, the job is accepted.
     site.delete::<TrainingJob>("first").await;
     eventually(Duration::from_secs(20), || async {
         site.create(site.job("second", 1, 1)).await?;
@@ -316,10 +324,10 @@ async fn job_applied_together_with_its_permission_passes() {
     let allows =
         FORBID_NO_IMAGE.replace(';', " when { resource has tag && resource.tag == \"0\" };");
     let allows = cluster_policy_for(&site, &allows, json!({}));
-    let (applied, said) = run_kubectl(&site, &["apply"], &[&allows, &site.job("j", 1, 8)]).await;
-    assert!(applied, "{said}");
+    let (applied, stderr) = run_kubectl(&site, &["apply"], &[&allows, &site.job("j", 1, 8)]).await;
+    assert!(applied, "{stderr}");
     site.wait_for_phase("j", JobPhase::Running).await;
-    // A namespace, and a job in it.
+    // A namespace with a job.
     let name = format!("{}-more", site.name());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let mut job = site.job("j", 1, 8);

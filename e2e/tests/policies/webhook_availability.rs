@@ -27,12 +27,13 @@ use super::webhook::{
     RESPONSE_LIMIT, WebhookFixture, operator_kubeconfig, reason_and_message, start_fixture,
 };
 
-/// How long a busy machine may take until a response is in time.
+/// Longest time until responses are in time on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The longest that one of many concurrent requests waits.
+/// Longest time of one of many concurrent requests.
 const MAX_TURN_WAIT: Duration = Duration::from_secs(30);
 
-/// Waits until the API server tries the job "j", for which it asks the webhook, within `limit`.
+/// Waits until a dry run of the job "j", for which the API server calls the webhook, takes less
+/// than `limit`.
 async fn wait_until_tried(site: &TestSite, job: &Value, limit: Duration) {
     let dry = PatchParams::apply("test").dry_run().force();
     let patch = Patch::Apply(job);
@@ -64,7 +65,7 @@ async fn floods_and_garbage_do_not_delay_other_clients() {
         (sized_body("{\"kind\": \"Status\"}"), 400),
     ];
     for (body, expected) in cases {
-        // A client that is refused while it sends may only see the connection close.
+        // A client that is refused while it sends may only notice the closed connection.
         match caller.send_review(body).await {
             Ok((code, said)) => {
                 assert_eq!(code, expected, "{said}");
@@ -74,7 +75,7 @@ async fn floods_and_garbage_do_not_delay_other_clients() {
         }
     }
 
-    // Connections on which nothing comes, and bodies that do not end.
+    // Connections without data, and endless bodies.
     let address = format!("127.0.0.1:{port}");
     let mut silent = Vec::new();
     for _ in 0..100 {
@@ -97,7 +98,7 @@ async fn floods_and_garbage_do_not_delay_other_clients() {
     }
     drop(silent);
 
-    // Two hundred at once: each is answered, with its own uid.
+    // Each of two hundred concurrent requests gets an answer with its own uid.
     let all = (0..200).map(|n| {
         let (caller, uid) = (caller.clone(), format!("uid-{n}"));
         let review = admission_review(&uid, "ada", site.name(), &job);
@@ -108,11 +109,11 @@ async fn floods_and_garbage_do_not_delay_other_clients() {
         })
     });
     for one in all.collect::<Vec<_>>() {
-        let (code, answer, uid, took) = one.await.unwrap().unwrap();
+        let (code, answer, uid, duration) = one.await.unwrap().unwrap();
         assert_eq!(code, 200, "{answer}");
         assert_eq!(answer["response"]["uid"], uid);
         assert_eq!(answer["response"]["allowed"], true, "{answer}");
-        assert!(took < MAX_TURN_WAIT, "{took:?}");
+        assert!(duration < MAX_TURN_WAIT, "{duration:?}");
     }
 
     // Metrics count all of these requests.
@@ -153,18 +154,18 @@ async fn jobs_are_stored_and_denied_during_a_webhook_outage() {
     .await;
     wait_until_active(&control_plane, site.name()).await;
     let refused = site.create(site.job("j", 1, 8)).await.unwrap_err();
-    let (_, said) = reason_and_message(refused);
+    let (_, refusal) = reason_and_message(refused);
 
-    // The operator reports that it is not ready, goes on answering for a while, and ends.
+    // The operator reports that it is not ready, answers for some more seconds, and ends.
     let caller = WebhookClient::new(&control_plane, port).await.unwrap();
     assert_eq!(caller.readiness_status().await.unwrap(), 200);
     let job = site.job("j", 1, 8);
-    let asked = admission_review("uid", "ada", site.name(), &job).to_string();
-    // Its last answers come within a few seconds: it is asked from before the signal on.
+    let review = admission_review("uid", "ada", site.name(), &job).to_string();
+    // Requests start before the signal, so the last answers come within a few seconds.
     let asks = tokio::spawn(async move {
         let mut last = Vec::new();
         while let Ok(code) = caller.readiness_status().await {
-            let Ok((_, answer)) = caller.send_review(sized_body(asked.clone())).await else {
+            let Ok((_, answer)) = caller.send_review(sized_body(review.clone())).await else {
                 break;
             };
             if code == 503 {
@@ -181,7 +182,10 @@ async fn jobs_are_stored_and_denied_during_a_webhook_outage() {
     let mut operator = ends.await.unwrap();
     assert!(operator.try_wait().unwrap().unwrap().success());
     let last = asks.await.unwrap();
-    assert!(!last.is_empty(), "it does not answer on");
+    assert!(
+        !last.is_empty(),
+        "the operator answered no request during its shutdown"
+    );
     for answer in last {
         assert_eq!(answer["response"]["allowed"], false, "{answer}");
     }
@@ -193,6 +197,6 @@ async fn jobs_are_stored_and_denied_during_a_webhook_outage() {
         Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
             .unwrap();
     let denied = site.wait_for_phase("j", JobPhase::Refused).await;
-    assert!(said.ends_with(&message(&denied)), "{said}");
+    assert!(refusal.ends_with(&message(&denied)), "{refusal}");
     assert_eq!(site.list_pods("j").await.len(), 0);
 }

@@ -1,5 +1,5 @@
-//! The webhook's certificate: made, shared, renewed while it is asked all the time, and
-//! put right where it is gone.
+//! The webhook's certificate: its creation, its use by all replicas, its renewal during requests,
+//! and its repair.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use trellis_e2e::wait::eventually;
 use super::operator_program;
 use super::webhook::operator_kubeconfig;
 
-/// Seconds that a certificate is good for here.
+/// Validity of a certificate in these tests, in seconds.
 const LIFETIME_SECONDS: u32 = 30;
-/// Certificates that are seen.
+/// Number of different certificates that the test waits for.
 const RENEWAL_COUNT: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,11 +50,11 @@ async fn certificate_is_renewed_under_load_without_failed_requests() {
     admission_webhook::wait_until_called(&control_plane)
         .await
         .unwrap();
-    // An operator that does not lead answers too, with the same certificate.
+    // A replica that does not lead also answers, with the same certificate.
     let mut waits = start("waits", other);
     let site = TestSite::new(&control_plane, "renewed", NodeTemplate::new(0)).await;
     let secrets: Api<Secret> = Api::namespaced(control_plane.client(), operator::NAMESPACE);
-    let shown = async || {
+    let served = async || {
         let secret = secrets.get(WEBHOOK_NAME).await.unwrap();
         secret.data.unwrap_or_default().get("tls.crt").cloned()
     };
@@ -80,33 +80,36 @@ async fn certificate_is_renewed_under_load_without_failed_requests() {
         })
     });
     let load: Vec<_> = load.collect();
-    let mut seen = BTreeSet::new();
-    let asked = admission_review("uid", "ada", site.name(), &site.job("j", 1, 8)).to_string();
+    let mut certificates = BTreeSet::new();
+    let review = admission_review("uid", "ada", site.name(), &site.job("j", 1, 8)).to_string();
     eventually(Duration::from_secs(20), || async {
         for port in [port, other] {
             let caller = WebhookClient::new(&control_plane, port).await?;
-            anyhow::ensure!(caller.readiness_status().await? == 200, "it is not ready");
+            anyhow::ensure!(
+                caller.readiness_status().await? == 200,
+                "the operator is not ready"
+            );
         }
         Ok(())
     })
     .await
     .unwrap();
     let deadline = tokio::time::Instant::now() + Duration::from_secs(LIFETIME_SECONDS.into()) * 4;
-    while seen.len() < RENEWAL_COUNT {
+    while certificates.len() < RENEWAL_COUNT {
         assert!(
             tokio::time::Instant::now() < deadline,
             "{} were seen",
-            seen.len()
+            certificates.len()
         );
         // New clients trust the CA bundle in the webhook configuration.
         for port in [port, other] {
             let caller = WebhookClient::new(&control_plane, port).await.unwrap();
-            let answer = caller.send_review(sized_body(asked.clone())).await;
+            let answer = caller.send_review(sized_body(review.clone())).await;
             let (code, answer) = answer.unwrap();
             assert_eq!(code, 200, "{answer}");
             assert_eq!(answer["response"]["allowed"], true, "{answer}");
         }
-        seen.extend(shown().await.map(|bytes| bytes.0));
+        certificates.extend(served().await.map(|bytes| bytes.0));
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     stop.store(true, Ordering::Relaxed);
@@ -137,7 +140,7 @@ async fn damaged_certificate_and_configuration_are_repaired() {
     .await
     .unwrap();
     // The operator is not ready, so that no Service sends it requests that it could not answer. It
-    // leads all the same: otherwise no operator would ever make the certificate.
+    // still leads, because otherwise no operator would create the certificate.
     let site = TestSite::new(&control_plane, "unready", NodeTemplate::new(1).gpus(8)).await;
     site.submit("j", 1, 8).await;
     site.wait_for_phase("j", JobPhase::Running).await;
@@ -194,7 +197,7 @@ async fn damaged_certificate_and_configuration_are_repaired() {
         .await
         .unwrap();
 
-    // A key that does not match the certificate, and a Secret without an authority.
+    // The Secret gets a key that does not match the certificate, and then loses its authority.
     let data = async || secrets.get(WEBHOOK_NAME).await.unwrap().data.unwrap();
     for spoilt in [json!({"tls.key": "bm8="}), json!({"ca.crt": null})] {
         let before = data().await;
@@ -213,7 +216,7 @@ async fn damaged_certificate_and_configuration_are_repaired() {
             .await
             .unwrap();
         let log = operator.read_log().unwrap();
-        let made = log.matches("a certificate is made for the webhook").count();
-        assert!(made >= 2, "{log}");
+        let created = log.matches("a certificate is made for the webhook").count();
+        assert!(created >= 2, "{log}");
     }
 }

@@ -6,7 +6,7 @@ use trellis_e2e::jobs::message;
 
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
-/// A job of one pod without GPUs that gets no second try.
+/// Returns a job of one pod without GPUs and without restarts.
 fn single_pod_job(place: &TrialNamespace, name: &str, command: &[&str]) -> Value {
     let mut job = place.job_running(name, 1, command);
     job["spec"]["restart"] = json!({"limit": 0});
@@ -55,7 +55,7 @@ pub(crate) async fn test_failure_reasons(
         .await;
     let failure = key.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.reason, "ContainerConfigError", "{failure:?}");
-    let said = failure.last_line.unwrap();
-    assert!(said.contains("absent"), "{said}");
+    let last_line = failure.last_line.unwrap();
+    assert!(last_line.contains("absent"), "{last_line}");
     TrialOutcome::Passed
 }

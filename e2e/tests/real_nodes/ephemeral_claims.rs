@@ -1,4 +1,4 @@
-//! Volumes whose claims come with the pods: a kubelet starts nothing before they are bound.
+//! Ephemeral claims: a kubelet starts no container before the claims are bound.
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -25,26 +25,26 @@ pub(crate) async fn test_scratch_volumes(
     let mut job = place.job_running("j", 2, &["sh", "-c", writes]);
     let group = &mut job["spec"]["taskGroups"][0];
     group["gpus"] = json!(3);
-    let asked = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+    let claim_spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
         "resources": {"requests": {"storage": "1Gi"}}});
     group["podTemplate"] = json!({"spec": {
-        "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": asked}}}],
+        "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec}}}],
         "containers": [{"name": "main",
             "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
             "env": [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]}],
     }});
     place.create(job).await.unwrap();
-    // The test acts as the provisioner: it makes a disk on the node that each claim names.
+    // The test acts as the provisioner: it creates a volume on the node that each claim names.
     let claims = place.api::<PersistentVolumeClaim>();
     let mut folders = Vec::new();
     for pod in ["j-worker-0", "j-worker-1"] {
         let name = format!("{pod}-scratch");
-        let asked = eventually(SOON, || async {
+        let selection = eventually(SOON, || async {
             let claim = claims.get(&name).await?;
             let node = claim.annotations().get(SELECTED_NODE).cloned();
             Ok((node.context("no node is selected")?, claim.uid()))
         });
-        let (node, uid) = asked.await.unwrap();
+        let (node, uid) = selection.await.unwrap();
         let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "namespace": place.name(), "name": name, "uid": uid});
         folders.push((
@@ -55,8 +55,8 @@ pub(crate) async fn test_scratch_volumes(
     }
     place.wait_until_complete("j").await;
     for (pod, node, folder) in folders {
-        let who = std::fs::read_to_string(folder.join("who")).unwrap();
-        assert_eq!(who, format!("{pod} on {node}\n"));
+        let pod_name = std::fs::read_to_string(folder.join("who")).unwrap();
+        assert_eq!(pod_name, format!("{pod} on {node}\n"));
     }
     TrialOutcome::Passed
 }

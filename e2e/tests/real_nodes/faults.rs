@@ -1,4 +1,4 @@
-//! Faults that a simulated node only has on request: the kubelet refuses a pod, and the node dies.
+//! Faults of real nodes: the kubelet refuses a pod, and the node dies.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use trellis_e2e::wait::{eventually, wait_for};
 use crate::fixtures::NodePair::Faulty;
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
-/// Until a node that says nothing is known to be lost (10 s and 40 s), its pods are deleted by
-/// force (60 s), and the gang runs elsewhere.
+/// Longest time until a silent node counts as lost (10 s and 40 s), its pods are deleted by force
+/// (60 s), and the gang runs on other nodes.
 const NODE_LOSS_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A static pod holds GPUs. Only its kubelet knows it, from a file: the API server does not,
@@ -25,7 +25,7 @@ pub(crate) async fn test_kubelet_refusal(
     place: TrialNamespace,
 ) -> TrialOutcome {
     let shared = place.create_shared_volume("shared").await;
-    // Where one gang has been, the next of its kind goes when all is as it was.
+    // With the same free capacity, a gang gets the same nodes as an earlier equal gang.
     let mut first = place.gang_waiting_for_file("first", 4, 1);
     first["spec"]["taskGroups"][0]["command"] = json!(["true"]);
     place.create(first).await.unwrap();
@@ -77,7 +77,7 @@ pub(crate) async fn test_kubelet_refusal(
     TrialOutcome::Passed
 }
 
-/// The last of its weather: the node stays dead.
+/// This is the last test on these nodes, because the node stays dead.
 pub(crate) async fn test_node_crash(
     scene: &'static RealNodesFixture,
     place: TrialNamespace,
@@ -92,7 +92,7 @@ pub(crate) async fn test_node_crash(
     assert_eq!(before.len(), 1, "{before:?}");
     let dead = before.first().unwrap();
     scene.nodes.crash_node(dead).unwrap();
-    let again = wait_for(&place.api(), "j", NODE_LOSS_TIMEOUT, |job: &TrainingJob| {
+    let restarted = wait_for(&place.api(), "j", NODE_LOSS_TIMEOUT, |job: &TrainingJob| {
         job.status.as_ref().is_some_and(|status| {
             status.phase == Some(JobPhase::Running) && status.attempt == Some(2)
         })
@@ -101,7 +101,7 @@ pub(crate) async fn test_node_crash(
     .unwrap();
     let other = Faulty.node_names().into_iter().find(|n| n != dead).unwrap();
     assert_eq!(place.nodes_of_job("j").await, BTreeSet::from([other]));
-    let status = again.status.unwrap();
+    let status = restarted.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
     std::fs::write(shared.join("j"), "").unwrap();
     place.wait_until_complete("j").await;

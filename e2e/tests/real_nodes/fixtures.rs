@@ -1,4 +1,4 @@
-//! Setup that these tests share: a control plane with four real nodes, and the operator.
+//! Shared setup of these tests: a control plane with four real nodes, and the operator.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -27,19 +27,19 @@ use trellis_e2e::wait::{eventually, wait_for};
 
 /// GPUs of each node.
 pub(crate) const GPUS_PER_NODE: u32 = 4;
-/// How long a gang may take on a busy machine.
+/// Longest time of a gang on a busy machine.
 pub(crate) const TRAINING_TIMEOUT: Duration = Duration::from_secs(150);
-/// How long pods may take to go that a test before has left.
+/// Longest time until the pods of an earlier test are gone.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Prints its devices, and ends when a file says so. It is the first process of its container,
-/// which ignores SIGTERM without the trap, and would run for the whole grace period.
+/// A program that prints its devices, and ends when a file exists. The first process of a container
+/// ignores SIGTERM without the trap, and would run for the whole grace period.
 const WAIT_SCRIPT: &str = "trap 'exit 143' TERM; echo has $NVIDIA_VISIBLE_DEVICES; \
     until [ -e /shared/$TRELLIS_JOB ]; do \
         [ ! -e /shared/$TRELLIS_JOB-fails-$TRELLIS_ATTEMPT ] || exit 1; sleep 0.2; \
     done; echo ended in attempt $TRELLIS_ATTEMPT";
 
-/// Two nodes that nothing happens to, and two on which everything may.
+/// The kind of nodes: two nodes without faults, and two nodes for tests with faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodePair {
     Undisturbed,
@@ -54,7 +54,7 @@ impl NodePair {
         }
     }
 
-    /// One test at a time is on its nodes.
+    /// Lets only one test at a time use these nodes.
     fn lock(self) -> &'static Mutex<()> {
         static UNDISTURBED_LOCK: Mutex<()> = Mutex::const_new(());
         static FAULTY_LOCK: Mutex<()> = Mutex::const_new(());
@@ -73,14 +73,14 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static FIXTURE: OnceCell<Result<RealNodesFixture, String>> = OnceCell::const_new();
 
 pub(crate) struct RealNodesFixture {
-    /// Ends with the scene.
+    /// The operator ends with the scene.
     _operator: Operator,
     pub(crate) nodes: RealNodes,
     pub(crate) control_plane: ControlPlane,
 }
 
 impl RealNodesFixture {
-    /// The scene, or why this machine has none.
+    /// Returns the scene, or why this machine cannot run it.
     async fn shared() -> &'static Result<Self, String> {
         let start = async || match tokio::task::spawn_blocking(real_nodes::unavailable_reason)
             .await
@@ -111,7 +111,7 @@ impl RealNodesFixture {
         })
     }
 
-    /// Puts right what a test that failed has left, and waits until no pod is on the nodes.
+    /// Cleans up after a failed test, and waits until the nodes have no pods.
     async fn clean_up(&self, weather: NodePair) {
         let pods: Api<Pod> = Api::all(self.control_plane.client());
         for node in weather.node_names() {
@@ -126,7 +126,7 @@ impl RealNodesFixture {
                 self.check_node_ready(&node, GPUS_PER_NODE).await?;
                 let live = pods.list(&live).await?.items;
                 let live: Vec<String> = live.iter().map(ResourceExt::name_any).collect();
-                ensure!(live.is_empty(), "{live:?} are still on {node}");
+                ensure!(live.is_empty(), "the pods {live:?} are still on {node}");
                 Ok(())
             })
             .await
@@ -134,7 +134,7 @@ impl RealNodesFixture {
         }
     }
 
-    /// Checks that a node is Ready and offers that many GPUs.
+    /// Checks that a node is Ready and offers this number of GPUs.
     pub(crate) async fn check_node_ready(&self, node: &str, gpus: u32) -> Result<()> {
         let ready = self.ready_condition(node).await?;
         ensure!(ready.status == "True", "{node}: {ready:?}");
@@ -151,7 +151,7 @@ impl RealNodesFixture {
         Ok(())
     }
 
-    /// The condition Ready of a node.
+    /// Returns the condition Ready of a node.
     pub(crate) async fn ready_condition(&self, node: &str) -> Result<NodeCondition> {
         let all = self.node_status(node).await?.conditions.unwrap_or_default();
         let ready = all.into_iter().find(|c| c.type_ == "Ready");
@@ -164,14 +164,14 @@ impl RealNodesFixture {
     }
 }
 
-/// How a test ends that did not fail.
+/// The result of a test that did not fail.
 pub(crate) enum TrialOutcome {
     Passed,
-    /// The machine lacks a requirement of the test, which is named.
+    /// The machine lacks this requirement of the test.
     Skipped(&'static str),
 }
 
-/// A test of that name, in that weather.
+/// Returns a test with this name on nodes of this kind.
 pub(crate) fn trial(
     name: &'static str,
     weather: NodePair,
@@ -194,7 +194,7 @@ pub(crate) fn trial(
     })
 }
 
-/// Asserts that a job is in its first attempt, and that nothing has been counted.
+/// Asserts that a job is in its first attempt and has no counted failures.
 pub(crate) fn assert_undisturbed(job: &TrainingJob) {
     let status = job.status.as_ref().unwrap();
     let counted = (status.attempt, status.restarts, status.disruptions);
@@ -202,7 +202,7 @@ pub(crate) fn assert_undisturbed(job: &TrainingJob) {
     assert!(status.last_failure.is_none(), "{status:#?}");
 }
 
-/// A namespace of a test's own, with jobs for the nodes of its weather.
+/// A namespace for one test, with jobs for its kind of nodes.
 pub(crate) struct TrialNamespace {
     jobs: TestJobs,
     folder: PathBuf,
@@ -232,7 +232,7 @@ impl TrialNamespace {
         self.namespace.name()
     }
 
-    /// The program `/app/<name>` of jobs that are made by [`Self::job_running`].
+    /// Creates the program `/app/<name>` for jobs of [`Self::job_running`].
     pub(crate) async fn create_program(&self, name: &str, text: &str) {
         let map: ConfigMap = serde_json::from_value(json!({
             "metadata": {"name": "app"}, "data": {name: text}}))
@@ -241,7 +241,8 @@ impl TrialNamespace {
         maps.create(&PostParams::default(), &map).await.unwrap();
     }
 
-    /// A claim of a volume that all nodes reach, and the folder that it is.
+    /// Creates a claim with a volume that all nodes reach. Returns the claim and the folder of the
+    /// volume.
     pub(crate) async fn create_shared_volume(&self, claim: &str) -> PathBuf {
         let folder = self.folder.join(claim);
         std::fs::create_dir_all(&folder).unwrap();
@@ -251,7 +252,7 @@ impl TrialNamespace {
         folder
     }
 
-    /// A disk of one node that is given to a claim, and the folder that it is.
+    /// Creates a volume of one node for a claim. Returns the folder of the volume.
     pub(crate) async fn create_disk(
         &self,
         name: &str,
@@ -275,7 +276,7 @@ impl TrialNamespace {
         apply(&client, yaml, self.name()).await.unwrap();
     }
 
-    /// A job of one group that runs `command`, with that program.
+    /// Returns a job of one group that runs `command` with a program.
     pub(crate) fn job_running(&self, name: &str, replicas: u32, command: &[&str]) -> Value {
         let mut job = self.job(name, replicas, 1);
         let group = &mut job["spec"]["taskGroups"][0];
@@ -285,8 +286,8 @@ impl TrialNamespace {
         job
     }
 
-    /// A gang that runs until the [folder](Self::shared_folder) `shared` has a file of its name.
-    /// Its first attempt fails once there is a file `<name>-fails-1`.
+    /// Returns a gang that runs until the [folder](Self::shared_folder) `shared` contains a file
+    /// with its name. Its first attempt fails when a file `<name>-fails-1` exists.
     pub(crate) fn gang_waiting_for_file(&self, name: &str, replicas: u32, gpus: u32) -> Value {
         let mut job = self.job_running(name, replicas, &["sh", "-c", WAIT_SCRIPT]);
         job["spec"]["checkpoint"] = json!({"gracePeriodSeconds": 5});
@@ -297,13 +298,13 @@ impl TrialNamespace {
         job
     }
 
-    /// The nodes that a job is on.
+    /// Returns the nodes of a job.
     pub(crate) async fn nodes_of_job(&self, job: &str) -> BTreeSet<String> {
         let pods = self.list_pods(job).await.into_iter();
         pods.filter_map(|pod| pod.spec?.node_name).collect()
     }
 
-    /// Waits until a job is over, and is as it should be.
+    /// Waits until a job has ended in the expected phase.
     pub(crate) async fn wait_until_complete(&self, name: &str) -> TrainingJob {
         let api = self.api::<TrainingJob>();
         let job = wait_for(&api, name, TRAINING_TIMEOUT, |job: &TrainingJob| {
@@ -321,7 +322,7 @@ impl TrialNamespace {
         job
     }
 
-    /// The logs of a job's pods, by pod name.
+    /// Returns the logs of a job's pods by pod name.
     pub(crate) async fn pod_logs(&self, name: &str) -> Vec<(String, String)> {
         let mut logs = Vec::new();
         for pod in self.list_pods(name).await {

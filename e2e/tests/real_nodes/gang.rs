@@ -1,4 +1,4 @@
-//! A gang that runs on more than one node, and whose ranks find each other.
+//! A gang on more than one node, whose ranks connect to each other.
 
 use std::collections::BTreeSet;
 

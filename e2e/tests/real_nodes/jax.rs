@@ -1,4 +1,4 @@
-//! JAX: as many processes as pods, which find their coordinator by the variables of the job.
+//! JAX: one process per pod. The processes find their coordinator by the variables of the job.
 
 use serde_json::json;
 use trellis_e2e::real_nodes::JAX_PATH;

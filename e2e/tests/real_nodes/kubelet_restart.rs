@@ -1,4 +1,4 @@
-//! A kubelet that is gone for a moment: its containers go on without it, and so does the gang.
+//! A kubelet that is stopped for a moment: its containers and the gang keep running.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +22,11 @@ use crate::fixtures::{
 async fn wait_for_kubelet(scene: &RealNodesFixture, node: &str, since: Timestamp) {
     eventually(SOON, || async {
         let ready = scene.ready_condition(node).await?;
-        let said = ready.last_heartbeat_time.as_ref();
-        ensure!(said.is_some_and(|said| said.0 > since), "{ready:?}");
+        let heartbeat = ready.last_heartbeat_time.as_ref();
+        ensure!(
+            heartbeat.is_some_and(|heartbeat| heartbeat.0 > since),
+            "{ready:?}"
+        );
         scene.check_node_ready(node, GPUS_PER_NODE).await
     })
     .await
@@ -40,12 +43,12 @@ async fn wait_until_not_ready(scene: &RealNodesFixture, node: &str) {
     .unwrap();
 }
 
-/// The one container of each pod: which one it is, and how often it was started again.
+/// Returns the id and the number of restarts of each pod's container.
 async fn container_states(
     place: &TrialNamespace,
     job: &str,
 ) -> BTreeMap<String, (Option<String>, i32)> {
-    let of = |pod: Pod| {
+    let container = |pod: Pod| {
         let name = pod.name_any();
         let status = pod.status?.container_statuses?.into_iter().next()?;
         Some((name, (status.container_id, status.restart_count)))
@@ -54,19 +57,20 @@ async fn container_states(
         .list_pods(job)
         .await
         .into_iter()
-        .filter_map(of)
+        .filter_map(container)
         .collect()
 }
 
-/// The time since which a job has run without a stop.
+/// Returns the time since which a job has run without an interruption.
 fn running_since(job: &TrainingJob) -> Timestamp {
     let mut conditions = job.status.iter().flat_map(|status| &status.conditions);
     let running = conditions.find(|c| c.type_ == "Running" && c.status == "True");
-    let running = running.unwrap_or_else(|| panic!("it does not run: {job:#?}"));
+    let running = running.unwrap_or_else(|| panic!("the job does not run: {job:#?}"));
     running.last_transition_time.0
 }
 
-/// Twice: so short that its node stays Ready, perhaps, and so long that it does not.
+/// Stops the kubelet twice: shortly, so that its node may stay Ready, and for longer, so that it
+/// does not.
 pub(crate) async fn test_kubelet_restart(
     scene: &'static RealNodesFixture,
     place: TrialNamespace,

@@ -11,7 +11,8 @@ use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
-/// Leftovers of the nodes of a process: processes, folders, cgroups, interfaces and mounts.
+/// Returns what the nodes of a process have left: processes, folders, cgroups, interfaces and
+/// mounts.
 fn find_leftovers(parent: u32, folder: &Path) -> Result<Vec<String>> {
     let mut left = Vec::new();
     let name = folder.display().to_string();
@@ -57,7 +58,7 @@ pub(crate) async fn test_killed_process(
     output.read_line(&mut line).unwrap();
     let kubeconfig = line.trim().strip_prefix("export KUBECONFIG=").expect(&line);
     let folder = Path::new(kubeconfig).ancestors().nth(2).unwrap();
-    let ours = |left: &[String]| left.iter().filter(|l| l.contains(" trellis")).count();
+    let count_folders = |left: &[String]| left.iter().filter(|l| l.contains(" trellis")).count();
     let before = find_leftovers(parent.id(), folder).unwrap();
     for part in ["/kubelet --config=", "/containerd --config ", "/coredns "] {
         assert!(
@@ -74,9 +75,9 @@ pub(crate) async fn test_killed_process(
     parent.wait().unwrap();
     eventually(SOON, || async {
         let now = find_leftovers(parent.id(), folder)?;
-        // The other nodes of this machine stay, with their one interface.
-        let interfaces = ours(&now);
-        ensure!(interfaces < ours(&before), "{now:#?}");
+        // Other nodes of this machine keep running, with one interface.
+        let interfaces = count_folders(&now);
+        ensure!(interfaces < count_folders(&before), "{now:#?}");
         ensure!(now.len() == interfaces, "{now:#?}");
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! `trellis logs`, of what a real kubelet keeps.
+//! `trellis logs` with the logs of a real kubelet.
 
 use std::process::Stdio;
 
@@ -15,7 +15,7 @@ use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{RealNodesFixture, TRAINING_TIMEOUT, TrialNamespace, TrialOutcome};
 
-/// A rank prints its number and attempt, and fails or ends when a file says so.
+/// A program that prints its rank and attempt, and fails or ends when a file exists.
 const RANK_SCRIPT: &str = "trap 'exit 143' TERM; echo rank $TRELLIS_RANK attempt $TRELLIS_ATTEMPT; \
     until [ -e /shared/ends ]; do \
         if [ -e /shared/fails-$TRELLIS_RANK-$TRELLIS_ATTEMPT ]; then \
@@ -37,7 +37,7 @@ fn logs_command(scene: &RealNodesFixture, place: &TrialNamespace, arguments: &[&
     command
 }
 
-/// Its exit status, standard output and standard error.
+/// Runs `trellis logs`. Returns exit status, standard output and standard error.
 async fn run_logs(
     scene: &RealNodesFixture,
     place: &TrialNamespace,
@@ -68,10 +68,10 @@ pub(crate) async fn test_logs(
             (0..2).map(|rank| format!("[{rank} j-worker-{rank}] rank {rank} attempt {attempt}\n"));
         let both: Vec<String> = both.collect();
         eventually(SOON, || async {
-            let told = run_logs(scene, &place, &["--all"]).await;
-            let mut lines: Vec<&str> = told.1.split_inclusive('\n').collect();
+            let output = run_logs(scene, &place, &["--all"]).await;
+            let mut lines: Vec<&str> = output.1.split_inclusive('\n').collect();
             lines.sort_unstable();
-            ensure!(told.0 == Some(0) && lines == both, "{told:?}");
+            ensure!(output.0 == Some(0) && lines == both, "{output:?}");
             Ok(())
         })
         .await
@@ -91,7 +91,7 @@ pub(crate) async fn test_logs(
         "{why}"
     );
 
-    // Over a restart, as long as the job lives.
+    // Follows the logs across a restart until the job ends.
     let mut follows = logs_command(scene, &place, &["-f", "--rank", "1"])
         .spawn()
         .unwrap();
@@ -119,11 +119,11 @@ pub(crate) async fn test_logs(
     assert_eq!(next().await, "");
     let ended = timeout(TRAINING_TIMEOUT, follows.wait_with_output()).await;
     let ended = ended.unwrap().unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{told}");
-    assert!(told.contains("note: attempt 2 starts"), "{told}");
+    let output = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{output}");
+    assert!(output.contains("note: attempt 2 starts"), "{output}");
     place.wait_until_complete("j").await;
-    // The pods of a job that is complete are there, with their logs.
+    // The pods of a complete job still exist, with their logs.
     let tail = run_logs(scene, &place, &["--rank", "1", "--tail", "1"]).await;
     assert_eq!(tail, (Some(0), "ended 1\n".to_owned(), String::new()));
     check_first_job_of_docs(scene, &place).await;
@@ -144,14 +144,14 @@ async fn check_first_job_of_docs(scene: &RealNodesFixture, place: &TrialNamespac
     job["spec"]["checkpoint"] = json!({"gracePeriodSeconds": 5});
     place.create(job).await.unwrap();
     place.wait_for_phase("hello", JobPhase::Running).await;
-    let (_, shown) = page.split_once("$ kubectl logs hello-worker-1\n").unwrap();
-    let shown = shown.split("```").next().unwrap();
+    let (_, expected) = page.split_once("$ kubectl logs hello-worker-1\n").unwrap();
+    let expected = expected.split("```").next().unwrap();
     let logs = ["logs", "hello-worker-1", "-n", place.name()];
     eventually(SOON, || async {
         let printed = scene.control_plane.kubectl_ok(&logs).await?;
         ensure!(
-            printed == shown,
-            "{printed:?} is printed, {shown:?} is shown"
+            printed == expected,
+            "{printed:?} is printed, {expected:?} is shown"
         );
         Ok(())
     })

@@ -1,8 +1,8 @@
-//! Gangs on real nodes: kubelet, containerd and runc run the very pods that Trellis makes, and
-//! real training in them. GPUs alone are simulated, by a real device plugin.
+//! Gangs on real nodes: kubelet, containerd and runc run the pods that Trellis creates, with real
+//! training programs. Only the GPUs are simulated, by a real device plugin.
 //!
-//! A harness of its own: whether a machine can have real nodes shows only when it tries, and
-//! what it cannot have is counted as ignored, with the reason.
+//! These tests have their own harness: if this machine lacks a requirement of a test, the test
+//! counts as ignored, with the reason.
 
 mod containers;
 mod ephemeral_claims;
@@ -27,8 +27,8 @@ use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // One test waits for minutes until a dead node is lost. The others run meanwhile, one by one:
-    // two cores train no faster for having more to do.
+    // One test waits for minutes until a dead node counts as lost. The others run during this time,
+    // one after the other, because two cores are busy with one of them.
     arguments.test_threads = Some(2);
     let trials = vec![
         trial(

@@ -1,10 +1,10 @@
-//! Open MPI: the launcher's mpirun logs in to the workers by ssh.
+//! Open MPI: mpirun in the launcher connects to the workers by ssh.
 
 use serde_json::json;
 
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
-/// Two workers of two slots each: every process adds its rank.
+/// Two workers with two slots each. The processes compute the sum of their ranks.
 pub(crate) async fn test_allreduce(
     _: &'static RealNodesFixture,
     place: TrialNamespace,
@@ -27,11 +27,14 @@ pub(crate) async fn test_allreduce(
     place.create(job).await.unwrap();
     place.wait_until_complete("j").await;
     let logs = place.pod_logs("j").await;
-    let (_, said) = logs.iter().find(|(pod, _)| pod == "j-launcher-0").unwrap();
+    let (_, launcher_log) = logs.iter().find(|(pod, _)| pod == "j-launcher-0").unwrap();
     for rank in 0..4 {
         let host = format!("j-worker-{}", rank / 2);
         let line = format!("rank {rank} of 4 on {host}: 6");
-        assert!(said.lines().any(|l| l == line), "no {line:?}: {logs:#?}");
+        assert!(
+            launcher_log.lines().any(|l| l == line),
+            "no {line:?}: {logs:#?}"
+        );
     }
     TrialOutcome::Passed
 }

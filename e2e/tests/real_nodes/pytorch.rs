@@ -1,4 +1,4 @@
-//! torchrun: four pods train together, lose a rank, and end as if nothing had been.
+//! torchrun: four pods train together, lose a rank, and get the same result as without the loss.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::fixtures::{RealNodesFixture, TRAINING_TIMEOUT, TrialNamespace, TrialO
 /// By default torchrun checks its processes every 5 seconds.
 const TORCHRUN_COMMAND: [&str; 3] = ["torchrun", "--monitor_interval=0.5", "/app/train.py"];
 
-/// Two jobs at the same time: one undisturbed, and one of which a rank is killed.
+/// Two jobs run at the same time: one undisturbed, and one with a killed rank.
 pub(crate) async fn test_rank_loss(
     scene: &'static RealNodesFixture,
     place: TrialNamespace,
@@ -50,15 +50,15 @@ pub(crate) async fn test_rank_loss(
     .await
     .unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    // Not torchrun: what it has started.
+    // This kills the process that torchrun has started, and not torchrun.
     kill_rank("hit", 2, "/app/train.py").unwrap();
 
     place.wait_until_complete("calm").await;
     let hit = place.wait_until_complete("hit").await.status.unwrap();
     let logs = place.pod_logs("hit").await;
     assert_eq!((hit.attempt, hit.restarts), (Some(2), Some(1)), "{logs:#?}");
-    let said = hit.last_failure.unwrap().last_line.unwrap();
-    assert!(said.contains("traceback"), "{said}");
+    let last_line = hit.last_failure.unwrap().last_line.unwrap();
+    assert!(last_line.contains("traceback"), "{last_line}");
     for (pod, log) in &logs {
         let resumed = log.lines().find(|l| l.starts_with("attempt 2 rank"));
         let resumed = resumed.unwrap_or_else(|| panic!("{pod}: {log}"));
@@ -66,8 +66,8 @@ pub(crate) async fn test_rank_loss(
         assert!((10..60).contains(&step), "{resumed}");
     }
     let loss = |logs: &[(String, String)]| {
-        let said = logs[0].1.lines().find(|l| l.starts_with("done: "));
-        said.unwrap_or_else(|| panic!("{logs:#?}")).to_owned()
+        let last_line = logs[0].1.lines().find(|l| l.starts_with("done: "));
+        last_line.unwrap_or_else(|| panic!("{logs:#?}")).to_owned()
     };
     let undisturbed = place.pod_logs("calm").await;
     assert_eq!(loss(&logs), loss(&undisturbed));

@@ -1,4 +1,5 @@
-//! The example that resumes, for real: SIGTERM and its grace by a kubelet.
+//! Runs the example that resumes on real nodes, where a kubelet sends SIGTERM and waits for the
+//! grace period.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
-/// The step that a checkpoint is of.
+/// Returns the step of a checkpoint.
 fn checkpoint_step(folder: &Path, attempt: u32) -> u64 {
     let file = folder.join(format!("j/attempt-{attempt:06}/state.json"));
     let state = std::fs::read_to_string(file).unwrap();

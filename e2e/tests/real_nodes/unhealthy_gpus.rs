@@ -1,4 +1,4 @@
-//! GPUs that turn unhealthy, as a device plugin says: the kubelet offers fewer, and kills nothing.
+//! GPUs that a device plugin reports as unhealthy: the kubelet offers fewer GPUs and kills no pod.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +26,7 @@ async fn set_unhealthy_gpus(scene: &RealNodesFixture, node: &str, gpus: &[&str])
         .unwrap();
 }
 
-/// The GPUs of a node that pods of a job have, as they say themselves.
+/// Returns the GPUs of a node that the pods of a job print.
 async fn gpus_of_job(place: &TrialNamespace, job: &str, node: &str) -> BTreeSet<String> {
     let is_there = |pod: &Pod| {
         let on = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
@@ -36,7 +36,7 @@ async fn gpus_of_job(place: &TrialNamespace, job: &str, node: &str) -> BTreeSet<
     let pods: BTreeSet<String> = pods.map(|pod| pod.name_any()).collect();
     eventually(SOON, || async {
         let logs = place.pod_logs(job).await.into_iter();
-        let there = logs.filter(|(pod, _)| pods.contains(pod));
+        let pod_logs = logs.filter(|(pod, _)| pods.contains(pod));
         let has = |(pod, log): (String, String)| {
             let line = log
                 .lines()
@@ -45,33 +45,33 @@ async fn gpus_of_job(place: &TrialNamespace, job: &str, node: &str) -> BTreeSet<
             line.map(str::to_owned)
                 .with_context(|| format!("{pod}: {log:?}"))
         };
-        there.map(has).collect()
+        pod_logs.map(has).collect()
     })
     .await
     .unwrap()
 }
 
-/// Waits until a job is queued with that reason, and a message that begins so.
-async fn wait_until_queued_for(place: &TrialNamespace, job: &str, why: &str, said: &str) {
+/// Waits until a job is queued with this reason and a message that starts with this text.
+async fn wait_until_queued_for(place: &TrialNamespace, job: &str, why: &str, message_start: &str) {
     place
         .wait_for_status(job, |status| {
             let reason = status.reason.map(|reason| reason.as_str());
             let message = status.full_message();
             status.phase == Some(JobPhase::Queued)
                 && reason == Some(why)
-                && message.starts_with(said)
+                && message.starts_with(message_start)
         })
         .await;
 }
 
-/// Lets gangs that [wait](Place::waits) for it end.
+/// Ends the gangs that [wait](Place::waits) for this file.
 fn end_jobs(shared: &Path, jobs: &[&str]) {
     for job in jobs {
         std::fs::write(shared.join(job), "").unwrap();
     }
 }
 
-/// A gang that has all GPUs of a node, and the node.
+/// Runs a gang that uses all GPUs of a node. Returns its node.
 async fn fill_node(place: &TrialNamespace, job: &str) -> String {
     place
         .create(place.gang_waiting_for_file(job, GPUS_PER_NODE, 1))
@@ -91,7 +91,8 @@ pub(crate) async fn test_running_gang(
     let shared = place.create_shared_volume("shared").await;
     let node = fill_node(&place, "first").await;
     set_unhealthy_gpus(scene, &node, &["GPU-1"]).await;
-    // More is held there than there is, which makes the other node no smaller.
+    // The gang holds more GPUs than the node offers. This does not reduce the capacity of the other
+    // node.
     assert_ne!(fill_node(&place, "beside").await, node);
     place
         .create(place.gang_waiting_for_file("next", 3, 1))
@@ -127,8 +128,11 @@ pub(crate) async fn test_restarted_gang(
     let node = fill_node(&place, "j").await;
     set_unhealthy_gpus(scene, &node, &["GPU-0"]).await;
     end_jobs(&shared, &["j-fails-1"]);
-    let again = place.wait_for_running_attempt("j", 2).await.status.unwrap();
-    assert_eq!((again.restarts, again.disruptions), (Some(1), Some(0)));
+    let restarted = place.wait_for_running_attempt("j", 2).await.status.unwrap();
+    assert_eq!(
+        (restarted.restarts, restarted.disruptions),
+        (Some(1), Some(0))
+    );
     assert_eq!(gpus_of_job(&place, "j", &node).await, gpu_names(&[1, 2, 3]));
     end_jobs(&shared, &["j"]);
     place.wait_until_complete("j").await;

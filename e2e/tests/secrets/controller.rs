@@ -1,4 +1,4 @@
-//! The real controller of External Secrets Operator, with the store that it has for tests.
+//! The real controller of External Secrets Operator, with its provider for tests.
 
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
@@ -39,7 +39,7 @@ async fn job_runs_with_a_secret_from_the_real_controller() {
     job["spec"]["secrets"].as_array_mut().unwrap().push(pull);
     job["spec"]["taskGroups"][0]["imagePullSecrets"] = json!([{"name": "pull"}]);
     site.create(job).await.unwrap();
-    // There is no such store yet: its own words.
+    // The store does not exist yet. The message is that of the controller.
     let waiting = site
         .wait_for_status("j", |s| {
             s.message
@@ -66,13 +66,13 @@ async fn job_runs_with_a_secret_from_the_real_controller() {
             .iter()
             .all(|o| o.problem.is_none())
     );
-    let made = wait_for_external_secret(&site, "j-wandb")
+    let created = wait_for_external_secret(&site, "j-wandb")
         .await
         .spec
         .target
         .name;
     let secrets = site.api::<Secret>();
-    let data = secrets.get(&made).await.unwrap().data.unwrap();
+    let data = secrets.get(&created).await.unwrap().data.unwrap();
     assert_eq!(data["api-key"].0, b"from the store");
     let pull = wait_for_external_secret(&site, "j-pull")
         .await
@@ -84,7 +84,7 @@ async fn job_runs_with_a_secret_from_the_real_controller() {
         pull.type_.as_deref(),
         Some("kubernetes.io/dockerconfigjson")
     );
-    // Nothing is written again and again by two that disagree.
+    // The operator and the controller do not overwrite each other's fields repeatedly.
     let generation = wait_for_external_secret(&site, "j-wandb")
         .await
         .metadata
@@ -97,5 +97,5 @@ async fn job_runs_with_a_secret_from_the_real_controller() {
     assert_eq!((generation, after), (Some(1), Some(1)));
     site.delete::<TrainingJob>("j").await;
     wait_until_deleted::<ExternalSecret>(&site, "j-wandb").await;
-    wait_until_deleted::<Secret>(&site, &made).await;
+    wait_until_deleted::<Secret>(&site, &created).await;
 }

@@ -1,6 +1,6 @@
-//! Secrets from outside the cluster: no job is placed before its Secrets exist, on a real control
-//! plane with the CRDs of External Secrets Operator. The tests act as its controller. One test runs
-//! the controller itself, where it is installed.
+//! Secrets of external stores: no job is placed before its Secrets exist. The control plane is real
+//! and has the CRDs of External Secrets Operator. The tests act as its controller; one test runs
+//! the controller itself, if it is installed.
 
 mod controller;
 mod missing_operator;
@@ -25,7 +25,7 @@ use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
-/// Long enough that what was not to happen would have happened.
+/// Time after which an unwanted change would be visible.
 const NO_CHANGE_TIME: Duration = Duration::from_secs(1);
 
 /// The operator under test.
@@ -63,14 +63,14 @@ async fn launch_operator(control_plane: &ControlPlane) -> Operator {
     Operator::launch_with_options(control_plane, operator_program(), &kubeconfig, &launch).unwrap()
 }
 
-/// A place of a test's own with one node, which may read what is kept in the store of its name.
+/// Creates a site with one node, whose jobs may read the store with the name of the site.
 async fn create_site(prefix: &str) -> TestSite {
     let site = create_site_without_permits(prefix).await;
     permit_store(shared_control_plane().await, &site).await;
     site
 }
 
-/// A place of a test's own with one node, where nothing says what may be read of stores.
+/// Creates a site with one node and without a policy about stores.
 async fn create_site_without_permits(prefix: &str) -> TestSite {
     TestSite::new(
         shared_control_plane().await,
@@ -80,7 +80,7 @@ async fn create_site_without_permits(prefix: &str) -> TestSite {
     .await
 }
 
-/// Permits what is below `ml/` of the store that is called as the site.
+/// Permits jobs to read keys below `ml/` in the store with the name of the site.
 async fn permit_store(control_plane: &ControlPlane, site: &TestSite) {
     let cedar = format!(
         "permit(principal, action == Trellis::Action::\"UseSecret\", resource) \
@@ -102,14 +102,14 @@ async fn permit_store(control_plane: &ControlPlane, site: &TestSite) {
     active.await.unwrap();
 }
 
-/// An entry `wandb` of the site's store.
+/// Returns an entry `wandb` of the site's store.
 fn secret_entry(site: &TestSite, data: Value) -> Value {
     json!({
         "name": "wandb", "store": {"kind": "ClusterSecretStore", "name": site.name()}, "data": data,
     })
 }
 
-/// A job of one pod that has a Secret `wandb` in its environment and in a file.
+/// Returns a job of one pod with a Secret `wandb` in its environment and in a file.
 fn job_with_secret(site: &TestSite) -> Value {
     let mut job = site.job("j", 1, 8);
     job["spec"]["secrets"] = json!([secret_entry(site, json!({"api-key": "ml/wandb#token"}))]);
@@ -122,14 +122,14 @@ fn job_with_secret(site: &TestSite) -> Value {
     job
 }
 
-/// Waits until the ExternalSecret of that name exists.
+/// Waits until the ExternalSecret exists.
 async fn wait_for_external_secret(site: &TestSite, name: &str) -> ExternalSecret {
     let api: Api<ExternalSecret> = site.api();
-    let there = wait_for(&api, name, SOON, |_: &ExternalSecret| true);
-    there.await.unwrap()
+    let existing = wait_for(&api, name, SOON, |_: &ExternalSecret| true);
+    existing.await.unwrap()
 }
 
-/// Waits until there is no object of that name.
+/// Waits until the object does not exist.
 async fn wait_until_deleted<K>(site: &TestSite, name: &str)
 where
     K: kube::Resource<Scope = kube::core::NamespaceResourceScope>
@@ -140,8 +140,8 @@ where
 {
     let api: Api<K> = site.api();
     eventually(SOON, || async {
-        let there = api.get_opt(name).await?;
-        anyhow::ensure!(there.is_none(), "{name} is still there");
+        let existing = api.get_opt(name).await?;
+        anyhow::ensure!(existing.is_none(), "{name} still exists");
         Ok(())
     })
     .await

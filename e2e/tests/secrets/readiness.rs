@@ -1,4 +1,4 @@
-//! A job waits until its Secrets are there, and says why.
+//! A job waits until its Secrets exist, and reports the reason.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -17,7 +17,7 @@ use super::{
     wait_until_deleted,
 };
 
-/// The ExternalSecret in the job's status.
+/// Returns the ExternalSecret in the job's status.
 fn secret_in_status(job: &TrainingJob) -> CompiledObject {
     let compiled = &job.status.as_ref().unwrap().compiled;
     let found = compiled.iter().find(|o| o.kind == "ExternalSecret");
@@ -43,7 +43,7 @@ async fn pods_are_created_only_after_their_secret_exists() {
     assert_eq!(data["remoteRef"]["key"], "ml/wandb");
     assert_eq!(data["remoteRef"]["property"], "token");
 
-    // Its own words, as long as it has not got it.
+    // The message is that of the controller until the Secret exists.
     let why = "could not get secret data from provider";
     report_failure(&site, "j-wandb", why).await.unwrap();
     let words = format!("ExternalSecret \"j-wandb\" is not ready: SecretSyncedError: {why}");
@@ -65,29 +65,29 @@ async fn pods_are_created_only_after_their_secret_exists() {
     assert!(entry.ready && entry.problem.is_none());
     let pod = site.list_pods("j").await.remove(0).spec.unwrap();
     let main = &pod.containers[0];
-    let of = |name: &str| {
+    let find_variable = |name: &str| {
         let variable = main.env.iter().flatten().find(|v| v.name == name).unwrap();
         let source = variable.value_from.clone().unwrap();
         source.secret_key_ref.unwrap().name
     };
-    let made = of("WANDB_API_KEY");
-    assert!(made.starts_with("j-wandb-"), "{made}");
-    assert_eq!(of("OTHER"), "there-before");
+    let key_variable = find_variable("WANDB_API_KEY");
+    assert!(key_variable.starts_with("j-wandb-"), "{key_variable}");
+    assert_eq!(find_variable("OTHER"), "there-before");
     let volumes = pod.volumes.unwrap();
     let mounted = volumes.iter().find_map(|v| v.secret.clone()).unwrap();
-    assert_eq!(mounted.secret_name, Some(made.clone()));
+    assert_eq!(mounted.secret_name, Some(key_variable.clone()));
     assert_eq!(
         wait_for_external_secret(&site, "j-wandb")
             .await
             .spec
             .target
             .name,
-        made
+        key_variable
     );
     let secrets = site.api::<Secret>();
-    assert!(secrets.get(&made).await.is_ok());
+    assert!(secrets.get(&key_variable).await.is_ok());
 
-    // The running job goes on while the store is unavailable.
+    // The running job keeps running while the store is unavailable.
     report_failure(&site, "j-wandb", "the store is away")
         .await
         .unwrap();
@@ -97,7 +97,7 @@ async fn pods_are_created_only_after_their_secret_exists() {
 
     site.delete::<TrainingJob>("j").await;
     wait_until_deleted::<ExternalSecret>(&site, "j-wandb").await;
-    wait_until_deleted::<Secret>(&site, &made).await;
+    wait_until_deleted::<Secret>(&site, &key_variable).await;
 }
 
 #[tokio::test]

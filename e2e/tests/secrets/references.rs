@@ -16,7 +16,7 @@ fn named_object<K: serde::de::DeserializeOwned>(name: &str) -> K {
     serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
-/// The message of a job that waits for what is not there, and has no pod.
+/// Returns the message of a job that waits for a missing object. Checks that it has no pod.
 async fn wait_for_missing_object(site: &TestSite, for_what: &str) -> String {
     let words = format!("{for_what} does not exist: create it or name another");
     let waiting = site.wait_for_status("j", |s| s.full_message().contains(&words));
@@ -37,10 +37,10 @@ async fn job_waits_for_its_config_map_and_service_account() {
     job["spec"]["taskGroups"][0]["env"] =
         json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "nobody-looks", "key": "k"}}}]);
     site.create(job).await.unwrap();
-    let said = wait_for_missing_object(&site, "ConfigMap \"settings\"").await;
+    let status_message = wait_for_missing_object(&site, "ConfigMap \"settings\"").await;
     assert!(
-        said.starts_with("task group \"worker\", spec.volumes["),
-        "{said}"
+        status_message.starts_with("task group \"worker\", spec.volumes["),
+        "{status_message}"
     );
     let post = PostParams::default();
     let maps: Api<ConfigMap> = site.api();
@@ -54,7 +54,7 @@ async fn job_waits_for_its_config_map_and_service_account() {
     site.wait_for_phase("j", JobPhase::Running).await;
 }
 
-/// The rights that docs/secrets.md has, for the site's namespace.
+/// Grants the rights of docs/secrets.md in the site's namespace.
 fn secret_rights(site: &TestSite) -> String {
     let document = include_str!("../../../docs/secrets.md");
     let blocks = document.split("```yaml\n").skip(1);
@@ -86,8 +86,11 @@ async fn secrets_are_checked_only_where_the_operator_has_the_right() {
     let mut job = site.job("j", 1, 8);
     job["spec"]["secrets"] = json!([{"name": "token"}]);
     site.create(job).await.unwrap();
-    let said = wait_for_missing_object(&site, "Secret \"token\"").await;
-    assert!(said.starts_with("spec.secrets[0]: "), "{said}");
+    let status_message = wait_for_missing_object(&site, "Secret \"token\"").await;
+    assert!(
+        status_message.starts_with("spec.secrets[0]: "),
+        "{status_message}"
+    );
     tokio::time::sleep(NO_CHANGE_TIME).await;
     assert_eq!(site.list_pods("j").await.len(), 0);
     let secrets: Api<Secret> = site.api();

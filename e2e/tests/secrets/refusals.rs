@@ -53,9 +53,12 @@ async fn api_server_and_library_refuse_invalid_secrets_alike() {
             .to_string();
         assert!(refused.contains(words), "{secrets}: {refused}");
         let object: TrainingJob = serde_json::from_value(object).unwrap();
-        let ours = ValidatedJob::try_from(object).expect_err(words).to_string();
-        assert!(ours.contains(words), "{secrets}: {ours}");
-        assert!(ours.contains("spec.secrets[0]"), "{secrets}: {ours}");
+        let library_error = ValidatedJob::try_from(object).expect_err(words).to_string();
+        assert!(library_error.contains(words), "{secrets}: {library_error}");
+        assert!(
+            library_error.contains("spec.secrets[0]"),
+            "{secrets}: {library_error}"
+        );
     }
     // Both accept valid Secrets.
     for secrets in [

@@ -1,4 +1,4 @@
-//! Secrets change while a job is suspended; and what is not the job's is left alone.
+//! Secrets that change while a job is suspended, and objects that do not belong to the job.
 
 use kube::ResourceExt as _;
 use kube::api::PostParams;
@@ -71,7 +71,7 @@ async fn foreign_external_secret_is_not_changed() {
         }))
         .unwrap()
     };
-    let theirs = all
+    let foreign_objects = all
         .create(&PostParams::default(), &foreign("j-wandb"))
         .await
         .unwrap();
@@ -83,9 +83,9 @@ async fn foreign_external_secret_is_not_changed() {
     let now = all.get("j-wandb").await.unwrap();
     assert_eq!(
         (now.uid(), now.resource_version()),
-        (theirs.uid(), theirs.resource_version())
+        (foreign_objects.uid(), foreign_objects.resource_version())
     );
-    // Once it is out of the way the job goes on by itself.
+    // After the foreign object is deleted, the job continues by itself.
     site.delete::<ExternalSecret>("j-wandb").await;
     site.wait_for_phase("j", JobPhase::Waiting).await;
     create_secret(&site, "j-wandb").await.unwrap();

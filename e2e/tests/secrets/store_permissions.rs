@@ -1,4 +1,4 @@
-//! Policies decide which jobs may read which keys of a store. By default none may.
+//! Policies decide which jobs may read which keys of a store. By default, no job may.
 
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};

@@ -1,4 +1,5 @@
-//! Admission changes pods: the gang is placed by what the API server stores.
+//! Admission changes pods. The operator places the gang by the pods that the API server would
+//! store.
 
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -20,7 +21,7 @@ async fn gang_follows_constraints_added_by_admission() {
     // Names decide between equal nodes, so the last node would not be chosen by chance.
     let last = site.nodes().names()[2].clone();
 
-    // No node will do, and it says so before anything is created.
+    // No node fits, and the job reports it before any object is created.
     site.submit("j", 1, 8).await;
     let waits = site
         .wait_for_status("j", |s| s.reason == Some(Reason::NoMatchingNodes))
@@ -59,7 +60,8 @@ async fn gang_waits_when_admission_adds_an_unsupported_constraint() {
     assert_eq!(waits.status.unwrap().phase, Some(JobPhase::Queued));
 }
 
-/// A policy may make of a pod what no place suits that is found for it: that ends.
+/// An admission policy may change a pod so that its planned node never fits. The operator stops its
+/// retries.
 #[tokio::test]
 async fn gang_is_delayed_when_admission_alternates_its_flavor() {
     let control_plane = shared_control_plane().await;
@@ -109,7 +111,7 @@ async fn gang_is_delayed_when_admission_alternates_its_flavor() {
     ] {
         control_plane.apply_yaml(&object.to_string()).await.unwrap();
     }
-    // The policy contradicts the plan: it sends pods that tolerate spot to other nodes, and all
+    // The policy contradicts every plan: it sends pods that tolerate spot to other nodes, and all
     // other pods to spot nodes.
     let to = |pool: &str| {
         format!("[JSONPatch{{op: \"add\", path: \"/spec/nodeSelector/pool\", value: \"{pool}\"}}]")

@@ -1,4 +1,4 @@
-//! The time to save work, and what is lost of it otherwise.
+//! The time for checkpoints, and the work that a preemption loses.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
@@ -17,8 +17,8 @@ use super::preemption::{
 
 const SAVED_ANNOTATION: &str = "example.com/saved";
 
-/// Submits a job of two nodes whose pods have five minutes to save, and take long enough for a test
-/// to see them.
+/// Submits a job of two nodes. Its pods have a grace period of five minutes, and stop slowly enough
+/// for the test to observe them.
 async fn submit_saving_job(site: &TestSite, name: &str) {
     let mut job = site.job(name, 2, 8);
     job["spec"]["checkpoint"] =
@@ -28,7 +28,7 @@ async fn submit_saving_job(site: &TestSite, name: &str) {
     site.delay_pod_stop(name, "15s").await;
 }
 
-/// Waits until pods of the job are being deleted, and gives the seconds that they have for it.
+/// Waits until pods of the job are being deleted, and returns their grace period in seconds.
 async fn wait_for_grace_seconds(site: &TestSite, name: &str, count: usize) -> Vec<i64> {
     let mut graces = Vec::new();
     for _ in 0..600 {
@@ -45,7 +45,7 @@ async fn wait_for_grace_seconds(site: &TestSite, name: &str, count: usize) -> Ve
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     panic!(
-        "{count} pods of {name} were to be deleted, and {} were",
+        "only {} of {count} pods of {name} are deleted",
         graces.len()
     );
 }
@@ -93,14 +93,15 @@ async fn suspended_job_has_its_grace_period_and_a_failed_job_a_short_one() {
 async fn deadline_leaves_time_for_a_checkpoint() {
     let site = create_site("saves", 2).await;
     submit_saving_job(&site, "j").await;
-    // The time counts from when it began to run: it is over before the pods stop slowly otherwise.
+    // The grace period starts when the job starts to run, so it is over before the slow pods would
+    // stop.
     let patch = json!({"spec": {"deadlines": {"activeSeconds": 3}}});
     site.patch("j", patch).await.unwrap();
     assert_eq!(wait_for_grace_seconds(&site, "j", 2).await, [300, 300]);
     site.wait_for_phase("j", JobPhase::Failed).await;
 }
 
-/// By what would be lost without it, the younger one would have to go.
+/// Without checkpoints, the younger job would lose less work, so it would be the victim.
 #[tokio::test]
 async fn job_with_a_recent_checkpoint_is_preempted_first() {
     let site = create_site("saved", 2).await;
@@ -115,22 +116,31 @@ async fn job_with_a_recent_checkpoint_is_preempted_first() {
     wait_for_first_attempt(&site, "young").await;
 
     report_checkpoint(&site, "old-worker-0", "yesterday").await;
-    let told = site
+    let reported = site
         .wait_for_status("old", |s| s.checkpoint.is_some())
         .await;
-    let problem = told.status.unwrap().checkpoint.unwrap().problem.unwrap();
+    let problem = reported
+        .status
+        .unwrap()
+        .checkpoint
+        .unwrap()
+        .problem
+        .unwrap();
     assert!(
         problem.contains("\"yesterday\", which is no time"),
         "{problem}"
     );
-    // By a clock that is a second fast.
+    // The clock of the job is one second fast.
     let saved = Timestamp::now() + k8s_openapi::jiff::SignedDuration::from_secs(1);
     report_checkpoint(&site, "old-worker-0", &saved.to_string()).await;
-    let told = site
+    let reported = site
         .wait_for_status("old", |s| last_checkpoint_time(s).is_some())
         .await;
-    assert!(saved <= Timestamp::now(), "it has come");
-    assert_eq!(told.status.unwrap().checkpoint.unwrap().problem, None);
+    assert!(
+        saved <= Timestamp::now(),
+        "the operator has accepted a checkpoint time in the future"
+    );
+    assert_eq!(reported.status.unwrap().checkpoint.unwrap().problem, None);
 
     submit_to_queue(&site, "high", 1, &queue, Some(&class)).await;
     wait_for_first_attempt(&site, "high").await;

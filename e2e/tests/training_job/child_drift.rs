@@ -1,5 +1,4 @@
-//! The children of a job stay as the job compiles, whatever they were before and whichever user
-//! edits them.
+//! The children of a job stay as the job compiles, also after edits by users.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use trellis_e2e::wait::eventually;
 
 use super::create_site;
 
-/// Ports of the job's Service, by name.
+/// Returns the ports of the job's Service by name.
 async fn service_ports(site: &TestSite) -> Result<BTreeMap<String, i32>> {
     let spec = site.api::<Service>().get("j").await?.spec;
     let ports = spec.and_then(|s| s.ports).unwrap_or_default();
@@ -29,7 +28,7 @@ async fn service_ports(site: &TestSite) -> Result<BTreeMap<String, i32>> {
     Ok(named)
 }
 
-/// Resource versions of the children: another when one is written.
+/// Returns the resource versions of the children, which change with each write.
 async fn child_versions(site: &TestSite) -> Vec<Option<String>> {
     vec![
         site.api::<Service>()
@@ -50,7 +49,8 @@ async fn child_versions(site: &TestSite) -> Vec<Option<String>> {
     ]
 }
 
-/// Has the operator reconcile the job a few times, and checks that it does not write the children.
+/// Makes the operator reconcile the job several times, and checks that it does not write the
+/// children.
 async fn check_no_rewrites(site: &TestSite) {
     let before = child_versions(site).await;
     for look in 0..3 {
@@ -61,7 +61,7 @@ async fn check_no_rewrites(site: &TestSite) {
     assert_eq!(
         child_versions(site).await,
         before,
-        "the children are written for ever"
+        "the operator writes the children repeatedly"
     );
 }
 
@@ -109,7 +109,7 @@ async fn edit_network_policy(site: &TestSite, patch: Value) {
         .unwrap();
 }
 
-/// One edit opens the policy and takes it out of the operator's sight.
+/// One edit opens the NetworkPolicy and removes the label by which the operator watches it.
 #[tokio::test]
 async fn network_policy_without_our_label_is_repaired() {
     let site = create_site("sight", 1).await;

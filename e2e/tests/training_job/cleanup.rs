@@ -15,7 +15,7 @@ use trellis_e2e::wait::{eventually, wait_until_deleted};
 
 use super::create_site;
 
-/// Kind and name of all that a job has made and that is there.
+/// Returns kind and name of all existing children of a job.
 async fn job_objects(site: &TestSite, job: &str) -> Result<Vec<String>> {
     async fn add_objects_of_kind<K>(site: &TestSite, job: &str, all: &mut Vec<String>) -> Result<()>
     where
@@ -52,7 +52,7 @@ async fn wait_until_no_objects(site: &TestSite, job: &str) {
 async fn children_are_deleted_after_their_ttl_and_the_job_stays() {
     let site = create_site("ttl", 1).await;
     let mut job = site.job("j", 2, 1);
-    // The one with a ConfigMap.
+    // This framework has a ConfigMap.
     job["spec"]["framework"] = json!("DeepSpeed");
     site.create(job).await.unwrap();
     site.wait_for_phase("j", JobPhase::Running).await;
@@ -71,14 +71,14 @@ async fn children_are_deleted_after_their_ttl_and_the_job_stays() {
     assert_eq!(
         job_objects(&site, "j").await.unwrap(),
         all,
-        "a day is not over"
+        "the objects were deleted within a day"
     );
 
     site.patch("j", json!({"spec": {"cleanup": {"childrenTTLSeconds": 0}}}))
         .await
         .unwrap();
     wait_until_no_objects(&site, "j").await;
-    // Long enough for whatever would make them again.
+    // Long enough for the operator to create them again, if it did so.
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     wait_until_no_objects(&site, "j").await;
     let now = site.wait_for_phase("j", JobPhase::Complete).await;

@@ -1,4 +1,4 @@
-//! The queue of jobs that name none.
+//! The queue of jobs without `queueName`.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
@@ -9,12 +9,12 @@ use trellis_e2e::site::TestSite;
 
 use super::{create_site, shared_control_plane};
 
-/// The queue in the job's status, and in its PodGroup.
+/// Returns the queue in the job's status and in its PodGroup.
 async fn status_and_group_queue(site: &TestSite, name: &str) -> (String, String) {
     let job = site.api::<trellis_api::TrainingJob>().get(name).await;
-    let said = job.unwrap().status.unwrap().queue.unwrap();
+    let status_queue = job.unwrap().status.unwrap().queue.unwrap();
     let group = site.api::<PodGroup>().get(name).await.unwrap();
-    (said, group.spec.queue_name)
+    (status_queue, group.spec.queue_name)
 }
 
 #[tokio::test]
@@ -26,11 +26,11 @@ async fn new_default_queue_takes_pending_jobs_and_no_placed_job() {
     site.submit("waits", 2, 4).await;
     site.wait_for_phase("waits", JobPhase::Queued).await;
 
-    let here = json!({"matchLabels": {"kubernetes.io/metadata.name": site.name()}});
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": site.name()}});
     let queue = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": site.name()},
-        "spec": {"namespaceSelector": {}, "defaultFor": here},
+        "spec": {"namespaceSelector": {}, "defaultFor": selector},
     });
     let control_plane = shared_control_plane().await;
     control_plane.apply_yaml(&queue.to_string()).await.unwrap();
@@ -46,7 +46,7 @@ async fn new_default_queue_takes_pending_jobs_and_no_placed_job() {
     assert_eq!(status_and_group_queue(&site, "runs").await, both("default"));
     assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 2).await), before);
 
-    // The job gives its place up and is pending again.
+    // The job releases its nodes and is pending again.
     site.delete::<Pod>("runs-worker-0").await;
     site.wait_for_status("runs", |s| s.queue.as_ref() == Some(&new))
         .await;

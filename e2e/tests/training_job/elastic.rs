@@ -1,4 +1,4 @@
-//! Jobs that work with fewer pods than they ask for, and pods beside a gang.
+//! Elastic jobs, and best-effort pods.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use trellis_e2e::wait::eventually;
 
 use super::create_site;
 
-/// A job of `replicas` pods of one GPU, that works with two.
+/// Returns a job of `replicas` pods with one GPU each and `minReplicas: 2`.
 fn elastic_job(site: &TestSite, name: &str, replicas: u32) -> Value {
     let mut job = site.job(name, replicas, 1);
     job["spec"]["taskGroups"][0]["minReplicas"] = json!(2);
     job
 }
 
-/// A gang `j` of two pods with `gpus` GPUs each, and a best-effort pod of one GPU.
+/// Returns a gang `j` of two pods with `gpus` GPUs each, and a best-effort pod with one GPU.
 fn job_with_board(site: &TestSite, gpus: u32) -> Value {
     let mut job = site.job("j", 2, gpus);
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
@@ -35,7 +35,7 @@ fn job_with_board(site: &TestSite, gpus: u32) -> Value {
     job
 }
 
-/// Waits until the job runs with that many pods, and waits for nothing more.
+/// Waits until the job runs with this number of pods, and no pod is missing.
 async fn wait_for_ready_pods(site: &TestSite, job: &str, ready: &str) -> TrainingJob {
     site.wait_for_status(job, |s| {
         let reason = s.reason.map(|r| r.as_str());
@@ -59,12 +59,12 @@ async fn elastic_job_uses_free_capacity_and_yields_it_first() {
     site.create(elastic_job(&site, "j", 4)).await.unwrap();
     let small = wait_for_ready_pods(&site, "j", "2/4").await;
     let gang = pod_uids_by_name(&site, "j").await;
-    let says = message(&small);
+    let status_message = message(&small);
     assert!(
-        says.contains("the gang runs, on node") && says.contains("2 of 4 pods"),
-        "{says}"
+        status_message.contains("the gang runs, on node") && status_message.contains("2 of 4 pods"),
+        "{status_message}"
     );
-    // The other job has gone: the gang grows, and none of its pods restart.
+    // The other job has ended. The gang grows, and none of its pods restarts.
     site.delete::<TrainingJob>("other").await;
     wait_for_ready_pods(&site, "j", "4/4").await;
     let grown = pod_uids_by_name(&site, "j").await;
@@ -72,10 +72,10 @@ async fn elastic_job_uses_free_capacity_and_yields_it_first() {
     let third: Pod = site.api().get("j-worker-2").await.unwrap();
     assert!(third.annotations().contains_key(names::EPOCH));
     let env = third.spec.unwrap().containers.remove(0).env.unwrap();
-    let of = |name: &str| env.iter().find(|e| e.name == name)?.value.clone();
-    assert_eq!(of("PET_NNODES").as_deref(), Some("2:4"));
-    assert_eq!(of("TRELLIS_RANK").as_deref(), Some("2"));
-    // Someone needs five of the six that are free or can be done without.
+    let variable = |name: &str| env.iter().find(|e| e.name == name)?.value.clone();
+    assert_eq!(variable("PET_NNODES").as_deref(), Some("2:4"));
+    assert_eq!(variable("TRELLIS_RANK").as_deref(), Some("2"));
+    // Another job needs five of the six GPUs that are free or held by surplus pods.
     site.submit("whole", 1, 5).await;
     site.wait_for_phase("whole", JobPhase::Running).await;
     let shrunk = site.wait_for_status("j", |s| s.ready.as_deref() == Some("3/4"));
@@ -85,7 +85,7 @@ async fn elastic_job_uses_free_capacity_and_yields_it_first() {
     assert_eq!(status.phase, Some(JobPhase::Running));
     let now = pod_uids_by_name(&site, "j").await;
     assert!(gang.iter().all(|(pod, uid)| now.get(pod) == Some(uid)));
-    // All that there are end.
+    // All existing pods end.
     for pod in now.keys() {
         site.end_pod(pod, "0").await;
     }
@@ -99,7 +99,7 @@ async fn deleted_rank_returns_while_the_other_ranks_continue() {
     wait_for_ready_pods(&site, "j", "3/3").await;
     let before = pod_uids_by_name(&site, "j").await;
     site.delete::<Pod>("j-worker-1").await;
-    // The loss that the operator sees first is to blame for the wave.
+    // The first observed loss is the cause of the wave.
     site.wait_for_status("j", |s| s.disruptions == Some(1))
         .await;
     site.end_pod("j-worker-2", "1").await;
@@ -113,7 +113,7 @@ async fn deleted_rank_returns_while_the_other_ranks_continue() {
     .unwrap();
     let job = wait_for_ready_pods(&site, "j", "3/3").await.status.unwrap();
     assert_eq!(job.attempt, Some(1));
-    // Both went in one wave, for which the cluster is to blame.
+    // Both pods were lost in one wave, whose cause is the cluster.
     assert_eq!((job.restarts, job.disruptions), (Some(0), Some(1)));
     let after = pod_uids_by_name(&site, "j").await;
     assert_eq!(after.get("j-worker-0"), before.get("j-worker-0"));
@@ -137,15 +137,15 @@ async fn elastic_group_can_be_resized_while_it_runs() {
     site.wait_for_pod_count("j", 3).await;
     let after = pod_uids_by_name(&site, "j").await;
     assert!(after.iter().all(|(pod, uid)| before.get(pod) == Some(uid)));
-    // Not below what it works with, nor of a group that is not elastic.
+    // The operator evicts no pod below `minReplicas`, and none of a group that is not elastic.
     group[0]["replicas"] = json!(1);
     let refused = site
         .patch("j", json!({"spec": {"taskGroups": group}}))
         .await;
-    let said = refused.unwrap_err().to_string();
+    let error_text = refused.unwrap_err().to_string();
     assert!(
-        said.contains("minReplicas must be 1 at least and replicas at most"),
-        "{said}"
+        error_text.contains("minReplicas must be 1 at least and replicas at most"),
+        "{error_text}"
     );
 }
 
@@ -154,16 +154,19 @@ async fn best_effort_group_waits_for_capacity_and_ends_with_its_job() {
     let site = create_site("outside", 1).await;
     site.create(job_with_board(&site, 4)).await.unwrap();
     let waits = site.wait_for_status("j", |s| {
-        let said = s.full_message();
-        s.phase == Some(JobPhase::Running) && said.contains("when there is room")
+        let status_message = s.full_message();
+        s.phase == Some(JobPhase::Running) && status_message.contains("when there is room")
     });
-    let said = message(&waits.await);
+    let status_message = message(&waits.await);
     assert!(
-        said.contains("the gang runs, on node") && said.contains("2 of 3 pods"),
-        "{said}"
+        status_message.contains("the gang runs, on node") && status_message.contains("2 of 3 pods"),
+        "{status_message}"
     );
-    assert!(said.contains("nvidia.com/gpu"), "{said}");
-    // A job that waits for as much goes before it, though it came later.
+    assert!(
+        status_message.contains("nvidia.com/gpu"),
+        "{status_message}"
+    );
+    // A later pending job with the same demand comes before the growth of this job.
     for pod in ["j-worker-0", "j-worker-1"] {
         site.end_pod(pod, "0").await;
     }
@@ -179,6 +182,6 @@ async fn best_effort_pod_runs_with_its_gang_and_stops_with_it() {
         site.end_pod(pod, "0").await;
     }
     site.wait_for_phase("j", JobPhase::Complete).await;
-    // Finished pods stay with their logs; what still runs is stopped.
+    // Finished pods stay with their logs, and running pods are stopped.
     site.wait_for_pod_count("j", 2).await;
 }

@@ -27,7 +27,7 @@ async fn get_json(token: Option<&str>, path: &str) -> (StatusCode, Value) {
     (code, serde_json::from_str(&text).unwrap())
 }
 
-/// The same, whatever it is.
+/// Sends a request with a bearer token, and returns the status code and the text of the response.
 async fn get_text(token: Option<&str>, path: &str) -> (StatusCode, String) {
     let address = operator::shared_operator()
         .unwrap()
@@ -49,7 +49,8 @@ async fn get_status(token: Option<&str>, path: &str) -> u16 {
     code.as_u16()
 }
 
-/// A ServiceAccount of the site's namespace that may list jobs there, or may do nothing.
+/// Creates a ServiceAccount of the site's namespace, with or without the right to list jobs there.
+/// Returns its token.
 async fn create_account_token(site: &TestSite, name: &str, may_list: bool) -> String {
     let control_plane = shared_control_plane().await;
     let mut objects = vec![json!({
@@ -78,8 +79,8 @@ async fn create_account_token(site: &TestSite, name: &str, may_list: bool) -> St
 async fn wait_for_pending_job(token: &str, path: &str, name: &str) -> anyhow::Result<WaitingJob> {
     let (code, body) = get_json(Some(token), path).await;
     ensure!(code == StatusCode::OK, "{code}: {body}");
-    let told: WaitingJobs = serde_json::from_value(body)?;
-    let found = told.waiting.into_iter().find(|w| w.name == name);
+    let waiting_jobs: WaitingJobs = serde_json::from_value(body)?;
+    let found = waiting_jobs.waiting.into_iter().find(|w| w.name == name);
     found.with_context(|| format!("the endpoint does not list {name}"))
 }
 
@@ -99,20 +100,20 @@ async fn endpoint_explains_pending_jobs_to_users_with_list_right() {
     let namespace = site.name();
     let own = format!("{WAITING_PATH}?namespace={namespace}");
     let lister = create_account_token(&site, "lister", true).await;
-    let told = eventually(SOON, || async {
-        // The API server may not have read the role of the lister yet.
+    let listed = eventually(SOON, || async {
+        // The API server may not have read the new role yet.
         let head = wait_for_pending_job(&lister, &own, "head").await?;
-        // A look ahead is worked out beside the answers.
+        // The operator computes expected starts in the background.
         ensure!(head.expected_start.is_some(), "{head:?}");
         Ok(head)
     });
-    let head = told.await.unwrap();
+    let head = listed.await.unwrap();
     assert_eq!(head.namespace, namespace);
     assert_eq!(head.reason, Reason::InsufficientCapacity);
     assert!(head.message.contains("nvidia.com/gpu"), "{}", head.message);
     let hour = SignedDuration::from_hours(1);
-    let start = head.expected_start.expect("it is known when it starts");
-    // Its pods have their time to start, and a grace to stop.
+    let start = head.expected_start.expect("the expected start is known");
+    // The expected start includes the start time and the grace period of the pods.
     let takes = start.duration_since(started);
     assert!(hour <= takes && takes < hour * 2, "{takes}");
     let large = wait_for_pending_job(&lister, &own, "large").await.unwrap();
@@ -128,8 +129,8 @@ async fn endpoint_explains_pending_jobs_to_users_with_list_right() {
         403
     );
     assert_eq!(get_status(Some(&lister), SNAPSHOT_PATH).await, 403);
-    let nobody = create_account_token(&site, "nobody", false).await;
-    assert_eq!(get_status(Some(&nobody), &own).await, 403);
+    let without_rights = create_account_token(&site, "nobody", false).await;
+    assert_eq!(get_status(Some(&without_rights), &own).await, 403);
     let admin = shared_control_plane().await.admin_token();
     wait_for_pending_job(admin, WAITING_PATH, "head")
         .await
@@ -178,10 +179,10 @@ async fn snapshot_is_written_on_request_and_replayed() {
             assert!(output.status.success(), "{output:?}");
             String::from_utf8(output.stdout).unwrap()
         };
-        let told = replay();
+        let replayed = replay();
         let job = format!("{}/large", site.name());
-        assert!(told.contains(&job), "{told}");
-        assert_eq!(replay(), told, "the same every time");
+        assert!(replayed.contains(&job), "{replayed}");
+        assert_eq!(replay(), replayed, "the replays differ");
     }
 }
 
@@ -206,8 +207,8 @@ async fn metrics_need_a_right_and_health_needs_none() {
     }
     let metrics = "/metrics";
     assert_eq!(get_status(None, metrics).await, 401);
-    let nobody = create_account_token(&site, "nobody", false).await;
-    assert_eq!(get_status(Some(&nobody), metrics).await, 403);
+    let without_rights = create_account_token(&site, "nobody", false).await;
+    assert_eq!(get_status(Some(&without_rights), metrics).await, 403);
     let name = format!("{}-scraper", site.name());
     let rules = json!([{"nonResourceURLs": [metrics], "verbs": ["get"]}]);
     let kinds = [
@@ -222,14 +223,17 @@ async fn metrics_need_a_right_and_health_needs_none() {
         let control_plane = shared_control_plane().await;
         control_plane.apply_yaml(&object.to_string()).await.unwrap();
     }
-    let told = eventually(SOON, || async {
-        let (code, text) = get_text(Some(&nobody), metrics).await;
+    let metrics_text = eventually(SOON, || async {
+        let (code, text) = get_text(Some(&without_rights), metrics).await;
         anyhow::ensure!(code == StatusCode::OK, "{code}: {text}");
         Ok(text)
     });
-    let told = told.await.unwrap();
+    let metrics_text = metrics_text.await.unwrap();
     for line in ["trellis_leader 1.0", "trellis_caches_synced 1.0"] {
-        assert!(told.lines().any(|l| l == line), "{line}: {told}");
+        assert!(
+            metrics_text.lines().any(|l| l == line),
+            "{line}: {metrics_text}"
+        );
     }
     for start in [
         "trellis_queue_wait_duration_seconds_count{queue=\"default\"} ",
@@ -238,9 +242,9 @@ async fn metrics_need_a_right_and_health_needs_none() {
         "trellis_gang_start_duration_seconds_count ",
     ] {
         assert!(
-            told.lines().any(|l| l.starts_with(start)),
-            "{start}: {told}"
+            metrics_text.lines().any(|l| l.starts_with(start)),
+            "{start}: {metrics_text}"
         );
     }
-    assert!(!told.contains(&format!("namespace=\"{}", site.name())));
+    assert!(!metrics_text.contains(&format!("namespace=\"{}", site.name())));
 }

@@ -21,19 +21,21 @@ use super::{create_site, shared_control_plane};
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// The job "j", whose pods have a volume "scratch" of this class each.
+/// Returns the job "j". Each of its pods has a volume "scratch" with an ephemeral claim of this
+/// class.
 fn job_with_scratch(site: &TestSite, class: &str, replicas: u32, gpus: u32) -> Value {
     let mut job = site.job("j", replicas, gpus);
-    let asked = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+    let claim_spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
         "resources": {"requests": {"storage": "1Gi"}}});
     job["spec"]["taskGroups"][0]["podTemplate"] = json!({"spec": {
-        "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": asked}}}],
+        "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec}}}],
         "containers": [{"name": "main", "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}],
     }});
     job
 }
 
-/// These kubelets hold their pods, as real ones do, until the test reports that the volumes exist.
+/// The simulated kubelets hold their pods, like real ones, until the test reports that the volumes
+/// exist.
 async fn hold_pods(site: &TestSite) -> PodPolicy {
     let control_plane = shared_control_plane().await;
     let words = [(HANG, "true")];
@@ -55,7 +57,7 @@ fn claims_api(site: &TestSite) -> Api<PersistentVolumeClaim> {
     site.api()
 }
 
-/// Waits until a volume is asked for, and says for which node.
+/// Waits until a claim requests a volume, and returns the selected node.
 async fn wait_for_selected_node(site: &TestSite, claim: &str, not: Option<&str>) -> String {
     let claims = claims_api(site);
     let node = eventually(SOON, || async {
@@ -68,17 +70,17 @@ async fn wait_for_selected_node(site: &TestSite, claim: &str, not: Option<&str>)
     node.await.unwrap()
 }
 
-/// Acts as the provisioner: creates a disk on the node for a claim.
+/// Acts as the provisioner: creates a volume on the node for a claim.
 async fn provision_volume(site: &TestSite, claim: &str, node: &str, volume: &str) {
     let uid = claims_api(site).get(claim).await.unwrap().uid();
-    let made = disk_yaml(volume, site.name(), node);
-    let mut made: Value = serde_json::from_str(&made).unwrap();
-    made["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+    let volume_object = disk_yaml(volume, site.name(), node);
+    let mut volume_object: Value = serde_json::from_str(&volume_object).unwrap();
+    volume_object["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "namespace": site.name(), "name": claim, "uid": uid});
-    apply_yaml(&made.to_string()).await;
+    apply_yaml(&volume_object.to_string()).await;
 }
 
-/// Waits until the gang has its place and all that comes with it.
+/// Waits until the gang is placed and all its claims are bound.
 async fn wait_until_placed(site: &TestSite, pods: usize) -> Vec<Pod> {
     site.wait_for_status("j", |s| s.scheduled_time.is_some())
         .await;
@@ -112,21 +114,21 @@ async fn each_pod_gets_a_volume_on_its_own_node() {
     let pods = wait_until_placed(&site, 2).await;
     release_pods(&site, &pods).await;
     site.wait_for_phase("j", JobPhase::Running).await;
-    // They go with their pods.
+    // The claims are deleted with their pods.
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
     let claims = claims_api(&site);
     eventually(SOON, || async {
         let left = claims.list(&Default::default()).await?.items.len();
-        ensure!(left == 0, "{left} claims are left");
+        ensure!(left == 0, "{left} claims still exist");
         Ok(())
     })
     .await
     .unwrap();
 }
 
-/// The operator does not count the existing disks of a node.
+/// The operator does not count the existing volumes of a node.
 #[tokio::test]
 async fn class_without_a_provisioner_is_reported() {
     let site = create_site("no-scratch", 1).await;
@@ -148,7 +150,7 @@ async fn class_without_a_provisioner_is_reported() {
     assert!(site.list_pods("j").await.is_empty());
 }
 
-/// The names of pods are those of before, and so are those of their claims.
+/// The pods have the same names as before, and so have their claims.
 #[tokio::test]
 async fn restarted_gang_gets_new_volumes() {
     let site = create_site("again", 1).await;
@@ -168,7 +170,7 @@ async fn restarted_gang_gets_new_volumes() {
                 .owner_references()
                 .first()
                 .map(|owner| owner.uid.clone());
-            ensure!(owner == pods[0].uid(), "of another pod");
+            ensure!(owner == pods[0].uid(), "the claim belongs to another pod");
             ensure!(
                 claim.annotations().contains_key(SELECTED_NODE),
                 "no node is selected"
@@ -178,7 +180,7 @@ async fn restarted_gang_gets_new_volumes() {
         .await
         .unwrap();
         assert!(uids.insert(claim.uid()));
-        // The volume of the first is still there.
+        // The volume of the first claim still exists.
         let volume = format!("{}-{attempt}", site.name());
         provision_volume(&site, "j-worker-0-scratch", node_name(&pods[0]), &volume).await;
         release_pods(&site, &pods).await;
@@ -190,7 +192,8 @@ async fn restarted_gang_gets_new_volumes() {
     }
 }
 
-/// A provisioner that cannot takes the selected node away again: the gang goes elsewhere, whole.
+/// A provisioner that cannot create a volume removes the selected node from the claim. The whole
+/// gang is placed on other nodes.
 #[tokio::test]
 async fn gang_moves_when_a_pod_volume_cannot_be_provisioned() {
     let site = create_site("refused-disk", 2).await;
@@ -214,8 +217,8 @@ async fn gang_moves_when_a_pod_volume_cannot_be_provisioned() {
         .patch(claim, &params, &refused)
         .await
         .unwrap();
-    let again = site.wait_for_status("j", |s| s.attempt == Some(2)).await;
-    let failure = again.status.unwrap().last_failure.unwrap();
+    let restarted = site.wait_for_status("j", |s| s.attempt == Some(2)).await;
+    let failure = restarted.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.reason, "ClaimNotBound");
     assert_eq!(failure.node.as_ref(), Some(&first));
     let second = wait_for_selected_node(&site, claim, Some(&first)).await;
@@ -248,9 +251,9 @@ async fn foreign_claim_is_reported_before_the_gang_starts() {
     site.create(job_with_scratch(&site, site.name(), 1, 1))
         .await
         .unwrap();
-    let taken = |r: Reason| r == Reason::NameConflict;
+    let is_conflict = |r: Reason| r == Reason::NameConflict;
     let waits = site
-        .wait_for_status("j", |s| s.reason.is_some_and(taken))
+        .wait_for_status("j", |s| s.reason.is_some_and(is_conflict))
         .await;
     let words = "is there and is not pod \"j-worker-0\"'s";
     assert!(message(&waits).contains(words), "{}", message(&waits));
@@ -265,7 +268,7 @@ async fn foreign_claim_is_reported_before_the_gang_starts() {
     site.wait_for_phase("j", JobPhase::Running).await;
 }
 
-/// A pod beyond the gang comes after its plan, and so does its claim.
+/// A surplus pod is created after the plan of its gang, and so is its claim.
 #[tokio::test]
 async fn surplus_pod_gets_its_own_volume() {
     let site = create_site("board-scratch", 1).await;

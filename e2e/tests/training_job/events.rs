@@ -1,4 +1,4 @@
-//! Events: `kubectl describe` shows those of a job in order, each of them once.
+//! Events: `kubectl describe` shows the events of a job in their order, each once.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use trellis_e2e::wait::eventually;
 
 use super::create_site;
 
-/// Reason and note of each event about a job, in the order of their times.
+/// Returns reason and note of each event of a job, in the order of their times.
 async fn job_events(site: &TestSite, job: &str) -> Vec<(String, String)> {
     let about = format!("regarding.kind=TrainingJob,regarding.name={job}");
     let events = site.api::<Event>();
     let list = events.list(&ListParams::default().fields(&about)).await;
     let mut events = list.unwrap().items;
     events.sort_by_key(|event| event.event_time.as_ref().map(|t| t.0));
-    let told = events.into_iter().map(|event| {
-        let again = event.series.map_or(0, |series| series.count);
-        assert_eq!(again, 0, "the event was repeated: {:?}", event.note);
+    let reasons_and_notes = events.into_iter().map(|event| {
+        let repetitions = event.series.map_or(0, |series| series.count);
+        assert_eq!(repetitions, 0, "the event was repeated: {:?}", event.note);
         let reason = event.reason.unwrap_or_default();
         (reason, event.note.unwrap_or_default())
     });
-    told.collect()
+    reasons_and_notes.collect()
 }
 
 #[tokio::test]
@@ -34,8 +34,8 @@ async fn events_report_placement_failures_and_completion_in_order() {
     site.submit("first", 1, 8).await;
     site.wait_for_phase("first", JobPhase::Running).await;
     let mut job = site.job("j", 2, 4);
-    // Longer than its pods take to end, even on a busy machine. Otherwise there would be no event
-    // BackingOff.
+    // Longer than the pods take to end on a busy machine. Otherwise no event BackingOff would
+    // occur.
     job["spec"]["restart"] = json!({"backoffSeconds": 10, "maxBackoffSeconds": 10});
     site.create(job).await.unwrap();
     site.wait_for_phase("j", JobPhase::Queued).await;
@@ -60,18 +60,21 @@ async fn events_report_placement_failures_and_completion_in_order() {
         ("Complete", "all 2 pods have succeeded".to_owned()),
     ];
     eventually(SOON, || async {
-        let told = job_events(&site, "j").await;
-        let mut rest = told.iter();
+        let listed = job_events(&site, "j").await;
+        let mut rest = listed.iter();
         for (reason, words) in &chapters {
             let found = rest.any(|(r, note)| r == reason && note.contains(words));
-            anyhow::ensure!(found, "no {reason} with {words:?} in this place: {told:#?}");
+            anyhow::ensure!(
+                found,
+                "no event {reason} with {words:?} at this position: {listed:#?}"
+            );
         }
         Ok(())
     })
     .await
     .unwrap();
-    let told = job_events(&site, "j").await;
-    // Both attempts say the same of where they run.
-    let different: BTreeSet<_> = told.iter().collect();
-    assert!(told.len() <= different.len() + 2, "{told:#?}");
+    let listed = job_events(&site, "j").await;
+    // The events of both attempts have the same note about the nodes.
+    let different: BTreeSet<_> = listed.iter().collect();
+    assert!(listed.len() <= different.len() + 2, "{listed:#?}");
 }

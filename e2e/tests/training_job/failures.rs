@@ -16,14 +16,15 @@ use trellis_e2e::wait::wait_for;
 
 use super::{create_site, shared_control_plane};
 
-/// The containers of pods that are made from now on do not start, for this reason.
+/// Makes the containers of new pods fail to start for this reason.
 async fn hang_new_pods(site: &TestSite, reason: &str) {
     let words = [(kubelet::HANG, "true"), (kubelet::HANG_REASON, reason)];
-    let told = PodPolicy::annotate_for_kubelets(shared_control_plane().await, site.name(), &words);
-    told.await.unwrap();
+    let annotations =
+        PodPolicy::annotate_for_kubelets(shared_control_plane().await, site.name(), &words);
+    annotations.await.unwrap();
 }
 
-/// A job that is tried again after a minute.
+/// Returns a job that restarts after a minute.
 fn slowly_retried_job(site: &TestSite, name: &str) -> Value {
     let mut job = site.job(name, 2, 4);
     job["spec"]["restart"] = json!({"backoffSeconds": 60, "maxBackoffSeconds": 60});
@@ -39,8 +40,8 @@ async fn status_has_the_termination_message_of_a_failed_rank() {
     site.annotate_pod("j-worker-1", kubelet::TERMINATION_MESSAGE, words)
         .await;
     site.end_pod("j-worker-1", "1").await;
-    let again = site.wait_for_running_attempt("j", 2).await;
-    let failure = again.status.unwrap().last_failure.unwrap();
+    let restarted = site.wait_for_running_attempt("j", 2).await;
+    let failure = restarted.status.unwrap().last_failure.unwrap();
     let line = "RuntimeError: CUDA error: uncorrectable ECC error encountered";
     assert_eq!(failure.last_line.as_deref(), Some(line));
     let template = site.wait_for_whole_gang("j", 2).await[0]
@@ -66,16 +67,22 @@ async fn restart_rules_fail_ignore_or_restart_a_job() {
     site.annotate_pod("j-worker-1", kubelet::EXIT_REASON, "OOMKilled")
         .await;
     site.end_pod("j-worker-1", "137").await;
-    let again = site.wait_for_running_attempt("j", 2).await.status.unwrap();
-    assert_eq!((again.restarts, again.disruptions), (Some(0), Some(0)));
+    let restarted = site.wait_for_running_attempt("j", 2).await.status.unwrap();
+    assert_eq!(
+        (restarted.restarts, restarted.disruptions),
+        (Some(0), Some(0))
+    );
     site.end_pod("j-worker-0", "42").await;
     let failed = site.wait_for_phase("j", JobPhase::Failed).await;
     assert_eq!(reason(&failed), "FailedByRule");
-    let says = message(&failed);
-    assert!(says.ends_with("restart.rules[0] says Fail"), "{says}");
+    let status_message = message(&failed);
+    assert!(
+        status_message.ends_with("restart.rules[0] says Fail"),
+        "{status_message}"
+    );
 }
 
-/// GPUs do not wait for what is missing.
+/// A job that waits for a missing object releases its GPUs.
 #[tokio::test]
 async fn pods_with_missing_references_release_their_gpus_at_once() {
     let site = create_site("config", 1).await;
@@ -99,8 +106,8 @@ async fn pods_with_missing_references_release_their_gpus_at_once() {
     site.wait_for_pod_count("stuck", 0).await;
 }
 
-/// The image may still arrive, so the job keeps its place for a while. The status reports the error
-/// at once.
+/// The image pull may still succeed, so the job keeps its nodes for a while. The status reports the
+/// error at once.
 #[tokio::test]
 async fn image_pull_error_is_reported_while_the_job_keeps_its_place() {
     let site = create_site("image", 1).await;
@@ -112,8 +119,11 @@ async fn image_pull_error_is_reported_while_the_job_keeps_its_place() {
     let starts = starts.await;
     let phase = starts.status.as_ref().unwrap().phase;
     assert_eq!(phase, Some(JobPhase::Starting));
-    let says = message(&starts);
-    assert!(says.contains("the room is given back at"), "{says}");
+    let status_message = message(&starts);
+    assert!(
+        status_message.contains("the room is given back at"),
+        "{status_message}"
+    );
     site.wait_for_pod_count("j", 2).await;
 }
 
@@ -139,10 +149,10 @@ async fn node_is_avoided_after_two_failures_in_a_row() {
     };
     fails(1).await;
     fails(2).await;
-    // There is no other: then it has to do.
-    let again = site.wait_for_running_attempt("j", 3).await.status.unwrap();
+    // No other node exists, so the gang uses the avoided node.
+    let restarted = site.wait_for_running_attempt("j", 3).await.status.unwrap();
     let bad = site.nodes().names()[0].clone();
-    assert_eq!(again.excluded_nodes[0].node, bad);
+    assert_eq!(restarted.excluded_nodes[0].node, bad);
     let _more = site
         .add_nodes(shared_control_plane().await, NodeTemplate::new(1).gpus(8))
         .await;
@@ -153,7 +163,7 @@ async fn node_is_avoided_after_two_failures_in_a_row() {
     assert_ne!(node, Some(bad));
 }
 
-/// Only the user knows whether a rank on an unreachable node still writes.
+/// The operator cannot know whether a rank on an unreachable node still writes.
 #[tokio::test]
 async fn job_with_lost_node_wait_is_not_placed_until_its_pod_is_deleted() {
     let site = create_site("cutoff", 2).await;
@@ -169,7 +179,7 @@ async fn job_with_lost_node_wait_is_not_placed_until_its_pod_is_deleted() {
         job.status.as_ref().is_some_and(|s| s.attempt == Some(2))
     });
     is_lost.await.unwrap();
-    // Longer than it takes from there until a node is given up.
+    // Longer than the time until the operator gives a node up.
     tokio::time::sleep(Duration::from_secs(40)).await;
     let left = site.list_pods("j").await;
     assert_eq!(left.len(), 1);
@@ -182,8 +192,8 @@ async fn job_with_lost_node_wait_is_not_placed_until_its_pod_is_deleted() {
     site.wait_for_running_attempt("j", 2).await;
 }
 
-/// The garbage collector deletes these pods, and no kubelet is left to stop them. Pods of a job
-/// that waits for its lost nodes may still write, and stay until a user confirms that they do not.
+/// The garbage collector deletes these pods, and no kubelet exists to stop them. Pods of a job that
+/// waits for its lost nodes may still write, and stay until a user confirms that they have stopped.
 #[tokio::test]
 async fn pods_of_a_deleted_job_on_a_lost_node_are_removed() {
     let site = create_site("orphans", 2).await;
@@ -217,17 +227,17 @@ async fn pods_of_a_deleted_job_on_a_lost_node_are_removed() {
     assert!(left[0].metadata.deletion_timestamp.is_some());
 }
 
-/// A pod may be deleted with its node, or by a user who tidies up.
+/// A pod may be deleted with its node, or by a user.
 #[tokio::test]
 async fn deleted_succeeded_pod_is_not_replaced() {
     let site = create_site("finished", 1).await;
     site.submit("j", 2, 1).await;
     site.wait_for_phase("j", JobPhase::Running).await;
     site.end_pod("j-worker-1", "0").await;
-    let told = site
+    let reported = site
         .wait_for_status("j", |s| s.internal.finished_pods.is_some())
         .await;
-    let finished = told.status.unwrap().internal.finished_pods.unwrap();
+    let finished = reported.status.unwrap().internal.finished_pods.unwrap();
     assert_eq!(finished.groups[0].completed_indexes, "1");
     site.delete::<Pod>("j-worker-1").await;
     site.wait_for_pod_count("j", 1).await;

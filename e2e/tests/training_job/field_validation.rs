@@ -1,4 +1,5 @@
-//! Field validation of jobs: the API server and the library refuse them with the same words.
+//! Field validation of jobs: the API server and the library refuse invalid jobs with the same
+//! message.
 
 use serde_json::json;
 use trellis_api::{TrainingJob, ValidatedJob};
@@ -72,15 +73,18 @@ async fn api_server_refuses_invalid_fields_with_rule_and_fix() {
         *spec.pointer_mut(path).unwrap() = value.clone();
         let error = site.create(spec.clone()).await.expect_err(path).to_string();
         assert!(error.contains(words), "{path} = {value}: {error}");
-        // A rule on several fields names what they are in.
+        // A rule about several fields names their parent field.
         let (outer, _) = path.rsplit_once('/').unwrap();
         let outer = outer.replace("/0", "[0]").replace('/', ".");
         assert!(error.contains(&outer[1..]), "{path}: {error}");
         assert!(!error.contains("<nil>"), "{path}: {error}");
-        // The library says the same.
+        // The library has the same message.
         let object: TrainingJob = serde_json::from_value(spec).unwrap();
-        let ours = ValidatedJob::try_from(object).expect_err(path).to_string();
-        assert!(ours.contains(words), "{path} = {value}: {ours}");
+        let library_error = ValidatedJob::try_from(object).expect_err(path).to_string();
+        assert!(
+            library_error.contains(words),
+            "{path} = {value}: {library_error}"
+        );
     }
 }
 
@@ -245,10 +249,10 @@ async fn api_server_refuses_contradictory_fields() {
             .to_string();
         assert!(error.contains(words), "{words}: {error}");
         let object: TrainingJob = serde_json::from_value(spec).unwrap();
-        let ours = ValidatedJob::try_from(object).expect_err(words).to_string();
-        assert!(ours.contains(words), "{words}: {ours}");
+        let library_error = ValidatedJob::try_from(object).expect_err(words).to_string();
+        assert!(library_error.contains(words), "{words}: {library_error}");
     }
-    // Unknown fields: kubectl, Argo CD and our own reader are strict.
+    // Unknown fields are refused by kubectl, Argo CD and our own reader.
     let mut unknown = base();
     unknown["spec"]["taskGroups"][0]["gpu"] = json!(8);
     unknown["metadata"]["namespace"] = json!(site.name());

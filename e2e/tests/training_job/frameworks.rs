@@ -1,4 +1,4 @@
-//! The objects that some frameworks need beside their pods: a hostfile, a key, a Service.
+//! The additional objects of some frameworks: a hostfile, a key, a Service.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Secret, Service};
@@ -13,14 +13,14 @@ use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 use super::create_site;
 
-/// The job of two pods, of another framework.
+/// Changes the framework of a job of two pods.
 fn deepspeed_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     job["spec"]["framework"] = json!("DeepSpeed");
     job
 }
 
-/// A launcher and two workers that say nothing.
+/// Returns a job with a launcher and two workers without commands.
 fn mpi_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     job["spec"]["framework"] = json!("MPI");
@@ -67,8 +67,8 @@ async fn hostfile_exists_before_the_pods_and_is_repaired() {
         format!("j-worker-{index}.j.{namespace}.svc.cluster.local slots=1\n")
     };
     assert_eq!(hosts, host(0) + &host(1));
-    let told = compiled_object(&job, "ConfigMap");
-    assert!(told.ready && told.name == "j-hosts", "{told:?}");
+    let reported = compiled_object(&job, "ConfigMap");
+    assert!(reported.ready && reported.name == "j-hosts", "{reported:?}");
     let map = site.api::<ConfigMap>().get("j-hosts").await.unwrap();
     for pod in site.wait_for_whole_gang("j", 2).await {
         assert!(map.creation_timestamp() <= pod.creation_timestamp());
@@ -112,15 +112,15 @@ async fn mpi_job_keeps_its_key_and_ends_with_its_launcher() {
     assert_eq!(secret.type_.as_deref(), Some("kubernetes.io/ssh-auth"));
     let owner = &secret.owner_references()[0];
     assert_eq!(Some(&owner.uid), written.uid().as_ref());
-    let told = compiled_object(&job, "Secret");
-    assert!(told.ready && told.name == name, "{told:?}");
+    let reported = compiled_object(&job, "Secret");
+    assert!(reported.ready && reported.name == name, "{reported:?}");
     for pod in site.wait_for_whole_gang("j", 3).await {
         let mounted = pod.spec.as_ref().unwrap().volumes.iter().flatten();
         let mut mounted = mounted.filter_map(|v| v.secret.as_ref()?.secret_name.as_ref());
         assert_eq!(mounted.next(), Some(&name));
     }
 
-    // The next attempt asks again, and the key is as it was.
+    // The next attempt requests the key again, and the key is unchanged.
     site.end_pod("j-worker-0", "1").await;
     site.wait_for_running_attempt("j", 2).await;
     let now = secrets.get(&name).await.unwrap();
@@ -132,12 +132,12 @@ async fn mpi_job_keeps_its_key_and_ends_with_its_launcher() {
     let now = secrets.get(&name).await.unwrap();
     assert_ne!((now.uid(), &now.data), (secret.uid(), &secret.data));
 
-    // Workers run on: sshd does not end by itself.
+    // The workers keep running, because sshd does not end by itself.
     site.end_pod("j-launcher-0", "0").await;
     site.wait_for_phase("j", JobPhase::Complete).await;
 }
 
-/// A head and two workers without commands.
+/// Returns a job with a head and two workers without commands.
 fn ray_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     job["spec"]["framework"] = json!("Ray");
@@ -170,11 +170,14 @@ async fn ray_head_has_a_service_and_ends_the_job() {
     let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
     assert_eq!(names, ["j-head-0"]);
 
-    // A deleted Service comes back.
+    // A deleted Service is created again.
     site.delete::<Service>("j-head").await;
     eventually(SOON, || async {
         let now = services.get("j-head").await?;
-        ensure!(now.uid() != head.uid(), "it is still the first");
+        ensure!(
+            now.uid() != head.uid(),
+            "the Service is still the first one"
+        );
         Ok(())
     })
     .await
@@ -186,7 +189,7 @@ async fn ray_head_has_a_service_and_ends_the_job() {
     wait_until_deleted(&services, "j-head", SOON).await.unwrap();
 }
 
-/// The API server checks quotas before it checks whether an object of that name exists.
+/// The API server checks quotas before it checks whether an object with the name exists.
 #[tokio::test]
 async fn mpi_job_with_a_key_restarts_under_an_exhausted_secret_quota() {
     let site = create_site("mpi-quota", 1).await;
@@ -220,7 +223,7 @@ async fn mpi_job_with_a_key_restarts_under_an_exhausted_secret_quota() {
 #[tokio::test]
 async fn api_server_refuses_settings_that_the_framework_does_not_support() {
     let site = create_site("framework", 0).await;
-    let of = |framework: &str, groups: &[(&str, u32)], env: &str| {
+    let job_with = |framework: &str, groups: &[(&str, u32)], env: &str| {
         let mut job = site.job("bad", 1, 1);
         let group = job["spec"]["taskGroups"][0].clone();
         let groups = groups.iter().enumerate().map(|(at, (role, replicas))| {
@@ -340,12 +343,12 @@ async fn api_server_refuses_settings_that_the_framework_does_not_support() {
             "what Trellis sets for MPI",
         ),
     ] {
-        let job = of(framework, &groups, env);
+        let job = job_with(framework, &groups, env);
         let error = site.create(job.clone()).await.expect_err(words).to_string();
         assert!(error.contains(words), "{words}: {error}");
         let object: TrainingJob = serde_json::from_value(job).unwrap();
-        let ours = ValidatedJob::try_from(object).expect_err(words).to_string();
-        assert!(ours.contains(words), "{words}: {ours}");
+        let library_error = ValidatedJob::try_from(object).expect_err(words).to_string();
+        assert!(library_error.contains(words), "{words}: {library_error}");
     }
     for (framework, groups, env) in [
         (
@@ -361,7 +364,7 @@ async fn api_server_refuses_settings_that_the_framework_does_not_support() {
             "RANK",
         ),
     ] {
-        let mut job = of(framework, &groups, env);
+        let mut job = job_with(framework, &groups, env);
         job["metadata"]["name"] = json!(framework.to_lowercase());
         site.create(job.clone()).await.unwrap();
         let object: TrainingJob = serde_json::from_value(job).unwrap();

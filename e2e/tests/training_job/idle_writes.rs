@@ -1,4 +1,4 @@
-//! When nothing happens, nothing is written.
+//! Without changes, the operator writes nothing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::site::TestSite;
 
-/// How far two looks are apart that show that all is written, and how many there are at most.
+/// Time between two checks that all objects are written, and greatest number of checks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_LOOKS: usize = 12;
 
@@ -43,7 +43,8 @@ async fn second_reconcile_pass_writes_nothing() {
             queue.resource_version(),
         ]
     };
-    // Counts of pods and of queues are written now and then: it is quiet once two looks agree.
+    // The operator writes counts of pods and queues from time to time. The cluster is idle when two
+    // checks agree.
     let all = async || {
         let job = site.api::<TrainingJob>().get("j").await.unwrap();
         (job.resource_version(), children().await)
@@ -57,7 +58,7 @@ async fn second_reconcile_pass_writes_nothing() {
         }
     }
     for look in 0..3 {
-        // The user's own annotation makes the operator look, and gives it nothing to do.
+        // The user's annotation makes the operator reconcile the job without any change.
         let patch = json!({"metadata": {"annotations": {"example.com/look": look.to_string()}}});
         let annotated = site.patch("j", patch).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;

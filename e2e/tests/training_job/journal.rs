@@ -1,4 +1,4 @@
-//! The PodGroup of a gang that runs, touched by hand.
+//! The PodGroup of a running gang after manual changes.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use trellis_e2e::wait::eventually;
 
 use super::create_site;
 
-/// How long a gang may take to start: enough on a busy machine.
+/// Longest time until a gang has started on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The journal went with it: the gang is placed anew, and its user pays nothing for that.
+/// The journal is deleted with the PodGroup. The gang is placed again, and the loss does not count
+/// against the job.
 #[tokio::test]
 async fn deleted_pod_group_counts_as_a_disruption() {
     let site = create_site("nojournal", 2).await;
@@ -25,11 +26,11 @@ async fn deleted_pod_group_counts_as_a_disruption() {
     site.create(job).await.unwrap();
     site.wait_for_phase("j", JobPhase::Running).await;
     let before = pod_uids(&site.wait_for_whole_gang("j", 2).await);
-    // It has run for longer than it may take to start.
+    // The gang has run for longer than its startup deadline.
     tokio::time::sleep(START_TIMEOUT).await;
     site.delete::<PodGroup>("j").await;
-    let again = site.wait_for_running_attempt("j", 2).await;
-    let status = again.status.unwrap();
+    let restarted = site.wait_for_running_attempt("j", 2).await;
+    let status = restarted.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
     let failure = status.last_failure.unwrap();
     assert_eq!(

@@ -21,7 +21,7 @@ use super::{create_site, shared_control_plane};
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// A class of the site's own.
+/// Creates a StorageClass for the site.
 struct LateBindingClass<'a> {
     site: &'a TestSite,
     control_plane: &'static ControlPlane,
@@ -50,7 +50,7 @@ impl<'a> LateBindingClass<'a> {
             .await;
     }
 
-    /// A disk of the n-th node.
+    /// Creates a volume on the n-th node.
     async fn create_disk(&self, name: &str, node: usize) {
         let name = self.volume_name(name);
         let node = &self.site.nodes().names()[node];
@@ -62,7 +62,7 @@ impl<'a> LateBindingClass<'a> {
         format!("{}-{name}", self.site.name())
     }
 
-    /// The volume that a claim has. None: it is not bound.
+    /// Returns the volume of a claim. None: it is not bound.
     async fn bound_volume(&self, claim: &str) -> Option<String> {
         let claim = self.get_claim(claim).await;
         let is_bound = claim.status?.phase.as_deref() == Some("Bound");
@@ -78,7 +78,7 @@ impl<'a> LateBindingClass<'a> {
         Api::all(self.control_plane.client())
     }
 
-    /// Waits until a volume is asked for, and says for which node.
+    /// Waits until a claim requests a volume, and returns the selected node.
     async fn wait_for_selected_node(&self, claim: &str, not: Option<&str>) -> String {
         let claims = self.site.api::<PersistentVolumeClaim>();
         let node = eventually(SOON, || async {
@@ -91,7 +91,8 @@ impl<'a> LateBindingClass<'a> {
         node.await.unwrap()
     }
 
-    /// The job "j" mounts the claim "data"; both come now. Says for which node a volume is asked.
+    /// Creates the claim "data" and the job "j", which mounts it. Returns the node for which a
+    /// volume is requested.
     async fn submit_and_wait_for_node(&self, replicas: u32, gpus: u32) -> String {
         self.create_claim("data", "ReadWriteOnce", "1Gi").await;
         let job = job_with_mount(self.site, "j", "data", replicas, gpus);
@@ -99,14 +100,14 @@ impl<'a> LateBindingClass<'a> {
         self.wait_for_selected_node("data", None).await
     }
 
-    /// Acts as the provisioner: creates a disk on the node for a claim.
+    /// Acts as the provisioner: creates a volume on the node for a claim.
     async fn provision_volume(&self, claim: &str, node: &str) {
         let uid = self.get_claim(claim).await.uid();
-        let made = disk_yaml(&self.volume_name("made"), self.site.name(), node);
-        let mut made: Value = serde_json::from_str(&made).unwrap();
-        made["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        let volume = disk_yaml(&self.volume_name("made"), self.site.name(), node);
+        let mut volume: Value = serde_json::from_str(&volume).unwrap();
+        volume["spec"]["claimRef"] = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "namespace": self.site.name(), "name": claim, "uid": uid});
-        self.apply_yaml(&made.to_string()).await;
+        self.apply_yaml(&volume.to_string()).await;
     }
 }
 
@@ -126,8 +127,8 @@ async fn wait_for_unbound_claim(site: &TestSite, job: &str) -> TrainingJob {
         .await
 }
 
-/// The same, with these words. The operator may see the job before a volume, and reports another
-/// reason until then.
+/// Waits until the job is queued with this text. The operator may see the job before a volume, and
+/// reports another reason until then.
 async fn wait_for_unbound_claim_message(site: &TestSite, job: &str, words: &str) {
     site.wait_for_status(job, |s| {
         s.reason == Some(Reason::ClaimNotBound) && s.full_message().contains(words)
@@ -156,7 +157,7 @@ async fn gang_is_placed_at_its_disk_and_the_next_gang_waits() {
         class.bound_volume("first").await,
         Some(class.volume_name("x"))
     );
-    // The disk is taken.
+    // Another claim is bound to the volume.
     let second = job_with_mount(&site, "b", "second", 1, 1);
     site.create(second).await.unwrap();
     wait_for_unbound_claim(&site, "b").await;
@@ -168,7 +169,7 @@ async fn gang_is_placed_at_its_disk_and_the_next_gang_waits() {
     assert_eq!(node_names(&site.wait_for_whole_gang("b", 1).await), fourth);
 }
 
-/// As many jobs as disks, all at once: none is left without, and no disk has two.
+/// As many jobs as volumes are created at once. Each job gets its own volume.
 #[tokio::test]
 async fn simultaneous_jobs_get_one_disk_each() {
     let site = create_site("disks", 3).await;
@@ -202,10 +203,10 @@ async fn oversized_claim_waits_and_deleted_disk_is_not_used() {
         .await
         .unwrap();
     wait_for_unbound_claim_message(&site, "l", "that has 11Gi").await;
-    // There is no room beside its disk, and then there is no disk.
+    // The node of the volume has no free GPUs, and later the volume is in use.
     let node = &site.nodes().names()[1];
     site.nodes().cordon(node).await.unwrap();
-    // The operator has read that once it keeps a job off that needs no disk.
+    // The operator knows the taint when it excludes a job without a volume from the node.
     let mut probe = site.job("", 1, 1);
     let group = &mut probe["spec"]["taskGroups"][0];
     group["nodeSelector"]["kubernetes.io/hostname"] = node.as_str().into();
@@ -227,7 +228,8 @@ async fn oversized_claim_waits_and_deleted_disk_is_not_used() {
     );
 }
 
-/// Two pods, a disk on each of two nodes, and no disk that both reach: the gang is not begun there.
+/// Two nodes have a volume each, and no volume is reachable from both. A gang of two pods is not
+/// placed there.
 #[tokio::test]
 async fn gang_is_not_placed_on_nodes_without_a_shared_disk() {
     let site = create_site("apart", 2).await;
@@ -258,7 +260,7 @@ async fn volume_is_provisioned_on_the_node_of_the_gang() {
     let node = class.submit_and_wait_for_node(2, 2).await;
     assert!(
         site.list_pods("j").await.is_empty(),
-        "before their claim is bound"
+        "pods exist before their claim is bound"
     );
     class.provision_volume("data", &node).await;
     site.wait_for_phase("j", JobPhase::Running).await;
@@ -272,7 +274,7 @@ async fn volume_is_provisioned_on_the_node_of_the_gang() {
     );
 }
 
-/// A provisioner that cannot takes the selected node away again.
+/// A provisioner that cannot create a volume removes the selected node from the claim.
 #[tokio::test]
 async fn gang_moves_when_its_volume_cannot_be_provisioned() {
     let site = create_site("refused", 2).await;
@@ -294,7 +296,7 @@ async fn gang_moves_when_its_volume_cannot_be_provisioned() {
     );
 }
 
-/// A gang that is suspended while its volume is being provisioned gives the node back.
+/// A gang that is suspended while its volume is being provisioned releases the node.
 #[tokio::test]
 async fn suspended_gang_clears_the_selected_node_of_its_unbound_claim() {
     let site = create_site("stopped", 1).await;
@@ -306,9 +308,11 @@ async fn suspended_gang_clears_the_selected_node_of_its_unbound_claim() {
     eventually(SOON, || async {
         let claim = claims.get("data").await?;
         let annotations = claim.annotations();
-        let ours = [SELECTED_NODE, trellis_api::names::PLAN];
-        let left = ours.iter().find(|key| annotations.contains_key(**key));
-        ensure!(left.is_none(), "{left:?} is still there");
+        let own_annotations = [SELECTED_NODE, trellis_api::names::PLAN];
+        let left = own_annotations
+            .iter()
+            .find(|key| annotations.contains_key(**key));
+        ensure!(left.is_none(), "the annotation {left:?} still exists");
         Ok(())
     })
     .await
@@ -319,7 +323,7 @@ async fn suspended_gang_clears_the_selected_node_of_its_unbound_claim() {
     site.wait_for_phase("j", JobPhase::Running).await;
 }
 
-/// The free halves of two nodes would be packed full, and a claim of one node keeps the gang off.
+/// The gang would fit into the free halves of two nodes, but a claim of one node excludes this.
 #[tokio::test]
 async fn read_write_once_claim_keeps_its_pods_on_one_node() {
     let site = create_site("together", 3).await;
@@ -347,13 +351,17 @@ async fn read_write_once_claim_keeps_its_pods_on_one_node() {
     let waits = site
         .wait_until_queued_for("w", Reason::ExceedsTopology)
         .await;
-    let said = message(&waits);
-    assert!(said.contains("2 pods must be on one node"), "{said}");
+    let status_message = message(&waits);
+    assert!(
+        status_message.contains("2 pods must be on one node"),
+        "{status_message}"
+    );
     let why = "PersistentVolumeClaim \"wide\", which is ReadWriteOnce and not bound yet";
-    assert!(said.contains(why), "{said}");
+    assert!(status_message.contains(why), "{status_message}");
 }
 
-/// The claim of best-effort pods is bound for the first of them, and the others follow the volume.
+/// The claim of best-effort pods is bound for the first pod, and the other pods are placed where
+/// the volume is reachable.
 #[tokio::test]
 async fn claim_of_best_effort_pods_is_bound_for_the_first_pod() {
     let site = create_site("boards", 2).await;

@@ -1,4 +1,4 @@
-//! Restart, end, suspend, deletion, repair.
+//! Restart, completion, suspension, deletion and repair.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 use super::{create_site, shared_control_plane};
 
-/// The pods of a node that is lost are given up after a minute.
+/// The operator gives up the pods of a lost node after a minute.
 const NODE_LOSS_TIMEOUT: Duration = Duration::from_secs(90);
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn failed_rank_restarts_the_gang_once_and_success_completes_it() {
         site.end_pod(&format!("j-worker-{i}"), "0").await;
     }
     site.wait_for_phase("j", JobPhase::Complete).await;
-    // Finished pods stay, with their logs, and the journal says where it ran.
+    // Finished pods stay with their logs, and the journal has their nodes.
     assert_eq!(site.list_pods("j").await.len(), 4);
 }
 
@@ -80,7 +80,7 @@ async fn suspended_job_releases_its_resources_and_resumes_with_a_new_attempt() {
             refused.contains("while the job is suspended"),
             "{change}: {refused}"
         );
-        // The field that differs, and no other of those that the rule is about.
+        // The message names the changed field, and no other field of the rule.
         let field = change.as_object().unwrap().keys().next().unwrap();
         let named = match field.as_str() {
             "taskGroups" => "topology of a task group ".to_owned(),
@@ -89,7 +89,7 @@ async fn suspended_job_releases_its_resources_and_resumes_with_a_new_attempt() {
         assert!(refused.contains(&named), "{change}: {refused}");
         assert!(!refused.contains("<nil>"), "{change}: {refused}");
     }
-    // A change is refused by the rule that it breaks, and by no other.
+    // Only the violated rule refuses the change.
     for (field, value, words) in [
         ("replicas", json!(3), "is fixed once"),
         ("env", json!([{"name": "A", "value": "b"}]), "is fixed once"),
@@ -106,9 +106,12 @@ async fn suspended_job_releases_its_resources_and_resumes_with_a_new_attempt() {
             .patch("j", json!({"spec": {"taskGroups": groups}}))
             .await;
         let error = refused.expect_err(field).to_string();
-        let said = ["is fixed once", "while the job is suspended"];
-        let said: Vec<_> = said.into_iter().filter(|w| error.contains(w)).collect();
-        assert_eq!(said, [words], "{field}: {error}");
+        let rule_texts = ["is fixed once", "while the job is suspended"];
+        let rule_texts: Vec<_> = rule_texts
+            .into_iter()
+            .filter(|w| error.contains(w))
+            .collect();
+        assert_eq!(rule_texts, [words], "{field}: {error}");
         assert!(error.contains("spec.taskGroups: Invalid value"), "{error}");
         let named = format!("{field} of a task group ");
         assert!(error.contains(&named), "{field}: {error}");
@@ -126,8 +129,8 @@ async fn suspended_job_releases_its_resources_and_resumes_with_a_new_attempt() {
     let resumed = site.wait_for_phase("j", JobPhase::Running).await;
     assert_eq!(resumed.status.unwrap().attempt, Some(2));
     let gang = site.api::<PodGroup>().get("j").await.unwrap().spec;
-    let said = (gang.is_preemptible(), gang.min_runtime_seconds);
-    assert_eq!(said, (false, Some(60)));
+    let rule_texts = (gang.is_preemptible(), gang.min_runtime_seconds);
+    assert_eq!(rule_texts, (false, Some(60)));
 }
 
 #[tokio::test]
@@ -136,8 +139,8 @@ async fn deleted_pod_counts_as_a_disruption() {
     site.submit("j", 2, 8).await;
     site.wait_for_phase("j", JobPhase::Running).await;
     site.delete::<Pod>("j-worker-0").await;
-    let again = site.wait_for_running_attempt("j", 2).await;
-    let status = again.status.unwrap();
+    let restarted = site.wait_for_running_attempt("j", 2).await;
+    let status = restarted.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
 }
 
@@ -198,12 +201,12 @@ async fn job_can_be_deleted_in_any_phase() {
         api.delete("j", &DeleteParams::default()).await.unwrap();
         wait_until_deleted(&api, "j", SOON).await.unwrap();
         site.wait_for_pod_count("j", 0).await;
-        for gone in [
+        for deletion in [
             wait_until_deleted(&site.api::<Service>(), "j", SOON).await,
             wait_until_deleted(&site.api::<NetworkPolicy>(), "j", SOON).await,
             wait_until_deleted(&site.api::<PodGroup>(), "j", SOON).await,
         ] {
-            gone.unwrap_or_else(|e| panic!("deleted after {millis} ms: {e:#}"));
+            deletion.unwrap_or_else(|e| panic!("deleted after {millis} ms: {e:#}"));
         }
     }
     // The GPUs of the deleted jobs are free.
@@ -252,8 +255,8 @@ async fn gang_moves_when_its_node_is_deleted() {
     let on = |pod: &&Pod| pod.spec.as_ref().and_then(|s| s.node_name.as_ref()) == Some(lost);
     let pod = pods.iter().find(on).unwrap().clone();
     site.nodes().delete(lost).await.unwrap();
-    let again = site.wait_for_status("j", |s| s.attempt == Some(2)).await;
-    let failure = again.status.unwrap().last_failure.unwrap();
+    let restarted = site.wait_for_status("j", |s| s.attempt == Some(2)).await;
+    let failure = restarted.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.reason, "NodeLost");
     // Its kubelet may still run, so the operator deletes the pod, and does not force the deletion
     // at once.

@@ -1,4 +1,4 @@
-//! One TrainingJob, all the way, on a real control plane under the chart's own rights.
+//! The whole life of a TrainingJob on a real control plane, with the rights of the chart.
 
 mod admission;
 mod checkpoints;

@@ -1,4 +1,4 @@
-//! Jobs that another manager sees to.
+//! Jobs that another controller manages.
 
 use kube::api::Api;
 use serde_json::json;
@@ -10,12 +10,12 @@ use super::create_site;
 #[tokio::test]
 async fn job_of_another_manager_is_ignored() {
     let site = create_site("managed", 1).await;
-    let mut theirs = site.job("theirs", 1, 8);
-    theirs["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
-    site.create(theirs.clone()).await.unwrap();
-    let mut ours = site.job("ours", 1, 8);
-    ours["spec"]["managedBy"] = json!("trellis.dev/operator");
-    site.create(ours).await.unwrap();
+    let mut external_job = site.job("theirs", 1, 8);
+    external_job["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
+    site.create(external_job.clone()).await.unwrap();
+    let mut own_job = site.job("ours", 1, 8);
+    own_job["spec"]["managedBy"] = json!("trellis.dev/operator");
+    site.create(own_job).await.unwrap();
     site.wait_for_phase("ours", JobPhase::Running).await;
 
     let jobs: Api<TrainingJob> = site.api();
@@ -27,7 +27,7 @@ async fn job_of_another_manager_is_ignored() {
             .unwrap()
             .is_none()
     );
-    // Two that see to one job would be in each other's way.
+    // Two controllers of one job would conflict with each other.
     let none = json!({"spec": {"managedBy": null}});
     for patch in [none, json!({"spec": {"managedBy": "trellis.dev/operator"}})] {
         let refused = site.patch("theirs", patch).await.unwrap_err().to_string();
@@ -37,9 +37,9 @@ async fn job_of_another_manager_is_ignored() {
         );
         assert!(refused.contains("create a new job"), "{refused}");
     }
-    theirs["metadata"]["name"] = json!("wrong");
-    theirs["spec"]["managedBy"] = json!("somebody");
-    let refused = site.create(theirs).await.unwrap_err().to_string();
+    external_job["metadata"]["name"] = json!("wrong");
+    external_job["spec"]["managedBy"] = json!("somebody");
+    let refused = site.create(external_job).await.unwrap_err().to_string();
     assert!(
         refused.contains("must be a path below a domain"),
         "{refused}"

@@ -1,4 +1,4 @@
-//! Objects that have the name of a job's children and are not its own.
+//! Foreign objects with the names of a job's children.
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -11,7 +11,7 @@ use trellis_e2e::wait::wait_until_deleted;
 
 use super::create_site;
 
-/// Objects that the garbage collector has not removed yet are no conflict: a job that a GitOps tool
+/// Objects that the garbage collector has not deleted yet are no conflict. A job that a GitOps tool
 /// replaces must not fail because of them.
 #[tokio::test]
 async fn job_waits_for_the_children_of_its_deleted_namesake() {
@@ -44,7 +44,7 @@ async fn job_waits_for_the_children_of_its_deleted_namesake() {
     site.wait_for_phase("j", JobPhase::Running).await;
 }
 
-/// The operator sees no events of a policy that does not bear its label.
+/// The operator gets no events of a NetworkPolicy without its label.
 #[tokio::test]
 async fn foreign_network_policy_blocks_the_job_until_it_is_deleted() {
     let site = create_site("foreign", 1).await;

@@ -1,4 +1,4 @@
-//! Objects of the API server that keep a gang off a node, apart from lack of capacity.
+//! Objects that exclude a gang from a node, other than a lack of capacity.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -13,8 +13,8 @@ use trellis_e2e::volumes;
 
 use super::{create_site, shared_control_plane};
 
-/// Creates jobs like this one until one is not placed: the operator may see a job before the object
-/// that keeps it off the nodes.
+/// Creates jobs like this one until one is not placed, because the operator may see a job before
+/// the object that excludes it from the nodes.
 pub(super) async fn submit_until_pending(site: &TestSite, like: &Value) -> TrainingJob {
     for i in 0..20 {
         let name = format!("held-{i}");
@@ -107,7 +107,7 @@ async fn gang_waits_for_its_claim_and_follows_its_volume() {
     };
     site.wait_for_status("data", not_bound).await;
     assert!(site.list_pods("data").await.is_empty());
-    // Neither the first nodes by name, nor those that packing would take.
+    // The nodes are neither the first by name nor those that packing would select.
     let reach = &site.nodes().names()[2..];
     let nodes = json!({"matchExpressions": [
         {"key": "kubernetes.io/hostname", "operator": "In", "values": reach},
@@ -152,7 +152,7 @@ async fn daemon_set_requests_are_reserved_on_dedicated_nodes() {
     let set: DaemonSet = serde_json::from_value(set).unwrap();
     let sets = site.api::<DaemonSet>();
     sets.create(&PostParams::default(), &set).await.unwrap();
-    // Nothing schedules its pod: there is no default scheduler.
+    // The pod stays pending, because no default scheduler runs.
     let mut wide = site.job("", 1, 7);
     wide["spec"]["taskGroups"][0]["resources"]["limits"]["cpu"] = 8.into();
     let job = submit_until_pending(&site, &wide).await;

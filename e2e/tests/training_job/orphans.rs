@@ -1,4 +1,4 @@
-//! Pods that lose the job that owns them.
+//! Pods that lose their owning job.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -9,7 +9,7 @@ use trellis_api::job::JobPhase;
 
 use super::create_site;
 
-/// As an administrator does it where no admission policy is in the way.
+/// Removes the owner as an administrator can, if no admission policy forbids it.
 #[tokio::test]
 async fn pod_without_its_owner_reference_counts_and_ends_with_its_job() {
     let site = create_site("disowned", 1).await;
@@ -21,7 +21,7 @@ async fn pod_without_its_owner_reference_counts_and_ends_with_its_job() {
     let params = PatchParams::default();
     let patched = pods.patch(&pod, &params, &Patch::Merge(&stripped)).await;
     assert!(patched.unwrap().owner_references().is_empty());
-    // The node is the job's still.
+    // The job still holds the node.
     site.submit("next", 1, 8).await;
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     site.wait_for_whole_gang("j", 1).await;
@@ -46,7 +46,7 @@ async fn pods_are_deleted_with_a_job_deleted_by_cascade_orphan() {
     site.wait_for_phase("next", JobPhase::Running).await;
 }
 
-/// The garbage collector waits for a job that a finalizer keeps.
+/// The garbage collector waits for a job with a finalizer.
 #[tokio::test]
 async fn pods_are_deleted_while_a_finalizer_blocks_their_deleted_job() {
     let site = create_site("kept", 1).await;

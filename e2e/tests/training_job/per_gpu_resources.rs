@@ -1,4 +1,4 @@
-//! Jobs that name only GPUs have the CPU and memory that a RuntimeProfile or Queue states for each.
+//! Jobs that request only GPUs get CPU and memory per GPU from a RuntimeProfile or a queue.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -14,7 +14,7 @@ use trellis_e2e::wait::wait_for;
 
 use super::{create_site, shared_control_plane};
 
-/// A job of one pod in the site's own queue, which names its GPUs and no other resource.
+/// Returns a job of one pod in the site's queue that requests only GPUs.
 fn job_of_gpus(site: &TestSite, name: &str, gpus: u32) -> Value {
     let mut job = site.job(name, 1, gpus);
     let group = job["spec"]["taskGroups"][0].as_object_mut().unwrap();
@@ -39,7 +39,7 @@ async fn apply_object(kind: &str, name: &str, spec: Value) -> anyhow::Result<()>
     applied.map(drop)
 }
 
-/// CPU, memory and GPUs that a pod's containers request, which are its limits too.
+/// Returns CPU, memory and GPUs of a pod's containers. Checks that requests and limits are equal.
 fn pod_requests_of(pod: &Pod) -> [String; 3] {
     let main = &pod.spec.as_ref().unwrap().containers[0];
     let resources = main.resources.as_ref().unwrap();
@@ -73,14 +73,15 @@ async fn job_of_gpus_waits_for_its_queue_and_keeps_its_amounts() {
     let waiting = site
         .wait_for_phase_and_reason("waits", JobPhase::Waiting, missing)
         .await;
-    let said = message(&waiting);
+    let status_message = message(&waiting);
     let ways_out = format!("RuntimeProfile or queue {:?}", queue_name(&site));
     assert!(
-        said.starts_with("spec.taskGroups[0].resources.limits: ") && said.contains(&ways_out),
-        "{said}"
+        status_message.starts_with("spec.taskGroups[0].resources.limits: ")
+            && status_message.contains(&ways_out),
+        "{status_message}"
     );
     assert!(site.list_pods("waits").await.is_empty());
-    // Its queue takes it from the one above.
+    // The queue inherits the amounts from its parent.
     let stated = |cpu: &str| json!({"resourcesPerGPU": {"cpu": cpu, "memory": "1Gi"}});
     apply_object("TrainingQueue", &root, stated("500m"))
         .await
@@ -96,7 +97,7 @@ async fn job_of_gpus_waits_for_its_queue_and_keeps_its_amounts() {
         serde_json::to_value(plan.resources_per_gpu).unwrap(),
         json!({"cpu": "500m", "memory": "1Gi"})
     );
-    // A new amount is for jobs that start from now on.
+    // A changed amount applies to jobs that start later.
     let before = site.list_pods("waits").await;
     apply_object("TrainingQueue", &root, stated("1"))
         .await
@@ -119,12 +120,12 @@ async fn job_of_gpus_waits_for_its_queue_and_keeps_its_amounts() {
         .await
         .unwrap();
     let generation = patched.metadata.generation;
-    let seen = wait_for(&jobs, "waits", SOON, |job: &TrainingJob| {
+    let updated = wait_for(&jobs, "waits", SOON, |job: &TrainingJob| {
         job.status
             .as_ref()
             .is_some_and(|s| s.observed_generation == generation)
     });
-    seen.await.unwrap();
+    updated.await.unwrap();
     let after = site.list_pods("waits").await;
     assert_eq!(after[0].metadata.uid, before[0].metadata.uid);
     assert_eq!(
@@ -133,7 +134,7 @@ async fn job_of_gpus_waits_for_its_queue_and_keeps_its_amounts() {
     );
     let group = site.api::<PodGroup>().get("waits").await.unwrap();
     assert_eq!(group.spec.groups[0].resources["cpu"].as_str(), "1");
-    // Suspended, it gives its place back, and has what is stated by then.
+    // After a suspension, the job starts with the current amounts.
     for (suspend, phase) in [(true, JobPhase::Suspended), (false, JobPhase::Running)] {
         let patch = json!({"spec": {"suspend": suspend}});
         site.patch("waits", patch).await.unwrap();
@@ -201,12 +202,12 @@ async fn api_server_refuses_groups_without_gpus_and_resources() {
         let rule = "is required of a group without gpus: add it";
         let error = site.create(bad.clone()).await.unwrap_err().to_string();
         assert!(error.contains(&path) && error.contains(rule), "{error}");
-        // The library says the same.
+        // The library has the same message.
         let object: TrainingJob = serde_json::from_value(bad).unwrap();
-        let ours = ValidatedJob::try_from(object).unwrap_err().to_string();
+        let library_error = ValidatedJob::try_from(object).unwrap_err().to_string();
         assert!(
-            ours.contains(&format!("{limits}.{field}: {rule}")),
-            "{ours}"
+            library_error.contains(&format!("{limits}.{field}: {rule}")),
+            "{library_error}"
         );
     }
     for (amount, words) in [
@@ -224,14 +225,14 @@ async fn api_server_refuses_groups_without_gpus_and_resources() {
             serde_json::from_value(json!({"metadata": meta, "spec": spec, "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue"})).unwrap();
         let profile: RuntimeProfile =
             serde_json::from_value(json!({"metadata": meta, "spec": spec, "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile"})).unwrap();
-        let ours = [
+        let library_error = [
             validation::check_rules(&queue).unwrap_err(),
             validation::check_rules(&profile).unwrap_err(),
         ];
-        for ours in ours.map(|violations| violations.to_string()) {
+        for library_error in library_error.map(|violations| violations.to_string()) {
             assert!(
-                ours.starts_with("spec.resourcesPerGPU.") && ours.contains(words),
-                "{ours}"
+                library_error.starts_with("spec.resourcesPerGPU.") && library_error.contains(words),
+                "{library_error}"
             );
         }
         for kind in ["TrainingQueue", "RuntimeProfile"] {
@@ -245,6 +246,6 @@ async fn api_server_refuses_groups_without_gpus_and_resources() {
             );
         }
     }
-    let there: Api<TrainingQueue> = Api::all(shared_control_plane().await.client());
-    assert!(there.get_opt(site.name()).await.unwrap().is_none());
+    let queues: Api<TrainingQueue> = Api::all(shared_control_plane().await.client());
+    assert!(queues.get_opt(site.name()).await.unwrap().is_none());
 }

@@ -48,7 +48,7 @@ async fn one_of_two_competing_gangs_runs_whole() {
     assert_eq!(site.list_pods(runs).await.len(), 64);
     assert_eq!(site.list_pods(waits).await.len(), 0);
     assert!(message(&waiting).contains("28"), "{}", message(&waiting));
-    // The place is free again: the other one starts.
+    // The nodes are free again, and the other job starts.
     site.delete::<TrainingJob>(runs).await;
     site.wait_for_phase(waits, JobPhase::Running).await;
     site.wait_for_pod_count(runs, 0).await;
@@ -85,7 +85,7 @@ async fn twenty_simultaneous_gangs_are_placed_whole_or_not_at_all() {
     let site = create_site("twenty", 4).await;
     let creates = (0..20).map(|i| site.create(site.job(&format!("g-{i}"), 6, 1)));
     futures::future::try_join_all(creates).await.unwrap();
-    // 32 GPUs take five gangs of 6. The rest waits, with nothing there.
+    // Five gangs of 6 GPUs fit on 32 GPUs. The other gangs wait without any pods.
     let api = site.api::<TrainingJob>();
     let settled = eventually(SOON, || async {
         let jobs = api.list(&Default::default()).await?.items;
@@ -98,8 +98,8 @@ async fn twenty_simultaneous_gangs_are_placed_whole_or_not_at_all() {
     .unwrap();
     for job in settled {
         let name = job.metadata.name.clone().unwrap();
-        let there = site.list_pods(&name).await.len();
+        let pod_count = site.list_pods(&name).await.len();
         let runs = phase(&job) == Some(JobPhase::Running);
-        assert_eq!(there, if runs { 6 } else { 0 }, "{name}");
+        assert_eq!(pod_count, if runs { 6 } else { 0 }, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! `trellis plan` against a real control plane: it says what the operator then does.
+//! `trellis plan` on a real control plane predicts the decisions of the operator.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn output_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The node of each pod.
+/// Returns the node of each pod.
 fn node_by_pod(pods: impl IntoIterator<Item = Pod>) -> BTreeMap<String, String> {
     pods.into_iter()
         .map(|pod| {
@@ -73,14 +73,18 @@ async fn plan_matches_the_placement_of_the_operator() {
         output_text(&planned.stderr)
     );
     let yaml = output_text(&planned.stdout);
-    let taken = control_plane
+    let accepted = control_plane
         .kubectl_with(&["apply", "--dry-run=server", "-f", "-"], &yaml)
         .await
         .unwrap();
-    assert!(taken.status.success(), "{}", output_text(&taken.stderr));
+    assert!(
+        accepted.status.success(),
+        "{}",
+        output_text(&accepted.stderr)
+    );
     assert!(site.list_pods("first").await.is_empty());
 
-    // The operator does the same.
+    // The operator uses the same nodes.
     site.create(first.clone()).await.unwrap();
     let created = site.wait_for_whole_gang("first", 3).await;
     let planned = trellis_api::document::split(&yaml).unwrap();
@@ -90,12 +94,12 @@ async fn plan_matches_the_placement_of_the_operator() {
 
     // The plan of the placed job ignores its own pods. The plan of another job counts them, and
     // reports the reason that the operator reports.
-    let again = run_plan(&kubeconfig, &["-n", site.name()], &first).await;
+    let second_plan = run_plan(&kubeconfig, &["-n", site.name()], &first).await;
     assert_eq!(
-        again.status.code(),
+        second_plan.status.code(),
         Some(0),
         "{}",
-        output_text(&again.stdout)
+        output_text(&second_plan.stdout)
     );
     let second = site.job("second", 2, 8);
     let waits = run_plan(&kubeconfig, &["-n", site.name()], &second).await;
@@ -106,11 +110,11 @@ async fn plan_matches_the_placement_of_the_operator() {
         output_text(&waits.stderr)
     );
     site.create(second).await.unwrap();
-    let said = output_text(&waits.stdout);
-    println!("{said}");
+    let stdout = output_text(&waits.stdout);
+    println!("{stdout}");
     let is_said = |s: &TrainingJobStatus| {
         let why = s.reason.map(|r| format!("{r}: {}", s.full_message()));
-        why.is_some_and(|why| said.contains(&why))
+        why.is_some_and(|why| stdout.contains(&why))
     };
     site.wait_for_status("second", |s| {
         s.phase == Some(JobPhase::Queued) && is_said(s)
@@ -118,7 +122,7 @@ async fn plan_matches_the_placement_of_the_operator() {
     .await;
 }
 
-/// Two gangs that the nodes hold together, and the namespace's quota does not.
+/// The nodes have room for two gangs, and the namespace's quota only for one.
 #[tokio::test]
 async fn plan_counts_the_current_resource_quota_usage() {
     let control_plane = shared_control_plane().await;
@@ -139,12 +143,12 @@ async fn plan_counts_the_current_resource_quota_usage() {
         .await
         .unwrap();
 
-    let again = run_plan(&kubeconfig, &arguments, &first).await;
+    let second_plan = run_plan(&kubeconfig, &arguments, &first).await;
     assert_eq!(
-        again.status.code(),
+        second_plan.status.code(),
         Some(0),
         "{}",
-        output_text(&again.stdout)
+        output_text(&second_plan.stdout)
     );
     let second = site.job("second", 3, 1);
     let waits = run_plan(&kubeconfig, &arguments, &second).await;
@@ -161,11 +165,11 @@ async fn plan_counts_the_current_resource_quota_usage() {
         })
         .await;
     let why = format!("{}: {}", reason(&waiting), message(&waiting));
-    let said = output_text(&waits.stdout);
-    assert!(said.contains(&why), "{why}\n{said}");
+    let stdout = output_text(&waits.stdout);
+    assert!(stdout.contains(&why), "{why}\n{stdout}");
 }
 
-/// A pod that another controller has put on a node.
+/// Returns a pod that another scheduler has bound to a node.
 async fn create_occupying_pod(
     site: &TestSite,
     name: String,
@@ -186,11 +190,11 @@ async fn create_occupying_pod(
     Ok(())
 }
 
-/// The pod that matters is behind the first page of the list.
+/// The relevant pod is after the first page of the list.
 #[tokio::test]
 async fn plan_counts_pods_of_every_list_page() {
     let control_plane = shared_control_plane().await;
-    // Room for all of the pods, so that it is the last that matters.
+    // The node has room for all of these pods, so that only the last pod is relevant.
     let nodes = NodeTemplate::new(1).gpus(8).capacity("pods", "1000");
     let site = TestSite::new(control_plane, "pages", nodes).await;
     let node = format!("{}-0", site.name());
@@ -210,18 +214,18 @@ async fn plan_counts_pods_of_every_list_page() {
     create_occupying_pod(&site, "z".to_owned(), &node, gpu)
         .await
         .unwrap();
-    let taken = run().await;
+    let full_plan = run().await;
     assert_eq!(
-        taken.status.code(),
+        full_plan.status.code(),
         Some(1),
         "{}",
-        output_text(&taken.stdout)
+        output_text(&full_plan.stdout)
     );
-    let said = output_text(&taken.stdout);
-    assert!(said.contains("InsufficientCapacity: "), "{said}");
+    let stdout = output_text(&full_plan.stdout);
+    assert!(stdout.contains("InsufficientCapacity: "), "{stdout}");
 }
 
-/// A cluster that knows none of Trellis' kinds.
+/// A cluster without the kinds of Trellis.
 #[tokio::test]
 async fn plan_uses_defaults_where_trellis_is_not_installed() {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default())
@@ -239,15 +243,15 @@ async fn plan_uses_defaults_where_trellis_is_not_installed() {
     for namespace in [Some("default"), None] {
         job["metadata"]["namespace"] = json!(namespace);
         let run = run_plan(&kubeconfig, &[], &job).await;
-        let said = output_text(&run.stderr);
-        assert_eq!(run.status.code(), Some(0), "{said}");
-        assert!(said.contains("so Trellis is not installed"), "{said}");
+        let stderr = output_text(&run.stderr);
+        assert_eq!(run.status.code(), Some(0), "{stderr}");
+        assert!(stderr.contains("so Trellis is not installed"), "{stderr}");
         let out = output_text(&run.stdout);
         assert!(out.contains("default/two-gpus would run"), "{out}");
     }
 }
 
-/// The ClusterRole of the document, which is to be enough.
+/// Applies the ClusterRole of the page, which must be sufficient.
 fn documented_role(name: &str) -> String {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plan.md");
     let document = std::fs::read_to_string(document).unwrap();
@@ -267,13 +271,13 @@ async fn plan_names_a_missing_right() {
     let wanted = place.job("llm", 1, 1);
     let refused = run_plan(&kubeconfig, &[], &wanted).await;
     assert_eq!(refused.status.code(), Some(2));
-    let said = output_text(&refused.stderr);
+    let stderr = output_text(&refused.stderr);
     assert!(
-        said.starts_with("error: cannot list nodes: the right to do so is missing: "),
-        "{said}"
+        stderr.starts_with("error: cannot list nodes: the right to do so is missing: "),
+        "{stderr}"
     );
-    assert!(said.contains("podgroups.trellis.dev"), "{said}");
-    assert!(said.contains("--nodes FILE"), "{said}");
+    assert!(stderr.contains("podgroups.trellis.dev"), "{stderr}");
+    assert!(stderr.contains("--nodes FILE"), "{stderr}");
     let role = format!(
         "{}---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {user}}}\nroleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {user}}}\nsubjects: [{{kind: User, name: {user}}}]\n",
         documented_role(&user)

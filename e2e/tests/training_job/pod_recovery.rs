@@ -20,7 +20,7 @@ fn pod_scoped_job(site: &TestSite, replicas: u32) -> Value {
     job
 }
 
-/// The pod of that name, which is another than this one, and runs.
+/// Waits until a new pod with this name runs, and returns it.
 async fn wait_for_replacement(site: &TestSite, before: &Pod) -> Pod {
     let name = before.name_any();
     let is_it = |pod: &Pod| {
@@ -52,21 +52,21 @@ async fn failed_pod_restarts_on_its_node_while_the_other_pods_continue() {
         recovers.status.as_ref().unwrap().phase,
         Some(JobPhase::Running)
     );
-    let says = message(&recovers);
+    let status_message = message(&recovers);
     assert!(
-        says.contains("\"j-worker-1\", Error, exit code 1"),
-        "{says}"
+        status_message.contains("\"j-worker-1\", Error, exit code 1"),
+        "{status_message}"
     );
-    let again = wait_for_replacement(&site, &before[1]).await;
+    let replacement = wait_for_replacement(&site, &before[1]).await;
     let node = |pod: &Pod| pod.spec.as_ref().unwrap().node_name.clone();
-    assert_eq!(node(&again), node(&before[1]));
-    let annotations = again.annotations();
+    assert_eq!(node(&replacement), node(&before[1]));
+    let annotations = replacement.annotations();
     assert_eq!(annotations.get(names::ROUND).map(String::as_str), Some("1"));
     assert_eq!(
-        again.labels().get(names::ATTEMPT).map(String::as_str),
+        replacement.labels().get(names::ATTEMPT).map(String::as_str),
         Some("1")
     );
-    // Another that goes a moment later belongs to the same wave.
+    // A pod that fails a moment later belongs to the same wave.
     site.delete::<Pod>("j-worker-2").await;
     wait_for_replacement(&site, &before[2]).await;
     let status = site.wait_for_status("j", is_running).await.status.unwrap();
@@ -74,14 +74,14 @@ async fn failed_pod_restarts_on_its_node_while_the_other_pods_continue() {
     assert_eq!(counts, (Some(1), Some(1), Some(0)));
     let after = site.wait_for_whole_gang("j", 3).await;
     assert_eq!(after[0].uid(), before[0].uid());
-    // Once they end well, it has ended well.
+    // When all pods have succeeded, the job is complete.
     for pod in &after {
         site.end_pod(&pod.name_any(), "0").await;
     }
     site.wait_for_phase("j", JobPhase::Complete).await;
 }
 
-/// A gang ahead in the queue would otherwise take the GPUs that a failed rank frees.
+/// Otherwise the head of the queue would get the GPUs of a failed rank.
 #[tokio::test]
 async fn restarted_gang_keeps_its_nodes() {
     let site = create_site("kept", 2).await;
@@ -103,7 +103,7 @@ async fn restarted_gang_keeps_its_nodes() {
         let waits = site.wait_for_phase("first", JobPhase::Queued).await;
         assert_eq!(waits.status.unwrap().attempt, Some(1));
     }
-    // A suspended job gives its nodes up, and the pending job gets them.
+    // A suspended job releases its nodes, and the pending job gets them.
     let suspend = json!({"spec": {"suspend": true}});
     site.patch("j", suspend).await.unwrap();
     site.wait_for_phase("first", JobPhase::Running).await;
@@ -130,11 +130,11 @@ async fn dependent_group_waits_and_its_place_stays_reserved() {
     let starts = site.wait_for_phase("j", JobPhase::Starting).await;
     let awaited = starts.status.unwrap().internal.awaited_pods.unwrap();
     assert_eq!(awaited.held_groups, ["driver"]);
-    // Another job does not get the reserved place.
+    // Another job does not get the reserved nodes.
     site.submit("other", 1, 1).await;
     site.wait_for_status("other", |s| {
-        let says = s.full_message();
-        let is_room = says.contains("GPU") || says.contains("gpu");
+        let status_message = s.full_message();
+        let is_room = status_message.contains("GPU") || status_message.contains("gpu");
         s.phase == Some(JobPhase::Queued) && is_room
     })
     .await;

@@ -1,4 +1,4 @@
-//! Preemption of whole gangs. No gang is preempted in vain.
+//! Preemption of whole gangs. No gang is preempted without need.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use trellis_e2e::wait::wait_for;
 
 use super::{create_site, shared_control_plane};
 
-/// A victim that a budget keeps is asked again after a minute.
+/// The operator retries the eviction of a protected victim after a minute.
 const EVICTION_RETRY_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// A queue of the site's own.
+/// Creates a queue for the site.
 async fn create_queue(site: &TestSite, name: &str, mut spec: Value) -> String {
     let name = format!("{}-{name}", site.name());
     spec["namespaceSelector"] = json!({});
@@ -41,7 +41,7 @@ pub(super) async fn create_priority_queue(site: &TestSite) -> (String, String) {
     )
 }
 
-/// A queue without preemption, and a PriorityClass that goes first.
+/// A queue without preemption, and a PriorityClass with a higher value.
 pub(super) async fn create_ordered_queue(site: &TestSite) -> (String, String) {
     (
         create_queue(site, "q", json!({})).await,
@@ -100,28 +100,29 @@ async fn job_of_higher_priority_preempts_a_whole_gang() {
     submit_to_queue(&site, "low", 2, &queue, None).await;
     wait_for_first_attempt(&site, "low").await;
     site.delay_pod_stop("low", "15s").await;
-    // The preemptor needs one node. Its victim leaves both.
+    // The preemptor needs one node, but its victim releases both.
     submit_to_queue(&site, "high", 1, &queue, Some(&class)).await;
     let follows = site
         .wait_for_status("high", has_reason(Reason::Preempting))
         .await;
-    let said = message(&follows);
+    let status_message = message(&follows);
     assert!(
-        said.contains(&format!("\"{}/low\"", site.name())) && said.contains("1 node"),
-        "{said}"
+        status_message.contains(&format!("\"{}/low\"", site.name()))
+            && status_message.contains("1 node"),
+        "{status_message}"
     );
     let leaves = site
         .wait_for_status("low", has_reason(Reason::Preempted))
         .await;
-    let said = message(&leaves);
+    let status_message = message(&leaves);
     let by = format!(
         "\"{}/high\" of queue {queue:?} with priority 1000",
         site.name()
     );
-    assert!(said.contains(&by), "{said}");
+    assert!(status_message.contains(&by), "{status_message}");
     assert!(
         site.list_pods("high").await.is_empty(),
-        "the room is not free yet"
+        "the GPUs are not free yet"
     );
     wait_for_first_attempt(&site, "high").await;
     site.wait_for_pod_count("low", 0).await;
@@ -134,7 +135,7 @@ async fn job_of_higher_priority_preempts_a_whole_gang() {
     assert_eq!(
         status.last_preemption.map(|last| last.attempt),
         Some(1),
-        "the status keeps it after the reason has gone"
+        "the status must keep the last preemption"
     );
     site.delete::<TrainingJob>("high").await;
     let back = site.wait_for_running_attempt("low", 2).await;
@@ -168,15 +169,16 @@ async fn disruption_budget_protects_the_victim_and_the_preemptor_reports_it() {
     let refused = site
         .wait_for_status("high", has_reason(Reason::ProtectedByBudget))
         .await;
-    let said = message(&refused);
+    let status_message = message(&refused);
     assert!(
-        said.contains(&format!("\"{}/keep\"", site.name())) && said.contains("/low\""),
-        "{said}"
+        status_message.contains(&format!("\"{}/keep\"", site.name()))
+            && status_message.contains("/low\""),
+        "{status_message}"
     );
     assert_eq!(pod_uids(&site.wait_for_whole_gang("low", 2).await), before);
     let low = site.api::<TrainingJob>().get("low").await.unwrap();
     assert_eq!(attempt_counts(&low), (Some(1), Some(0), Some(0)));
-    // Once it is gone the same is asked again.
+    // After the budget is deleted, the operator tries the same eviction again.
     site.delete::<PodDisruptionBudget>("keep").await;
     let running = |job: &TrainingJob| {
         let phase = job.status.as_ref().and_then(|s| s.phase);
@@ -213,13 +215,16 @@ async fn queue_reclaims_lent_quota() {
     wait_for_first_attempt(&site, "second").await;
     submit_to_queue(&site, "own", 1, &lender, None).await;
     wait_for_first_attempt(&site, "own").await;
-    // Both were equals; the newer has lost less.
+    // Both candidates were equal, and the newer one has lost less work.
     let gave = site
         .wait_for_status("second", has_reason(Reason::QuotaExceeded))
         .await;
     assert_eq!(attempt_counts(&gave), (Some(2), Some(0), Some(1)));
-    let said = gave.status.unwrap().last_preemption.unwrap().message;
-    assert!(said.contains("holds more than its quota"), "{said}");
+    let preemption_message = gave.status.unwrap().last_preemption.unwrap().message;
+    assert!(
+        preemption_message.contains("holds more than its quota"),
+        "{preemption_message}"
+    );
     let first = site.api::<TrainingJob>().get("first").await.unwrap();
     assert_eq!(attempt_counts(&first), (Some(1), Some(0), Some(0)));
 }
@@ -243,8 +248,11 @@ async fn drained_queue_evicts_its_gangs_and_resumes_them() {
         .wait_for_status("j", has_reason(Reason::QueueStopped))
         .await;
     assert_eq!(attempt_counts(&waits), (Some(2), Some(0), Some(1)));
-    let said = waits.status.unwrap().last_preemption.unwrap().message;
-    assert!(said.contains("is being drained"), "{said}");
+    let preemption_message = waits.status.unwrap().last_preemption.unwrap().message;
+    assert!(
+        preemption_message.contains("is being drained"),
+        "{preemption_message}"
+    );
     stop("None").await;
     site.wait_for_running_attempt("j", 2).await;
 }
@@ -264,7 +272,7 @@ async fn victim_returns_when_its_preemptor_is_deleted() {
     site.delete::<TrainingJob>("high").await;
     let back = site.wait_for_running_attempt("low", 2).await;
     assert_eq!(attempt_counts(&back), (Some(2), Some(0), Some(1)));
-    // Its own suspension gives the room up in the same way.
+    // A suspension by the user releases the GPUs in the same way.
     submit_to_queue(&site, "other", 2, &queue, Some(&class)).await;
     site.wait_for_status("other", |s| s.attempt.is_some()).await;
     site.patch("other", json!({"spec": {"suspend": true}}))
@@ -331,7 +339,7 @@ async fn quota_is_released_when_the_last_pod_has_stopped() {
     wait_for_first_attempt(&site, "last").await;
 }
 
-/// The first pod of a job comes, and then none of the other is there any more.
+/// When the first pod of the new job exists, no pod of the other job exists any more.
 async fn check_comes_after(site: &TestSite, job: &str, other: &str) {
     while site.list_pods(job).await.is_empty() {
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,4 +1,4 @@
-//! Queues: what they let through, and what they say of it.
+//! Queues: admission and status.
 
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -90,12 +90,12 @@ async fn queue_enforces_its_quota_and_starts_no_job_when_stopped() {
         pending_and_admitted(s) == (Some(1), Some(0))
     })
     .await;
-    let held = site
+    let held_job = site
         .wait_for_status("second", |s| {
             s.reason.is_some_and(|r| r.as_str() == "QueueStopped")
         })
         .await;
-    assert_eq!(reason(&held), "QueueStopped");
+    assert_eq!(reason(&held_job), "QueueStopped");
     assert!(site.list_pods("second").await.is_empty());
     stop("None").await;
     site.wait_for_phase("second", JobPhase::Running).await;
@@ -118,7 +118,7 @@ async fn apply_object(kind: &str, name: &str, spec: serde_json::Value) {
         .unwrap();
 }
 
-/// GPUs of a flavor that count against a queue, and those of them that are borrowed.
+/// Returns the used and the borrowed GPUs of a flavor in a queue.
 fn used_and_borrowed_gpus(status: &QueueStatus, flavor: &str) -> Option<(String, String)> {
     let line = status
         .usage
@@ -160,11 +160,11 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
             s.reason.is_some_and(|r| r.as_str() == "QuotaExceeded")
         })
         .await;
-    let said = message(&waiting);
+    let status_message = message(&waiting);
     assert!(
-        said.contains("4 are missing")
-            && said.contains(&format!("borrowed by queue {:?} 4", queue("a"))),
-        "{said}"
+        status_message.contains("4 are missing")
+            && status_message.contains(&format!("borrowed by queue {:?} 4", queue("a"))),
+        "{status_message}"
     );
     let queues: Api<TrainingQueue> = Api::all(shared_control_plane().await.client());
     wait_for_queue_status(&queues, &queue("a"), |s| {
@@ -174,12 +174,20 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
     site.delete::<trellis_api::TrainingJob>("borrows").await;
     site.wait_for_phase("waits", JobPhase::Running).await;
 
-    // A queue with child queues takes no jobs, and says so.
+    // A queue with child queues accepts no jobs, and reports it.
     submit("all", "inner", 1).await.unwrap();
-    let held = site.wait_for_phase("inner", JobPhase::Waiting).await;
-    assert_eq!(reason(&held), "QueueMisconfigured", "{}", message(&held));
-    let said = message(&held);
-    assert!(said.contains("has queues below it"), "{said}");
+    let waiting_job = site.wait_for_phase("inner", JobPhase::Waiting).await;
+    assert_eq!(
+        reason(&waiting_job),
+        "QueueMisconfigured",
+        "{}",
+        message(&waiting_job)
+    );
+    let status_message = message(&waiting_job);
+    assert!(
+        status_message.contains("has queues below it"),
+        "{status_message}"
+    );
     apply_object(
         "TrainingQueue",
         &queue("lost"),
@@ -187,22 +195,22 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
     )
     .await;
     submit("lost", "lost", 1).await.unwrap();
-    let held = site
+    let waiting_job = site
         .wait_for_status("lost", |s| {
             s.reason.is_some_and(|r| r.as_str() == "QueueMisconfigured")
         })
         .await;
     assert!(
-        message(&held).contains("does not exist"),
+        message(&waiting_job).contains("does not exist"),
         "{}",
-        message(&held)
+        message(&waiting_job)
     );
     wait_for_queue_status(&queues, &queue("lost"), |s| {
         active_condition(s) == Some(("False", "QueueMisconfigured"))
     })
     .await;
 
-    // A queue whose flavor does not exist takes no jobs either.
+    // A queue with a missing flavor accepts no jobs either.
     let quotas = json!([{"name": "cpu", "nominalQuota": 1}]);
     let offers = json!([{"coveredResources": ["cpu"], "flavors": [{"name": "nobodys", "resources": quotas}]}]);
     apply_object(
@@ -215,9 +223,9 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
         active_condition(s) == Some(("False", "FlavorNotFound"))
     })
     .await;
-    let shown = shared_control_plane().await;
-    let shown = shown.kubectl_ok(&["get", "tq", &queue("lost")]).await;
-    let shown = shown.unwrap();
+    let table = shared_control_plane().await;
+    let table = table.kubectl_ok(&["get", "tq", &queue("lost")]).await;
+    let table = table.unwrap();
     for word in [
         "PARENT",
         "ACTIVE",
@@ -225,7 +233,7 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
         "False",
         "QueueMisconfigured",
     ] {
-        assert!(shown.contains(word), "{word}: {shown}");
+        assert!(table.contains(word), "{word}: {table}");
     }
 }
 
@@ -271,7 +279,7 @@ async fn flavors_are_tried_in_order() {
     submit("first", vec![]).await.unwrap();
     site.wait_for_phase("first", JobPhase::Running).await;
     assert!(node_of("first").await.contains("h100"));
-    // The quota of the best is held: the next is taken.
+    // The quota of the best flavor is used, so the next flavor is selected.
     submit("second", vec![]).await.unwrap();
     site.wait_for_phase("second", JobPhase::Running).await;
     assert!(node_of("second").await.contains("a100"));
@@ -298,7 +306,7 @@ async fn flavors_are_tried_in_order() {
     assert!(node_of("third").await.contains("h100"));
 }
 
-/// The keys of what the pods of a job tolerate, which must all tolerate the same.
+/// Returns the keys of the tolerations of a job's pods. Checks that all pods have the same.
 async fn toleration_keys(
     site: &trellis_e2e::site::TestSite,
     name: &str,
@@ -333,7 +341,7 @@ async fn flavor_adds_the_toleration_for_its_nodes() {
             .label("pool", name)
     };
     let _own = pool("own").create(control_plane).await.unwrap();
-    // A pod that does not tolerate this is evicted by the control plane.
+    // The control plane evicts a pod that does not tolerate this taint.
     let spot = pool("spot").taint("spot", "true", "NoExecute");
     let _spot = spot.create(control_plane).await.unwrap();
     apply_object(
@@ -364,7 +372,7 @@ async fn flavor_adds_the_toleration_for_its_nodes() {
     };
     submit("first").await;
     site.wait_for_phase("first", JobPhase::Running).await;
-    // Every pod tolerates the taint of nodes that are Trellis' own, and that of its device.
+    // Every pod tolerates the taint of Trellis's own nodes and the taint of its device.
     let always = ["trellis.dev/dedicated", "nvidia.com/gpu"];
     assert_eq!(toleration_keys(&site, "first", 8).await, always);
     // A job that does not tolerate spot cannot use the spot pool.
@@ -382,6 +390,6 @@ async fn flavor_adds_the_toleration_for_its_nodes() {
     );
     let group = site.api::<trellis_api::PodGroup>().get("second").await;
     let plan = group.unwrap().status.unwrap().plan.unwrap();
-    let given = plan.groups[0].flavors.get("nvidia.com/gpu");
-    assert_eq!(given, Some(&scoped("spot")));
+    let assigned = plan.groups[0].flavors.get("nvidia.com/gpu");
+    assert_eq!(assigned, Some(&scoped("spot")));
 }

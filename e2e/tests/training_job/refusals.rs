@@ -1,4 +1,4 @@
-//! A job that may not run reports the reason, and does not disturb other jobs.
+//! A refused job reports the reason, and does not affect other jobs.
 
 use std::time::Duration;
 
@@ -97,7 +97,8 @@ async fn gang_with_a_refused_pod_rolls_back_and_starves_no_gang() {
 
 #[tokio::test]
 async fn gang_moves_when_admission_refuses_one_node() {
-    // Asked of the first pod of a gang, and of one that its group's dry run did not speak for.
+    // The API server refuses the first pod of a gang, and a pod that the dry run of its group does
+    // not cover.
     for (prefix, denied) in [("first", 0), ("second", 1)] {
         let site = create_site(prefix, 3).await;
         let node = site.nodes().names()[denied].clone();
@@ -144,7 +145,7 @@ async fn gang_rolls_back_when_admission_raises_the_requests_of_a_pod() {
     site.wait_for_pod_count("j", 0).await;
 }
 
-/// It may not be created again: a quota of the namespace has no room for it.
+/// The Service cannot be created again, because a quota of the namespace is full.
 #[tokio::test]
 async fn gang_is_not_placed_without_its_network_policy() {
     let site = create_site("open", 1).await;

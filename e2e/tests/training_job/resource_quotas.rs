@@ -1,4 +1,4 @@
-//! Core ResourceQuotas of a namespace: what gangs need together, and when one is tried again.
+//! Core ResourceQuotas of a namespace: the check of concurrent gangs, and retries.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn second_gang_over_a_resource_quota_creates_no_pod() {
         site.submit(job, 4, 1).await;
         site.wait_for_phase(job, JobPhase::Queued).await;
     }
-    // Both are placed in one cycle, and judged at once.
+    // Both gangs are placed in one cycle and checked together.
     let nodes = site
         .add_nodes(shared_control_plane().await, NodeTemplate::new(2).gpus(8))
         .await;
@@ -39,10 +39,10 @@ async fn second_gang_over_a_resource_quota_creates_no_pod() {
         "{:?}",
         history.recreated_pods()
     );
-    let seen = history.uids_by_name();
-    assert!(seen.keys().all(|pod| pod.starts_with(runs)), "{seen:?}");
+    let uids = history.uids_by_name();
+    assert!(uids.keys().all(|pod| pod.starts_with(runs)), "{uids:?}");
 
-    // Room is made: it need not wait for the end of its back-off, which grows meanwhile.
+    // Quota is freed. The gang does not have to wait for the end of its growing back-off.
     let patch = json!({"spec": {"hard": {"pods": "8"}}});
     site.api::<ResourceQuota>()
         .patch("pods", &PatchParams::default(), &Patch::Merge(&patch))
@@ -69,7 +69,7 @@ async fn rolled_back_gang_backs_off_although_its_pods_free_quota() {
     site.wait_for_status("j", |s| s.reason == Some(Reason::PodRefused))
         .await;
     tokio::time::sleep(Duration::from_secs(12)).await;
-    // At 0, and after 5 s and 10 s more, each counted from its undoing.
+    // The operator tries at 0, and then 5 s and 10 s after each rollback.
     let tries = history.uids_by_name().values().map(|uids| uids.len()).max();
     assert!(
         tries.is_some_and(|tries| (1..=3).contains(&tries)),

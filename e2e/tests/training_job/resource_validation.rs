@@ -1,4 +1,4 @@
-//! The queues, flavors, topologies and policies that the API server accepts and refuses.
+//! Validation of queues, flavors, topologies and policies by the API server.
 
 use std::fmt::Debug;
 
@@ -12,7 +12,7 @@ use trellis_api::{ClusterJobPolicy, ResourceFlavor, Topology, TrainingQueue};
 
 use super::shared_control_plane;
 
-/// The table of kubectl has the labels of the first and the last level, not the list as JSON.
+/// The table of kubectl shows the labels of the first and the last level instead of a JSON list.
 #[tokio::test]
 async fn topology_table_shows_the_coarsest_and_finest_level() {
     let control_plane = shared_control_plane().await;
@@ -28,17 +28,17 @@ async fn topology_table_shows_the_coarsest_and_finest_level() {
     topology.metadata.name = Some(name.to_owned());
     let api: Api<Topology> = Api::all(control_plane.client());
     api.create(&PostParams::default(), &topology).await.unwrap();
-    let shown = control_plane.kubectl_ok(&["get", "ttopo", name]).await;
-    let shown = shown.unwrap();
-    let lines: Vec<Vec<&str>> = shown
+    let table = control_plane.kubectl_ok(&["get", "ttopo", name]).await;
+    let table = table.unwrap();
+    let lines: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
-    assert_eq!(lines[0], ["NAME", "COARSEST", "FINEST", "AGE"], "{shown}");
+    assert_eq!(lines[0], ["NAME", "COARSEST", "FINEST", "AGE"], "{table}");
     assert_eq!(
         lines[1][..3],
         [name, &label("block"), &label("rack")],
-        "{shown}"
+        "{table}"
     );
 }
 
@@ -64,7 +64,7 @@ fn object_with_spec<K: Resource<DynamicType = ()> + DeserializeOwned>(spec: &Val
     serde_json::from_value(object).unwrap()
 }
 
-/// Each spec is refused with these words, by the API server and by the library.
+/// Checks that the API server and the library refuse each spec with this message.
 async fn check_refused<K>(cases: &[(Value, &str)])
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -75,15 +75,15 @@ where
             .await
             .expect_err(&spec.to_string());
         assert!(error.contains(words), "{spec}: {error}");
-        let ours = object_with_spec::<K>(spec)
+        let library_error = object_with_spec::<K>(spec)
             .validate()
             .expect_err(words)
             .to_string();
-        assert!(ours.contains(words), "{spec}: {ours}");
+        assert!(library_error.contains(words), "{spec}: {library_error}");
     }
 }
 
-/// Each spec is taken, by the API server and by the library.
+/// Checks that the API server and the library accept each spec.
 async fn check_accepted<K>(specs: &[Value])
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -97,7 +97,7 @@ where
 
 #[tokio::test]
 async fn queue_with_invalid_preemption_or_backfill_is_refused() {
-    let preemption = |of: Value| json!({"preemption": of});
+    let preemption = |policy: Value| json!({"preemption": policy});
     let year = "must be 1 to 31536000 seconds (a year)";
     let week = "must be 0 to 604800 seconds (a week)";
     let needs_reclaim = "needs reclaimWithinCohort LowerPriority or Any";
@@ -138,19 +138,19 @@ async fn queue_with_invalid_preemption_or_backfill_is_refused() {
 
 #[tokio::test]
 async fn fair_sharing_weight_is_a_quantity_as_in_kueue() {
-    let of = |weight: Value| json!({"weight": weight});
+    let with_weight = |weight: Value| json!({"weight": weight});
     let words = "must be a weight of 0 to 1000";
     check_refused::<TrainingQueue>(&[
-        (of(json!(-1)), words),
-        (of(json!(1001)), words),
-        (of(json!("2k")), words),
+        (with_weight(json!(-1)), words),
+        (with_weight(json!(1001)), words),
+        (with_weight(json!("2k")), words),
     ])
     .await;
     let weights = [json!(0), json!(2), json!("0.5"), json!("1k")];
-    check_accepted::<TrainingQueue>(&weights.map(of)).await;
+    check_accepted::<TrainingQueue>(&weights.map(with_weight)).await;
 }
 
-/// The blocks are those of Kueue's documentation, with every field that they have.
+/// The blocks come from Kueue's documentation, with all their fields.
 #[tokio::test]
 async fn queue_accepts_unchanged_blocks_of_a_kueue_cluster_queue() {
     let blocks: Value = serde_saphyr::from_str(include_str!("cluster-queue-blocks.yaml")).unwrap();
@@ -187,13 +187,13 @@ async fn flavor_with_an_invalid_toleration_is_refused() {
 
 #[tokio::test]
 async fn topology_levels_need_unique_valid_names_and_labels() {
-    let levels = |of: &[&str]| {
-        let of: Vec<Value> = of.iter().map(|key| json!({"nodeLabel": key})).collect();
-        json!({"levels": of})
+    let levels = |keys: &[&str]| {
+        let keys: Vec<Value> = keys.iter().map(|key| json!({"nodeLabel": key})).collect();
+        json!({"levels": keys})
     };
-    let named = |of: &[(&str, &str)]| {
+    let named = |keys: &[(&str, &str)]| {
         let level = |(name, key): &(&str, &str)| json!({"name": name, "nodeLabel": key});
-        json!({"levels": of.iter().map(level).collect::<Vec<Value>>()})
+        json!({"levels": keys.iter().map(level).collect::<Vec<Value>>()})
     };
     let long = "x".repeat(64);
     check_refused::<Topology>(&[
@@ -229,7 +229,7 @@ async fn topology_levels_need_unique_valid_names_and_labels() {
         levels(&eight),
     ])
     .await;
-    // How many there may be the schema says.
+    // The schema limits the number of items.
     for (wrong, words) in [
         (levels(&[]), "at least 1 item"),
         (

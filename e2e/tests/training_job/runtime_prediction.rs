@@ -1,4 +1,4 @@
-//! How long a job runs is learned from its earlier runs.
+//! Runtime prediction from earlier runs of a job.
 
 use anyhow::ensure;
 use trellis_api::TrainingJob;
@@ -14,11 +14,11 @@ use super::{create_site, shared_control_plane};
 #[tokio::test]
 async fn expected_start_is_predicted_from_an_earlier_run() {
     let site = create_site("runtimes", 1).await;
-    // The runs of a queue also predict: jobs of other tests must not be in it.
+    // All runs of a queue affect its predictions, so jobs of other tests must not use this queue.
     let (queue, _) = create_ordered_queue(&site).await;
     submit_to_queue(&site, "llm", 1, &queue, None).await;
     site.wait_for_phase("llm", JobPhase::Running).await;
-    // Nothing is known of it: it has no limit, and has not run before.
+    // The job has no prediction: it has no limit and has not run before.
     submit_to_queue(&site, "early", 1, &queue, None).await;
     site.wait_for_phase("early", JobPhase::Queued).await;
     let early = expected_start_message(&site, "early").await;
@@ -46,7 +46,7 @@ async fn expected_start_is_predicted_from_an_earlier_run() {
     .unwrap();
 }
 
-/// The operator's message about a pending job, with its expected start.
+/// Returns the operator's message about a pending job, with its expected start.
 async fn expected_start_message(site: &TestSite, name: &str) -> String {
     let operator = operator::shared_operator().unwrap();
     let control_plane = shared_control_plane().await;

@@ -20,7 +20,8 @@ async fn apply_job(site: &TestSite, manager: &str, group: Value) -> kube::Result
     jobs.patch("j", &params, &Patch::Apply(&job)).await
 }
 
-/// The keys of the entries of its lists: mounts, variables, ports, Secrets to pull with.
+/// Returns the keys of the entries in the lists of the job: mounts, variables, ports and pull
+/// Secrets.
 fn list_keys(job: &TrainingJob) -> Vec<String> {
     let group = &job.spec.task_groups[0];
     let mounts = group.mounts.iter().map(|mount| mount.path.clone());
@@ -59,12 +60,12 @@ async fn two_appliers_merge_lists_by_key() {
     let refused = apply_job(&site, "overlay", conflict).await;
     let error = refused.unwrap_err().to_string();
     assert!(error.contains("conflict"), "{error}");
-    // A field that no applier owns is added. The entries that the second applier leaves out go.
+    // A field without an owner is added. Entries that the second applier leaves out are removed.
     let limit = json!({"emptyDir": {"sizeLimit": "1Gi"}, "path": "/a"});
     let limited = json!({"name": "worker", "mounts": [limit]});
     let merged = apply_job(&site, "overlay", limited).await.unwrap();
     assert_eq!(list_keys(&merged), ["/a", "A", "port-a", "secret-a"]);
-    // The entries of the first applier go as well, except for the one that both own.
+    // The entries of the first applier are also removed, except for the one that both own.
     let without = apply_job(&site, "base", bare).await.unwrap();
     assert_eq!(list_keys(&without), ["/a"]);
 }

@@ -1,4 +1,4 @@
-//! Jobs of stages: a stage that waits for another to be Complete is placed once it is.
+//! Jobs with stages: a stage is placed when the stages that it depends on are Complete.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use trellis_e2e::site::TestSite;
 
 use super::create_site;
 
-/// Two pods of one GPU prepare, then two of four train.
+/// Returns a job in which two pods with one GPU prepare, and then two pods with four GPUs train.
 fn staged_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
@@ -24,7 +24,7 @@ fn staged_job(site: &TestSite) -> Value {
     job
 }
 
-/// Its stage, how many there are, and the attempt.
+/// Returns the stage of a job, its number of stages, and the attempt.
 fn stage_and_attempt(job: &trellis_api::TrainingJob) -> (i64, i64, i64) {
     let status = job.status.as_ref().unwrap();
     let stage = status.stage.as_ref().unwrap();
@@ -89,10 +89,10 @@ async fn stage_is_placed_after_its_predecessor_completes() {
     let expected = ["j-prepare-0", "j-prepare-1", "j-train-0", "j-train-1"];
     assert_eq!(names, expected.map(str::to_owned).into());
 
-    // A failure restarts its own stage, and no pods of the stage before.
+    // A failure restarts only its own stage, and no pods of earlier stages.
     site.end_pod("j-train-1", "1").await;
-    let again = site.wait_for_running_attempt("j", 3).await;
-    assert_eq!(stage_and_attempt(&again), (2, 2, 3));
+    let restarted = site.wait_for_running_attempt("j", 3).await;
+    assert_eq!(stage_and_attempt(&restarted), (2, 2, 3));
     assert!(pod_uids(&site.list_pods("j").await).is_superset(&pod_uids(&prepare)));
     for pod in ["j-train-0", "j-train-1"] {
         site.end_pod(pod, "0").await;
@@ -108,10 +108,10 @@ async fn job_is_refused_for_a_later_stage_before_the_first_stage() {
     job["spec"]["taskGroups"][1]["podTemplate"] = json!({"spec": {"hostNetwork": true}});
     site.create(job).await.unwrap();
     let refused = site.wait_for_phase("j", JobPhase::Refused).await;
-    let says = message(&refused);
+    let status_message = message(&refused);
     assert!(
-        says.starts_with("stage 2 of 2: ") && says.contains("hostNetwork"),
-        "{says}"
+        status_message.starts_with("stage 2 of 2: ") && status_message.contains("hostNetwork"),
+        "{status_message}"
     );
 
     // The operator also refuses specs that no rule of the CRD forbids.
@@ -124,6 +124,9 @@ async fn job_is_refused_for_a_later_stage_before_the_first_stage() {
     site.create(job).await.unwrap();
     let refused = site.wait_for_phase("alone", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "InvalidSpec");
-    let says = message(&refused);
-    assert!(says.contains("must wait so for all"), "{says}");
+    let status_message = message(&refused);
+    assert!(
+        status_message.contains("must wait so for all"),
+        "{status_message}"
+    );
 }

@@ -1,4 +1,4 @@
-//! The traces of one job that a collector receives are as docs/traces.md describes them.
+//! The traces of one job match docs/traces.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -22,10 +22,10 @@ use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-/// Spans by their names, and the names of all attributes that each of that name bears.
+/// Spans by name, with the names of all their attributes.
 type SpanAttributes = BTreeMap<String, BTreeSet<String>>;
 
-/// Where to send spans, and those that were sent.
+/// Starts a collector. Returns its address and the received spans.
 async fn start_collector() -> (String, Arc<Mutex<SpanAttributes>>) {
     let spans: Arc<Mutex<SpanAttributes>> = Arc::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -55,7 +55,7 @@ fn record_spans(body: &Bytes, spans: &mut SpanAttributes) {
     let scopes = request
         .resource_spans
         .into_iter()
-        .flat_map(|of| of.scope_spans);
+        .flat_map(|resource| resource.scope_spans);
     for span in scopes.flat_map(|scope| scope.spans) {
         let bears: BTreeSet<_> = span.attributes.into_iter().map(|a| a.key).collect();
         spans
@@ -65,7 +65,7 @@ fn record_spans(body: &Bytes, spans: &mut SpanAttributes) {
     }
 }
 
-/// The spans in the table of the document.
+/// Returns the spans in the table of the page.
 fn documented_spans() -> SpanAttributes {
     let text = include_str!("../../../docs/traces.md");
     let rows = text.lines().filter(|line| line.starts_with("| `"));

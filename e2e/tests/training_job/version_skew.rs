@@ -1,4 +1,4 @@
-//! An operator beside the CRDs and the status of another version of it.
+//! An operator with the CRDs and the status of another version.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -9,7 +9,7 @@ use trellis_e2e::wait::eventually;
 
 use super::create_site;
 
-/// The API server takes words that this version's list does not have, and the operator reads them.
+/// The API server accepts values that this version does not know, and the operator reads them.
 #[tokio::test]
 async fn unknown_phase_and_reason_of_another_version_are_tolerated() {
     let site = create_site("words", 0).await;
@@ -29,7 +29,7 @@ async fn unknown_phase_and_reason_of_another_version_are_tolerated() {
     })
     .await
     .unwrap();
-    // It goes on like any other.
+    // The job continues normally.
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();

@@ -1,5 +1,5 @@
-//! The operator takes the user from headers of the API server alone, not from those of other
-//! clients.
+//! The operator reads the user only from headers of the API server, and ignores the headers of
+//! other clients.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
     let list = resource_path("/jobstates");
     let to = |certificate| direct_client(control_plane, scene.port, certificate).unwrap();
     for certificate in [None, Some(NOT_THE_FRONT_PROXY), Some("server")] {
-        let (code, said) = send_request(&to(certificate), &list, &ROOT_HEADERS)
+        let (code, body) = send_request(&to(certificate), &list, &ROOT_HEADERS)
             .await
             .unwrap();
-        assert_eq!(code, StatusCode::UNAUTHORIZED, "{certificate:?}: {said}");
-        assert_eq!(said["kind"], "Status", "{said}");
-        let message = said["message"].as_str().unwrap();
+        assert_eq!(code, StatusCode::UNAUTHORIZED, "{certificate:?}: {body}");
+        assert_eq!(body["kind"], "Status", "{body}");
+        let message = body["message"].as_str().unwrap();
         assert!(message.contains("are not trusted"), "{message}");
     }
     // A token of another user does not make the headers valid.
@@ -40,22 +40,25 @@ async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
         ROOT_HEADERS[1],
         ("Authorization", bearer.as_str()),
     ];
-    let (code, said) = send_request(&to(None), &list, &headers).await.unwrap();
-    assert_eq!(code, StatusCode::FORBIDDEN, "{said}");
-    let who = format!("system:serviceaccount:{}:default", site.name());
-    assert!(said["message"].as_str().unwrap().contains(&who), "{said}");
+    let (code, body) = send_request(&to(None), &list, &headers).await.unwrap();
+    assert_eq!(code, StatusCode::FORBIDDEN, "{body}");
+    let account_user = format!("system:serviceaccount:{}:default", site.name());
+    assert!(
+        body["message"].as_str().unwrap().contains(&account_user),
+        "{body}"
+    );
 
     // The same request with the certificate of the API server.
     let proxy = to(Some(FRONT_PROXY));
-    let (code, said) = send_request(&proxy, &list, &ROOT_HEADERS).await.unwrap();
-    assert_eq!(code, StatusCode::OK, "{said}");
-    assert_eq!(said["kind"], "JobStateList", "{said}");
+    let (code, body) = send_request(&proxy, &list, &ROOT_HEADERS).await.unwrap();
+    assert_eq!(code, StatusCode::OK, "{body}");
+    assert_eq!(body["kind"], "JobStateList", "{body}");
     let ann = [("X-Remote-User", "ann")];
-    let (code, said) = send_request(&proxy, &list, &ann).await.unwrap();
-    assert_eq!(code, StatusCode::FORBIDDEN, "{said}");
+    let (code, body) = send_request(&proxy, &list, &ann).await.unwrap();
+    assert_eq!(code, StatusCode::FORBIDDEN, "{body}");
     let twice = [ROOT_HEADERS[0], ROOT_HEADERS[1], ("X-Remote-User", "ann")];
-    let (code, said) = send_request(&proxy, &list, &twice).await.unwrap();
-    assert_eq!(code, StatusCode::UNAUTHORIZED, "{said}");
+    let (code, body) = send_request(&proxy, &list, &twice).await.unwrap();
+    assert_eq!(code, StatusCode::UNAUTHORIZED, "{body}");
     // Discovery requires an authenticated user.
     for (path, headers, expected) in [
         (resource_path(""), &ann[..], StatusCode::OK),
@@ -63,45 +66,45 @@ async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
         (resource_path(""), &[], StatusCode::UNAUTHORIZED),
         ("/openapi/v3".to_owned(), &[], StatusCode::UNAUTHORIZED),
     ] {
-        let (code, said) = send_request(&proxy, &path, headers).await.unwrap();
-        assert_eq!(code, expected, "{path}: {said}");
+        let (code, body) = send_request(&proxy, &path, headers).await.unwrap();
+        assert_eq!(code, expected, "{path}: {body}");
     }
     // A bearer token still gives access to the endpoint.
     let admin = format!("Bearer {}", control_plane.admin_token());
     let admin = [("Authorization", admin.as_str())];
-    let (code, said) = send_request(&to(None), "/v1alpha1/waiting", &admin)
+    let (code, body) = send_request(&to(None), "/v1alpha1/waiting", &admin)
         .await
         .unwrap();
-    assert_eq!(code, StatusCode::OK, "{said}");
+    assert_eq!(code, StatusCode::OK, "{body}");
     check_reachable_under_load(scene).await;
 }
 
-/// Clients without credentials do not keep the API server out. All tests of this file are one,
-/// because parallel tests would find no free connection either.
+/// Clients without credentials cannot block the API server. This file has only one test, because
+/// parallel tests would also find no free connection.
 async fn check_reachable_under_load(scene: &VisibilityFixture) {
     let control_plane = &scene.control_plane;
     let to = |certificate| direct_client(control_plane, scene.port, certificate).unwrap();
-    // More than there are places for, with nothing to say, with and without TLS.
+    // More idle connections than allowed, with and without TLS.
     let mut idle = Vec::new();
     for _ in 0..100 {
         let address = ("127.0.0.1", scene.port);
         idle.push(tokio::net::TcpStream::connect(address).await.unwrap());
     }
     let garbage = [("Authorization", "Bearer garbage")];
-    let mut kept = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..64 {
         let client = to(None);
-        let asked = send_request(&client, "/v1alpha1/waiting", &garbage);
-        // Other tests ask meanwhile: the last may find no place.
-        let _ = tokio::time::timeout(Duration::from_millis(500), asked).await;
-        kept.push(client);
+        let request = send_request(&client, "/v1alpha1/waiting", &garbage);
+        // Other tests use the port during this time, so the last connection may be refused.
+        let _ = tokio::time::timeout(Duration::from_millis(500), request).await;
+        connections.push(client);
     }
     let ann = [("X-Remote-User", "ann")];
     for path in [resource_path(""), "/apis".to_owned()] {
         let proxy = to(Some(FRONT_PROXY));
-        let asked = tokio::time::timeout(SOON, send_request(&proxy, &path, &ann));
-        let (code, said) = asked.await.expect("a place is kept").unwrap();
-        assert_eq!(code, StatusCode::OK, "{said}");
+        let request = tokio::time::timeout(SOON, send_request(&proxy, &path, &ann));
+        let (code, body) = request.await.expect("a connection is free").unwrap();
+        assert_eq!(code, StatusCode::OK, "{body}");
     }
     wait_for_availability(control_plane, true).await.unwrap();
 }

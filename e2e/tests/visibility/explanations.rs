@@ -1,4 +1,4 @@
-//! `explanations`: why one job waits, in full.
+//! `explanations`: the complete explanation of one pending job.
 
 use anyhow::ensure;
 use kube::Api;
@@ -23,61 +23,72 @@ async fn pending_job_is_explained_to_users_with_view_right() {
     site.wait_for_phase("waits", JobPhase::Queued).await;
 
     let api: Api<Explanation> = Api::namespaced(scene.control_plane.client(), site.name());
-    let told = eventually(SOON, || async {
-        let told = api.get("waits").await?;
-        ensure!(told.expected_start.is_some(), "{told:?}");
-        Ok(told)
+    let explanation = eventually(SOON, || async {
+        let explanation = api.get("waits").await?;
+        ensure!(explanation.expected_start.is_some(), "{explanation:?}");
+        Ok(explanation)
     });
-    let told = told.await.unwrap();
-    assert_eq!(told.reason, Some(Reason::InsufficientCapacity), "{told:?}");
-    let lacks = told.shortage.as_ref().unwrap();
-    let missing = lacks.missing.as_ref().map(|missing| missing.as_str());
-    assert_eq!((missing, lacks.nodes), (Some("8"), Some(2)), "{told:?}");
-    let [group] = told.task_groups.as_slice() else {
-        panic!("{told:?}")
+    let explanation = explanation.await.unwrap();
+    assert_eq!(
+        explanation.reason,
+        Some(Reason::InsufficientCapacity),
+        "{explanation:?}"
+    );
+    let shortage = explanation.shortage.as_ref().unwrap();
+    let missing = shortage.missing.as_ref().map(|missing| missing.as_str());
+    assert_eq!(
+        (missing, shortage.nodes),
+        (Some("8"), Some(2)),
+        "{explanation:?}"
+    );
+    let [group] = explanation.task_groups.as_slice() else {
+        panic!("{explanation:?}")
     };
     assert_eq!((group.pods, group.matching, group.room), (2, 2, 1));
-    // Nodes of other tests are none of its own: their label is another.
+    // Nodes of other tests do not match, because they have another label.
     let others = group.excluded.iter().map(|excluded| excluded.count);
     assert_eq!(others.sum::<i64>() + group.matching, group.nodes);
     let best = group.candidates.first().unwrap();
     assert_eq!(best.room, 1, "{group:?}");
-    let free = &told.smallest_change.as_ref().unwrap().free;
-    assert_eq!(free.len(), 1, "{told:?}");
+    let free = &explanation.smallest_change.as_ref().unwrap().free;
+    assert_eq!(free.len(), 1, "{explanation:?}");
     assert_ne!(free[0].node, best.node);
 
     let viewer = scene.viewer_kubeconfig(&site).await;
     let namespace = format!("--namespace={}", site.name());
     let get = |name| ["get", "why", name, namespace.as_str()];
-    let shown = eventually(SOON, || async {
-        let (ok, said) = scene.run_kubectl(&viewer, &get("waits")).await;
-        ensure!(ok && said.contains("8 are missing"), "{said}");
+    let viewer_output = eventually(SOON, || async {
+        let (ok, output) = scene.run_kubectl(&viewer, &get("waits")).await;
+        ensure!(ok && output.contains("8 are missing"), "{output}");
         Ok(())
     });
-    shown.await.unwrap();
+    viewer_output.await.unwrap();
     // A viewer of a namespace sees how many nodes there are, but not their names.
     let whole = [&get("waits")[..], &["-o", "json"]].concat();
-    let (ok, said) = scene.run_kubectl(&viewer, &whole).await;
-    assert!(ok, "{said}");
+    let (ok, output) = scene.run_kubectl(&viewer, &whole).await;
+    assert!(ok, "{output}");
     for node in site.nodes().names() {
-        assert!(!said.contains(node.as_str()), "{node}: {said}");
+        assert!(!output.contains(node.as_str()), "{node}: {output}");
     }
-    let seen: Explanation = serde_json::from_str(&said).unwrap();
-    let [group] = seen.task_groups.as_slice() else {
-        panic!("{seen:?}")
+    let visible: Explanation = serde_json::from_str(&output).unwrap();
+    let [group] = visible.task_groups.as_slice() else {
+        panic!("{visible:?}")
     };
-    assert_eq!((group.matching, group.room), (2, 1), "{seen:?}");
-    assert!(group.candidates.is_empty(), "{seen:?}");
-    assert_eq!(seen.reason, told.reason);
-    let (ok, said) = scene.run_kubectl(&viewer, &get("runs")).await;
-    assert!(!ok && said.contains("NotFound"), "{said}");
+    assert_eq!((group.matching, group.room), (2, 1), "{visible:?}");
+    assert!(group.candidates.is_empty(), "{visible:?}");
+    assert_eq!(visible.reason, explanation.reason);
+    let (ok, output) = scene.run_kubectl(&viewer, &get("runs")).await;
+    assert!(!ok && output.contains("NotFound"), "{output}");
     let elsewhere = ["get", "why", "waits", "--namespace=default"];
-    let (ok, said) = scene.run_kubectl(&viewer, &elsewhere).await;
-    assert!(!ok && said.contains("Forbidden"), "{said}");
+    let (ok, output) = scene.run_kubectl(&viewer, &elsewhere).await;
+    assert!(!ok && output.contains("Forbidden"), "{output}");
     // An explanation is computed for one job, so the kind has no list.
     let all = ["get", "why", namespace.as_str()];
-    let (ok, said) = scene
+    let (ok, output) = scene
         .run_kubectl(&scene.control_plane.kubeconfig(), &all)
         .await;
-    assert!(!ok && said.contains("cannot be asked to list"), "{said}");
+    assert!(
+        !ok && output.contains("cannot be asked to list"),
+        "{output}"
+    );
 }

@@ -35,26 +35,29 @@ async fn external_pods_are_listed_with_their_state_and_reason() {
         }))
         .unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
-        let told = eventually(SOON, || async {
+        let listed = eventually(SOON, || async {
             let all = api.list(&ListParams::default()).await?.items;
             let called = format!("pod.{name}");
             let row = all
                 .iter()
                 .find(|row| row.metadata.name.as_ref() == Some(&called));
-            let says = row.map(|row| (row.phase, row.reason));
-            ensure!(says == Some((Some(phase), reason)), "{name}: {all:?}");
+            let phase_and_reason = row.map(|row| (row.phase, row.reason));
+            ensure!(
+                phase_and_reason == Some((Some(phase), reason)),
+                "{name}: {all:?}"
+            );
             Ok(())
         });
-        told.await.unwrap();
+        listed.await.unwrap();
     }
     // An external pod can be read by its name in the list.
     let row = api.get("pod.waits").await.unwrap();
     assert_eq!(row.position, Some(1), "{row:?}");
     let why: Api<Explanation> = Api::namespaced(scene.control_plane.client(), site.name());
-    let told = why.get("pod.waits").await.unwrap();
-    assert_eq!(told.reason, Some(Reason::QuotaExceeded), "{told:?}");
-    let raised = &told.smallest_change.as_ref().unwrap().raise_quotas;
-    assert_eq!(raised[0].by.as_str(), "2", "{told:?}");
+    let listed = why.get("pod.waits").await.unwrap();
+    assert_eq!(listed.reason, Some(Reason::QuotaExceeded), "{listed:?}");
+    let raised = &listed.smallest_change.as_ref().unwrap().raise_quotas;
+    assert_eq!(raised[0].by.as_str(), "2", "{listed:?}");
     let runs = why.get("pod.runs").await.unwrap_err();
     assert!(runs.to_string().contains("its own status"), "{runs}");
 }

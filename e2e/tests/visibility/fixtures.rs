@@ -1,4 +1,4 @@
-//! One control plane for all tests that break nothing, with an operator that the API server asks.
+//! One control plane for all tests without faults, with an operator that serves the API group.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub(crate) fn operator_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
 }
 
-/// A control plane, an operator on it, and the port that the API server asks it on.
+/// A control plane, an operator, and the port on which the operator serves the API group.
 pub(crate) struct VisibilityFixture {
     pub(crate) control_plane: ControlPlane,
     pub(crate) operator: Operator,
@@ -23,7 +23,7 @@ pub(crate) struct VisibilityFixture {
 }
 
 impl VisibilityFixture {
-    /// One of a test's own.
+    /// Starts a scene for one test.
     pub(crate) async fn new() -> Result<Self> {
         let control_plane = operator::start_control_plane().await?;
         let port = free_port()?;
@@ -47,8 +47,8 @@ impl VisibilityFixture {
         .await
     }
 
-    /// kubectl in the name of a ServiceAccount that may `view` its namespace: whether it
-    /// succeeds, and what it says.
+    /// Runs kubectl as a ServiceAccount with the role `view` in its namespace. Returns whether it
+    /// succeeds, and its output.
     pub(crate) async fn run_kubectl(
         &self,
         kubeconfig: &Path,
@@ -57,19 +57,19 @@ impl VisibilityFixture {
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         let arguments = [&[kubeconfig.as_str()], arguments].concat();
         let output = self.control_plane.kubectl(&arguments).await.unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8(said).unwrap();
-        (output.status.success(), said)
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        (output.status.success(), text)
     }
 
-    /// The kubeconfig of a new ServiceAccount of the site's namespace with the role `view` in it.
+    /// Writes the kubeconfig of a new ServiceAccount with the role `view` in the site's namespace.
     pub(crate) async fn viewer_kubeconfig(&self, site: &TestSite) -> PathBuf {
         let viewer = visibility::viewer_kubeconfig(&self.control_plane, site.name()).await;
         viewer.unwrap()
     }
 
-    /// A queue of the site's name with this many GPUs, in which jobs of other tests have no
-    /// positions.
+    /// Creates a queue with the name of the site and this number of GPUs. It contains no jobs of
+    /// other tests.
     pub(crate) async fn create_queue(&self, site: &TestSite, gpus: u32) {
         let object = json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",

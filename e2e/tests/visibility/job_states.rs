@@ -16,7 +16,7 @@ use trellis_e2e::wait::eventually;
 
 use crate::fixtures::shared_fixture;
 
-/// Seconds that pods may take to start and to stop, together.
+/// Time in which pods start and stop, together, in seconds.
 const MAX_SLACK_SECONDS: i64 = 2400;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,24 +43,24 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
     let viewer = scene.viewer_kubeconfig(&site).await;
     let namespace = format!("--namespace={}", site.name());
     let get = ["get", "jobstates", &namespace];
-    let shown = eventually(SOON, || async {
-        let (ok, said) = scene.run_kubectl(&viewer, &get).await;
-        ensure!(ok, "{said}");
-        let lines: Vec<Vec<String>> = said
+    let first_output = eventually(SOON, || async {
+        let (ok, output) = scene.run_kubectl(&viewer, &get).await;
+        ensure!(ok, "{output}");
+        let lines: Vec<Vec<String>> = output
             .lines()
             .map(|line| line.split_whitespace().map(str::to_owned).collect())
             .collect();
-        ensure!(lines.len() == 4, "{said}");
-        // The operator reads by a watch what it has written itself.
+        ensure!(lines.len() == 4, "{output}");
+        // The operator gets its own writes through a watch.
         let begins = |line: &[String], words: &[&str]| line.iter().take(words.len()).eq(words);
-        ensure!(begins(&lines[1], &["runs", queue]), "{said}");
-        ensure!(lines[1].contains(&"Running".to_owned()), "{said}");
+        ensure!(begins(&lines[1], &["runs", queue]), "{output}");
+        ensure!(lines[1].contains(&"Running".to_owned()), "{output}");
         for (line, name, position) in [(&lines[2], "next", "1"), (&lines[3], "over", "2")] {
-            ensure!(begins(line, &[name, queue, position, "Queued"]), "{said}");
+            ensure!(begins(line, &[name, queue, position, "Queued"]), "{output}");
         }
-        Ok((lines, said))
+        Ok((lines, output))
     });
-    let (lines, said) = shown.await.unwrap();
+    let (lines, output) = first_output.await.unwrap();
     let head = [
         "NAME",
         "QUEUE",
@@ -73,13 +73,13 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
         "STARTS-IN",
         "ENDS-IN",
     ];
-    assert_eq!(lines[0], head, "{said}");
-    // By its short name, and wide.
+    assert_eq!(lines[0], head, "{output}");
+    // Reads the kind by its short name, and in the wide format.
     let wide = ["get", "jst", "next", "-o", "wide", &namespace];
-    let (ok, said) = scene.run_kubectl(&viewer, &wide).await;
+    let (ok, output) = scene.run_kubectl(&viewer, &wide).await;
     assert!(
-        ok && said.contains("MESSAGE") && said.contains("nvidia.com/gpu"),
-        "{said}"
+        ok && output.contains("MESSAGE") && output.contains("nvidia.com/gpu"),
+        "{output}"
     );
 
     // A user may not see the jobs of other namespaces.
@@ -87,16 +87,19 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
         &["get", "jst", "--namespace=default"][..],
         &["get", "jst", "--all-namespaces"],
     ] {
-        let (ok, said) = scene.run_kubectl(&viewer, elsewhere).await;
-        assert!(!ok && said.contains("Forbidden"), "{elsewhere:?}: {said}");
+        let (ok, output) = scene.run_kubectl(&viewer, elsewhere).await;
+        assert!(
+            !ok && output.contains("Forbidden"),
+            "{elsewhere:?}: {output}"
+        );
     }
-    let (ok, said) = scene
+    let (ok, output) = scene
         .run_kubectl(&viewer, &["get", "jst", "nobody", &namespace])
         .await;
-    assert!(!ok && said.contains("NotFound"), "{said}");
-    // Nothing can be done with them but read them.
+    assert!(!ok && output.contains("NotFound"), "{output}");
+    // These objects can only be read.
     let admin = scene.control_plane.kubeconfig();
-    for (arguments, says) in [
+    for (arguments, expected) in [
         (
             &["delete", "jst", "next", &namespace][..],
             "MethodNotAllowed",
@@ -107,8 +110,8 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
             "labelSelector",
         ),
     ] {
-        let (_, said) = scene.run_kubectl(&admin, arguments).await;
-        assert!(said.contains(says), "{arguments:?}: {said}");
+        let (_, output) = scene.run_kubectl(&admin, arguments).await;
+        assert!(output.contains(expected), "{arguments:?}: {output}");
     }
 
     // The types that the command line reads.
@@ -123,12 +126,12 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
     assert_eq!((next.gpus, next.pods, next.position), (8, 1, Some(1)));
     assert_eq!(next.user.as_deref(), Some("admin"), "{next:?}");
     let all = api.list(&ListParams::default().limit(1)).await.unwrap();
-    assert_eq!(all.items.len(), 3, "a list is whole");
+    assert_eq!(all.items.len(), 3, "the limit shortens the list");
     let runs = all.items.first().context("nothing").unwrap();
     assert_eq!(runs.nodes, site.nodes().names());
     assert_eq!((runs.position, runs.node_count), (None, Some(1)));
-    // It ends an hour after it has started, and then the next one starts: within the time that
-    // pods have to start and to stop.
+    // The running job ends an hour after its start, and then the next one starts, within the time
+    // in which pods start and stop.
     let after = |time: &Option<Time>| {
         let time = time.as_ref().context("not known").unwrap().0;
         time.duration_since(runs.since.0).as_secs()
@@ -156,35 +159,35 @@ async fn discovery_lists_the_group_and_other_groups_are_unaffected() {
         .iter()
         .map(|s| s.plural)
         .collect();
-    // The API server asks the operator for what it serves now and then.
+    // The API server reads the operator's OpenAPI document from time to time.
     let discovered = eventually(SOON, || async {
-        let (ok, said) = scene.run_kubectl(&admin, &of_group).await;
-        ensure!(ok, "{said}");
-        let found: BTreeSet<&str> = said
+        let (ok, output) = scene.run_kubectl(&admin, &of_group).await;
+        ensure!(ok, "{output}");
+        let found: BTreeSet<&str> = output
             .lines()
             .filter_map(|line| line.split_whitespace().next())
             .collect();
-        ensure!(found == served, "{said}");
-        ensure!(!said.contains("delete"), "{said}");
+        ensure!(found == served, "{output}");
+        ensure!(!output.contains("delete"), "{output}");
         Ok(())
     });
     discovered.await.unwrap();
     // `kubectl explain` describes the fields.
-    for (field, says) in [
+    for (field, expected) in [
         ("jobstates.expectedStart", "Expected start time"),
         ("explanations.shortage.missing", "Amount that is missing"),
     ] {
         let explained = eventually(SOON, || async {
-            let (ok, said) = scene.run_kubectl(&admin, &["explain", field]).await;
-            ensure!(ok && said.contains(says), "{field}: {said}");
+            let (ok, output) = scene.run_kubectl(&admin, &["explain", field]).await;
+            ensure!(ok && output.contains(expected), "{field}: {output}");
             Ok(())
         });
         explained.await.unwrap();
     }
-    // All of it, without a word about what cannot be found out.
+    // The list is complete and has no warning about missing data.
     let whole = eventually(SOON, || async {
-        let (ok, said) = scene.run_kubectl(&admin, &["api-resources"]).await;
-        ensure!(ok && !said.to_lowercase().contains("error"), "{said}");
+        let (ok, output) = scene.run_kubectl(&admin, &["api-resources"]).await;
+        ensure!(ok && !output.to_lowercase().contains("error"), "{output}");
         Ok(())
     });
     whole.await.unwrap();
@@ -192,6 +195,6 @@ async fn discovery_lists_the_group_and_other_groups_are_unaffected() {
         .await
         .unwrap();
     let deleted = ["delete", "namespace", namespace.name(), "--timeout=60s"];
-    let (ok, said) = scene.run_kubectl(&admin, &deleted).await;
-    assert!(ok, "{said}");
+    let (ok, output) = scene.run_kubectl(&admin, &deleted).await;
+    assert!(ok, "{output}");
 }

@@ -59,13 +59,13 @@ async fn leader_label_follows_the_lease_however_the_leader_ends() {
     }
     let mut one = start_operator(&control_plane, "one").await.unwrap();
     wait_for_leader_label(&pods, &["one"]).await.unwrap();
-    // Killed, it cannot take its label away: the next does.
+    // A killed leader cannot remove its label, so the next leader removes it.
     one.kill().unwrap();
     drop(one);
     release_lease(&control_plane).await.unwrap();
     let mut two = start_operator(&control_plane, "two").await.unwrap();
     wait_for_leader_label(&pods, &["two"]).await.unwrap();
-    // A leader that is terminated removes its label itself.
+    // A terminated leader removes its label itself.
     two.signal(ProcessSignal::Terminate).unwrap();
     wait_for_leader_label(&pods, &[]).await.unwrap();
     // An operator that restarts in the pod of a dead leader does not keep the leader's label.

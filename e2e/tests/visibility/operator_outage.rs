@@ -1,4 +1,4 @@
-//! No operator is there.
+//! Outage of the operator.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use trellis_e2e::wait::{eventually, wait_until_deleted};
 
 use crate::fixtures::{VisibilityFixture, operator_program};
 
-/// How long a deletion takes that waits for nothing.
+/// Longest time of a deletion without any delay.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,15 +32,16 @@ async fn namespace_deletion_finishes_with_the_next_operator_and_jobs_continue() 
         .unwrap();
     assert!(why.contains("FailedDiscoveryCheck"), "{why}");
 
-    // Running jobs go on, and new jobs are accepted.
+    // Running jobs keep running, and new jobs are accepted.
     let admin = control_plane.kubeconfig();
-    let (ok, said) = scene.run_kubectl(&admin, &["get", "jst", "-A"]).await;
-    assert!(!ok, "{said}");
+    let (ok, output) = scene.run_kubectl(&admin, &["get", "jst", "-A"]).await;
+    assert!(!ok, "{output}");
     site.submit("later", 1, 8).await;
     let now = site.wait_for_whole_gang("runs", 1).await;
     assert_eq!(pods[0].metadata.uid, now[0].metadata.uid);
 
-    // A namespace is emptied; it is not gone before the API server can ask again what there is.
+    // The objects of a namespace are deleted, but the namespace remains until the API server can
+    // list the kinds of the API group again.
     let namespaces: Api<Namespace> = Api::all(control_plane.client());
     let name = "goes-meanwhile";
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -69,7 +70,7 @@ async fn namespace_deletion_finishes_with_the_next_operator_and_jobs_continue() 
         let conditions = namespace.status.and_then(|status| status.conditions);
         let mut conditions = conditions.into_iter().flatten();
         let failure = conditions.find(|c| c.type_ == "NamespaceDeletionDiscoveryFailure");
-        let failure = failure.context("nothing is said of it")?;
+        let failure = failure.context("no condition reports the outage")?;
         ensure!(failure.status == "True", "{failure:?}");
         Ok(failure.message.unwrap_or_default())
     });
@@ -100,10 +101,10 @@ async fn namespace_deletion_finishes_without_operator_and_api_service() {
         .unwrap();
     let admin = control_plane.kubeconfig();
     let name = api_service_name();
-    let (ok, said) = scene
+    let (ok, output) = scene
         .run_kubectl(&admin, &["delete", "apiservice", name])
         .await;
-    assert!(ok, "{said}");
+    assert!(ok, "{output}");
     let namespaces: Api<Namespace> = Api::all(control_plane.client());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "goes"}});
     control_plane

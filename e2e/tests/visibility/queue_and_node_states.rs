@@ -31,45 +31,45 @@ async fn queues_and_nodes_are_listed_with_their_holders() {
 
     let queues: Api<QueueState> = Api::all(control_plane.client());
     let nodes: Api<NodeState> = Api::all(control_plane.client());
-    let told = eventually(SOON, || async {
+    let states = eventually(SOON, || async {
         let state = queues.get(queue).await?;
         ensure!((state.pending, state.admitted) == (1, 1), "{state:?}");
         let cordoned = nodes.get(&names[1]).await?;
         ensure!(!cordoned.schedulable, "{cordoned:?}");
         Ok((state, cordoned))
     });
-    let (state, cordoned) = told.await.unwrap();
+    let (state, cordoned) = states.await.unwrap();
     let line = state.resources.iter().find(|line| line.resource == GPU);
     let line = line.context("no GPUs").unwrap();
     let numbers = [&line.nominal_quota, &line.used, &line.borrowed].map(|q| q.as_str());
     assert_eq!(numbers, ["6", "4", "0"], "{line:?}");
     assert_eq!(line.available.as_ref().map(|q| q.as_str()), Some("2"));
-    let asked = state.pending_resources.iter().find(|a| a.resource == GPU);
-    assert_eq!(asked.map(|a| a.amount.as_str()), Some("4"), "{state:?}");
+    let pending = state.pending_resources.iter().find(|a| a.resource == GPU);
+    assert_eq!(pending.map(|a| a.amount.as_str()), Some("4"), "{state:?}");
     assert_eq!(cordoned.reasons[0].reason, "SchedulingDisabled");
 
     let all = nodes.list(&ListParams::default()).await.unwrap();
-    let held = all.items.iter().find(|node| {
+    let held_node = all.items.iter().find(|node| {
         !node.jobs.is_empty() && {
             let mut jobs = node.jobs.iter();
             jobs.any(|hold| hold.job.namespace == site.name())
         }
     });
-    let held = held.context("no node is held").unwrap();
+    let held_node = held_node.context("no node is held").unwrap();
     assert_eq!(
-        (held.jobs[0].job.name.as_str(), held.jobs[0].pods),
+        (held_node.jobs[0].job.name.as_str(), held_node.jobs[0].pods),
         ("runs", 1)
     );
-    assert_eq!(held.jobs[0].state.as_deref(), Some("Running"));
-    let free = held.resources.iter().find(|line| line.resource == GPU);
+    assert_eq!(held_node.jobs[0].state.as_deref(), Some("Running"));
+    let free = held_node.resources.iter().find(|line| line.resource == GPU);
     let free = free.and_then(|line| line.free.as_ref());
-    assert_eq!(free.map(|free| free.as_str()), Some("4"), "{held:?}");
+    assert_eq!(free.map(|free| free.as_str()), Some("4"), "{held_node:?}");
 
     // These kinds are cluster-scoped, so a viewer of one namespace does not see them.
     let viewer = scene.viewer_kubeconfig(&site).await;
     for kind in ["queuestates", "nodestates"] {
-        let (ok, said) = scene.run_kubectl(&viewer, &["get", kind]).await;
-        assert!(!ok && said.contains("Forbidden"), "{kind}: {said}");
+        let (ok, output) = scene.run_kubectl(&viewer, &["get", kind]).await;
+        assert!(!ok && output.contains("Forbidden"), "{kind}: {output}");
     }
     // A user with the platform role sees them.
     let binding = json!({
@@ -86,16 +86,16 @@ async fn queues_and_nodes_are_listed_with_their_holders() {
         ("queuestates", queue, "True"),
         ("nodestates", names[1].as_str(), "SchedulingDisabled"),
     ] {
-        // The status of a new queue is written in a while.
-        let shown = eventually(SOON, || async {
-            let (ok, said) = scene.run_kubectl(&viewer, &["get", kind]).await;
-            let row = said.lines().find(|line| line.starts_with(row));
+        // The operator writes the status of a new queue after some time.
+        let viewer_output = eventually(SOON, || async {
+            let (ok, output) = scene.run_kubectl(&viewer, &["get", kind]).await;
+            let row = output.lines().find(|line| line.starts_with(row));
             ensure!(
                 ok && row.is_some_and(|row| row.contains(expected)),
-                "{said}"
+                "{output}"
             );
             Ok(())
         });
-        shown.await.unwrap();
+        viewer_output.await.unwrap();
     }
 }

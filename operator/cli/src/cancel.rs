@@ -157,14 +157,14 @@ mod tests {
     use super::*;
 
     /// Returns the result of `delete` if a job with this uid has the name.
-    async fn is_deleted(there: Option<&'static str>) -> bool {
+    async fn is_deleted(existing_uid: Option<&'static str>) -> bool {
         let serve = move |request: Request<Body>| async move {
             let body = request.into_body().collect_bytes().await.unwrap();
-            let asked: Value = serde_json::from_slice(&body).unwrap();
-            assert_eq!(asked["propagationPolicy"], "Foreground");
-            let code: u16 = match there {
+            let options: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(options["propagationPolicy"], "Foreground");
+            let code: u16 = match existing_uid {
                 None => 404,
-                Some(uid) if asked["preconditions"]["uid"] == uid => 200,
+                Some(uid) if options["preconditions"]["uid"] == uid => 200,
                 Some(_) => 409,
             };
             let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
@@ -184,6 +184,9 @@ mod tests {
     async fn cancel_deletes_the_job_it_read_and_no_successor() {
         assert!(is_deleted(Some("u")).await);
         assert!(!is_deleted(Some("v")).await);
-        assert!(is_deleted(None).await, "it is gone already");
+        assert!(
+            is_deleted(None).await,
+            "a missing job must count as deleted"
+        );
     }
 }

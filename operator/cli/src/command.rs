@@ -192,8 +192,8 @@ mod tests {
                     continue;
                 };
                 let short = flag.get_short();
-                let listed = SHORT_FLAGS.iter().find(|(_, of)| *of == long);
-                assert_eq!(short, listed.map(|(of, _)| *of), "{name} --{long}");
+                let listed = SHORT_FLAGS.iter().find(|(_, name)| *name == long);
+                assert_eq!(short, listed.map(|(letter, _)| *letter), "{name} --{long}");
                 let hidden = flag.get_all_short_aliases().unwrap_or_default();
                 assert!(hidden.is_empty(), "{name} --{long}: {hidden:?}");
                 used.extend(short.map(|short| (short, long)));

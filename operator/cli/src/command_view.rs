@@ -84,15 +84,15 @@ pub async fn show_view(
     look: impl AsyncFn() -> Result<CommandView, ViewError>,
 ) -> anyhow::Result<Exit> {
     let mut rounds = RefreshLoop::new(format, every.unwrap_or_default());
-    let mut told: Vec<String> = Vec::new();
+    let mut printed_notes: Vec<String> = Vec::new();
     loop {
         let reads = match look().await {
             Ok(look) => {
-                if told != look.notes {
+                if printed_notes != look.notes {
                     look.notes
                         .iter()
                         .for_each(|note| warn(&format!("note: {note}")));
-                    told = look.notes;
+                    printed_notes = look.notes;
                 }
                 if every.is_none() {
                     print(&look.text)?;
@@ -139,16 +139,16 @@ mod tests {
 
     #[tokio::test]
     async fn refresh_retries_after_the_first_view_unless_access_is_denied() {
-        let gone = |round| match round {
+        let failure = |round| match round {
             4 => ViewError::denied("the right is missing".to_owned()),
             3 => ViewError::not_found("no such node".to_owned()),
             _ => ViewError::unavailable("connection refused".to_owned()),
         };
-        let seen = Ok(CommandView::from(String::new()));
-        assert_eq!(run_views(seen, gone).await, (Exit::Invalid, 4));
+        let first_view = Ok(CommandView::from(String::new()));
+        assert_eq!(run_views(first_view, failure).await, (Exit::Invalid, 4));
         let unseen = || ViewError::unavailable("connection refused".to_owned());
-        assert_eq!(run_views(Err(unseen()), gone).await, (Exit::Invalid, 1));
+        assert_eq!(run_views(Err(unseen()), failure).await, (Exit::Invalid, 1));
         let typo = ViewError::not_found("no such queue".to_owned());
-        assert_eq!(run_views(Err(typo), gone).await, (Exit::Negative, 1));
+        assert_eq!(run_views(Err(typo), failure).await, (Exit::Negative, 1));
     }
 }

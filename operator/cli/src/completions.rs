@@ -61,8 +61,8 @@ _trellis trellis "${COMP_WORDS[$#]}" "$before" 2>/dev/null
 echo :4
 "#;
 
-fn generate_script(of: CompletionTarget) -> Vec<u8> {
-    let (before, shell, after) = match of {
+fn generate_script(target: CompletionTarget) -> Vec<u8> {
+    let (before, shell, after) = match target {
         CompletionTarget::Shell(shell) => ("", shell, ""),
         CompletionTarget::Kubectl => (SCRIPT_HEAD, Shell::Bash, SCRIPT_TAIL),
     };

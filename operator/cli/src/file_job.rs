@@ -1,6 +1,6 @@
-//! A job that was read from a file.
+//! Jobs that were read from files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::TrainingJob;
 use trellis_api::document::{Document, Problem};
@@ -24,25 +24,25 @@ impl FileJob {
 }
 
 /// Sets the namespace of every job: its own, else `default`.
-/// `asked` is the namespace that the user requires.
+/// `required` is the namespace of `--namespace`.
 ///
 /// # Errors
-/// If a job has another namespace than `asked`, or two jobs have the same name.
+/// If a job has another namespace than `required`, or two jobs have the same name.
 pub fn assign_namespaces(
     jobs: Vec<FileJob>,
     default: &str,
-    asked: Option<&str>,
+    required: Option<&str>,
 ) -> Result<Vec<TrainingJob>, Vec<Problem>> {
     let mut settled: Vec<TrainingJob> = Vec::new();
     let mut places: BTreeMap<(String, String), String> = BTreeMap::new();
     let mut problems = Vec::new();
     for mut given in jobs {
         let own = given.job.metadata.namespace.take();
-        if let (Some(own), Some(asked)) = (&own, asked)
-            && own != asked
+        if let (Some(own), Some(required)) = (&own, required)
+            && own != required
         {
             let message = format!(
-                "is {own:?}, but --namespace asks for {asked:?}: leave one out, or make them the same"
+                "is {own:?}, but --namespace asks for {required:?}: leave one out, or make them the same"
             );
             problems.push(given.problem("metadata.namespace", message));
             continue;
@@ -70,4 +70,10 @@ pub fn assign_namespaces(
         true => Ok(settled),
         false => Err(problems),
     }
+}
+
+/// Returns the namespaces of jobs.
+pub fn namespaces_of(jobs: &[TrainingJob]) -> BTreeSet<&str> {
+    let named = jobs.iter().map(|j| j.metadata.namespace.as_deref());
+    named.flatten().collect()
 }

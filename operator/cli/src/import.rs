@@ -139,8 +139,9 @@ fn read_existing_queues(
     options: &ImportOptions,
 ) -> Result<Vec<TrainingQueue>, ExistingQueuesError> {
     if options.existing.is_empty() {
-        let asked = read_cluster_queues(&options.cluster);
-        return asked.map_err(|error| ExistingQueuesError::Unreachable(format!("{error:#}")));
+        let queues_of_cluster = read_cluster_queues(&options.cluster);
+        return queues_of_cluster
+            .map_err(|error| ExistingQueuesError::Unreachable(format!("{error:#}")));
     }
     let sources = read_sources(&options.existing).map_err(ExistingQueuesError::InvalidFiles)?;
     let mut queues = Vec::new();

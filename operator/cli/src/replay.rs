@@ -64,17 +64,17 @@ pub(super) fn run(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
     let gangs: BTreeMap<&GangId, &Gang> = snapshot
         .gangs
         .iter()
-        .map(|told| (&told.gang.id, &told.gang))
+        .map(|state| (&state.gang.id, &state.gang))
         .collect();
     let now = snapshot.now;
     let mut engine = Engine::from_snapshot(&snapshot);
     let decided = engine.cycle(now);
-    let of = |decision| {
+    let to_record = |decision| {
         JobEventRecord::from_decision((now, RecordClock::Wall), decision, |id| {
             gangs.get(id).copied()
         })
     };
-    let decisions = decided.iter().flat_map(of).collect();
+    let decisions = decided.iter().flat_map(to_record).collect();
     let still: Vec<GangId> = engine.pending_gangs().cloned().collect();
     let waiting = still
         .iter()
@@ -113,8 +113,12 @@ fn render_table(replayed: &ReplayReport<'_>, now: Time) -> String {
         let place = record
             .placement
             .map(|(_, placement)| node_runs::format_placement(placement));
-        let told = place.unwrap_or_else(|| record.reason.clone());
-        let line = format!("  {:<10} {:<24} {told}", record.event.as_str(), record.job);
+        let detail = place.unwrap_or_else(|| record.reason.clone());
+        let line = format!(
+            "  {:<10} {:<24} {detail}",
+            record.event.as_str(),
+            record.job
+        );
         text.push_str(line.trim_end());
         text.push('\n');
     }

@@ -4,6 +4,8 @@ use trellis_api::document::{Document, Problem, Problems};
 
 /// Group and version of our kinds.
 pub(super) const TRELLIS_VERSION: &str = "trellis.dev/v1alpha1";
+/// Namespace of an object of a file that names none.
+pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
 /// An object, and the name of its file.
 #[derive(Clone)]

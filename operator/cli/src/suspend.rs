@@ -310,20 +310,20 @@ mod tests {
         let status = json!({"observedGeneration": 1, "phase": "Complete",
             "completionTime": "2026-01-01T00:00:00Z"});
         let complete = job(json!({"status": status}));
-        let said = |want: SuspendTarget, job: Option<&TrainingJob>, uid| {
+        let check = |want: SuspendTarget, job: Option<&TrainingJob>, uid| {
             want.check_reached(job, Some(uid))
-                .unwrap_or_else(|| panic!("{job:?} is waited for"))
+                .unwrap_or_else(|| panic!("the command waits for {job:?}"))
         };
-        let (exit, why) = said(SuspendTarget::Suspended, Some(&complete), "u");
+        let (exit, why) = check(SuspendTarget::Suspended, Some(&complete), "u");
         assert_eq!((exit, why.as_str()), (Exit::Negative, "is Complete"));
         assert_eq!(
-            said(SuspendTarget::Resumed, Some(&complete), "u").0,
+            check(SuspendTarget::Resumed, Some(&complete), "u").0,
             Exit::Done
         );
-        let (exit, why) = said(SuspendTarget::Resumed, None, "u");
+        let (exit, why) = check(SuspendTarget::Resumed, None, "u");
         assert_eq!(exit, Exit::Negative);
         assert!(why.contains("deleted"), "{why}");
-        let (exit, why) = said(SuspendTarget::Resumed, Some(&job(json!({}))), "v");
+        let (exit, why) = check(SuspendTarget::Resumed, Some(&job(json!({}))), "v");
         assert_eq!((exit, why.as_str()), (Exit::Negative, NAME_REUSED));
     }
 
@@ -331,14 +331,14 @@ mod tests {
     /// Returns the result and the sent patches.
     async fn patch_with_answers(answers: Vec<(u16, Value)>) -> (SuspendPatchResult, Vec<Value>) {
         let (turn, sent) = (AtomicUsize::new(0), Arc::new(Mutex::new(Vec::new())));
-        let seen = Arc::clone(&sent);
+        let patches = Arc::clone(&sent);
         let serve = move |request: Request<Body>| {
             let (code, body) = answers[turn.fetch_add(1, Ordering::Relaxed)].clone();
-            let seen = Arc::clone(&seen);
+            let patches = Arc::clone(&patches);
             async move {
                 let bytes = request.into_body().collect_bytes().await.unwrap();
                 if let Ok(patch) = serde_json::from_slice(&bytes) {
-                    seen.lock().unwrap().push(patch);
+                    patches.lock().unwrap().push(patch);
                 }
                 let body = Body::from(body.to_string().into_bytes());
                 Ok::<_, std::io::Error>(Response::builder().status(code).body(body).unwrap())
@@ -347,11 +347,11 @@ mod tests {
         let client = kube::Client::new(tower::service_fn(serve), "ml");
         let jobs = Api::namespaced(client, "ml");
         let first = job(json!({}));
-        let asked = patch_suspend(&jobs, "llm", SuspendTarget::Suspended, first)
+        let result = patch_suspend(&jobs, "llm", SuspendTarget::Suspended, first)
             .await
             .unwrap();
         let sent = sent.lock().unwrap().clone();
-        (asked, sent)
+        (result, sent)
     }
 
     #[tokio::test]
@@ -362,9 +362,9 @@ mod tests {
             (409, body)
         };
         let now = |more: Value| (200, serde_json::to_value(job(more)).unwrap());
-        let (came_to, sent) =
+        let (result, sent) =
             patch_with_answers(vec![changed(), now(json!({})), now(json!({}))]).await;
-        assert_eq!(came_to, SuspendPatchResult::Patched);
+        assert_eq!(result, SuspendPatchResult::Patched);
         assert_eq!(sent.len(), 2);
         assert_eq!(
             sent[0]["metadata"],
@@ -372,17 +372,13 @@ mod tests {
         );
         let ended =
             json!({"status": {"phase": "Failed", "completionTime": "2026-01-01T00:00:00Z"}});
-        let (came_to, _) = patch_with_answers(vec![changed(), now(ended)]).await;
-        let SuspendPatchResult::Rejected(why) = came_to else {
-            panic!("{came_to:?}")
+        let (result, _) = patch_with_answers(vec![changed(), now(ended)]).await;
+        let SuspendPatchResult::Rejected(why) = result else {
+            panic!("{result:?}")
         };
         assert!(why.starts_with("has ended (Failed)"), "{why}");
         let meta = json!({"name": "llm", "uid": "v", "resourceVersion": "9"});
-        let (came_to, _) =
-            patch_with_answers(vec![changed(), now(json!({"metadata": meta}))]).await;
-        assert_eq!(
-            came_to,
-            SuspendPatchResult::Rejected(NAME_REUSED.to_owned())
-        );
+        let (result, _) = patch_with_answers(vec![changed(), now(json!({"metadata": meta}))]).await;
+        assert_eq!(result, SuspendPatchResult::Rejected(NAME_REUSED.to_owned()));
     }
 }

@@ -150,7 +150,7 @@ mod tests {
 
     #[tokio::test]
     async fn busy_server_is_retried_and_a_missing_object_is_not() {
-        for (codes, asked, answered) in [
+        for (codes, requests, answered) in [
             (&[429][..], 2, true),
             (&[429, 429], 3, true),
             (&[429, 429, 429], 3, false),
@@ -162,7 +162,7 @@ mod tests {
                 codes.get(at).map_or(Ok(()), |code| Err(api_error(*code)))
             });
             assert_eq!(answer.await.is_ok(), answered, "{codes:?}");
-            assert_eq!(count.get(), asked, "{codes:?}");
+            assert_eq!(count.get(), requests, "{codes:?}");
         }
         let words = |code| classify_error::<JobState, ()>("list", api_error(code), true);
         assert!(matches!(
@@ -193,10 +193,10 @@ mod tests {
     async fn silent_scheduler_times_out() {
         let api = Api::<JobState>::all(silent_server().await);
         let patience = Some(Duration::from_millis(50));
-        let seen = timeout(Duration::from_secs(5), list_objects(&api, patience)).await;
+        let answer = timeout(Duration::from_secs(5), list_objects(&api, patience)).await;
         assert!(
-            matches!(seen, Ok(Ok(VisibilityAnswer::Unavailable(NO_ANSWER)))),
-            "{seen:?}"
+            matches!(answer, Ok(Ok(VisibilityAnswer::Unavailable(NO_ANSWER)))),
+            "{answer:?}"
         );
     }
 }

@@ -7,13 +7,13 @@ use trellis_api::document::Document;
 
 use crate::ConversionOptions;
 
-/// Fields of LocalQueues, ClusterQueues and Cohorts that other documents depend on.
+/// Content of LocalQueues, ClusterQueues and Cohorts that the import of other documents needs.
 #[derive(Default)]
 pub(crate) struct ImportContext {
     pub(crate) options: ConversionOptions,
-    /// ClusterQueue by namespace and name of the LocalQueue.
+    /// The ClusterQueue of each LocalQueue, by namespace and name of the LocalQueue.
     cluster_queues: BTreeMap<(String, String), String>,
-    /// Cohorts of Kueue, including those that are referred to and that no document defines.
+    /// Cohorts of Kueue, also if a document only refers to them.
     cohorts: BTreeSet<String>,
     /// WorkloadPriorityClasses of Kueue.
     priority_classes: BTreeSet<String>,
@@ -58,13 +58,14 @@ impl ImportContext {
         context
     }
 
-    /// The ClusterQueue that a LocalQueue of the documents leads to.
+    /// Returns the ClusterQueue of a LocalQueue.
     pub(crate) fn cluster_queue(&self, namespace: &str, local: &str) -> Option<&str> {
         let key = (namespace.to_owned(), local.to_owned());
         self.cluster_queues.get(&key).map(String::as_str)
     }
 
-    /// Namespaces with a LocalQueue that leads to a ClusterQueue; of `name` alone, where given.
+    /// Returns the namespaces that have a LocalQueue of this ClusterQueue. `name`: only LocalQueues
+    /// with this name.
     pub(crate) fn namespaces(&self, cluster_queue: &str, name: Option<&str>) -> Vec<String> {
         let leads = self.cluster_queues.iter().filter(|((_, local), queue)| {
             *queue == cluster_queue && name.is_none_or(|name| name == local)
@@ -73,12 +74,12 @@ impl ImportContext {
         namespaces.into_iter().collect()
     }
 
-    /// True of a WorkloadPriorityClass of the documents.
+    /// Returns true if a document is a WorkloadPriorityClass of this name.
     pub(crate) fn has_priority_class(&self, name: &str) -> bool {
         self.priority_classes.contains(name)
     }
 
-    /// True of the name of a cohort.
+    /// Returns true if a cohort has this name.
     pub(crate) fn is_cohort(&self, name: &str) -> bool {
         self.cohorts.contains(name)
     }

@@ -57,7 +57,7 @@ impl JobDraft {
         }
     }
 
-    /// The restart settings, which are absent from the object until a field sets one.
+    /// Returns the restart settings, and creates them if the object has none.
     pub(crate) fn restart_mut(&mut self) -> &mut Restart {
         self.spec.restart.get_or_insert_default()
     }
@@ -68,16 +68,16 @@ impl JobDraft {
 
     /// Sets the maximum runtime. If two fields set it, the shorter time counts and the other is
     /// noted.
-    pub(crate) fn set_active_deadline(&mut self, said: ValueWithPath<i64>, log: &FieldLog) {
+    pub(crate) fn set_active_deadline(&mut self, deadline: ValueWithPath<i64>, log: &FieldLog) {
         let (shorter, longer) = match self.active_deadline.take() {
-            Some(other) if other.value <= said.value => (other, Some(said)),
-            other => (said, other),
+            Some(other) if other.value <= deadline.value => (other, Some(deadline)),
+            other => (deadline, other),
         };
         if let Some(longer) = longer.filter(|longer| longer.value != shorter.value) {
             let ValueWithPath { value, path } = &shorter;
             let why = format!("is longer than {path} allows, and a TrainingJob has one deadline");
-            let told = format!("{value} seconds are used, the shorter time");
-            log.note(&longer.path, Some(&json!(longer.value)), why, told);
+            let instead = format!("{value} seconds are used, the shorter time");
+            log.note(&longer.path, Some(&json!(longer.value)), why, instead);
         }
         self.deadlines_mut().active_seconds = Some(shorter.value);
         self.active_deadline = Some(shorter);
@@ -87,7 +87,7 @@ impl JobDraft {
         self.spec.cleanup.get_or_insert_default()
     }
 
-    /// Seconds after the end when the job is deleted.
+    /// Sets the time after the end at which the job is deleted, in seconds.
     pub(crate) fn set_ttl(&mut self, seconds: Option<i64>) {
         self.spec.ttl_seconds_after_finished = seconds;
     }
@@ -141,15 +141,23 @@ impl JobDraft {
         );
     }
 
-    /// User and group ids: set for the job if all groups agree, else for each group.
+    /// Sets user and group ids for the job if all groups agree, else for each group.
     fn merge_ids(&mut self) {
-        let agreed = |of: fn(&GroupDraft) -> Option<i64>| -> Option<i64> {
-            let mut values = self.pods.iter().map(of);
+        let agreed = |field: fn(&GroupDraft) -> Option<i64>| -> Option<i64> {
+            let mut values = self.pods.iter().map(field);
             let first = values.next().flatten()?;
             values.all(|value| value == Some(first)).then_some(first)
         };
-        let run_as_user = agreed(|pods| pods.run_as_user.as_ref().map(|said| said.value));
-        let fs_group = agreed(|pods| pods.fs_group.as_ref().map(|said| said.value));
+        let run_as_user = agreed(|pods| {
+            pods.run_as_user
+                .as_ref()
+                .map(|user_or_group| user_or_group.value)
+        });
+        let fs_group = agreed(|pods| {
+            pods.fs_group
+                .as_ref()
+                .map(|user_or_group| user_or_group.value)
+        });
         if run_as_user.is_some() || fs_group.is_some() {
             self.spec.security_context = Some(SecurityContext {
                 run_as_user,
@@ -159,15 +167,20 @@ impl JobDraft {
         for pods in &mut self.pods {
             let user = pods.run_as_user.take().filter(|_| run_as_user.is_none());
             let group = pods.fs_group.take().filter(|_| fs_group.is_none());
-            for (key, said) in [("runAsUser", user), ("fsGroup", group)] {
-                if let Some(said) = said {
-                    put_in_template(pods, &["spec", "securityContext", key], json!(said.value));
+            for (key, user_or_group) in [("runAsUser", user), ("fsGroup", group)] {
+                if let Some(user_or_group) = user_or_group {
+                    put_in_template(
+                        pods,
+                        &["spec", "securityContext", key],
+                        json!(user_or_group.value),
+                    );
                 }
             }
         }
     }
 
-    /// The longest time to stop that a group asks for, or has without a word.
+    /// Sets the longest grace period of the groups for the job. A group without one has the
+    /// default.
     fn merge_grace(&mut self, log: &FieldLog) {
         let of = |pods: &GroupDraft| pods.grace.as_ref().map_or(DEFAULT_GRACE, |said| said.value);
         let Some(most) = self.pods.iter().map(of).max() else {
@@ -186,7 +199,7 @@ impl JobDraft {
         checkpoint.grace_period_seconds = Some(most);
     }
 
-    /// Labels and annotations: set for the job if all groups agree, else for each group.
+    /// Sets labels and annotations for the job if all groups agree, else for each group.
     fn merge_pod_metadata(&mut self) {
         let mut all = self
             .pods
@@ -215,7 +228,7 @@ impl JobDraft {
     }
 }
 
-/// A field of the whole job: takes the first value and notes each different one.
+/// Returns the first value for a field of the whole job, and notes each different value.
 fn first_value(
     said: Vec<Option<ValueWithPath<String>>>,
     log: &FieldLog,
@@ -227,14 +240,14 @@ fn first_value(
     for other in values.filter(|other| other.value != first.value) {
         log.note(&other.path, Some(&json!(other.value)), why, instead);
     }
-    // Groups without a value get it too, which is noted.
+    // A note reports groups that get the value although they have none.
     if !first.path.is_empty() && said.iter().any(Option::is_none) {
         log.note(&first.path, Some(&json!(first.value)), why, instead);
     }
     Some(first.value.clone())
 }
 
-/// Puts something into a group's template.
+/// Sets a value in the pod template of a group.
 fn put_in_template(pods: &mut GroupDraft, path: &[&str], value: Value) {
     let template = pods.group.pod_template.as_ref();
     let mut template = template.map(|t| json!(t)).unwrap_or_else(|| json!({}));
@@ -249,7 +262,7 @@ fn put_in_template(pods: &mut GroupDraft, path: &[&str], value: Value) {
     pods.group.pod_template = serde_json::from_value::<PodTemplate>(template).ok();
 }
 
-/// The difference of two quantities, at least zero. None: one of them is invalid.
+/// Returns the difference of two quantities, at least zero. None: a quantity is invalid.
 pub(crate) fn subtract(from: &Quantity, other: &Quantity) -> Option<Quantity> {
     let left = from.amount().ok()?.saturating_sub(other.amount().ok()?);
     let zero = left.ceil_units() == Some(0);
@@ -260,7 +273,7 @@ pub(crate) fn subtract(from: &Quantity, other: &Quantity) -> Option<Quantity> {
     }))
 }
 
-/// An amount in the unit that another is written in, where it is a whole number of those.
+/// Formats an amount in the unit of another amount, if it is a whole number of these units.
 fn format_like(plain: String, like: &Quantity) -> String {
     const UNITS: [(&str, i64); 4] = [
         ("Ti", 1 << 40),

@@ -1,4 +1,4 @@
-//! Queues that the cluster already has, and the changes to them from applying the output.
+//! Existing queues of the cluster, and how the output would change them.
 
 use serde_json::{Map, Value};
 use trellis_api::queue::TrainingQueue;
@@ -55,7 +55,7 @@ fn note_differences(before: &TrainingQueue, after: &TrainingQueue, log: &FieldLo
     }
 }
 
-/// The fields of the spec that say something.
+/// Returns the fields of the spec that are not empty.
 fn nonempty_fields(queue: &TrainingQueue) -> Map<String, Value> {
     match serde_json::to_value(&queue.spec) {
         Ok(Value::Object(fields)) => fields,

@@ -7,9 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 use trellis_api::document::{Document, Problem};
 
-/// Most problems that are reported for one document; with more it is probably of another kind.
+/// Greatest number of reported problems of one document. A document with more is probably of
+/// another kind.
 const MAX_PROBLEMS: usize = 64;
-/// Longest value that a note shows, in characters.
+/// Greatest length of a value in a note, in characters.
 const MAX_VALUE_LENGTH: usize = 60;
 
 /// A field that was not carried over exactly.
@@ -21,7 +22,7 @@ pub struct ImportNote {
     pub value: String,
     /// How the field is imported, and why.
     pub why: String,
-    /// The user's alternative. Empty: none.
+    /// What the user can do instead. Empty: nothing.
     pub instead: String,
     /// Its line in the file, from 1. 0: not known.
     pub line: usize,
@@ -30,7 +31,7 @@ pub struct ImportNote {
 }
 
 impl ImportNote {
-    /// The note without its path, in one line.
+    /// Returns the note without its path, in one line.
     #[must_use]
     pub fn text(&self) -> String {
         let instead = if self.instead.is_empty() {
@@ -53,31 +54,31 @@ struct FieldProblem {
     message: String,
 }
 
-/// The marks and words of one document.
+/// The read fields, notes and problems of one document.
 #[derive(Default)]
 pub(crate) struct FieldLog {
-    /// Paths that were read or noted, with everything in them.
+    /// Paths that were read or noted, including all fields below them.
     read: RefCell<BTreeSet<String>>,
-    /// Paths that were opened: the fields in them are checked one by one.
+    /// Paths of known mappings and lists. Their fields are checked one by one.
     opened: RefCell<BTreeSet<String>>,
-    /// Paths whose value has no effect, so that they are not noted.
+    /// Paths whose value has no effect and needs no note.
     ignored: RefCell<BTreeSet<String>>,
     notes: RefCell<Vec<ImportNote>>,
     problems: RefCell<Vec<FieldProblem>>,
 }
 
 impl FieldLog {
-    /// The field and all in it has been read.
+    /// Marks a field and all fields below it as read.
     pub(crate) fn mark_read(&self, path: &str) {
         self.read.borrow_mut().insert(path.to_owned());
     }
 
-    /// Marks a field as known; the fields in it are checked one by one.
+    /// Marks a mapping or list as known. Its fields are checked one by one.
     pub(crate) fn mark_opened(&self, path: &str) {
         self.opened.borrow_mut().insert(path.to_owned());
     }
 
-    /// The field means nothing.
+    /// Marks a field as having no effect.
     pub(crate) fn ignore(&self, path: &str) {
         self.mark_read(path);
         self.ignored.borrow_mut().insert(path.to_owned());
@@ -91,18 +92,18 @@ impl FieldLog {
         self.read.borrow().contains(path)
     }
 
-    /// True of a field that was opened, or in which something was taken.
+    /// Returns true if the field is known, or a field below it was read.
     pub(crate) fn is_opened(&self, path: &str) -> bool {
         let within = |end: char| {
             let start = format!("{path}{end}");
-            let taken = self.read.borrow();
-            let next = taken.range(start.clone()..).next();
+            let read_paths = self.read.borrow();
+            let next = read_paths.range(start.clone()..).next();
             next.is_some_and(|next| next.starts_with(&start))
         };
         self.opened.borrow().contains(path) || within('.') || within('[')
     }
 
-    /// Notes a field; with its value, the field as a whole.
+    /// Adds a note about a field. With a value, the note covers the whole field.
     pub(crate) fn note(
         &self,
         path: &str,
@@ -142,12 +143,12 @@ impl FieldLog {
         }
     }
 
-    /// True if a problem keeps the document from being imported.
+    /// Returns true if a problem keeps the document from being imported.
     pub(crate) fn has_problems(&self) -> bool {
         !self.problems.borrow().is_empty()
     }
 
-    /// All notes and problems, with their places in the document.
+    /// Returns all notes and problems, with their positions in the document.
     pub(crate) fn into_notes_and_problems(
         self,
         document: &Document,
@@ -157,7 +158,7 @@ impl FieldLog {
             let place = document.problem(&note.path, "");
             note.line = place.line;
             note.column = place.column;
-            // For an item of a list, the path in the whole document.
+            // For an item of a List, this is the path in the whole document.
             note.path = place.field;
         }
         notes.sort_by_key(|note| (note.line, note.column));
@@ -170,7 +171,7 @@ impl FieldLog {
     }
 }
 
-/// A value in a few words.
+/// Shortens a value for a note.
 fn shorten_value(value: &Value) -> String {
     let text = match value {
         Value::Null => return String::new(),

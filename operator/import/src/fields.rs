@@ -14,17 +14,17 @@ pub(crate) struct Fields<'a> {
     log: &'a FieldLog,
     value: &'a Value,
     path: String,
-    /// Fields that hold where this part sets none.
+    /// Fields that apply if this part does not set them.
     fallback: Option<Box<Self>>,
 }
 
-/// The value of a document.
+/// Returns the content of a document.
 pub(crate) fn to_value(document: &Document) -> Value {
     document.decode().unwrap_or_default()
 }
 
 impl<'a> Fields<'a> {
-    /// The whole of a document.
+    /// Returns all fields of a document.
     pub(crate) fn root(log: &'a FieldLog, value: &'a Value) -> Self {
         Self {
             log,
@@ -34,8 +34,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Adds fields that hold where this part sets none. Mappings are merged by field, other values
-    /// replaced as a whole.
+    /// Adds fields that apply if this part does not set them. Mappings are merged field by field;
+    /// other values are replaced as a whole.
     pub(crate) fn with_fallback(self, otherwise: Option<Self>) -> Self {
         Self {
             fallback: otherwise.map(Box::new),
@@ -55,7 +55,7 @@ impl<'a> Fields<'a> {
         self.value
     }
 
-    /// The path of a field in it.
+    /// Returns the path of a field of this part.
     pub(crate) fn field_path(&self, key: &str) -> String {
         if self.path.is_empty() {
             key.to_owned()
@@ -64,7 +64,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field. None: it is absent, or null, which Kubernetes treats as absent.
+    /// Returns a field. None: it is absent or null, which Kubernetes treats as absent.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
         let own = self.value.get(key).filter(|value| !value.is_null());
         let other = self.fallback.as_ref().and_then(|other| other.get(key));
@@ -96,7 +96,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A mapping. None if it is absent, or no mapping, which is a problem.
+    /// Returns a mapping. None: the field is absent, or is no mapping, which is a problem.
     pub(crate) fn object(&self, key: &str) -> Option<Self> {
         let found = self.get(key)?;
         if !found.value.is_object() {
@@ -114,7 +114,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(crate) fn items(&self, key: &str) -> Vec<Self> {
         let Some(found) = self.get(key) else {
             return Vec::new();
@@ -135,7 +135,7 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    /// The items of a list of mappings.
+    /// Returns the items of a list of mappings.
     pub(crate) fn objects(&self, key: &str) -> Vec<Self> {
         let mut items = self.items(key);
         items.retain(|item| {
@@ -150,7 +150,7 @@ impl<'a> Fields<'a> {
         items
     }
 
-    /// The keys of this mapping and of its fallback, each once, in order.
+    /// Returns the keys of this mapping and of its fallback, sorted and without duplicates.
     pub(crate) fn keys(&self) -> Vec<String> {
         let own = self.value.as_object().into_iter().flat_map(Map::keys);
         let mut keys: Vec<String> = own.cloned().collect();
@@ -162,7 +162,7 @@ impl<'a> Fields<'a> {
         keys
     }
 
-    /// The entries of a mapping, by key.
+    /// Returns the entries of a mapping by key.
     pub(crate) fn entries(&self, key: &str) -> Vec<(String, Self)> {
         let Some(found) = self.object(key) else {
             return Vec::new();
@@ -172,7 +172,7 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    /// The entries of a mapping of mappings.
+    /// Returns the entries of a mapping of mappings.
     pub(crate) fn object_entries(&self, key: &str) -> Vec<(String, Self)> {
         let Some(found) = self.object(key) else {
             return Vec::new();
@@ -182,15 +182,15 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    /// It is of another type than is wanted.
+    /// Reports that the value has the wrong type.
     fn reject_type(&self, wanted: &str) {
         let fix = match (wanted, self.value) {
             ("a text", Value::Number(_) | Value::Bool(_)) => ": put it in quotes",
             ("a list", Value::Object(_)) => ": begin it with a dash",
             _ => "",
         };
-        let is = yaml_type(self.value);
-        let message = format!("must be {wanted}, not {is}{fix}");
+        let actual = yaml_type(self.value);
+        let message = format!("must be {wanted}, not {actual}{fix}");
         self.log.add_problem(&self.path, message);
     }
 
@@ -203,12 +203,12 @@ impl<'a> Fields<'a> {
         read
     }
 
-    /// Itself as a text.
+    /// Returns the value as a text.
     pub(crate) fn as_text(&self) -> Option<String> {
         self.read_as("a text", Value::as_str).map(str::to_owned)
     }
 
-    /// Itself as a quantity: a number or a text.
+    /// Returns the value as a quantity: a number or a text.
     pub(crate) fn as_quantity(&self) -> Option<Quantity> {
         let quantity = self.read_as("a quantity", |value| match value {
             Value::String(text) => Some(Quantity::new(text.as_str())),
@@ -222,29 +222,29 @@ impl<'a> Fields<'a> {
         Some(quantity)
     }
 
-    /// A text. Empty ones count as absent, as in Go.
+    /// Returns a text. An empty text counts as absent, as in Go.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
         let text = self.get(key)?.as_text()?;
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// A whole number.
+    /// Returns an integer.
     pub(crate) fn integer(&self, key: &str) -> Option<i64> {
         self.get(key)?.read_as("a whole number", Value::as_i64)
     }
 
-    /// Itself as a whole number of 32 bits.
+    /// Returns the value as an integer of 32 bits.
     pub(crate) fn as_i32(&self) -> Option<i32> {
         let small = |value: &Value| i32::try_from(value.as_i64()?).ok();
         self.read_as("a whole number of at most 2147483647", small)
     }
 
-    /// A whole number of 32 bits.
+    /// Returns an integer of 32 bits.
     pub(crate) fn small_integer(&self, key: &str) -> Option<i32> {
         self.get(key)?.as_i32()
     }
 
-    /// One of these words. Another is an error.
+    /// Returns one of these words. Any other text is a problem.
     pub(crate) fn one_of(&self, key: &str, words: &[&str]) -> Option<String> {
         let text = self.text(key)?;
         if words.contains(&text.as_str()) {
@@ -260,23 +260,23 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// A truth.
+    /// Returns a boolean.
     pub(crate) fn boolean(&self, key: &str) -> Option<bool> {
         self.get(key)?.read_as("true or false", Value::as_bool)
     }
 
-    /// A quantity.
+    /// Returns a quantity.
     pub(crate) fn quantity(&self, key: &str) -> Option<Quantity> {
         self.get(key)?.as_quantity()
     }
 
-    /// A list of texts.
+    /// Returns a list of texts.
     pub(crate) fn texts(&self, key: &str) -> Vec<String> {
         let items = self.items(key);
         items.iter().filter_map(Self::as_text).collect()
     }
 
-    /// A mapping of texts.
+    /// Returns a mapping of texts.
     pub(crate) fn map(&self, key: &str) -> BTreeMap<String, String> {
         let entries = self.entries(key).into_iter();
         entries
@@ -284,13 +284,13 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    /// Notes how the field is imported, why, and the alternative.
+    /// Adds a note: how the field is imported and why, and what the user can do instead.
     pub(crate) fn note(&self, why: impl Into<String>, instead: impl Into<String>) {
         self.mark_read();
         self.log.note(&self.path, Some(self.value), why, instead);
     }
 
-    /// Notes a field if it is present and has an effect.
+    /// Adds a note if the field is present and has an effect.
     pub(crate) fn note_at(&self, key: &str, why: &str, instead: &str) {
         if let Some(found) = self
             .get(key)
@@ -300,7 +300,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Fields that mean nothing here.
+    /// Marks fields that have no effect in Trellis.
     pub(crate) fn ignore(&self, keys: &[&str]) {
         for key in keys {
             if let Some(found) = self.get(key) {
@@ -310,7 +310,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field that means nothing where it has this value.
+    /// Marks a field that has no effect if it has this value.
     pub(crate) fn ignore_if(&self, key: &str, value: &Value) {
         if self.get(key).is_some_and(|found| found.value == value) {
             self.ignore(&[key]);

@@ -21,7 +21,7 @@ pub enum ImportedObject {
     TrainingJob(TrainingJob),
     /// A queue.
     Queue(TrainingQueue),
-    /// A kind of nodes.
+    /// A flavor.
     ResourceFlavor(ResourceFlavor),
     /// A topology: levels of node labels.
     Topology(Topology),
@@ -41,7 +41,7 @@ impl ImportedObject {
         }
     }
 
-    /// Kind, namespace and name.
+    /// Returns the kind, and `namespace/name`.
     fn key(&self) -> (&'static str, String) {
         let (kind, metadata) = match self {
             Self::TrainingJob(job) => ("TrainingJob", &job.metadata),
@@ -57,19 +57,19 @@ impl ImportedObject {
         }
     }
 
-    /// Everything that Trellis would say is wrong with it, as of a file.
+    /// Returns all problems that Trellis would report for the object in a file.
     fn problems(&self) -> Vec<(String, String)> {
         let text = match document::to_yaml(self) {
             Ok(text) => text,
             Err(error) => return vec![(String::new(), error.to_string())],
         };
-        let said = |problems: Problems| -> Vec<(String, String)> {
+        let describe = |problems: Problems| -> Vec<(String, String)> {
             let problems = problems.into_iter();
             problems.map(|p| (p.field, p.message)).collect()
         };
         let documents = match document::split(&text) {
             Ok(documents) => documents,
-            Err(problems) => return said(problems),
+            Err(problems) => return describe(problems),
         };
         let wrong = documents.iter().filter_map(|document| match self {
             Self::TrainingJob(_) => document.decode_valid::<TrainingJob>().err(),
@@ -78,21 +78,23 @@ impl ImportedObject {
             Self::Topology(_) => document.decode_valid::<Topology>().err(),
             Self::PriorityClass(_) => document.decode::<PriorityClass>().err(),
         });
-        wrong.flat_map(said).collect()
+        wrong.flat_map(describe).collect()
     }
 }
 
-/// All that has been made so far.
+/// The kinds and names of all objects that were created so far.
 #[derive(Default)]
 pub(crate) struct CreatedObjects(BTreeSet<(&'static str, String)>);
 
 impl CreatedObjects {
-    /// True if the object is valid and the first of its name. Otherwise records the problem.
+    /// Returns true if the object is valid and no earlier object has its name. Otherwise records
+    /// the problem.
     pub(crate) fn accept(&mut self, object: &ImportedObject, log: &FieldLog) -> bool {
         let problems = object.problems();
         for (field, message) in &problems {
-            let of = object.key().0;
-            let message = format!("becomes a {of} that Trellis would refuse: {field}: {message}");
+            let group = object.key().0;
+            let message =
+                format!("becomes a {group} that Trellis would refuse: {field}: {message}");
             log.add_problem("", message);
         }
         if !problems.is_empty() {

@@ -155,7 +155,7 @@ const UNSUPPORTED: [(&str, &str, &str); 15] = [
     ),
 ];
 
-/// Kinds that can be imported, as `kind (group)`.
+/// Returns the kinds that can be imported, as `kind (group)`.
 #[must_use]
 pub fn importable_kinds() -> Vec<String> {
     let kinds = IMPORTERS.iter();
@@ -164,24 +164,25 @@ pub fn importable_kinds() -> Vec<String> {
         .collect()
 }
 
-/// True if documents of this group and kind can be imported. A core Job can be imported if Kueue
-/// queues it.
+/// Returns true if documents of this group and kind can be imported. A core Job can be imported if
+/// Kueue queues it.
 #[must_use]
 pub fn is_importable(document: &Document) -> bool {
     let (group, _) = group_and_version(document);
     let mut kinds = IMPORTERS.iter();
-    let is_known = kinds.any(|(of, _, kind, _)| *of == group && *kind == document.kind);
+    let is_known =
+        kinds.any(|(kind_group, _, kind, _)| *kind_group == group && *kind == document.kind);
     is_known && (group != "batch" || kueue::is_queued(&fields::to_value(document)))
 }
 
-/// True if a TrainingJob can be made of the document.
+/// Returns true if the document can be converted into a TrainingJob.
 #[must_use]
 pub fn becomes_job(document: &Document) -> bool {
     let is_job = document.kind.ends_with("Job") || document.kind == "RayCluster";
     is_job && is_importable(document)
 }
 
-/// Kind, namespace and name, as people say it.
+/// Returns kind, namespace and name for messages.
 pub(crate) fn title(document: &Document, value: &Value) -> String {
     let word = |key: &str| {
         let word = value.get("metadata").and_then(|metadata| metadata.get(key));
@@ -190,7 +191,7 @@ pub(crate) fn title(document: &Document, value: &Value) -> String {
     let name = word("name").or_else(|| word("generateName"));
     let name = name.unwrap_or("without a name");
     let kind = match document.api_version.split_once('/') {
-        // Two systems have a Job, two a Queue.
+        // Several systems have a kind with the name Job or Queue, so the title has the group.
         Some((group, _)) => format!("{} ({group})", document.kind),
         None => document.kind.clone(),
     };
@@ -222,7 +223,9 @@ pub(crate) fn convert(
         let root = Fields::root(log, value);
         return turn(&root, context);
     }
-    let other = |(of, kind, _): &&(&str, &str, &str)| *of == group && *kind == document.kind;
+    let other = |(kind_group, kind, _): &&(&str, &str, &str)| {
+        *kind_group == group && *kind == document.kind
+    };
     let message = match UNSUPPORTED.iter().find(other) {
         Some((_, kind, instead)) => format!("{kind} cannot be imported: {instead}"),
         None if group == trellis_api::GROUP => {

@@ -40,10 +40,11 @@ pub use render::{render_json, render_yaml};
 /// Values for fields that the documents leave out.
 #[derive(Clone, Debug, Default)]
 pub struct ConversionOptions {
-    /// CPU of containers that name none, in cores. Absent: a main container with GPUs stays
-    /// without, for `resourcesPerGPU`; a job with any other such container cannot be imported.
+    /// CPU in cores for containers that request none. Absent: a main container with GPUs gets no
+    /// CPU request, so that `resourcesPerGPU` applies. A job with any other such container cannot
+    /// be imported.
     pub cpu: Option<Quantity>,
-    /// Memory of containers that name none, in bytes. Absent: as for CPU.
+    /// Memory in bytes for containers that request none. Absent: as for CPU.
     pub memory: Option<Quantity>,
     /// Queues of the cluster. Differences from them become notes.
     pub existing: Vec<TrainingQueue>,
@@ -64,12 +65,12 @@ pub struct ImportedDocument {
     pub problems: Vec<Problem>,
 }
 
-/// A document and the objects made from it alone.
+/// A document, and the objects from this document.
 struct ConvertedDocument<'d> {
     document: &'d Document,
     value: &'d serde_json::Value,
     log: FieldLog,
-    /// Valid objects, each the first of its name. Empty if the document cannot be imported.
+    /// The valid objects with unique names. Empty if the document cannot be imported.
     objects: Vec<ImportedObject>,
 }
 
@@ -79,7 +80,7 @@ struct ConvertedDocument<'d> {
 pub fn import(documents: &[Document], options: &ConversionOptions) -> Vec<ImportedDocument> {
     let values: Vec<_> = documents.iter().map(fields::to_value).collect();
     let context = ImportContext::from_documents(documents, &values, options);
-    let mut made = imported_object::CreatedObjects::default();
+    let mut created = imported_object::CreatedObjects::default();
     let turned = documents.iter().zip(&values).map(|(document, value)| {
         let log = FieldLog::default();
         let mut objects = kinds::convert(document, value, &context, &log);
@@ -87,7 +88,7 @@ pub fn import(documents: &[Document], options: &ConversionOptions) -> Vec<Import
         if log.has_problems() {
             objects.clear();
         }
-        objects.retain(|object| made.accept(object, &log));
+        objects.retain(|object| created.accept(object, &log));
         ConvertedDocument {
             document,
             value,
@@ -96,11 +97,11 @@ pub fn import(documents: &[Document], options: &ConversionOptions) -> Vec<Import
         }
     });
     let mut turned: Vec<_> = turned.collect();
-    // All Queues and ResourceFlavors of the documents are known only now.
-    parent_queues::create_parents(&mut turned, &mut made, &options.existing);
+    // This step needs all queues and ResourceFlavors of the documents.
+    parent_queues::create_parents(&mut turned, &mut created, &options.existing);
     missing_flavors::note_missing(&turned);
     existing_queues::note_changes(&turned, &options.existing);
-    let told = turned.into_iter().enumerate().map(|(at, one)| {
+    let reported = turned.into_iter().enumerate().map(|(at, one)| {
         let (notes, problems) = one.log.into_notes_and_problems(one.document);
         ImportedDocument {
             document: at,
@@ -110,5 +111,5 @@ pub fn import(documents: &[Document], options: &ConversionOptions) -> Vec<Import
             problems,
         }
     });
-    told.collect()
+    reported.collect()
 }

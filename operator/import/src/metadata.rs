@@ -7,8 +7,8 @@ use trellis_api::names;
 
 use crate::fields::Fields;
 
-/// Domains of labels and annotations that only their own system acts upon. Importers read the keys
-/// that they understand first.
+/// Domains of labels and annotations that only another system uses. Before this check, the
+/// importers read the keys that they know.
 const FOREIGN_DOMAINS: [&str; 6] = [
     "kueue.x-k8s.io",
     "volcano.sh",
@@ -36,7 +36,8 @@ const CONTROLLER_FINALIZERS: [&str; 2] = [
     "batch.kubernetes.io/job-tracking",
 ];
 
-/// The name of an object, or the prefix in its `generateName`. Without either it is a problem.
+/// Returns the name of an object, or the prefix in its `generateName`. If both are absent, that is
+/// a problem.
 pub(crate) fn object_name(root: &Fields<'_>) -> Option<String> {
     let metadata = root.object("metadata");
     for finalizer in metadata
@@ -60,7 +61,7 @@ pub(crate) fn object_name(root: &Fields<'_>) -> Option<String> {
     name
 }
 
-/// The name of an object that is given another each time that it is created.
+/// Returns a name for an object with `generateName`.
 fn generated_name(metadata: &Fields<'_>) -> Option<String> {
     let start = metadata.get("generateName")?;
     let text = start.as_text()?;
@@ -77,8 +78,8 @@ fn generated_name(metadata: &Fields<'_>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The metadata of the created object: name, namespace if its kind has one, and the user's own
-/// labels and annotations.
+/// Returns the metadata of the created object: its name, its namespace if the kind is namespaced,
+/// and the user's labels and annotations.
 pub(crate) fn read_metadata(root: &Fields<'_>, namespaced: bool) -> Option<ObjectMeta> {
     let name = object_name(root)?;
     let metadata = root.object("metadata")?;
@@ -93,12 +94,12 @@ pub(crate) fn read_metadata(root: &Fields<'_>, namespaced: bool) -> Option<Objec
     })
 }
 
-/// Only Trellis may set this label, which marks objects that it has made.
+/// Returns true for the label that only Trellis may set. It marks objects that Trellis created.
 fn is_managed(key: &str) -> bool {
     key == names::MANAGED_BY
 }
 
-/// The labels or annotations of a pod. Keys that Trellis reserves are noted.
+/// Returns the labels or annotations of a pod. A note reports keys that Trellis reserves.
 pub(crate) fn read_pod_keys(metadata: &Fields<'_>, key: &str) -> BTreeMap<String, String> {
     own_keys(metadata, key, names::is_reserved_key)
 }
@@ -111,13 +112,15 @@ fn own_keys(
     let mut map = BTreeMap::new();
     for (key, value) in metadata.entries(key) {
         let domain = key.split_once('/').map(|(domain, _)| domain);
-        let is_of = |of: &str| domain.is_some_and(|d| d == of || d.ends_with(&format!(".{of}")));
+        let is_of = |suffix: &str| {
+            domain.is_some_and(|d| d == suffix || d.ends_with(&format!(".{suffix}")))
+        };
         if metadata.log().is_read(value.path()) {
             continue;
         }
         if CONTROLLER_KEYS.contains(&key.as_str()) {
             value.mark_read();
-        } else if FOREIGN_DOMAINS.iter().any(|of| is_of(of)) {
+        } else if FOREIGN_DOMAINS.iter().any(|suffix| is_of(suffix)) {
             value.note(
                 "has no effect in Trellis",
                 "see docs/import.md for the equivalent field, or leave it out",

@@ -1,4 +1,4 @@
-//! Flavors that Queues name and that no document becomes.
+//! Flavors that queues name and no document defines.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::ConvertedDocument;
 use crate::field_log::FieldLog;
 use crate::imported_object::ImportedObject;
 
-/// Notes missing flavors, at the first queue that names them.
+/// Adds a note for each missing flavor, at the first queue that names it.
 pub(crate) fn note_missing(turned: &[ConvertedDocument<'_>]) {
     let objects = turned.iter().flat_map(|one| &one.objects);
     let printed = objects.filter_map(|object| match object {
@@ -17,7 +17,7 @@ pub(crate) fn note_missing(turned: &[ConvertedDocument<'_>]) {
         _ => None,
     });
     let mut known: BTreeSet<String> = printed.collect();
-    // Every node: no object need be there.
+    // The default flavor contains every node and needs no object.
     known.insert(DEFAULT_FLAVOR.to_owned());
     for one in turned {
         for object in &one.objects {
@@ -30,10 +30,10 @@ pub(crate) fn note_missing(turned: &[ConvertedDocument<'_>]) {
 
 fn note_queue(queue: &TrainingQueue, log: &FieldLog, known: &mut BTreeSet<String>) {
     for (at, group) in queue.spec.resource_groups.iter().enumerate() {
-        for (of, flavor) in group.flavors.iter().enumerate() {
+        for (index, flavor) in group.flavors.iter().enumerate() {
             if known.insert(flavor.name.clone()) {
                 log.note(
-                    &format!("spec.resourceGroups[{at}].flavors[{of}].name"),
+                    &format!("spec.resourceGroups[{at}].flavors[{index}].name"),
                     Some(&Value::from(flavor.name.as_str())),
                     "has no ResourceFlavor in the input, and no job starts on a flavor that does not exist",
                     "add the ResourceFlavor's document to the input, unless the cluster has the flavor",

@@ -1,4 +1,4 @@
-//! Parent queues that no document defines. Kueue and Volcano do not require them, but Trellis does.
+//! Parent queues that no document defines. Trellis requires them; Kueue and Volcano do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::ConvertedDocument;
 use crate::field_log::FieldLog;
 use crate::imported_object::{CreatedObjects, ImportedObject};
 
-/// Whose queues.
+/// The system of the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SourceSystem {
     Kueue,
@@ -29,8 +29,8 @@ impl SourceSystem {
     }
 }
 
-/// Creates the missing parents of the imported queues, and notes each at the first queue below it.
-/// A parent that exists in the cluster stays unchanged.
+/// Creates the missing parents of the imported queues, and adds a note for each at its first child
+/// queue. A parent that exists in the cluster stays unchanged.
 pub(crate) fn create_parents(
     turned: &mut [ConvertedDocument<'_>],
     made: &mut CreatedObjects,
@@ -47,7 +47,7 @@ pub(crate) fn create_parents(
                 let name = queue.metadata.name.clone().unwrap_or_default();
                 printed.insert(name, system);
             }
-            // Nothing is below a ClusterQueue.
+            // A ClusterQueue cannot be a parent.
             None if one.document.kind == "ClusterQueue" => {}
             None => {
                 let name = one.value.get("metadata").and_then(|m| m.get("name"));
@@ -117,7 +117,7 @@ fn missing_parent_note(system: SourceSystem) -> (&'static str, &'static str) {
     }
 }
 
-/// Notes a parent at the field that names it, or would name it.
+/// Adds a note about a parent, at the field that names the parent.
 fn note_parent(value: &Value, log: &FieldLog, parent: &str, why: &str, instead: &str) {
     let spec = value.get("spec");
     let is_named = |key: &&str| {
@@ -130,12 +130,12 @@ fn note_parent(value: &Value, log: &FieldLog, parent: &str, why: &str, instead: 
             let path = format!("spec.{key}");
             log.note(&path, Some(&Value::from(parent)), why, instead);
         }
-        // No field names it: all queues of Volcano are below this one.
+        // No field names the root queue of Volcano, which is the parent of all other queues.
         None => log.note("spec.parent", None, format!("{parent:?} {why}"), instead),
     }
 }
 
-/// A queue with only a name.
+/// Returns a queue that only has a name.
 fn queue_object(name: &str) -> ImportedObject {
     let mut queue = TrainingQueue::new("", QueueSpec::default());
     queue.metadata = ObjectMeta {

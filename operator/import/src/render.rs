@@ -1,4 +1,4 @@
-//! Created objects as text.
+//! Renders the created objects as text.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use trellis_api::document;
 
 use crate::{ImportNote, ImportedDocument, ImportedObject};
 
-/// Applies to every imported job, from whatever system.
+/// A note on every imported job.
 const NETWORK_NOTE: &str =
     "# Its pods can reach only each other and DNS: open other connections in spec.network.\n";
 
-/// The objects as YAML documents, with their origin and their notes in comments above. Objects that
-/// jobs refer to come before the jobs.
+/// Renders the objects as YAML documents, with their origin and their notes in comments above them.
+/// Objects that jobs refer to come before the jobs.
 #[must_use]
 pub fn render_yaml(imported: &[ImportedDocument]) -> String {
     let mut text = String::new();
@@ -32,14 +32,14 @@ pub fn render_yaml(imported: &[ImportedDocument]) -> String {
         {
             text.push_str(NETWORK_NOTE);
         }
-        // It was written before, to be checked.
+        // This cannot fail, because the validation has already serialized the object.
         text.push_str(&document::to_yaml(object).unwrap_or_default());
     }
     text
 }
 
 impl ImportedDocument {
-    /// The origin, each object, and the notes: all of them with the first object.
+    /// Returns each object with its origin. The first object has all notes.
     fn objects_with_notes(&self) -> impl Iterator<Item = (&str, &ImportedObject, &[ImportNote])> {
         self.objects.iter().enumerate().map(|(at, object)| {
             let notes = if at == 0 { self.notes.as_slice() } else { &[] };
@@ -50,14 +50,14 @@ impl ImportedDocument {
 
 fn format_comment(note: &ImportNote) -> String {
     let line = format!("{}: {}", note.path, note.text());
-    // A comment ends with its line.
+    // A line break would end the comment.
     line.replace(|c: char| c.is_control(), " ")
 }
 
-/// The result as one JSON structure: the origin, objects and notes of each document.
+/// Renders the result as JSON: origin, objects, notes and problems of each document.
 #[must_use]
 pub fn render_json(imported: &[ImportedDocument]) -> Value {
-    let of = |one: &ImportedDocument| {
+    let lines_of = |one: &ImportedDocument| {
         let problems = one.problems.iter().map(|problem| {
             json!({"path": problem.field, "message": problem.message,
                 "line": problem.line, "column": problem.column})
@@ -65,5 +65,5 @@ pub fn render_json(imported: &[ImportedDocument]) -> Value {
         json!({"from": one.from, "objects": one.objects, "notes": one.notes,
             "problems": problems.collect::<Vec<_>>()})
     };
-    imported.iter().map(of).collect()
+    imported.iter().map(lines_of).collect()
 }

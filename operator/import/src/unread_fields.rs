@@ -1,4 +1,4 @@
-//! Notes on the fields of a document that no importer has read.
+//! Adds notes about the fields that no importer has read.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ const IGNORED: [&str; 12] = [
     "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration",
 ];
 
-/// Notes every field that was not read.
+/// Adds a note for each field that was not read.
 pub(crate) fn note_unread(value: &Value, log: &FieldLog) {
     // A document that cannot be imported carries nothing over, so notes would not help.
     if !log.has_problems() {
@@ -59,7 +59,7 @@ fn note_unread_below(value: &Value, path: &str, log: &FieldLog) {
     }
 }
 
-/// The note on an unread field. Some are fields that every Kubernetes object may have.
+/// Returns the note on an unread field. Some fields exist in every Kubernetes object.
 fn note_texts(path: &str) -> (&'static str, &'static str) {
     match path {
         "metadata.ownerReferences" => (

@@ -25,7 +25,7 @@ pub enum TableError {
     /// The header lacks a column.
     #[error("no column {0:?} in the header")]
     NoColumn(&'static str),
-    /// A number was expected.
+    /// The value is no whole number.
     #[error("row {row}, column {column:?}: {value:?} is not a whole number of 0 or more")]
     NotANumber {
         /// The row, from 1, not counting the header.
@@ -35,7 +35,7 @@ pub enum TableError {
         /// The value in that cell.
         value: String,
     },
-    /// A number was expected that may have a fraction.
+    /// The value is no decimal number.
     #[error("row {row}, column {column:?}: {value:?} is not a number of 0 or more")]
     NotADecimal {
         /// The row, from 1, not counting the header.
@@ -45,7 +45,7 @@ pub enum TableError {
         /// The value in that cell.
         value: String,
     },
-    /// A number that is too large or too small to mean anything.
+    /// The number is outside the valid range.
     #[error("row {row}, column {column:?}: {value} is out of range")]
     OutOfRange {
         /// The row, from 1, not counting the header.
@@ -83,7 +83,7 @@ impl CsvTable {
         Ok(Self { columns, rows })
     }
 
-    /// True if the header has this column.
+    /// Returns true if the header has this column.
     pub(super) fn has_column(&self, column: &str) -> bool {
         self.columns.contains_key(column)
     }
@@ -98,10 +98,10 @@ impl CsvTable {
         })
     }
 
-    /// Fails where the header lacks one of these.
+    /// Fails if the header lacks one of these columns.
     pub(super) fn require_columns(&self, columns: &[&'static str]) -> Result<(), TableError> {
-        let lacks = |name: &&&'static str| !self.columns.contains_key(**name);
-        match columns.iter().find(lacks) {
+        let is_missing = |name: &&&'static str| !self.columns.contains_key(**name);
+        match columns.iter().find(is_missing) {
             Some(name) => Err(TableError::NoColumn(name)),
             None => Ok(()),
         }
@@ -122,7 +122,7 @@ impl<'a> CsvRow<'a> {
         at.and_then(|at| self.cells.get(*at)).unwrap_or("")
     }
 
-    /// A whole number that is not negative.
+    /// A non-negative whole number.
     pub(super) fn number(&self, column: &'static str) -> Result<i64, TableError> {
         let value = self.text(column);
         let number = value.parse().ok().filter(|n| *n >= 0);
@@ -133,7 +133,7 @@ impl<'a> CsvRow<'a> {
         })
     }
 
-    /// A number that is not negative, with a fraction or without.
+    /// A non-negative number, which may have a fraction.
     pub(super) fn decimal(&self, column: &'static str) -> Result<f64, TableError> {
         let value = self.text(column);
         let number = value.parse().ok();

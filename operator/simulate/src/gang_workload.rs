@@ -1,7 +1,7 @@
 //! A generated workload: gangs that arrive, run and end. The recorded workloads have either no ends
 //! (openb) or no priorities and one queue per pool (Helios).
 //!
-//! It is drawn with integers alone, so that every machine draws the same.
+//! The generator uses only integers, so that every machine generates the same workload.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use super::runner::{ScriptChange, ScriptJob, SimulationScript};
 
 /// Number of users. Each submits mostly jobs of one size and runtime.
 const USERS: usize = 60;
-/// Seconds that the shortest jobs run for.
+/// Runtime of the shortest jobs, in seconds.
 const MIN_RUNTIME: u64 = 60;
-/// How often the shortest runtime doubles at most: up to eight and a half hours.
+/// Greatest number of doublings of the shortest runtime: up to eight and a half hours.
 const MAX_OCTAVES: u32 = 8;
 /// Grace period of pods.
 const GRACE: Duration = Duration::from_secs(30);
@@ -29,11 +29,11 @@ const ROOT_QUEUE: &str = "all";
 const BLOCK: &str = "block";
 /// The finer topology level, whose domains the summary counts.
 pub const RACK: &str = "rack";
-/// Nodes of a rack.
+/// Number of nodes of a rack.
 const RACK_NODES: u32 = 8;
-/// Nodes of a block: four racks.
+/// Number of nodes of a block: four racks.
 const BLOCK_NODES: u32 = 32;
-/// Queues, their part of the jobs, their part of the GPUs, both in percent.
+/// Each queue with its share of the jobs and its share of the GPUs, both in percent.
 const QUEUES: [(&str, usize, i64); 3] = [
     ("production", 20, 40),
     ("research", 50, 40),
@@ -71,7 +71,8 @@ fn draw_row<T: Copy>(random: &mut Random, rows: &[(usize, T)]) -> Option<T> {
     None
 }
 
-/// Pods and GPUs of each: parts of a node, and 1 to 64 nodes.
+/// Draws the number of pods and the GPUs of each pod. A job takes a part of a node, or 1 to 64
+/// nodes.
 fn draw_size(random: &mut Random, node: i64) -> (u32, i64) {
     let part = |divisor: i64| node.checked_div(divisor).unwrap_or(0).max(1);
     let sizes = [
@@ -89,15 +90,16 @@ fn draw_size(random: &mut Random, node: i64) -> (u32, i64) {
     draw_row(random, &sizes).unwrap_or((1, 1))
 }
 
-/// Doublings of the runtime: each further one six times in ten. So the tail is
-/// that of a Pareto distribution of index 0.74: a few jobs are most of the work.
+/// Draws the number of doublings of the runtime. Each further doubling has a probability of 60 %,
+/// so the runtimes have the tail of a Pareto distribution with index 0.74: a few jobs cause most of
+/// the work.
 fn draw_octave(random: &mut Random) -> u32 {
     (0..MAX_OCTAVES)
         .find(|_| random.next_below(10) >= 6)
         .unwrap_or(MAX_OCTAVES)
 }
 
-/// Evenly within its octave, to the millisecond.
+/// Draws a runtime uniformly from its octave, in milliseconds.
 fn draw_runtime(random: &mut Random, octave: u32) -> Duration {
     let least = MIN_RUNTIME
         .saturating_mul(1_000)
@@ -112,7 +114,8 @@ struct SimulatedUser {
 }
 
 impl GangWorkload {
-    /// The nodes and their topology, three queues below one, and the jobs as they come.
+    /// Returns the nodes with their topology, three queues below one parent, and the jobs in the
+    /// order of their arrival.
     #[must_use]
     pub fn to_script(&self) -> SimulationScript {
         let mut script = SimulationScript::new();
@@ -138,7 +141,8 @@ impl GangWorkload {
         let mut jobs: Vec<ScriptJob> = (0..self.jobs)
             .filter_map(|number| self.build_job(number, &users, &mut random))
             .collect();
-        // Drawn apart, so that sizes, runtimes and times are those of any share.
+        // A separate generator keeps sizes, runtimes and arrivals the same for every
+        // `close_percent`.
         let mut random = Random::new(self.seed.wrapping_add(1));
         for job in &mut jobs {
             if random.next_below(100) < usize::from(self.close_percent) {
@@ -148,7 +152,7 @@ impl GangWorkload {
         let gap = self.mean_gap(&jobs);
         let mut at = start;
         for job in &mut jobs {
-            // Evenly up to twice the mean.
+            // The gap is uniform between zero and twice the mean.
             let later = random.next_below(gap.saturating_mul(2).saturating_add(1));
             at = at.plus_millis(i64::try_from(later).unwrap_or(i64::MAX));
             job.gang.submitted = at;
@@ -159,8 +163,8 @@ impl GangWorkload {
         script
     }
 
-    /// The finest level at which one domain has enough nodes; a block, if that can
-    /// be, where none has.
+    /// Requests the finest level at which one domain has enough nodes. A larger gang prefers one
+    /// block.
     fn topology_request(&self, gang: &Gang) -> TopologyRequest {
         let gpus: f64 = gang.groups.iter().map(group_gpus).sum();
         let fits = |nodes: u32| gpus <= f64::from(nodes) * self.pool.gpus as f64;
@@ -171,7 +175,7 @@ impl GangWorkload {
         }
     }
 
-    /// Mean milliseconds between two jobs that make up the load.
+    /// Returns the mean time between two arrivals that produces the load, in milliseconds.
     fn mean_gap(&self, jobs: &[ScriptJob]) -> usize {
         let work = |job: &ScriptJob| {
             let gpus: f64 = job.gang.groups.iter().map(group_gpus).sum();
@@ -180,7 +184,7 @@ impl GangWorkload {
         let work: f64 = jobs.iter().map(work).sum();
         let all = self.pool.nodes.saturating_mul(self.pool.gpus) as f64;
         let gap = work / (all * self.load.max(f64::EPSILON)) / jobs.len().max(1) as f64;
-        // A cast of a float saturates.
+        // The cast saturates at the limits of usize.
         gap as usize
     }
 
@@ -215,9 +219,9 @@ impl GangWorkload {
         users: &[SimulatedUser],
         random: &mut Random,
     ) -> Option<ScriptJob> {
-        let who = random.next_below(users.len());
-        let user = users.get(who)?;
-        // Most runs are like the last ones, some are cut short by a mistake.
+        let user_index = random.next_below(users.len());
+        let user = users.get(user_index)?;
+        // Most runs repeat the usual runtime of their user. Some end early because of an error.
         let octave = match random.next_below(10) {
             0..=6 => user.octave,
             7 => 0,
@@ -262,12 +266,12 @@ impl GangWorkload {
             gpu_hour_limits: Vec::new(),
             surplus: Vec::new(),
             restart: Restart::default(),
-            prediction_key: format!("user-{who:02}"),
+            prediction_key: format!("user-{user_index:02}"),
         })
     }
 }
 
-/// A node with the labels of its block and rack.
+/// Adds the labels of its block and rack to a node.
 fn with_rack_labels(mut node: Node, number: u32) -> Node {
     for (level, prefix, nodes) in [(BLOCK, "b", BLOCK_NODES), (RACK, "r", RACK_NODES)] {
         let domain = number.checked_div(nodes).unwrap_or(0);
@@ -322,32 +326,33 @@ mod tests {
 
     #[test]
     fn share_of_gangs_asks_for_the_finest_domain_that_can_hold_them() {
-        let of = |close_percent| {
+        let jobs_with = |close_percent| {
             let workload = GangWorkload {
                 close_percent,
                 ..workload(7)
             };
             jobs(workload.to_script())
         };
-        let asked = |jobs: &[ScriptJob]| jobs.iter().filter(|j| j.gang.topology.is_some()).count();
-        assert_eq!(asked(&of(0)), 0);
-        assert!((700..900).contains(&asked(&of(40))));
-        let all = of(100);
+        let with_topology =
+            |jobs: &[ScriptJob]| jobs.iter().filter(|j| j.gang.topology.is_some()).count();
+        assert_eq!(with_topology(&jobs_with(0)), 0);
+        assert!((700..900).contains(&with_topology(&jobs_with(40))));
+        let all = jobs_with(100);
         for job in &all {
-            let asked = job.gang.topology.as_ref().unwrap();
+            let topology = job.gang.topology.as_ref().unwrap();
             let expected = match job.gang.groups[0].count {
                 0..=8 => TopologyRequest::required(RACK),
                 9..=32 => TopologyRequest::required(BLOCK),
                 _ => TopologyRequest::preferred(BLOCK),
             };
-            assert_eq!(*asked, expected);
+            assert_eq!(*topology, expected);
         }
         let when = |jobs: Vec<ScriptJob>| -> Vec<_> {
             let jobs = jobs.into_iter();
             jobs.map(|j| (j.gang.id.clone(), j.runtime, j.gang.submitted))
                 .collect()
         };
-        assert_eq!(when(of(0)), when(all), "nothing else is drawn otherwise");
+        assert_eq!(when(jobs_with(0)), when(all), "the other draws differ");
     }
 
     #[test]
@@ -367,7 +372,7 @@ mod tests {
         let last = jobs.last().unwrap().gang.submitted.as_millis() as f64 / 1000.0;
         let load = work / (1024.0 * last);
         assert!((0.75..0.85).contains(&load), "{load}");
-        // A few jobs are most of the work.
+        // A few jobs cause most of the work.
         let mut runtimes: Vec<f64> = jobs
             .iter()
             .map(|j| j.runtime.unwrap().as_secs_f64())

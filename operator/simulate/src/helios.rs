@@ -50,15 +50,15 @@ pub enum HeliosError {
     Uneven {
         /// The row, from 1, not counting the header.
         row: usize,
-        /// GPUs that the job asks for.
+        /// Number of GPUs that the job requests.
         gpus: i64,
-        /// Nodes that the job is to run on.
+        /// Number of nodes that the job requests.
         nodes: i64,
     },
 }
 
 impl HeliosTrace {
-    /// True if the table has this format, by its header.
+    /// Returns true if the header has the columns of this format.
     #[must_use]
     pub fn matches_header(table: &CsvTable) -> bool {
         table.has_column("num_chips")
@@ -80,7 +80,7 @@ impl HeliosTrace {
         })
     }
 
-    /// The pools, each with a queue of its name, and the jobs as they come.
+    /// Returns the pools, a queue for each pool, and the jobs in the order of their arrival.
     #[must_use]
     pub fn into_script(self, pools: &[Pool], order: QueueOrder) -> SimulationScript {
         let mut script = SimulationScript::new();

@@ -19,9 +19,9 @@ pub use helios::{HeliosError, HeliosTrace};
 pub use openb::{OpenbTrace, run_trace};
 pub use pools::{Pool, parse_pools};
 pub use runner::{
-    BackfillRuntimeSource, ExpectationResult, Expectations, ExpectedJobs, JobEvent, JobEventRecord,
-    PodChange, RecordClock, RecordSink, RequiredLevel, ScriptChange, ScriptJob, ScriptPodEvent,
+    BackfillRuntimeSource, Expectations, ExpectedJobs, JobEvent, JobEventRecord, PodChange,
+    RecordClock, RecordSink, RequiredLevel, ScriptChange, ScriptJob, ScriptPodEvent,
     ScriptSurplusPod, SimulationOptions, SimulationScript, WithheldJob, format_explanation,
     run_script, to_seconds,
 };
-pub use summary::{DomainSummary, SimulationSummary, SizeRow};
+pub use summary::{DomainSummary, ExpectationResult, SimulationSummary, SizeRow};

@@ -1,8 +1,8 @@
-//! Names and values that depend on a node's index: of a Scenario, and of the
-//! nodes that end-to-end tests make.
+//! Names and values that depend on the index of a node. Scenarios and end-to-end tests use these
+//! patterns.
 
-/// Replaces `{i}` by `index` and `{i/N}` by `index` divided by `N`. Anything else
-/// in braces stays as it is.
+/// Replaces `{i}` by `index` and `{i/N}` by `index` divided by `N`. Other text in braces stays
+/// unchanged.
 #[must_use]
 pub fn expand(pattern: &str, index: usize) -> String {
     let mut expanded = String::new();

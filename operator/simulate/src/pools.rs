@@ -1,4 +1,4 @@
-//! Pools of equal nodes, in a few words: `vcvGl=20x8,vcvlY=2x8`.
+//! Pools of equal nodes, written as `vcvGl=20x8,vcvlY=2x8`.
 
 use trellis_scheduler::{Constraints, Node, NodeName, Resources};
 
@@ -6,9 +6,9 @@ use trellis_scheduler::{Constraints, Node, NodeName, Resources};
 pub(super) const GPU: &str = "nvidia.com/gpu";
 /// Node label with the pool's name.
 const POOL_LABEL: &str = "pool";
-/// More pods than any node can be asked for.
+/// A limit on pods that no node reaches.
 const UNLIMITED_PODS: i64 = 1 << 32;
-/// Most nodes of a pool, and most GPUs of a node.
+/// Greatest number of nodes of a pool, and of GPUs of a node.
 const MAX_COUNT: i64 = 1_000_000;
 
 /// Equal nodes.
@@ -54,7 +54,7 @@ fn parse_pool(text: &str) -> Option<Pool> {
 }
 
 impl Pool {
-    /// Its nodes. Only GPUs are scarce on them.
+    /// Returns the nodes of the pool. Only their GPUs are limited.
     pub(super) fn to_nodes(&self) -> impl Iterator<Item = Node> {
         let allocatable = Resources::new()
             .with("pods", UNLIMITED_PODS)
@@ -68,7 +68,7 @@ impl Pool {
         })
     }
 
-    /// Constraints of a pod that must run on the pool's nodes.
+    /// Returns the constraints of a pod that must run on the pool's nodes.
     pub(super) fn constraints(name: &str) -> Constraints {
         Constraints {
             node_selector: [(POOL_LABEL.to_owned(), name.to_owned())].into(),

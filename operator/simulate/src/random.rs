@@ -1,7 +1,8 @@
-//! A small generator, so that a seed means the same for ever and everywhere.
+//! A random generator of its own, so that a seed gives the same numbers in every version and on
+//! every machine.
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
-/// Generators", OOPSLA '14). Good enough to shuffle; nothing else is done with it.
+/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA '14).
+/// It is good enough for simulations.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
@@ -18,15 +19,15 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 where that is 0. Its bias is below one in 2^40
-    /// for any list that fits into memory.
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The bias is below one in 2^40 for any
+    /// list that fits into memory.
     pub(super) fn next_below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap_or(u64::MAX);
         let draw = self.next().checked_rem(bound).unwrap_or(0);
         usize::try_from(draw).unwrap_or(0)
     }
 
-    /// Fisher and Yates' shuffle, from the end.
+    /// Shuffles the list (Fisher and Yates), from its end.
     pub(super) fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
             let other = self.next_below(last.saturating_add(1));

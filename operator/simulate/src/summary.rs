@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use super::runner::ExpectationResult;
-
 /// Results of a simulation. Fields that its protocol lacks are null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SimulationSummary {
@@ -19,9 +17,9 @@ pub struct SimulationSummary {
     pub p50_wait_seconds: Option<f64>,
     /// 99th percentile of the time from submission to the first start.
     pub p99_wait_seconds: Option<f64>,
-    /// From submission to end.
+    /// Mean time from submission to end.
     pub mean_completion_seconds: Option<f64>,
-    /// GPUs that the jobs asked for, in percent of all GPUs.
+    /// GPUs that the jobs requested, in percent of all GPUs.
     pub arrived_gpu_percent: Option<f64>,
     /// GPUs in use, in percent of all GPUs: the mean over time, or the value at the end if no job
     /// ends.
@@ -32,35 +30,36 @@ pub struct SimulationSummary {
     pub preemptions: usize,
     /// The longest time that a job was head of its queue, in seconds.
     pub longest_head_wait_seconds: Option<f64>,
-    /// Results by the number of GPUs that the jobs ask for.
+    /// Results by the number of requested GPUs.
     pub by_size: Vec<SizeRow>,
-    /// Whole free racks, and gangs that need one. Only made-up workloads have them.
+    /// Entirely free racks, and gangs that need one. Only generated workloads have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domains: Option<DomainSummary>,
-    /// When the simulation ended, from its beginning.
+    /// Simulated time at the end.
     pub end_seconds: Option<f64>,
     /// True if every expectation held.
     pub expects_held: Option<bool>,
     /// Results of the expectations, by time.
     pub expects: Vec<ExpectationResult>,
-    /// Real time that the engine took. The caller that runs the simulation measures it.
+    /// Real time of the run, which the caller measures.
     pub wall_seconds: Option<f64>,
 }
 
-/// Jobs of about one size.
+/// Results for the jobs of one size class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeRow {
-    /// How many devices: `9..16`.
+    /// The size class in GPUs: `9..16`.
     pub gpus: String,
-    /// Jobs that came.
+    /// Number of submitted jobs.
     pub jobs: usize,
-    /// From submission to the first start.
+    /// Mean time from submission to the first start.
     pub mean_wait_seconds: Option<f64>,
-    /// From submission to end, as a multiple of the runtime; of 10 s where it was shorter.
+    /// Mean time from submission to end, as a multiple of the runtime. Runtimes below 10 s count as
+    /// 10 s.
     pub mean_bounded_slowdown: Option<f64>,
 }
 
-/// Whole free domains of a level, and gangs of the size of one that must be in one.
+/// Entirely free domains of a level, and gangs that fill a domain and must be in one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DomainSummary {
     /// The level, such as `rack`.
@@ -69,20 +68,31 @@ pub struct DomainSummary {
     pub domains: usize,
     /// Mean number of domains that are entirely free, over time.
     pub mean_free: f64,
-    /// Share of the time without an entirely free domain, in percent.
+    /// Percentage of the time without an entirely free domain.
     pub none_free_percent: f64,
-    /// Gangs of the size of a domain that started.
+    /// Number of started gangs that fill a domain.
     pub gangs: usize,
-    /// Their wait, from submission to the first start.
+    /// Mean time of these gangs from submission to the first start.
     pub mean_wait_seconds: Option<f64>,
-    /// Half of them waited no longer.
+    /// Median of that time.
     pub p50_wait_seconds: Option<f64>,
-    /// 99 of 100 waited no longer.
+    /// 99th percentile of that time.
     pub p99_wait_seconds: Option<f64>,
 }
 
+/// Result of an expectation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExpectationResult {
+    /// Time, in seconds.
+    pub t: f64,
+    /// True if the expectation held.
+    pub held: bool,
+    /// The difference; empty if the expectation held.
+    pub reason: String,
+}
+
 impl DomainSummary {
-    /// For people, after the size classes.
+    /// Renders the table for users, which follows the size classes.
     fn render_table(&self) -> String {
         let Self { level, domains, .. } = self;
         let time = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |s| format!("{s:.0} s"));
@@ -106,7 +116,7 @@ impl DomainSummary {
 }
 
 impl SimulationSummary {
-    /// Formats the results as a table for people, one number a line. Missing fields are left out.
+    /// Renders the results as a table for users, one number per line. Missing fields are left out.
     #[must_use]
     pub fn render_table(&self) -> String {
         let time = |seconds: Option<f64>| seconds.map(|s| format!("{s:.0} s"));

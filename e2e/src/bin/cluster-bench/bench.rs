@@ -1,4 +1,4 @@
-//! The cluster that is measured on, and how its pods are counted.
+//! The measured cluster, and the counting of its pods.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,15 +17,15 @@ use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use crate::jobs::{self, BenchCase};
 use crate::row::BenchRow;
 
-/// Nothing that is measured takes longer than this.
+/// Longest time of one measurement.
 pub(crate) const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(180);
-/// Applies at once: a pipeline that delivers many jobs.
+/// Number of concurrent applies, as in a pipeline that delivers many jobs.
 pub(crate) const CONCURRENT_APPLIES: usize = 8;
-/// The lease of each operator. It is short: the next operator waits for its end, and
-/// docs/benchmarks.md reports the start after it.
+/// Lease duration of each operator. It is short, because the next operator waits for its end;
+/// docs/benchmarks.md reports the start without this wait.
 const LEASE_SECONDS: u64 = 2;
 
-/// A control plane without kubelets, with nodes.
+/// A control plane with nodes and without kubelets.
 pub(crate) struct Bench {
     pub(crate) control_plane: ControlPlane,
     pub(crate) nodes: usize,
@@ -63,28 +63,29 @@ impl Bench {
         TestNamespace::create(&self.control_plane, "bench").await
     }
 
-    /// A client with the operator's rights, so that the API server does the
-    /// same to authorize it.
+    /// Returns a client with the operator's rights, so that the API server does the same work to
+    /// authorize it.
     pub(crate) async fn operator_rights_client(&self) -> Result<Client> {
         self.control_plane
             .service_account_client(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
             .await
     }
 
-    /// An operator that has placed a first gang: it leads, and all is listed.
+    /// Starts an operator and waits until it has placed a first gang. Then it leads and has listed
+    /// all kinds.
     pub(crate) async fn start_operator(&self) -> Result<Operator> {
         self.start_operator_with(&LaunchOptions::with_name("operator"))
             .await
     }
 
-    /// The same, started like that.
+    /// Like `start_operator`, with a launch configuration.
     pub(crate) async fn start_operator_with(&self, launch: &LaunchOptions) -> Result<Operator> {
         let operator = self.launch_operator(launch, &self.operator_kubeconfig().await?)?;
         self.place_first_gang().await.context(operator.log_tail())?;
         Ok(operator)
     }
 
-    /// Starts an operator and waits for nothing.
+    /// Starts an operator and does not wait.
     pub(crate) async fn start_cold_operator(&self) -> Result<Operator> {
         self.launch_operator(
             &LaunchOptions::with_name("operator"),
@@ -92,7 +93,7 @@ impl Bench {
         )
     }
 
-    /// An operator behind a proxy, by its kubeconfig.
+    /// Starts an operator behind a proxy, with the kubeconfig of the proxy.
     pub(crate) async fn start_operator_with_kubeconfig(
         &self,
         kubeconfig: &Path,
@@ -154,7 +155,7 @@ impl Bench {
             .await?;
         let pods: Api<Pod> = namespace.api();
         trellis_e2e::wait::eventually(MEASUREMENT_TIMEOUT, || async {
-            // No kubelet confirms a deletion here, so each is forced.
+            // No kubelet confirms deletions here, so each deletion is forced.
             pods.delete_collection(
                 &DeleteParams::default().grace_period(0),
                 &ListParams::default(),
@@ -166,7 +167,7 @@ impl Bench {
                 .items
                 .len();
             if left > 0 {
-                bail!("{left} pods are still there");
+                bail!("{left} pods still exist");
             }
             Ok(())
         })
@@ -174,7 +175,7 @@ impl Bench {
     }
 }
 
-/// Counts the pods that appear, by a watch that carries metadata only.
+/// Counts the pods that appear, with a watch on their metadata.
 pub(crate) struct PodCounter {
     pods: Api<Pod>,
     version: String,
@@ -190,7 +191,7 @@ impl PodCounter {
         })
     }
 
-    /// The time at which the last of `wanted` pods appeared.
+    /// Returns the time at which the last of `wanted` pods appeared.
     pub(crate) async fn wait_for_count(&self, wanted: usize) -> Result<Instant> {
         let watch = async {
             let params = WatchParams::default().timeout(280);
@@ -199,16 +200,16 @@ impl PodCounter {
                 .watch_metadata(&params, &self.version)
                 .await?
                 .boxed();
-            let mut there = 0_usize;
+            let mut count = 0_usize;
             while let Some(event) = events.try_next().await? {
                 if matches!(event, WatchEvent::Added(_)) {
-                    there += 1;
+                    count += 1;
                 }
-                if there >= wanted {
+                if count >= wanted {
                     return Ok(Instant::now());
                 }
             }
-            bail!("the watch has ended after {there} of {wanted} pods")
+            bail!("the watch has ended after {count} of {wanted} pods")
         };
         tokio::time::timeout(MEASUREMENT_TIMEOUT, watch)
             .await

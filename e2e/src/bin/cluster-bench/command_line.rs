@@ -1,4 +1,4 @@
-//! Many wait: what `trellis queue` takes to show them.
+//! Measures `trellis queue` with many pending jobs.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use trellis_e2e::operator::process_cpu_seconds;
 use crate::bench::Bench;
 use crate::row::{BenchRow, median};
 
-/// Longer than an answer is kept.
+/// Longer than the operator caches an answer.
 const CACHE_EXPIRY: Duration = Duration::from_secs(5);
 const RUNS: usize = 7;
-/// How long the benchmark measures `--watch` once it has begun.
+/// Time for which the benchmark measures `--watch` after its start.
 const WATCH_DURATION: Duration = Duration::from_secs(60);
 
-/// The whole command, from its start to its end; and what it takes while it goes on.
+/// Measures the whole command from start to end, and the cost of `--watch` while it runs.
 pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..RUNS {
@@ -40,16 +40,16 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
 
     let mut watch = start_queue_command(bench, &["--watch"])?;
     let mut out = watch.stdout.take().context("no output")?;
-    // Reads the output like a terminal. A full pipe would block the command.
+    // Reads the output like a terminal, because a full pipe would block the command.
     let read = tokio::spawn(async move { tokio::io::copy(&mut out, &mut tokio::io::sink()).await });
     tokio::time::sleep(CACHE_EXPIRY).await;
-    let process = watch.id().context("it has ended")?;
+    let process = watch.id().context("the command has ended")?;
     let before = process_cpu_seconds(process)?;
     tokio::time::sleep(WATCH_DURATION).await;
     let used = process_cpu_seconds(process)? - before;
     watch.kill().await?;
-    let shown = read.await??;
-    ensure!(shown > 0, "nothing was shown");
+    let watched = read.await??;
+    ensure!(watched > 0, "the command printed no refresh");
     let share = used / WATCH_DURATION.as_secs_f64() * 100.0;
     let name = format!("{waiting} wait, trellis queue --watch: of a core");
     bench.print_row(&BenchRow::new(name, share, "%"));

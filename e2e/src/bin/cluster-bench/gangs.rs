@@ -7,7 +7,7 @@ use crate::ceiling;
 use crate::jobs::BenchCase;
 use crate::row::BenchRow;
 
-/// Pods a second as a share of the ceilings, and what the operator used.
+/// Measures the pods per second as a share of the ceilings, and the operator's resource usage.
 pub(crate) async fn measure(bench: &Bench, case: BenchCase, ceiling: f64) -> Result<()> {
     let name = case.name();
     let own = ceiling::measure_gang_write_rate(bench, case).await?;
@@ -22,8 +22,8 @@ pub(crate) async fn measure(bench: &Bench, case: BenchCase, ceiling: f64) -> Res
     let operator = bench.start_operator().await?;
     let before = operator.cpu_seconds()?;
     let namespace = bench.create_namespace().await?;
-    let took = bench.place_jobs(&namespace, case).await?;
-    let rate = case.total_pods() as f64 / took.as_secs_f64();
+    let duration = bench.place_jobs(&namespace, case).await?;
+    let rate = case.total_pods() as f64 / duration.as_secs_f64();
     let memory = operator.resident_bytes()? / 1_048_576.0;
     let processor = operator.cpu_seconds()? - before;
     bench.delete_jobs_and_pods(&namespace).await?;

@@ -1,4 +1,4 @@
-//! The jobs that are measured.
+//! The measured jobs.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Error, Result};
 use serde_json::json;
 use trellis_api::TrainingJob;
 
-/// A number of jobs, each with a number of pods of one GPU.
+/// A number of jobs, each with the same number of pods of one GPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BenchCase {
     pub(crate) jobs: usize,
@@ -14,7 +14,7 @@ pub(crate) struct BenchCase {
 }
 
 impl BenchCase {
-    /// Pods of all jobs.
+    /// Returns the number of pods of all jobs.
     pub(crate) fn total_pods(self) -> usize {
         self.jobs * self.pods
     }
@@ -36,7 +36,7 @@ impl FromStr for BenchCase {
     }
 }
 
-/// A job of one group.
+/// Returns a job with one task group.
 pub(crate) fn bench_job(name: &str, pods: usize, gpus: usize) -> Result<TrainingJob> {
     Ok(serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1",

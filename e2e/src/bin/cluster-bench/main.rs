@@ -1,12 +1,13 @@
-//! `cargo cluster-bench`: what the operator makes of the API server's ceiling.
+//! `cargo cluster-bench`: compares the operator with the greatest rate of the API server, the
+//! ceiling.
 //!
-//! First a bare client creates the very pods that the operator would, 1 to 64
-//! in flight, under the operator's own ServiceAccount: the ceiling of this
-//! machine, this minute. Then TrainingJobs are applied, and the time from the
-//! first apply to the last pod's creation is taken. No kubelets: what is
-//! measured is the operator and the API server. Compare shares, never the
-//! pods a second of two runs.
+//! First a bare client creates the same pods as the operator, 1 to 64 in flight, with the
+//! operator's own ServiceAccount. Its rate is the ceiling of this machine at this time. Then the
+//! benchmark applies TrainingJobs, and measures the time from the first apply to the creation of
+//! the last pod. No kubelets run, so this measures only the operator and the API server. Compare
+//! the shares of two runs, not their pods per second.
 
+mod bare_client;
 mod bench;
 mod ceiling;
 mod command_line;
@@ -34,25 +35,25 @@ use trellis_e2e::programs;
 
 #[derive(Parser, Debug)]
 struct Arguments {
-    /// One JSON object a row instead of a table.
+    /// Print one JSON object per row instead of a table.
     #[arg(long)]
     json: bool,
-    /// Nodes of 8 GPUs.
+    /// Number of nodes with 8 GPUs.
     #[arg(long, default_value_t = 200)]
     nodes: usize,
-    /// Measure these parts alone. None: all.
+    /// Measure only these parts. Default: all.
     #[arg(long, value_name = "PART")]
     only: Vec<BenchPart>,
-    /// Cases of gangs: jobs x pods of one GPU.
+    /// Cases of gangs: jobs x pods with one GPU each.
     #[arg(long, value_name = "JOBSxPODS", default_values = ["1x500", "50x20", "200x8"])]
     case: Vec<BenchCase>,
-    /// Queues of gangs that end as soon as they are placed: jobs x pods of one GPU.
+    /// Queues of gangs that end as soon as they are placed: jobs x pods with one GPU each.
     #[arg(long, value_name = "JOBSxPODS", default_values = ["536x1", "536x8"])]
     drain: Vec<BenchCase>,
-    /// Jobs that wait while one more is refused.
+    /// Number of pending jobs while one more job is refused.
     #[arg(long, default_value_t = 10_000)]
     waiting: usize,
-    /// Policies that the admission webhook decides by.
+    /// Number of policies that the admission webhook evaluates.
     #[arg(long, default_value_t = 1_000)]
     policies: usize,
 }
@@ -60,26 +61,26 @@ struct Arguments {
 /// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum BenchPart {
-    /// Gangs as a share of the ceilings.
+    /// Rates of gangs as a share of the ceilings.
     Gangs,
-    /// Writes a pod and a gang.
+    /// Writes per pod and per gang.
     Writes,
     /// One gang of 8 on an idle cluster.
     Children,
-    /// Queues whose quota frees all the time.
+    /// Queues whose gangs end soon and release their quota.
     Drain,
-    /// A rank that fails, and looks at a large job.
+    /// A failed rank, and reconciliations of a large job.
     Failure,
-    /// A full cluster: what is refused there, and restarts.
+    /// Refusals and operator restarts on a full cluster.
     Full,
-    /// The admission webhook, asked 200 times a second.
+    /// The admission webhook with 200 requests per second.
     Webhook,
-    /// Many jobs that wait, and one more.
+    /// One more job while many jobs are pending.
     Crowd,
 }
 
-/// The operator, and `trellis queue`, are this very program under another first argument, so that
-/// one build makes all.
+/// This program is also the operator and `trellis queue`, selected by its first argument, so that
+/// one build is enough.
 fn main() -> Result<ExitCode> {
     if programs::is_started_as(&["queue"]) {
         return Ok(programs::run());

@@ -20,7 +20,7 @@ use crate::refusal;
 use crate::row::BenchRow;
 use crate::visibility_reads;
 
-/// All of them have their reason by then.
+/// Longest time until all gangs have their reason.
 const REASON_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Submits gangs of whole nodes, so that the first ones fill the cluster and the others wait, and
@@ -48,16 +48,20 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     let last = format!("w-{}", waiting.saturating_sub(1));
     eventually(REASON_TIMEOUT, || async {
         let job = api.get_status(&last).await?;
-        let told = job.status.and_then(|status| status.reason);
-        anyhow::ensure!(told == Some(Reason::InsufficientCapacity), "{told:?}");
+        let reason = job.status.and_then(|status| status.reason);
+        anyhow::ensure!(reason == Some(Reason::InsufficientCapacity), "{reason:?}");
         Ok(())
     })
     .await?;
-    // kube-controller-manager is at their Services for minutes, and takes a core for it.
+    // kube-controller-manager processes their Services for minutes and uses a whole core.
     let slices: Api<EndpointSlice> = namespace.api();
     eventually(REASON_TIMEOUT, || async {
-        let made = slices.list_metadata(&ListParams::default()).await?.items;
-        anyhow::ensure!(made.len() >= waiting, "{} of {waiting}", made.len());
+        let slice_list = slices.list_metadata(&ListParams::default()).await?.items;
+        anyhow::ensure!(
+            slice_list.len() >= waiting,
+            "{} of {waiting}",
+            slice_list.len()
+        );
         Ok(())
     })
     .await?;

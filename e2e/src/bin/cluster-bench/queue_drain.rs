@@ -1,5 +1,4 @@
-//! A queue of gangs whose quota frees all the time: each gang ends as soon as it
-//! has its pods, and gives its quota to the next.
+//! A queue whose gangs end as soon as their pods exist, and release their quota to the next gang.
 
 use std::time::Instant;
 
@@ -13,19 +12,20 @@ use trellis_api::TrainingJob;
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::queues::resource_groups;
 
+use crate::bare_client;
 use crate::bench::{Bench, CONCURRENT_APPLIES, MEASUREMENT_TIMEOUT};
 use crate::ceiling;
 use crate::jobs::{self, BenchCase};
 use crate::row::BenchRow;
 
 const QUEUE: &str = "drain";
-/// Gangs that have quota at a time.
+/// Number of gangs that have quota at the same time.
 const CONCURRENT_GANGS: usize = 16;
-/// Writes of the kubelets that stand in for those of many nodes.
+/// Number of concurrent writes that simulate the kubelets of many nodes.
 const CONCURRENT_POD_ENDS: usize = 16;
 
-/// Gangs a second, from the first apply to the end of the last pod, as a share of what a
-/// bare client makes of the same writes.
+/// Measures the gangs per second from the first apply to the end of the last pod, as a share of a
+/// bare client's rate with the same writes.
 pub(crate) async fn measure(bench: &Bench, case: BenchCase) -> Result<()> {
     let bare = ceiling::measure_queue_write_rate(bench, case, CONCURRENT_GANGS).await?;
     let operator = bench.start_operator().await?;
@@ -37,8 +37,8 @@ pub(crate) async fn measure(bench: &Bench, case: BenchCase) -> Result<()> {
     });
     let queue = queue.to_string();
     bench.control_plane.apply_yaml(&queue).await?;
-    let took = drain_queue(&namespace, case).await?;
-    let rate = case.jobs as f64 / took;
+    let duration = drain_queue(&namespace, case).await?;
+    let rate = case.jobs as f64 / duration;
     bench.delete_jobs_and_pods(&namespace).await?;
     drop(operator);
     let name = format!("queue of {}, quota for {CONCURRENT_GANGS}", case.name());
@@ -51,7 +51,7 @@ pub(crate) async fn measure(bench: &Bench, case: BenchCase) -> Result<()> {
     Ok(())
 }
 
-/// Seconds from the first apply to the end of the last pod.
+/// Measures the seconds from the first apply to the end of the last pod.
 async fn drain_queue(namespace: &TestNamespace, case: BenchCase) -> Result<f64> {
     let api: Api<TrainingJob> = namespace.api();
     let pods: Api<Pod> = namespace.api();
@@ -80,7 +80,7 @@ async fn drain_queue(namespace: &TestNamespace, case: BenchCase) -> Result<f64> 
         .take(case.total_pods())
         .map_ok(|name| {
             let pods = pods.clone();
-            async move { ceiling::end_pod(&pods, &name).await }
+            async move { bare_client::end_pod(&pods, &name).await }
         })
         .try_buffer_unordered(CONCURRENT_POD_ENDS)
         .try_fold(0_usize, |ended, ()| async move { Ok(ended + 1) });

@@ -1,4 +1,4 @@
-//! A failed rank: the time from its end to the last pod of the next attempt. Also the cost of
+//! The time from the failure of a rank to the last pod of the next attempt. Also the cost of
 //! reconciling an unchanged job.
 
 use std::time::{Duration, Instant};
@@ -19,14 +19,15 @@ use crate::ceiling;
 use crate::jobs::{self, BenchCase};
 use crate::row::{BenchRow, median};
 
-/// Gangs that lose a rank, one after the other.
+/// Number of gangs that lose a rank, one after the other.
 const RUNS: usize = 7;
 const PODS: usize = 64;
-/// Pods of the reconciled job, and the number of reconciliations.
+/// Number of pods of the reconciled job, and of reconciliations.
 const LARGE_JOB_PODS: usize = 1_000;
 const RECONCILES: usize = 400;
 
-/// The median over some failures, and a bare client that deletes and creates the same pods.
+/// Measures the median of several failures, and a bare client that deletes and creates the same
+/// pods.
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     let case = BenchCase {
         jobs: 1,
@@ -54,7 +55,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     measure_reconcile_cpu(bench, &operator).await
 }
 
-/// One gang: its rank 0 is taken away by the cluster, which costs no back-off.
+/// Measures one gang whose rank 0 the cluster evicts. An eviction causes no back-off.
 async fn measure_failure(bench: &Bench) -> Result<Duration> {
     let namespace = bench.create_namespace().await?;
     let api: Api<TrainingJob> = namespace.api();
@@ -66,7 +67,7 @@ async fn measure_failure(bench: &Bench) -> Result<Duration> {
     mark_pods_running(&pods, PODS).await?;
     eventually(MEASUREMENT_TIMEOUT, || async {
         let status = api.get_status("j").await?.status.unwrap_or_default();
-        anyhow::ensure!(status.running_time.is_some(), "it does not run");
+        anyhow::ensure!(status.running_time.is_some(), "the job does not run");
         Ok(())
     })
     .await?;
@@ -76,13 +77,13 @@ async fn measure_failure(bench: &Bench) -> Result<Duration> {
     let failed = Patch::Merge(json!({"status": {"phase": "Failed", "reason": "Evicted"}}));
     pods.patch_status("j-worker-0", &PatchParams::default(), &failed)
         .await?;
-    let took = counter.wait_for_count(PODS).await?.duration_since(start);
+    let duration = counter.wait_for_count(PODS).await?.duration_since(start);
     kubelet.abort();
     bench.delete_jobs_and_pods(&namespace).await?;
-    Ok(took)
+    Ok(duration)
 }
 
-/// All pods of the one job run, as a kubelet would say it.
+/// Sets all pods of the job to Running, as a kubelet would.
 async fn mark_pods_running(pods: &Api<Pod>, count: usize) -> Result<()> {
     let status = json!({"status": {"phase": "Running",
         "conditions": [{"type": "Ready", "status": "True"}]}});
@@ -98,7 +99,7 @@ async fn mark_pods_running(pods: &Api<Pod>, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// The kubelets confirm each deletion at once.
+/// Confirms each deletion at once, as a kubelet would.
 async fn confirm_deletions(pods: Api<Pod>) -> Result<()> {
     let mut events = pods
         .watch_metadata(&WatchParams::default().timeout(280), "0")

@@ -1,4 +1,4 @@
-//! A gang that does not fit on a full cluster: from its apply to the reason.
+//! Measures the time from the apply of a gang that does not fit on a full cluster to its reason.
 
 use std::time::{Duration, Instant};
 
@@ -16,17 +16,17 @@ use crate::row::BenchRow;
 
 /// Number of gangs for the median.
 pub(crate) const RUNS: usize = 9;
-/// A watch is open by then.
+/// Time after which a watch is open.
 const WATCH_OPEN_PAUSE: Duration = Duration::from_millis(200);
 
-/// A cluster whose GPUs are all held.
+/// A cluster whose GPUs are all in use.
 pub(crate) struct FullCluster {
     pub(crate) namespace: TestNamespace,
     pub(crate) operator: Operator,
     pub(crate) pods: usize,
 }
 
-/// Fills the cluster with gangs of 8, then asks for 10 x 8 GPUs.
+/// Fills the cluster with gangs of 8 GPUs, then submits a gang that needs 10 x 8 GPUs.
 pub(crate) async fn measure(bench: &Bench) -> Result<FullCluster> {
     let operator = bench.start_operator().await?;
     let namespace = bench.create_namespace().await?;
@@ -35,7 +35,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<FullCluster> {
         pods: 8,
     };
     bench.place_jobs(&namespace, case).await?;
-    // The last statuses are written.
+    // The operator has written the last statuses.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let api: Api<TrainingJob> = namespace.api();
     let median = median_latency(&api, "too-big", 10, Reason::InsufficientCapacity).await?;
@@ -51,8 +51,8 @@ pub(crate) async fn measure(bench: &Bench) -> Result<FullCluster> {
     })
 }
 
-/// Milliseconds from the apply of a gang of whole nodes to that reason in its
-/// status: the median of some, one after the other.
+/// Measures the milliseconds from the apply of a gang of whole nodes to the reason in its status.
+/// It returns the median of several gangs, one after the other.
 pub(crate) async fn median_latency(
     api: &Api<TrainingJob>,
     name: &str,

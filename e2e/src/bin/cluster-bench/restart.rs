@@ -1,4 +1,4 @@
-//! The operator starts on a full cluster: from its start to its first placement.
+//! Measures the start of the operator on a full cluster, until its first placement.
 
 use std::time::Instant;
 
@@ -15,7 +15,8 @@ use crate::bench::{Bench, PodCounter};
 use crate::refusal::FullCluster;
 use crate::row::BenchRow;
 
-/// A graceful restart, a crash, and how long a bare client takes to list the same.
+/// Measures a graceful restart, a restart after a crash, and a bare client that lists the same
+/// objects.
 pub(crate) async fn measure(bench: &Bench, full: FullCluster) -> Result<()> {
     let FullCluster {
         namespace,
@@ -35,7 +36,7 @@ pub(crate) async fn measure(bench: &Bench, full: FullCluster) -> Result<()> {
     ] {
         operator.signal(signal)?;
         let counter = PodCounter::start(&namespace).await?;
-        // It needs no GPU: the cluster has none left.
+        // This gang needs no GPU, because the cluster has none left.
         let job: TrainingJob = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": name},
@@ -55,7 +56,7 @@ pub(crate) async fn measure(bench: &Bench, full: FullCluster) -> Result<()> {
     bench.delete_jobs_and_pods(&namespace).await
 }
 
-/// Lists what the operator watches, side by side, as it does.
+/// Lists all kinds that the operator watches, concurrently as the operator does.
 async fn measure_listing(bench: &Bench) -> Result<f64> {
     let client = bench.operator_rights_client().await?;
     let kinds = [

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use serde_json::json;
 
-/// The middle of some runs.
+/// Returns the median of several runs.
 pub(crate) fn median(runs: &[Duration]) -> Duration {
     let mut sorted = runs.to_vec();
     sorted.sort();
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// One figure.
+/// One result.
 pub(crate) struct BenchRow {
     case: String,
     value: f64,
@@ -30,7 +30,7 @@ impl BenchRow {
         }
     }
 
-    /// The same as a share of a ceiling.
+    /// Adds the share of a ceiling.
     pub(crate) fn with_ceiling(mut self, ceiling: f64) -> Self {
         self.share = Some(self.value / ceiling);
         self

@@ -1,4 +1,4 @@
-//! One gang of 8 on an idle cluster: from its apply to its last pod.
+//! One gang of 8 pods on an idle cluster, from its apply to its last pod.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::row::{BenchRow, median};
 const RUNS: usize = 15;
 const PODS: usize = 8;
 
-/// The median over some gangs, one after the other, and the bare client's time
-/// for the same writes.
+/// Measures the median of several gangs, one after the other, and a bare client with the same
+/// writes.
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     let case = BenchCase {
         jobs: 1,
@@ -46,7 +46,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
         created?;
         runs.push(last?.duration_since(start));
     }
-    let took = median(&runs);
+    let duration = median(&runs);
     bench.delete_jobs_and_pods(&namespace).await?;
     bench.print_row(&BenchRow::new(
         "gang of 8, bare client, all its writes",
@@ -55,7 +55,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     ));
     bench.print_row(&BenchRow::new(
         "gang of 8, apply to its last pod",
-        took.as_secs_f64() * 1e3,
+        duration.as_secs_f64() * 1e3,
         "ms",
     ));
     Ok(())

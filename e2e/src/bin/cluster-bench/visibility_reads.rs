@@ -1,4 +1,4 @@
-//! Many wait: how long it takes to read about them through the API server.
+//! Measures reads about many pending jobs through the API server.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,18 @@ use trellis_e2e::visibility::{resource_path, send_request};
 use crate::bench::Bench;
 use crate::row::{BenchRow, median};
 
-/// As kubectl asks for it.
+/// The Accept header of kubectl.
 const TABLE_ACCEPT: (&str, &str) = (
     "Accept",
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
 );
-/// Longer than an answer is kept.
+/// Longer than the operator caches an answer.
 const CACHE_EXPIRY: Duration = Duration::from_secs(5);
 /// Number of requests. Each one needs a new computation of the response.
 const REQUESTS: usize = 7;
 
-/// Lists and single ones, each worked out anew, and once more at once.
+/// Measures lists and single objects. Each response is computed anew, and read again from the
+/// cache.
 pub(crate) async fn measure(bench: &Bench, waiting: usize, job: &str) -> Result<()> {
     let client = bench.control_plane.client();
     let cases = [
@@ -36,13 +37,13 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize, job: &str) -> Result<
     ];
     for (what, path, headers) in cases {
         let mut anew = Vec::new();
-        let mut again = Vec::new();
+        let mut repeated = Vec::new();
         for _ in 0..REQUESTS {
             tokio::time::sleep(CACHE_EXPIRY).await;
             anew.push(measure_request(&client, &path, headers).await?);
-            again.push(measure_request(&client, &path, headers).await?);
+            repeated.push(measure_request(&client, &path, headers).await?);
         }
-        for (how, times) in [("anew", &anew), ("again at once", &again)] {
+        for (how, times) in [("anew", &anew), ("again at once", &repeated)] {
             let ms = median(times).as_secs_f64() * 1000.0;
             let name = format!("{waiting} wait, {what}, {how}");
             bench.print_row(&BenchRow::new(name, ms, "ms"));
@@ -60,8 +61,8 @@ async fn measure_request(
     headers: &[(&str, &str)],
 ) -> Result<Duration> {
     let began = Instant::now();
-    let (code, said) = send_request(client, path, headers).await?;
-    let took = began.elapsed();
-    ensure!(code == StatusCode::OK, "{code}: {said}");
-    Ok(took)
+    let (code, body) = send_request(client, path, headers).await?;
+    let duration = began.elapsed();
+    ensure!(code == StatusCode::OK, "{code}: {body}");
+    Ok(duration)
 }

@@ -1,6 +1,6 @@
-//! The admission webhook, asked so often a second as an API server asks it: over TLS, on
-//! connections that stay open. Each request is sent when it is due, whether or not those before
-//! it are answered, and its time is counted from then.
+//! The admission webhook at a fixed rate of requests, over TLS on connections that stay open, as an
+//! API server calls it. The benchmark sends each request at its scheduled time, even if earlier
+//! requests have no answer yet, and measures its duration from that time.
 
 use std::time::{Duration, Instant};
 
@@ -21,16 +21,16 @@ use crate::bench::{Bench, CONCURRENT_APPLIES, MEASUREMENT_TIMEOUT};
 use crate::jobs;
 use crate::row::BenchRow;
 
-/// Requests a second.
+/// Requests per second.
 const RATE: u32 = 200;
 /// Warm-up requests, which open connections and fill caches. They are not counted.
 const WARM_UP_REQUESTS: u32 = 2 * RATE;
-/// Counted requests: half a minute of them.
+/// Counted requests, in half a minute.
 const COUNTED_REQUESTS: u32 = 30 * RATE;
-/// Policies of one object.
+/// Number of policies of one object.
 const POLICIES_PER_OBJECT: usize = 100;
 
-/// Sends requests to an operator with that many policies.
+/// Measures an operator with this number of policies.
 pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     let control_plane = &bench.control_plane;
     let port = free_port()?;
@@ -53,16 +53,16 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     });
     let created = stream::iter(created).buffer_unordered(CONCURRENT_APPLIES);
     created.try_for_each(|_| async { Ok(()) }).await?;
-    let ours = ListParams::default().labels("bench=webhook");
+    let bench_objects = ListParams::default().labels("bench=webhook");
     eventually(MEASUREMENT_TIMEOUT, || async {
-        let listed = all.list(&ours).await?;
+        let listed = all.list(&bench_objects).await?;
         let active = listed.items.iter().filter(|policy| {
             let conditions = policy.status.iter().flat_map(|s| &s.conditions);
             conditions
                 .into_iter()
                 .any(|c| c.type_ == "Ready" && c.status == "True")
         });
-        ensure!(active.count() == objects, "not all take effect");
+        ensure!(active.count() == objects, "not all policies take effect");
         Ok(())
     })
     .await?;
@@ -72,18 +72,20 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     job["spec"]["taskGroups"][0]["image"] = json!("registry.example/train:1");
     let review = admission_review("uid", "ada", namespace.name(), &job).to_string();
     let before = operator.cpu_seconds()?;
-    let (mut took, undecided) = measure_requests(&caller, &review).await?;
+    let (mut durations, undecided) = measure_requests(&caller, &review).await?;
     let cpu = operator.cpu_seconds()? - before;
-    took.sort_unstable();
+    durations.sort_unstable();
     let case = |what: &str| format!("webhook, {RATE} requests/s, {policies} policies: {what}");
     for (what, share) in [("median", 50), ("p99", 99), ("longest", 100)] {
-        let last = took.len().saturating_sub(1);
-        let at = took.len() * share / 100;
-        let value = took.get(at.min(last)).context("nothing was asked")?;
+        let last = durations.len().saturating_sub(1);
+        let at = durations.len() * share / 100;
+        let value = durations
+            .get(at.min(last))
+            .context("no request was counted")?;
         let ms = value.as_secs_f64() * 1e3;
         bench.print_row(&BenchRow::new(case(what), ms, "ms"));
     }
-    // With too much to do it lets pass what it cannot decide in time.
+    // An overloaded webhook accepts requests that it cannot decide in time.
     let share = undecided * 100.0 / f64::from(COUNTED_REQUESTS);
     bench.print_row(&BenchRow::new(case("passed undecided"), share, "%"));
     let each = cpu * 1e6 / f64::from(WARM_UP_REQUESTS + COUNTED_REQUESTS);
@@ -95,7 +97,7 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     configurations
         .delete(admission_webhook::WEBHOOK_NAME, &params)
         .await?;
-    all.delete_collection(&params, &ours).await?;
+    all.delete_collection(&params, &bench_objects).await?;
     Ok(())
 }
 
@@ -114,7 +116,7 @@ fn policy_object(number: usize) -> Result<ClusterJobPolicy> {
     }))?)
 }
 
-/// How long each answer took, of those that are counted, and how many were none.
+/// The durations of the counted answers, and the number of missing answers.
 async fn measure_requests(caller: &WebhookClient, review: &str) -> Result<(Vec<Duration>, f64)> {
     let begin = Instant::now();
     let mut all = Vec::new();
@@ -129,11 +131,11 @@ async fn measure_requests(caller: &WebhookClient, review: &str) -> Result<(Vec<D
             anyhow::Ok((due.elapsed(), answer.get("warnings").is_some()))
         }));
     }
-    let (mut took, mut undecided) = (Vec::with_capacity(all.len()), 0.0);
+    let (mut durations, mut undecided) = (Vec::with_capacity(all.len()), 0.0);
     for one in all.split_off(usize::try_from(WARM_UP_REQUESTS)?) {
         let (time, is_undecided) = one.await??;
-        took.push(time);
+        durations.push(time);
         undecided += f64::from(u8::from(is_undecided));
     }
-    Ok((took, undecided))
+    Ok((durations, undecided))
 }

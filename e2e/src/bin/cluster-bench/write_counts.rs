@@ -11,10 +11,10 @@ use crate::bench::Bench;
 use crate::jobs::BenchCase;
 use crate::row::BenchRow;
 
-/// After so long the last counts of pods are written. The lease is renewed for ever.
+/// Time after which the operator has written its last status. It never stops to renew its lease.
 const SETTLE_TIME: Duration = Duration::from_secs(6);
 
-/// Writes a pod and a gang, by user agent and kind.
+/// Counts the writes per pod and per gang, by user agent and kind.
 pub(crate) async fn measure(bench: &Bench, case: BenchCase) -> Result<()> {
     let proxy = Proxy::start(&bench.control_plane).await?;
     let token = bench

@@ -1,6 +1,5 @@
 //! Trellis in two minutes: a control plane with simulated GPU nodes, the operator on it, and the
-//! examples, step by step. The demo fails with an error where a step does not have the result that
-//! it announces.
+//! examples, step by step. The demo fails if a step does not have its announced result.
 
 mod real_nodes;
 mod screen;
@@ -20,17 +19,17 @@ use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::visibility;
 use trellis_e2e::volumes;
 
-/// GPU nodes: enough for each of the examples, not for all of them at once.
+/// Number of GPU nodes: enough for each example, but not for all at the same time.
 const GPU_NODES: usize = 12;
-/// GPUs of one of them.
+/// GPUs per node.
 const GPUS_PER_NODE: u32 = 8;
-/// Nodes without GPUs.
+/// Number of nodes without GPUs.
 const CPU_NODES: usize = 2;
 
-/// How often the demo checks that the operator lives.
+/// Interval between two checks that the operator runs.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Claims that `examples/finetune-with-data.yaml` expects to be there.
+/// Existing claims that `examples/finetune-with-data.yaml` needs.
 const CLAIMS: [&str; 2] = ["datasets", "checkpoints"];
 
 /// The log of each simulated pod.
@@ -47,20 +46,21 @@ const POD_LOG: [&str; 6] = [
 #[derive(Debug, Parser)]
 #[command(name = "demo")]
 struct Arguments {
-    /// End after the last step, with status 0 if each went as it says.
+    /// End after the last step. Exit status 0: every step had its announced result.
     #[arg(long)]
     once: bool,
-    /// Real nodes, with kubelet and containerd, and PyTorch on the CPU, in place of simulated
-    /// ones: for who is root.
+    /// Use real nodes with kubelet, containerd and PyTorch on the CPU, instead of simulated nodes.
+    /// Requires root.
     #[arg(long)]
     real_nodes: bool,
 }
 
 fn main() -> ExitCode {
-    // The demo is its own `trellis`, operator and command line: `cargo run` builds no other binary.
-    let mut given = std::env::args();
-    let name = given.next().unwrap_or_default();
-    let first = given.next().unwrap_or_default();
+    // The demo program is also the operator and the command line, because `cargo run` builds no
+    // other binary.
+    let mut arguments = std::env::args();
+    let name = arguments.next().unwrap_or_default();
+    let first = arguments.next().unwrap_or_default();
     let is_trellis = Path::new(&name).file_name() == Some("trellis".as_ref());
     if is_trellis || !(first.is_empty() || first.starts_with('-')) {
         return trellis_e2e::programs::run();
@@ -79,7 +79,7 @@ fn demo(arguments: &Arguments) -> Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        // Either way what was started is dropped, and with it the control plane.
+        // In both cases, dropping these values ends the control plane.
         tokio::select! {
             result = run(arguments) => result,
             signal = tokio::signal::ctrl_c() => {
@@ -132,7 +132,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Installs Trellis and starts the operator, which the API server asks about queues and nodes.
+/// Installs Trellis and starts the operator, with its API group for queues and nodes.
 pub(crate) async fn install_and_start_operator(control_plane: &ControlPlane) -> Result<Operator> {
     operator::install_chart_objects(control_plane).await?;
     let port = free_port()?;
@@ -143,22 +143,22 @@ pub(crate) async fn install_and_start_operator(control_plane: &ControlPlane) -> 
         .lease_seconds(60)
         .argument(&format!("--snapshots={}", snapshots.display()));
     let operator = visibility::start_as(control_plane, &program()?, &launch).await?;
-    let asked = visibility::wait_for_availability(control_plane, true).await;
-    asked.with_context(|| format!("operator: {}", operator.log_tail()))?;
+    let availability = visibility::wait_for_availability(control_plane, true).await;
+    availability.with_context(|| format!("operator: {}", operator.log_tail()))?;
     Ok(operator)
 }
 
-/// The demo's own program, which is `trellis` too.
+/// Returns the path of the demo program, which is also `trellis`.
 pub(crate) fn program() -> Result<PathBuf> {
     std::env::current_exe().context("find the demo's own program")
 }
 
-/// Where the operator writes snapshots.
+/// Folder of the operator's snapshots.
 fn snapshots_folder(control_plane: &ControlPlane) -> PathBuf {
     control_plane.folder().join(operator::SNAPSHOTS_FOLDER)
 }
 
-/// Leaves the cluster to the user, until Ctrl-C, and says when the operator ends.
+/// Keeps the cluster running for the user until Ctrl-C. Reports the end of the operator.
 pub(crate) async fn wait_for_user(
     control_plane: &ControlPlane,
     operator: &mut Operator,
@@ -197,7 +197,7 @@ pub(crate) async fn wait_for_user(
     }
 }
 
-/// The nodes go with the control plane, or when the sets are dropped.
+/// The nodes exist until the control plane ends or these values are dropped.
 async fn create_nodes(control_plane: &ControlPlane) -> Result<(NodeSet, NodeSet)> {
     let gpu = NodeTemplate::new(GPU_NODES)
         .gpus(GPUS_PER_NODE)

@@ -1,4 +1,4 @@
-//! Real training on real nodes: a rank is killed, and the result does not show it.
+//! Real training on real nodes: the demo kills a rank, and the result stays the same.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::{install_and_start_operator, steps, wait_for_user};
 const NODES: usize = 2;
 const GPUS: u32 = 4;
 const RANKS: usize = 4;
-/// The rank that is killed.
+/// The rank that the demo kills.
 const KILLED_RANK: u32 = 2;
 
-/// How long PyTorch may take to be there in all ranks.
+/// Longest time until PyTorch has started in all ranks.
 const TRAINING_TIMEOUT: Duration = Duration::from_secs(120);
 
 const JOB: &str = include_str!("train.yaml");
@@ -31,7 +31,7 @@ const TRAINING_PROGRAM: &str = include_str!("../../../tests/real_nodes/train.py"
 ///
 /// # Errors
 ///
-/// When the machine cannot have real nodes, or a step does not have the result that it announces.
+/// When the machine cannot run real nodes, or a step does not have its announced result.
 pub(crate) async fn run(once: bool) -> Result<()> {
     if let Some(why) = tokio::task::spawn_blocking(real_nodes::unavailable_reason).await? {
         bail!("{why}");
@@ -73,7 +73,7 @@ async fn run_training(control_plane: &ControlPlane) -> Result<()> {
     print_step("rank 2 is killed, after the first checkpoint");
     eventually(TRAINING_TIMEOUT, || async {
         let first = checkpoints.join("train/attempt-000001/state.pt");
-        ensure!(first.is_file(), "there is no checkpoint");
+        ensure!(first.is_file(), "no checkpoint exists");
         Ok(())
     })
     .await?;
@@ -90,7 +90,7 @@ async fn run_training(control_plane: &ControlPlane) -> Result<()> {
     run_kubectl(control_plane, &["get", "tj"]).await
 }
 
-/// The program, and where its checkpoints are.
+/// The training program, and the folder of its checkpoints.
 async fn prepare_volumes(control_plane: &ControlPlane, checkpoints: &Path) -> Result<()> {
     std::fs::create_dir_all(checkpoints)?;
     let program = json!({

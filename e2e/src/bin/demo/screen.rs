@@ -5,7 +5,7 @@ use std::io::Write as _;
 use anyhow::{Result, ensure};
 use trellis_e2e::control_plane::ControlPlane;
 
-/// Prints a line. A reader that has gone is no reason to end.
+/// Prints a line. Ignores a closed pipe.
 pub(crate) fn print_line(text: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
@@ -16,11 +16,11 @@ pub(crate) fn print_step(text: &str) {
     print_line(&format!("\n== {text}"));
 }
 
-/// Runs `trellis`, the demo's own program, and prints the command and what it says.
+/// Runs `trellis`, and prints the command and its output.
 ///
 /// # Errors
 ///
-/// When it fails: what it said.
+/// When the command fails; the error has its output.
 pub(crate) async fn run_trellis(control_plane: &ControlPlane, arguments: &[&str]) -> Result<()> {
     print_line(&format!("$ trellis {}", arguments.join(" ")));
     let output = tokio::process::Command::new(crate::program()?)
@@ -28,18 +28,18 @@ pub(crate) async fn run_trellis(control_plane: &ControlPlane, arguments: &[&str]
         .env("KUBECONFIG", control_plane.kubeconfig())
         .output()
         .await?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {error}", output.status);
-    print_line(said.trim_end());
+    print_line(stdout.trim_end());
     Ok(())
 }
 
-/// Runs kubectl and prints the command and what it says.
+/// Runs kubectl, and prints the command and its output.
 ///
 /// # Errors
 ///
-/// When kubectl fails: what it said.
+/// When kubectl fails; the error has its output.
 pub(crate) async fn run_kubectl(control_plane: &ControlPlane, arguments: &[&str]) -> Result<()> {
     print_line(&format!("$ kubectl {}", arguments.join(" ")));
     let answer = control_plane.kubectl_ok(arguments).await?;

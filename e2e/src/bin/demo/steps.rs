@@ -1,4 +1,4 @@
-//! The steps: the examples run, one waits, room is made, it runs.
+//! The steps: the examples run, one job waits, the demo frees nodes, and the job runs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,10 +14,10 @@ use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 use crate::screen::{print_line, print_step, run_kubectl, run_trellis};
 
-/// How long a change may take to show. Far more than it takes on an idle machine.
+/// Longest time until a change is visible. An idle machine needs far less.
 const SOON: Duration = Duration::from_secs(90);
 
-/// Examples that have room beside each other, and their number of pods.
+/// Examples that fit on the nodes together, and their number of pods.
 const FITTING_EXAMPLES: [(&str, usize); 4] = [
     ("cpu-only", 2),
     ("two-gpus", 2),
@@ -26,16 +26,16 @@ const FITTING_EXAMPLES: [(&str, usize); 4] = [
 ];
 /// The example whose logs are shown.
 const LOGGED_EXAMPLE: &str = "two-gpus";
-/// The example for which too few whole nodes are then free, and its number of pods.
+/// The example for which too few whole nodes are free then, and its number of pods.
 const WAITING_EXAMPLE: (&str, usize) = ("pretrain-64", 8);
-/// The example that is deleted to free nodes for it.
+/// The example whose deletion frees nodes for the waiting one.
 const DELETED_EXAMPLE: &str = "finetune-with-data";
 
 /// Runs all steps.
 ///
 /// # Errors
 ///
-/// When a step does not have the result that it announces, with the observed state.
+/// When a step does not have its announced result; the error has the observed state.
 pub(crate) async fn run_all(control_plane: &ControlPlane) -> Result<()> {
     for (name, pods) in FITTING_EXAMPLES {
         print_step(&format!("{name}: all pods or none"));
@@ -76,7 +76,7 @@ async fn apply_example(control_plane: &ControlPlane, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the whole gang runs, and shows what it was compiled into and where it is.
+/// Waits until the whole gang runs, and shows its objects and its nodes.
 pub(crate) async fn wait_until_running(
     control_plane: &ControlPlane,
     name: &str,
@@ -112,7 +112,7 @@ pub(crate) async fn wait_until_running(
     Ok(())
 }
 
-/// Waits until the job says what it lacks, and shows that no part of it exists.
+/// Waits until the status names the shortage, and shows that no pod exists.
 async fn wait_until_pending(control_plane: &ControlPlane, name: &str) -> Result<()> {
     let status = wait_for_status(control_plane, name, |s| {
         s.phase == Some(JobPhase::Queued)
@@ -125,7 +125,7 @@ async fn wait_until_pending(control_plane: &ControlPlane, name: &str) -> Result<
     let reason = status.reason.map_or("", trellis_api::Reason::as_str);
     ensure!(
         reason == "InsufficientCapacity" || reason == "Fragmented",
-        "\"{name}\" waits for another reason than room: {reason}"
+        "\"{name}\" waits for another reason than capacity: {reason}"
     );
     print_line(&format!("{reason}: {}", status.message.unwrap_or_default()));
     let pods = list_pods(control_plane, name).await?.len();
@@ -134,7 +134,7 @@ async fn wait_until_pending(control_plane: &ControlPlane, name: &str) -> Result<
     Ok(())
 }
 
-/// Waits until neither the job nor a pod of it is left.
+/// Waits until the job and all its pods are gone.
 async fn wait_until_job_and_pods_are_deleted(
     control_plane: &ControlPlane,
     name: &str,
@@ -142,7 +142,7 @@ async fn wait_until_job_and_pods_are_deleted(
     wait_until_deleted(&jobs_api(control_plane), name, SOON).await?;
     eventually(SOON, || async {
         let left = list_pods(control_plane, name).await?.len();
-        ensure!(left == 0, "{left} pods of \"{name}\" are left");
+        ensure!(left == 0, "{left} pods of \"{name}\" still exist");
         Ok(())
     })
     .await

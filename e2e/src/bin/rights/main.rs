@@ -1,8 +1,9 @@
-//! `cargo rights FOLDER`: which rights of the operator's roles no test has used, after tests that
-//! ran with `TRELLIS_AUDIT=FOLDER`. The removal of a right that is granted and used makes a test
-//! fail, because the API server then refuses a request.
+//! `cargo rights FOLDER`: lists the rights of the operator's roles that no test has used. The tests
+//! must run with `TRELLIS_AUDIT=FOLDER`. If a used right is missing, a test fails, because the API
+//! server refuses a request.
 //!
-//! Exit status: 0 all are used, 1 one is not, 2 nothing was recorded or the roles are not read.
+//! Exit status: 0 all rights are used, 1 a right is unused, 2 no requests were recorded or the
+//! roles cannot be read.
 
 mod granted_rights;
 mod used_rights;
@@ -15,14 +16,14 @@ use clap::Parser;
 /// A right: API group, resource with its subresource, verb.
 type Right = (String, String, String);
 
-/// Which rights of the operator's roles no test has used.
+/// List the rights of the operator's roles that no test has used.
 #[derive(Parser)]
 struct RightsArguments {
-    /// The folder of the records: that of TRELLIS_AUDIT.
+    /// The folder of the records, as in TRELLIS_AUDIT.
     folder: PathBuf,
 }
 
-/// Rights that other components check for the operator. No request of its own uses them.
+/// Rights that other components check. No request of the operator uses them.
 const EXTERNALLY_CHECKED: &[(&str, &str, &str, &str)] = &[
     (
         "trellis.dev",

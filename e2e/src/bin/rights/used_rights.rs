@@ -38,7 +38,7 @@ struct AuditedStatus {
     code: u16,
 }
 
-/// The rights of all requests that were not forbidden.
+/// Returns the rights of all requests that were not forbidden.
 pub(super) fn read_used_rights(folder: &Path) -> Result<BTreeSet<Right>> {
     let failed = || {
         format!(
@@ -50,7 +50,7 @@ pub(super) fn read_used_rights(folder: &Path) -> Result<BTreeSet<Right>> {
     for entry in std::fs::read_dir(folder).with_context(failed)? {
         let file = File::open(entry?.path())?;
         for line in BufReader::new(file).lines() {
-            // The last line of a server that was killed may be half of one.
+            // The last line of a killed server may be incomplete.
             let Ok(record) = serde_json::from_str::<AuditRecord>(&line?) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! Gangs of external pods: one is placed, and one waits for its second pod.
+//! Gangs of external pods: one is placed, and one is pending until its second pod exists.
 
 use std::collections::BTreeMap;
 
@@ -29,34 +29,37 @@ pub(super) async fn submit_gangs(site: &TestSite) -> Result<()> {
     eventually(SOON, async || {
         let pod = site.api::<Pod>().get("parted-0").await?;
         let conditions = pod.status.unwrap_or_default().conditions;
-        let said = conditions.into_iter().flatten().find_map(|c| c.message);
-        let said = said.unwrap_or_default();
-        ensure!(said.starts_with("MembersMissing: "), "{said}");
+        let condition_message = conditions.into_iter().flatten().find_map(|c| c.message);
+        let condition_message = condition_message.unwrap_or_default();
+        ensure!(
+            condition_message.starts_with("MembersMissing: "),
+            "{condition_message}"
+        );
         Ok(())
     })
     .await
 }
 
-/// The pods with their uids and nodes.
+/// Returns the pods with their uids and nodes.
 pub(super) async fn pod_placements(
     site: &TestSite,
 ) -> Result<BTreeMap<String, (String, Option<String>)>> {
     let all = ListParams::default().labels(POD_GROUP_LABEL);
     let pods = site.api::<Pod>().list(&all).await?.items.into_iter();
-    let told = pods.map(|pod| {
+    let uids_and_nodes = pods.map(|pod| {
         let uid = pod.uid().unwrap_or_default();
         (pod.name_any(), (uid, pod.spec.and_then(|s| s.node_name)))
     });
-    Ok(told.collect())
+    Ok(uids_and_nodes.collect())
 }
 
-/// The waiting gang is placed as soon as it is complete.
+/// Completes the pending gang, and waits until it is placed.
 pub(super) async fn complete_waiting_gang(site: &TestSite) -> Result<()> {
     create_pod(site, "parted-1").await?;
     wait_until_placed(site, "parted").await
 }
 
-/// Creates a pod of the gang that its name begins with.
+/// Creates a pod of a gang. The name of the pod starts with the name of the gang.
 async fn create_pod(site: &TestSite, name: &str) -> Result<()> {
     let gang = name.split('-').next();
     let pod = serde_json::from_value(json!({

@@ -79,8 +79,8 @@ where
             // The stream never ends by itself.
             None => ControlFlow::Continue(()),
         };
-        if let ControlFlow::Break(seen) = flow {
-            return Ok(seen);
+        if let ControlFlow::Break(result) = flow {
+            return Ok(result);
         }
     }
 }

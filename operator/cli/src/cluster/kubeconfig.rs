@@ -73,7 +73,7 @@ impl KubeconfigOptions {
         self.kubeconfig.is_some()
             || self.request_timeout.is_some()
             || !self.as_group.is_empty()
-            || chosen.iter().any(|of| of.is_some())
+            || chosen.iter().any(|option| option.is_some())
     }
 
     /// Loads the kubeconfig.

@@ -80,8 +80,8 @@ mod tests {
             event(json!({"reason": "PodFailed", "regarding": {"uid": "earlier"}})),
         ];
         let lines = merge_events(&events, Some("own"));
-        let told: Vec<_> = lines.iter().map(|l| (l.reason.as_str(), l.count)).collect();
-        assert_eq!(told, [("Placed", 1), ("Queued", 5)]);
+        let reasons: Vec<_> = lines.iter().map(|l| (l.reason.as_str(), l.count)).collect();
+        assert_eq!(reasons, [("Placed", 1), ("Queued", 5)]);
         assert_eq!(lines[1].last.to_string(), "2026-01-01T10:09:00Z");
     }
 

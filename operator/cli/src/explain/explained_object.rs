@@ -118,8 +118,11 @@ impl ExplainedObject {
             }
             Self::Pod(pod) => {
                 let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-                let told = conditions.iter().find(|c| c.type_ == "PodScheduled")?;
-                let message = told.message.as_deref().filter(|_| told.status == "False")?;
+                let condition = conditions.iter().find(|c| c.type_ == "PodScheduled")?;
+                let message = condition
+                    .message
+                    .as_deref()
+                    .filter(|_| condition.status == "False")?;
                 Some(match Reason::leading(message) {
                     Some((reason, rest)) => (Some(reason), rest.to_owned()),
                     None => (None, message.to_owned()),

@@ -79,7 +79,7 @@ impl ExplainFacts {
     fn is_explained_by_gang(&self) -> bool {
         self.gang_name
             .as_ref()
-            .is_some_and(|of| *of != self.subject.gang_name())
+            .is_some_and(|gang| *gang != self.subject.gang_name())
     }
 
     /// Returns true for a pod that gets its node when its gang is placed.
@@ -133,12 +133,12 @@ async fn read_facts(
         _ => get_first_known::<JobState>(site, &subject.gang_names(), &mut notes).await?,
     };
     // The explanation must come from the same gang as the row.
-    let (of, job_state) = row.unzip();
-    let gangs = of
+    let (row_gang, job_state) = row.unzip();
+    let gangs = row_gang
         .clone()
-        .map_or_else(|| subject.gang_names(), |of| vec![of]);
-    let told = get_first_known::<Explanation>(site, &gangs, &mut notes).await?;
-    let (explains, explanation) = told.unzip();
+        .map_or_else(|| subject.gang_names(), |gang| vec![gang]);
+    let found = get_first_known::<Explanation>(site, &gangs, &mut notes).await?;
+    let (explained_gang, explanation) = found.unzip();
     // Both reads may report the same missing service.
     notes.dedup();
     let written = subject.job_status().and_then(|status| status.queue.clone());
@@ -162,7 +162,7 @@ async fn read_facts(
     });
     Ok(Some(ExplainFacts {
         subject,
-        gang_name: of.or(explains),
+        gang_name: row_gang.or(explained_gang),
         job_state,
         explanation,
         queue,
@@ -185,14 +185,14 @@ where
     let api = Api::<K>::namespaced(site.cluster.client().clone(), &site.namespace);
     let right = format!("get {}.{}", K::plural(&()), K::group(&()));
     for gang in gangs {
-        let told = visibility_client::get_object(
+        let answer = visibility_client::get_object(
             &api,
             &gang.object_name(),
             site.cluster.scheduler_timeout(),
         )
         .await;
-        match told.map_err(|error| site.explain(error, &right))? {
-            VisibilityAnswer::Available(told) => return Ok(Some((gang.clone(), told))),
+        match answer.map_err(|error| site.explain(error, &right))? {
+            VisibilityAnswer::Available(answer) => return Ok(Some((gang.clone(), answer))),
             VisibilityAnswer::NotFound => {}
             VisibilityAnswer::Unavailable(why) => {
                 notes.push(why.to_owned());

@@ -3,8 +3,7 @@
 use trellis_api::visibility::{Candidate, ExcludedNodes, Explanation, TaskGroupNodes};
 
 use super::shortage::join_amounts;
-use super::view::render_heading;
-use crate::output::{Table, Tone, wrap_text};
+use crate::output::{Table, Tone, render_heading, wrap_text};
 
 /// Greatest number of node names without the wide format.
 const MAX_NAMES: usize = 3;
@@ -50,36 +49,36 @@ fn render_group(group: &TaskGroupNodes, wide: bool, width: usize) -> String {
 
 fn render_table(excluded: &[ExcludedNodes], candidates: &[Candidate], wide: bool) -> String {
     let mut table = Table::headless();
-    for of in excluded {
-        let what = match &of.detail {
-            Some(detail) => format!("{} {detail}", of.constraint),
-            None => of.constraint.clone(),
+    for nodes in excluded {
+        let constraint = match &nodes.detail {
+            Some(detail) => format!("{} {detail}", nodes.constraint),
+            None => nodes.constraint.clone(),
         };
-        let count = usize::try_from(of.count).unwrap_or(0);
+        let count = usize::try_from(nodes.count).unwrap_or(0);
         table.push_row([
             "excluded".into(),
-            of.count.to_string().into(),
-            what.into(),
-            join_names(of.nodes.iter().map(String::as_str), count, wide).into(),
+            nodes.count.to_string().into(),
+            constraint.into(),
+            join_names(nodes.nodes.iter().map(String::as_str), count, wide).into(),
         ]);
     }
     let shown = if wide { candidates.len() } else { MAX_NAMES };
-    for of in candidates.iter().take(shown) {
+    for candidate in candidates.iter().take(shown) {
         table.push_row([
             "best".into(),
-            format!("room for {}", of.room).into(),
-            of.node.clone().into(),
-            format!("free: {}", join_amounts(&of.free)).into(),
+            format!("room for {}", candidate.room).into(),
+            candidate.node.clone().into(),
+            format!("free: {}", join_amounts(&candidate.free)).into(),
         ]);
     }
     table.render(2, None)
 }
 
-/// Joins the first names. `of` is the number of all names.
-fn join_names<'a>(names: impl Iterator<Item = &'a str>, of: usize, wide: bool) -> String {
+/// Joins the first names. `total` is the number of all names.
+fn join_names<'a>(names: impl Iterator<Item = &'a str>, total: usize, wide: bool) -> String {
     let most = if wide { usize::MAX } else { MAX_NAMES };
     let names: Vec<_> = names.take(most).collect();
-    match of.saturating_sub(names.len()) {
+    match total.saturating_sub(names.len()) {
         0 => names.join(", "),
         // The user may not see these names.
         _ if names.is_empty() => String::new(),

@@ -4,8 +4,7 @@ use trellis_api::visibility::{
     Amount, Explanation, HeldBy, QueueResource, QueueState, Shortage, SmallestChange,
 };
 
-use super::view::render_heading;
-use crate::output::{Table, Tone, format_amount, wrap_text};
+use crate::output::{Table, Tone, format_amount, render_heading, wrap_text};
 use crate::queue::format_nominal;
 
 /// Renders the missing amounts, and the state of the queue.
@@ -39,27 +38,26 @@ pub(super) fn render_shortage(
             let line = format!("{}{}: {because}", victim.job, pod.unwrap_or_default());
             out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
         }
-        for others in &explanation.preempts_others {
-            let jobs = match others.count {
+        for hidden in &explanation.preempts_others {
+            let jobs = match hidden.count {
                 1 => "1 job".to_owned(),
                 count => format!("{count} jobs"),
             };
-            let priority = others.priority;
-            let priority = priority.map(|of| format!(", priority {of}"));
+            let priority = hidden.priority.map(|value| format!(", priority {value}"));
             let line = format!(
                 "{jobs} in namespaces that you may not see{}",
                 priority.unwrap_or_default()
             );
             out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
         }
-        for safe in &explanation.protected {
-            let job = match &safe.job {
+        for protected in &explanation.protected {
+            let job = match &protected.job {
                 Some(job) => job.to_string(),
                 None => "a job in a namespace that you may not see".to_owned(),
             };
             let line = format!(
                 "{job} can be preempted from {} on: it has not run for its minRuntimeSeconds, or a disruption budget has just protected it",
-                safe.until.0
+                protected.until.0
             );
             out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
         }
@@ -128,16 +126,16 @@ fn render_quota(queue: &QueueState) -> String {
         "MAY HAVE MORE",
     ]);
     // Pods without a limit are not worth a line.
-    let of_note = |of: &&QueueResource| of.resource != "pods" || of.available.is_some();
-    for of in queue.resources.iter().filter(of_note) {
-        let more = of.available.as_ref();
-        let more = more.map_or("*".to_owned(), |more| format_amount(&of.resource, more));
+    let is_listed = |row: &&QueueResource| row.resource != "pods" || row.available.is_some();
+    for row in queue.resources.iter().filter(is_listed) {
+        let more = row.available.as_ref();
+        let more = more.map_or("*".to_owned(), |more| format_amount(&row.resource, more));
         table.push_row([
-            of.flavor.clone().into(),
-            of.resource.clone().into(),
-            format_nominal(of).into(),
-            format_amount(&of.resource, &of.used).into(),
-            format_amount(&of.resource, &of.borrowed).into(),
+            row.flavor.clone().into(),
+            row.resource.clone().into(),
+            format_nominal(row).into(),
+            format_amount(&row.resource, &row.used).into(),
+            format_amount(&row.resource, &row.borrowed).into(),
             more.into(),
         ]);
     }
@@ -177,15 +175,15 @@ fn describe_changes(change: &SmallestChange) -> Vec<String> {
         } else {
             "jobs"
         };
-        let of = limit.resource.as_deref().unwrap_or(jobs);
-        format!("raise {} by {} {of}", limit.limit, limit.by)
+        let unit = limit.resource.as_deref().unwrap_or(jobs);
+        format!("raise {} by {} {unit}", limit.limit, limit.by)
     });
     let free = change.free.iter().map(|freed| {
-        let mut held: Vec<_> = freed.held_by.iter().map(describe_holder).collect();
-        held.extend(freed.held_by_more.map(|more| format!("{more} more")));
-        let held = match held.is_empty() {
+        let mut holders: Vec<_> = freed.held_by.iter().map(describe_holder).collect();
+        holders.extend(freed.held_by_more.map(|more| format!("{more} more")));
+        let held = match holders.is_empty() {
             true => String::new(),
-            false => format!(", held by {}", held.join(", ")),
+            false => format!(", held by {}", holders.join(", ")),
         };
         format!(
             "free {} on node {}{held}",
@@ -196,19 +194,19 @@ fn describe_changes(change: &SmallestChange) -> Vec<String> {
     quotas.chain(limits).chain(free).collect()
 }
 
-fn describe_holder(held: &HeldBy) -> String {
-    let state = held.state.as_deref().unwrap_or("not all Running");
+fn describe_holder(holder: &HeldBy) -> String {
+    let state = holder.state.as_deref().unwrap_or("not all Running");
     let state = Some(state).filter(|state| *state != "Running");
     let state = state.map(|state| format!(", {state}")).unwrap_or_default();
-    format!("{} ({}{state})", held.job, join_amounts(&held.amounts))
+    format!("{} ({}{state})", holder.job, join_amounts(&holder.amounts))
 }
 
 pub(super) fn join_amounts(amounts: &[Amount]) -> String {
-    let each = amounts.iter().map(|of| {
+    let each = amounts.iter().map(|amount| {
         format!(
             "{} {}",
-            format_amount(&of.resource, &of.amount),
-            of.resource
+            format_amount(&amount.resource, &amount.amount),
+            amount.resource
         )
     });
     each.collect::<Vec<_>>().join(", ")

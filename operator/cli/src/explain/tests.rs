@@ -134,10 +134,10 @@ fn job_is_denied_or_runs() {
     let runs = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run"});
     let mut runs = explain_facts(runs, Value::Null, Value::Null);
     runs.notes.push("no scheduler answers now".to_owned());
-    let said = text(&runs, false);
+    let output = text(&runs, false);
     assert!(
-        said.starts_with("team-a/llm  Running\n  Running: all 2 pods run\nnote: no scheduler"),
-        "{said}"
+        output.starts_with("team-a/llm  Running\n  Running: all 2 pods run\nnote: no scheduler"),
+        "{output}"
     );
 }
 
@@ -156,10 +156,13 @@ fn hidden_nodes_and_holders_are_counted_and_not_named() {
     .unwrap();
     for group in &mut explanation.task_groups {
         group.candidates.clear();
-        group.excluded.iter_mut().for_each(|of| of.nodes.clear());
+        group
+            .excluded
+            .iter_mut()
+            .for_each(|excluded| excluded.nodes.clear());
     }
     explanation.shortage = serde_json::from_value(json!({"behindPriority": 7})).unwrap();
-    let said = text(&known, true);
+    let output = text(&known, true);
     for line in [
         "2 jobs in namespaces that you may not see, priority 1",
         "1 job in namespaces that you may not see\n",
@@ -167,9 +170,9 @@ fn hidden_nodes_and_holders_are_counted_and_not_named() {
         "a job in a namespace that you may not see can be preempted from 2026-11-21T15:30:00Z on",
         "team-a/ours can be preempted from 2026-11-21T15:40:00Z on",
     ] {
-        assert!(said.contains(line), "{line}: {said}");
+        assert!(output.contains(line), "{line}: {output}");
     }
-    assert!(!said.contains(", ..."), "{said}");
+    assert!(!output.contains(", ..."), "{output}");
 }
 
 /// The stored object of external pods gives the reason until the engine does.
@@ -185,11 +188,11 @@ fn external_facts(
     };
     let job_state: Option<JobState> = serde_json::from_value(row).unwrap();
     let row = job_state.as_ref().map(|row| &row.metadata);
-    let told = explanation.as_ref().map(|told| &told.metadata);
-    let of = row.or(told).and_then(|meta| meta.name.as_deref());
+    let metadata = explanation.as_ref().map(|metadata| &metadata.metadata);
+    let object_name = row.or(metadata).and_then(|meta| meta.name.as_deref());
     ExplainFacts {
         subject,
-        gang_name: of.map(GangName::from_object_name),
+        gang_name: object_name.map(GangName::from_object_name),
         job_state,
         explanation,
         ..explain_facts(Value::Null, Value::Null, Value::Null)
@@ -240,9 +243,9 @@ fn external_pods_wait_for_nodes() {
 /// The engine does not know a gang with missing members or missing objects.
 #[test]
 fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
-    let lacks = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "MembersMissing: PodGroup sweep lacks pods"});
-    let known = external_facts("Pod", pod(lacks), Value::Null, None);
+    let known = external_facts("Pod", pod(condition), Value::Null, None);
     let names: Vec<_> = known
         .subject
         .gang_names()
@@ -250,19 +253,19 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
         .map(GangName::object_name)
         .collect();
     assert_eq!(names, ["pod.w-0", "podgroup.sweep"]);
-    let said = text(&known, false);
+    let output = text(&known, false);
     let begin = "team-a/Pod/w-0  Waiting\n  MembersMissing: PodGroup sweep lacks pods\n";
-    assert!(said.starts_with(begin), "{said}");
+    assert!(output.starts_with(begin), "{output}");
     assert!(
-        said.contains("Next steps\n  Check the controller that creates"),
-        "{said}"
+        output.contains("Next steps\n  Check the controller that creates"),
+        "{output}"
     );
 
     let runs = json!({"type": "PodScheduled", "status": "True"});
     let mut runs = pod(runs);
     runs["status"]["phase"] = json!("Running");
-    let said = text(&external_facts("Pod", runs, Value::Null, None), false);
-    assert_eq!(said, "team-a/Pod/w-0  Running\n");
+    let output = text(&external_facts("Pod", runs, Value::Null, None), false);
+    assert_eq!(output, "team-a/Pod/w-0  Running\n");
     // A message that another controller wrote is shown as it is.
     let row = |position: Value| {
         json!({
@@ -275,20 +278,20 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     // The pod is refused, and the gang that it would join runs.
     let refused = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "PolicyDenied: no permit for UseImage"});
-    let said = text(
+    let output = text(
         &external_facts("Pod", pod(refused), row(Value::Null), None),
         false,
     );
     let begin = "team-a/Pod/w-0  Waiting\n  PolicyDenied: no permit for UseImage\n\n\
                  team-a/PodGroup/sweep  Running\n\nNext steps\n  Ask the owner of";
-    assert!(said.starts_with(begin), "{said}");
+    assert!(output.starts_with(begin), "{output}");
     // The pod waits with its gang. The engine knows more than the pod's stored message.
     let explanation = || {
         let mut told = pending_facts().explanation.unwrap();
         told.metadata.name = Some("podgroup.sweep".to_owned());
         Some(told)
     };
-    let late = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+    let stored_condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "MembersMissing: PodGroup sweep lacks pods"});
     let mut queued = row(json!(1));
     queued["phase"] = json!("Queued");
@@ -296,46 +299,52 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     let mut nominated = queued.clone();
     nominated["position"] = Value::Null;
     for row in [queued.clone(), nominated, Value::Null] {
-        let told = external_facts("Pod", pod(late.clone()), row, explanation());
-        let said = text(&told, false);
+        let told = external_facts("Pod", pod(stored_condition.clone()), row, explanation());
+        let output = text(&told, false);
         let begin = "team-a/Pod/w-0  Queued\n\nteam-a/PodGroup/sweep";
-        assert!(said.starts_with(begin), "{said}");
-        assert!(said.contains("InsufficientCapacity: needs 16"), "{said}");
-        assert!(!said.contains("MembersMissing"), "{said}");
-        assert!(said.contains("Next steps\n  Wait until"), "{said}");
+        assert!(output.starts_with(begin), "{output}");
+        assert!(
+            output.contains("InsufficientCapacity: needs 16"),
+            "{output}"
+        );
+        assert!(!output.contains("MembersMissing"), "{output}");
+        assert!(output.contains("Next steps\n  Wait until"), "{output}");
     }
     // A pod that has ended or is gated does not wait with its gang.
-    let mut failed = pod(late.clone());
+    let mut failed = pod(stored_condition.clone());
     failed["status"]["phase"] = json!("Failed");
     failed["status"]["conditions"] = json!([]);
-    let said = text(
+    let output = text(
         &external_facts("Pod", failed, queued.clone(), explanation()),
         false,
     );
     let begin = "team-a/Pod/w-0  Failed\n\nteam-a/PodGroup/sweep  Queued for 30m\n";
-    assert!(said.starts_with(begin), "{said}");
-    assert!(!said.contains("Next steps"), "{said}");
+    assert!(output.starts_with(begin), "{output}");
+    assert!(!output.contains("Next steps"), "{output}");
     let mut kept_back = pod(json!({"type": "PodScheduled", "status": "False",
         "reason": "SchedulingGated", "message": "Scheduling is blocked"}));
     kept_back["spec"]["schedulingGates"] = json!([{"name": "wait"}]);
-    let said = text(
+    let output = text(
         &external_facts("Pod", kept_back, queued, explanation()),
         false,
     );
     let begin = "team-a/Pod/w-0  Waiting\n  Scheduling is blocked\n\nteam-a/PodGroup/sweep  Queued";
-    assert!(said.starts_with(begin), "{said}");
+    assert!(output.starts_with(begin), "{output}");
     let gated = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
         "message": "Scheduling is blocked due to non-empty scheduling gates"});
-    let said = text(&external_facts("Pod", pod(gated), Value::Null, None), false);
-    assert!(said.contains("Waiting\n  Scheduling is blocked"), "{said}");
+    let output = text(&external_facts("Pod", pod(gated), Value::Null, None), false);
+    assert!(
+        output.contains("Waiting\n  Scheduling is blocked"),
+        "{output}"
+    );
     let none = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
         "metadata": {"name": "sweep", "namespace": "team-a"}, "spec": {"minMember": 2},
     });
-    let said = text(&external_facts("PodGroup", none, Value::Null, None), false);
+    let output = text(&external_facts("PodGroup", none, Value::Null, None), false);
     assert!(
-        said.contains("team-a/PodGroup/sweep  not placed\n"),
-        "{said}"
+        output.contains("team-a/PodGroup/sweep  not placed\n"),
+        "{output}"
     );
 }
 
@@ -344,19 +353,19 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
 fn running_job_denied_by_policies_gets_advice() {
     let status = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run",
         "policy": {"decision": "Denied", "policies": ["ClusterJobPolicy/new/images"]}});
-    let said = text(&explain_facts(status, Value::Null, Value::Null), false);
+    let output = text(&explain_facts(status, Value::Null, Value::Null), false);
     assert!(
-        said.contains("Next steps\n  Policies no longer permit"),
-        "{said}"
+        output.contains("Next steps\n  Policies no longer permit"),
+        "{output}"
     );
-    assert!(!said.contains("Besides"), "{said}");
+    assert!(!output.contains("Besides"), "{output}");
     // Additional advice is shown. The text "nothing to do" does not appear beside advice.
     let starts = json!({"phase": "Starting", "reason": "Starting", "message": "1 of 2 pods runs",
         "policy": {"decision": "Denied", "policies": ["ClusterJobPolicy/new/images"]}});
-    let said = text(&explain_facts(starts, Value::Null, Value::Null), false);
-    let (_, to_do) = said.split_once("Next steps\n").unwrap();
+    let output = text(&explain_facts(starts, Value::Null, Value::Null), false);
+    let (_, to_do) = output.split_once("Next steps\n").unwrap();
     let to_do = to_do.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(to_do.starts_with("Policies no longer permit"), "{said}");
-    assert!(to_do.contains(" Besides: "), "{said}");
-    assert!(!to_do.contains("Nothing"), "{said}");
+    assert!(to_do.starts_with("Policies no longer permit"), "{output}");
+    assert!(to_do.contains(" Besides: "), "{output}");
+    assert!(!to_do.contains("Nothing"), "{output}");
 }

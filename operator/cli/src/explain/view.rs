@@ -9,7 +9,7 @@ use trellis_api::visibility::{Explanation, GangName, JobState};
 use super::explained_object::ExplainedObject;
 use super::{ExplainFacts, node_list, shortage};
 use crate::events;
-use crate::output::{Tone, format_age, format_until, paint, phase_tone, wrap_text};
+use crate::output::{Tone, format_age, format_until, paint, phase_tone, render_heading, wrap_text};
 use crate::status::remedy;
 
 pub(super) fn render(known: &ExplainFacts, now: Timestamp, wide: bool, width: usize) -> String {
@@ -33,10 +33,10 @@ pub(super) fn render(known: &ExplainFacts, now: Timestamp, wide: bool, width: us
         .as_ref()
         .filter(|_| known.is_explained_by_gang())
     {
-        let stands = known.job_state.as_ref().map(DisplayState::from_row);
-        let stands = stands.unwrap_or_else(|| DisplayState::from_word(""));
+        let state = known.job_state.as_ref().map(DisplayState::from_row);
+        let state = state.unwrap_or_else(|| DisplayState::from_word(""));
         out.push('\n');
-        out.push_str(&render_head(known, gang, &stands, now));
+        out.push_str(&render_head(known, gang, &state, now));
         out.push_str(&render_reason(gang_reason(known).as_ref(), width));
     }
     if let Some(explanation) = &known.explanation {
@@ -59,16 +59,16 @@ pub(super) fn render(known: &ExplainFacts, now: Timestamp, wide: bool, width: us
 fn render_head(
     known: &ExplainFacts,
     name: &GangName,
-    stands: &DisplayState,
+    state: &DisplayState,
     now: Timestamp,
 ) -> String {
     let namespace = known.subject.metadata().namespace.as_deref();
     let name = format!("{}/{name}", namespace.unwrap_or_default());
     let mut out = paint(&name, Tone::Head);
-    if !stands.word.is_empty() {
-        out.push_str(&format!("  {}", paint(&stands.word, stands.tone)));
+    if !state.word.is_empty() {
+        out.push_str(&format!("  {}", paint(&state.word, state.tone)));
     }
-    if let Some(since) = stands.pending_since {
+    if let Some(since) = state.pending_since {
         out.push_str(&format!(" for {}", format_age(since, now)));
     }
     out.push('\n');
@@ -189,8 +189,8 @@ fn current_reason(known: &ExplainFacts) -> Option<ReasonText> {
             .stored_reason()
             .filter(|_| !known.waits_with_gang());
     }
-    if let Some(told) = &known.explanation {
-        return Some((told.reason, told.message.clone()));
+    if let Some(explanation) = &known.explanation {
+        return Some((explanation.reason, explanation.message.clone()));
     }
     // The stored reason of a gang that holds its nodes is out of date.
     let row = known.job_state.as_ref();
@@ -200,8 +200,8 @@ fn current_reason(known: &ExplainFacts) -> Option<ReasonText> {
 
 /// Returns the reason of the gang that the pod belongs to.
 fn gang_reason(known: &ExplainFacts) -> Option<ReasonText> {
-    let told = known.explanation.as_ref();
-    told.map(|told| (told.reason, told.message.clone()))
+    let explanation = known.explanation.as_ref();
+    explanation.map(|explanation| (explanation.reason, explanation.message.clone()))
 }
 
 /// Renders the position in the queue, and the expected start.
@@ -285,11 +285,6 @@ fn render_advice(known: &ExplainFacts, width: usize) -> String {
             wrap_text(&fix, 2, width, Tone::Plain)
         ),
     }
-}
-
-/// Renders the heading of a section.
-pub(super) fn render_heading(name: &str) -> String {
-    format!("\n{}\n", paint(name, Tone::Head))
 }
 
 fn indent_lines(text: &str, by: usize) -> String {

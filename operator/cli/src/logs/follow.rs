@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 use trellis_api::TrainingJob;
 use trellis_api::job::TrainingJobStatus;
 
-use super::pod_selection::{NoLog, SelectedPod, container_name, has_stopped, select_pods};
+use super::no_log::NoLog;
+use super::pod_selection::{SelectedPod, container_name, has_stopped, select_pods};
 use super::started_logs::{LogStart, StartedLogs};
 use super::unreadable_log::UnreadableLog;
 use super::watched_job::WatchedJob;
@@ -230,9 +231,12 @@ impl LogFollower<'_> {
             } else {
                 // Report once that the pod is starting, and again whenever its problem changes.
                 let state = &chosen.pod.state;
-                let stuck = (state.tone() == Tone::Bad).then_some(&state.state);
-                let about = format!("{} {stuck:?}", chosen.uid);
-                self.report_wait(about, &no_log::explain_not_started(chosen));
+                let problem = (state.tone() == Tone::Bad).then_some(&state.state);
+                let about = format!("{} {problem:?}", chosen.uid);
+                self.report_wait(
+                    about,
+                    &no_log::explain_not_started(&chosen.pod, &chosen.container),
+                );
             }
         }
         let has_begun = |chosen: &SelectedPod| self.started.contains(&chosen.uid);
@@ -256,8 +260,8 @@ impl LogFollower<'_> {
                 "cannot follow more than {most} logs at once: name a --rank or --group, or raise --max"
             );
         }
-        let comes = self.started_logs.add_pod(&chosen.pod);
-        match comes {
+        let start = self.started_logs.add_pod(&chosen.pod);
+        match start {
             LogStart::NewAttempt => {
                 let attempt = chosen.pod.attempt;
                 self.reported.clear();
@@ -272,7 +276,7 @@ impl LogFollower<'_> {
             LogStart::Initial | LogStart::SameAttempt | LogStart::Replacement => {}
         }
         let mut part = self.options.to_log_range();
-        if comes != LogStart::Initial {
+        if start != LogStart::Initial {
             // Show the complete log of every later pod.
             part.tail = None;
             part.since_seconds = None;

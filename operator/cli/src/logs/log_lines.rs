@@ -42,26 +42,26 @@ impl LogLines {
     }
 
     /// Appends a line, or a part of a line, to `out`.
-    /// A newline ends the line. `again`: skip lines that are not newer than the last line, because
+    /// A newline ends the line. `skip_shown`: skip lines that are not newer than the last line, because
     /// they were shown before.
-    pub fn add(&mut self, part: &[u8], again: bool, out: &mut Vec<u8>) {
+    pub fn add(&mut self, part: &[u8], skip_shown: bool, out: &mut Vec<u8>) {
         let ends = part.last() == Some(&b'\n');
         let begins = !self.is_inside_line;
         self.is_inside_line = !ends;
-        let mut shown = part;
+        let mut visible = part;
         if begins {
             let (time, rest) = split_timestamp(part);
-            self.is_skipping = again && time.is_some() && time <= self.last_time;
+            self.is_skipping = skip_shown && time.is_some() && time <= self.last_time;
             if !self.is_skipping {
                 self.last_time = time.or(self.last_time);
                 out.extend_from_slice(self.prefix.as_bytes());
             }
             if self.hides_times && time.is_some() {
-                shown = rest;
+                visible = rest;
             }
         }
         if !self.is_skipping {
-            out.extend_from_slice(shown);
+            out.extend_from_slice(visible);
         }
     }
 
@@ -96,10 +96,10 @@ fn split_timestamp(line: &[u8]) -> (Option<Timestamp>, &[u8]) {
 mod tests {
     use super::*;
 
-    fn add_parts(lines: &mut LogLines, parts: &[&str], again: bool) -> String {
+    fn add_parts(lines: &mut LogLines, parts: &[&str], skip_shown: bool) -> String {
         let mut out = Vec::new();
         for part in parts {
-            lines.add(part.as_bytes(), again, &mut out);
+            lines.add(part.as_bytes(), skip_shown, &mut out);
         }
         String::from_utf8(out).unwrap()
     }

@@ -69,7 +69,7 @@ pub async fn stream_log(
         timestamps: part.timestamps || part.follow,
         ..LogParams::default()
     };
-    let mut again = false;
+    let mut skip_shown = false;
     let mut is_reported = false;
     loop {
         let ended = match pods.log_stream(&chosen.pod.name, &params).await {
@@ -83,7 +83,7 @@ pub async fn stream_log(
                     }
                 };
                 let silence = (&mut stopped, is_simulated.boxed());
-                forward_stream(stream, &mut lines, again, silence, &out).await
+                forward_stream(stream, &mut lines, skip_shown, silence, &out).await
             }
             Err(error) if !part.follow || is_permanent(&error) => {
                 return Err(unreadable(error).await);
@@ -115,7 +115,7 @@ pub async fn stream_log(
         sleep(RETRY_PAUSE).await;
         lines.restart_stream();
         if let Some(last) = lines.last_time() {
-            again = true;
+            skip_shown = true;
             params.since_seconds = None;
             params.tail_lines = None;
             // The API rounds this time to seconds. The timestamps then identify lines that come
@@ -147,7 +147,7 @@ async fn forward_stream(
     futures::pin_mut!(stream);
     let mut batch = Vec::new();
     // A line without its newline yet.
-    let mut held = Vec::new();
+    let mut unfinished = Vec::new();
     let ended = loop {
         let bytes = match stream.fill_buf().now_or_never() {
             Some(bytes) => bytes,
@@ -173,10 +173,10 @@ async fn forward_stream(
             Ok([]) => break StreamEnd::Complete,
             Ok(bytes) => {
                 for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-                    held.extend_from_slice(part);
-                    if held.ends_with(b"\n") || held.len() >= MAX_LINE_PART {
-                        lines.add(&held, again, &mut batch);
-                        held.clear();
+                    unfinished.extend_from_slice(part);
+                    if unfinished.ends_with(b"\n") || unfinished.len() >= MAX_LINE_PART {
+                        lines.add(&unfinished, again, &mut batch);
+                        unfinished.clear();
                     }
                 }
                 bytes.len()
@@ -190,8 +190,8 @@ async fn forward_stream(
     };
     // After a broken stream the kubelet sends the incomplete line again.
     if matches!(ended, StreamEnd::Complete) {
-        if !held.is_empty() {
-            lines.add(&held, again, &mut batch);
+        if !unfinished.is_empty() {
+            lines.add(&unfinished, again, &mut batch);
         }
         lines.end_line(&mut batch);
     }
@@ -297,15 +297,21 @@ mod tests {
     async fn a_kubelet_may_be_silent_before_the_last_bytes() {
         let (stop, stopped) = watch::channel(true);
         let (out, mut pieces) = mpsc::channel(16);
-        let late = stream::once(async {
+        let stream = stream::once(async {
             sleep(SILENCE_LIMIT.saturating_mul(10)).await;
             Ok::<_, std::io::Error>(b"last\n".to_vec())
         });
-        let late = Box::pin(late).into_async_read();
+        let stream = Box::pin(stream).into_async_read();
         let (mut lines, mut stopped) = (LogLines::new(String::new(), false), Some(stopped));
         let is_simulated = ready(false).boxed();
-        let ended =
-            forward_stream(late, &mut lines, false, (&mut stopped, is_simulated), &out).await;
+        let ended = forward_stream(
+            stream,
+            &mut lines,
+            false,
+            (&mut stopped, is_simulated),
+            &out,
+        )
+        .await;
         assert!(matches!(ended, StreamEnd::Complete));
         drop((stop, out));
         assert_eq!(pieces.recv().await.unwrap(), b"last\n");

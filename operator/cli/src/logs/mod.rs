@@ -29,7 +29,8 @@ use crate::status::{object_read_error, pods_of_job};
 use crate::target::{NamespaceOptions, TargetNamespace, parse_job_name};
 use crate::wait_options;
 use log_stream::LogRange;
-use pod_selection::{LogTarget, NoLog, SelectedPod, select_pods};
+use no_log::NoLog;
+use pod_selection::{LogTarget, SelectedPod, select_pods};
 
 /// The rights that the command needs.
 const RIGHTS: &str = "list and watch pods and get pods/log";
@@ -167,7 +168,7 @@ async fn show_once(
         warn(&format!(
             "{}{}",
             message_prefix(begun.is_empty()),
-            no_log::explain_not_started(chosen)
+            no_log::explain_not_started(&chosen.pod, &chosen.container)
         ));
     }
     if begun.is_empty() {

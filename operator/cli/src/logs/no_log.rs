@@ -3,9 +3,17 @@
 use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, TrainingJobStatus, parse_ranges};
 
-use super::pod_selection::SelectedPod;
 use crate::output::sanitize;
 use crate::pods::{PodLine, StageRanks, find_missing};
+
+/// Reason why no log can be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoLog {
+    /// The pod can never exist in this job.
+    Impossible(String),
+    /// The pod does not exist now.
+    Unavailable(String),
+}
 
 fn job_name(job: &TrainingJob) -> &str {
     job.metadata.name.as_deref().unwrap_or_default()
@@ -144,25 +152,25 @@ pub fn explain_missing_previous(job: &TrainingJob) -> String {
 
 fn describe_last_failure(status: &TrainingJobStatus) -> String {
     let failure = status.last_failure.as_ref();
-    let said = failure.and_then(|failure| {
+    let sentence = failure.and_then(|failure| {
         let line = failure.last_line.as_deref().map(sanitize)?;
         Some(format!(
             " The last line of {} in attempt {}: {line}",
             failure.pod, failure.attempt
         ))
     });
-    said.unwrap_or_default()
+    sentence.unwrap_or_default()
 }
 
 /// The pod exists, but its container has not started.
-pub fn explain_not_started(chosen: &SelectedPod) -> String {
-    let state = &chosen.pod.state;
+pub fn explain_not_started(pod: &PodLine, container: &str) -> String {
+    let state = &pod.state;
     let message = state.message.as_deref().map(sanitize);
     let message = message.map(|message| format!(": {message}"));
     format!(
         "{} has no log of container {:?} yet: it is {}{}",
-        chosen.pod.name,
-        chosen.container,
+        pod.name,
+        container,
         state.state,
         message.unwrap_or_default()
     )

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use trellis_api::TrainingJob;
 use trellis_api::pod_template::MAIN_CONTAINER;
 
-use super::no_log;
+use super::no_log::{self, NoLog};
 use crate::pods::{PodLine, StageRanks, group_stage};
 
 /// Criteria of the user.
@@ -39,15 +39,6 @@ pub struct SelectedPod {
     pub before_restart: bool,
 }
 
-/// Reason why no log can be shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoLog {
-    /// The pod can never exist in this job.
-    Impossible(String),
-    /// The pod does not exist now.
-    Unavailable(String),
-}
-
 /// Returns the selected pods, in the order of their ranks.
 ///
 /// # Errors
@@ -72,26 +63,27 @@ pub fn select_pods<'a>(
         // Pods of a complete stage belong to the attempt that completed it.
         false => all.iter().map(|(_, line)| line.attempt).max().unwrap_or(1),
     };
-    let meant = |attempt: i64| -> Vec<SelectedPod> {
-        let of = all.iter().filter(|(_, line)| line.attempt == attempt);
-        let of = of.filter(|(pod, line)| at.matches(line, target) && has_container(pod, target));
-        let mut of: Vec<_> = of
+    let select_attempt = |attempt: i64| -> Vec<SelectedPod> {
+        let matching = all.iter().filter(|(_, line)| line.attempt == attempt);
+        let matching =
+            matching.filter(|(pod, line)| at.matches(line, target) && has_container(pod, target));
+        let mut selected: Vec<_> = matching
             .map(|(pod, line)| to_selected(pod, line, target))
             .collect();
-        of.sort_by_key(|chosen| (chosen.pod.rank, chosen.pod.name.clone()));
-        at.pick_for_rank(of, target)
+        selected.sort_by_key(|chosen| (chosen.pod.rank, chosen.pod.name.clone()));
+        at.pick_for_rank(selected, target)
     };
     let found = match target.previous {
-        false => meant(current),
+        false => select_attempt(current),
         true => {
-            let restarted: Vec<_> = meant(current)
+            let restarted: Vec<_> = select_attempt(current)
                 .into_iter()
                 .filter(|chosen| chosen.before_restart)
                 .collect();
             let attempts = all.iter().map(|(_, line)| line.attempt);
             let before = attempts.filter(|attempt| *attempt < current).max();
             match before {
-                Some(before) if restarted.is_empty() => meant(before)
+                Some(before) if restarted.is_empty() => select_attempt(before)
                     .into_iter()
                     .map(|chosen| SelectedPod {
                         before_restart: false,

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use trellis_api::TrainingJob;
 
 use super::log_stream::{LogRange, stream_log};
-use super::no_log::explain_not_started;
-use super::pod_selection::{LogTarget, NoLog, SelectedPod, select_pods};
+use super::no_log::{NoLog, explain_not_started};
+use super::pod_selection::{LogTarget, SelectedPod, select_pods};
 use super::unreadable_log::UnreadableLog;
 
 fn job(status: Value) -> TrainingJob {
@@ -231,19 +231,19 @@ fn unstarted_pod_is_explained_by_its_state() {
     let chosen = select(target).unwrap();
     assert!(!chosen[0].has_started);
     assert_eq!(
-        explain_not_started(&chosen[0]),
+        explain_not_started(&chosen[0].pod, &chosen[0].container),
         "llm-worker-1 has no log of container \"main\" yet: it is ImagePullBackOff: Back-off"
     );
 }
 
 /// An API server with these answers in sequence. It reports the requested URIs.
-fn server(answers: Vec<(u16, String)>, asked: mpsc::UnboundedSender<String>) -> Api<Pod> {
+fn server(answers: Vec<(u16, String)>, uris: mpsc::UnboundedSender<String>) -> Api<Pod> {
     let turn = Arc::new(AtomicUsize::new(0));
     let answers = Arc::new(answers);
     let answer = move |request: Request<Body>| {
         let at = turn.fetch_add(1, Ordering::Relaxed);
         let (code, body) = answers.get(at).or(answers.last()).unwrap().clone();
-        asked.send(request.uri().to_string()).unwrap();
+        uris.send(request.uri().to_string()).unwrap();
         async move {
             let answer = Response::builder()
                 .status(code)
@@ -255,10 +255,10 @@ fn server(answers: Vec<(u16, String)>, asked: mpsc::UnboundedSender<String>) -> 
 }
 
 async fn read_log(answers: Vec<(u16, String)>, part: LogRange) -> (String, Vec<String>) {
-    let (asked, mut uris) = mpsc::unbounded_channel();
+    let (uri_sender, mut uris) = mpsc::unbounded_channel();
     let (out, mut pieces) = mpsc::channel(16);
     let chosen = select(LogTarget::default()).unwrap().remove(0);
-    let pods = server(answers, asked);
+    let pods = server(answers, uri_sender);
     let read = stream_log(pods, chosen, part, String::new(), None, out);
     read.await.unwrap();
     let mut text = Vec::new();
@@ -283,7 +283,7 @@ async fn followed_log_continues_after_a_broken_stream() {
         })
         .unwrap()
     };
-    let (text, asked) = read_log(
+    let (text, uris) = read_log(
         vec![
             (200, format!("{}{}", line(1, "a"), line(2, "b"))),
             // The container still runs: the stream has ended for another reason.
@@ -300,7 +300,7 @@ async fn followed_log_continues_after_a_broken_stream() {
     )
     .await;
     assert_eq!(text, "a\nb\nc\n");
-    let logs: Vec<_> = asked.iter().filter(|uri| uri.contains("/log?")).collect();
+    let logs: Vec<_> = uris.iter().filter(|uri| uri.contains("/log?")).collect();
     assert_eq!(logs.len(), 3);
     assert!(logs[0].contains("tailLines=2"), "{}", logs[0]);
     assert!(
@@ -313,7 +313,7 @@ async fn followed_log_continues_after_a_broken_stream() {
 
 #[tokio::test]
 async fn log_without_follow_is_passed_on_unchanged() {
-    let (text, asked) = read_log(
+    let (text, uris) = read_log(
         vec![(200, "one\nhalf".to_owned())],
         LogRange {
             since_seconds: Some(300),
@@ -323,7 +323,7 @@ async fn log_without_follow_is_passed_on_unchanged() {
     .await;
     assert_eq!(text, "one\nhalf");
     assert_eq!(
-        asked,
+        uris,
         ["/api/v1/namespaces/ml/pods/llm-chief-0/log?&container=main&sinceSeconds=300"]
     );
 }
@@ -331,7 +331,7 @@ async fn log_without_follow_is_passed_on_unchanged() {
 /// Reads a pod on node gpu-1 from an API server with these answers.
 /// Returns the failure and the requests.
 async fn unreadable(answers: Vec<(u16, String)>, follow: bool) -> (UnreadableLog, Vec<String>) {
-    let (asked, mut uris) = mpsc::unbounded_channel();
+    let (uri_sender, mut uris) = mpsc::unbounded_channel();
     let (out, _pieces) = mpsc::channel(16);
     let mut chosen = select(LogTarget::default()).unwrap().remove(0);
     chosen.pod.node = Some("gpu-1".to_owned());
@@ -339,7 +339,7 @@ async fn unreadable(answers: Vec<(u16, String)>, follow: bool) -> (UnreadableLog
         follow,
         ..LogRange::default()
     };
-    let pods = server(answers, asked);
+    let pods = server(answers, uri_sender);
     let read = stream_log(pods, chosen, part, String::new(), None, out);
     let failure = read.await.unwrap_err();
     let mut all = Vec::new();
@@ -368,10 +368,10 @@ async fn log_on_a_simulated_node_is_requested_once() {
     ] {
         for follow in [false, true] {
             let answers = vec![status(code, message), (200, node.to_string())];
-            let (failure, asked) = unreadable(answers, follow).await;
+            let (failure, uris) = unreadable(answers, follow).await;
             assert!(failure.is_simulated, "{failure:?}");
-            assert_eq!(asked.len(), 2, "{asked:?}");
-            assert_eq!(asked[1], "/api/v1/nodes/gpu-1");
+            assert_eq!(uris.len(), 2, "{uris:?}");
+            assert_eq!(uris[1], "/api/v1/nodes/gpu-1");
         }
     }
 }
@@ -392,7 +392,7 @@ async fn unreachable_kubelet_is_the_reason_on_a_real_or_forbidden_node() {
 
 #[tokio::test]
 async fn missing_right_reads_no_node() {
-    let (failure, asked) = unreadable(vec![status(403, "pods/log is forbidden")], true).await;
+    let (failure, uris) = unreadable(vec![status(403, "pods/log is forbidden")], true).await;
     assert!(!failure.is_simulated, "{failure:?}");
-    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!(uris.len(), 1, "{uris:?}");
 }

@@ -62,7 +62,10 @@ mod tests {
     fn job_deleted_between_watches_is_gone() {
         let mut watched = WatchedJob::from_job(job("u", "Running"));
         watched.apply_event(Event::Init);
-        assert!(watched.current().is_some(), "until all are listed");
+        assert!(
+            watched.current().is_some(),
+            "an incomplete list must delete no job"
+        );
         watched.apply_event(Event::InitDone);
         assert_eq!(watched.current(), None);
         for event in [Event::InitApply(job("v", "Queued")), Event::InitDone] {
@@ -71,7 +74,7 @@ mod tests {
         assert_eq!(
             watched.current(),
             None,
-            "another of its name is none of ours"
+            "a job with another uid is a new job"
         );
     }
 

@@ -50,9 +50,14 @@ impl DeviceCounts {
 
 /// Returns the devices of the node.
 pub(super) fn devices(node: &NodeState) -> impl Iterator<Item = (&str, DeviceCounts)> {
-    let of = node.resources.iter();
-    let of = of.filter(|of| !NO_DEVICES.contains(&of.resource.as_str()));
-    of.map(|of| (of.resource.as_str(), DeviceCounts::from_resource(of)))
+    let resources = node.resources.iter();
+    let devices = resources.filter(|entry| !NO_DEVICES.contains(&entry.resource.as_str()));
+    devices.map(|device| {
+        (
+            device.resource.as_str(),
+            DeviceCounts::from_resource(device),
+        )
+    })
 }
 
 /// Returns true for a node with free devices that accepts pods.
@@ -62,7 +67,7 @@ pub(super) fn is_free(node: &NodeState) -> bool {
 
 /// Returns the sort key: domains first, then the name with numeric order.
 pub(super) fn sort_key(node: &NodeState) -> (Vec<&str>, Vec<(String, u64)>) {
-    let domains = node.domains.iter().map(|of| of.domain.as_str());
+    let domains = node.domains.iter().map(|domain| domain.domain.as_str());
     let name = node.metadata.name.as_deref().unwrap_or_default();
     (domains.collect(), split_name(name))
 }

@@ -21,7 +21,11 @@ pub(super) fn render_map(nodes: &[&NodeState]) -> String {
         .unwrap_or(0);
     let mut before: Vec<&str> = Vec::new();
     for node in nodes {
-        let here: Vec<&str> = node.domains.iter().map(|of| of.domain.as_str()).collect();
+        let here: Vec<&str> = node
+            .domains
+            .iter()
+            .map(|entry| entry.domain.as_str())
+            .collect();
         let same = before.iter().zip(&here).take_while(|(a, b)| a == b).count();
         for (level, domain) in here.iter().enumerate().skip(same) {
             out.push_str(&" ".repeat(level.saturating_mul(2)));
@@ -100,21 +104,22 @@ fn scale_counts(counts: [i64; 4]) -> [i64; 4] {
 }
 
 fn render_bar(units: DeviceCounts, schedulable: bool) -> String {
-    let taken = units.jobs.saturating_add(units.external);
-    let taken = taken.saturating_add(units.reserved);
-    let free = units.total.saturating_sub(taken).max(0);
-    let [jobs, others, kept, free] =
+    let held = units.jobs.saturating_add(units.external);
+    let held = held.saturating_add(units.reserved);
+    let free = units.total.saturating_sub(held).max(0);
+    let [jobs, external, reserved, free] =
         scale_counts([units.jobs, units.external, units.reserved, free]);
     let (left, tone) = match schedulable {
         true => (FREE, Tone::Good),
         false => (BAD, Tone::Bad),
     };
-    let of = |cell: char, count: i64| cell.to_string().repeat(usize::try_from(count).unwrap_or(0));
+    let repeat =
+        |cell: char, count: i64| cell.to_string().repeat(usize::try_from(count).unwrap_or(0));
     [
-        paint(&of(JOB, jobs), Tone::Waiting),
-        paint(&of(OTHER, others), Tone::Dim),
-        paint(&of(RESERVED, kept), Tone::Plain),
-        paint(&of(left, free), tone),
+        paint(&repeat(JOB, jobs), Tone::Waiting),
+        paint(&repeat(OTHER, external), Tone::Dim),
+        paint(&repeat(RESERVED, reserved), Tone::Plain),
+        paint(&repeat(left, free), tone),
     ]
     .concat()
 }

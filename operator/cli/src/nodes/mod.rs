@@ -72,13 +72,13 @@ async fn list_nodes(
     api: &Api<NodeState>,
     patience: Option<Duration>,
 ) -> Result<Vec<NodeState>, ViewError> {
-    let seen = visibility_client::list_objects(api, patience)
+    let answer = visibility_client::list_objects(api, patience)
         .await
         .map_err(|error| {
             let is_denied = error.is_denied();
             ViewError::new(is_denied, error.explain(&hints()))
         })?;
-    match seen {
+    match answer {
         VisibilityAnswer::Available(nodes) => Ok(nodes),
         VisibilityAnswer::NotFound => Ok(Vec::new()),
         VisibilityAnswer::Denied(message) => {
@@ -120,7 +120,7 @@ fn build_view(nodes: &[NodeState], options: &NodesOptions) -> Result<CommandView
             "there is no node {name:?}: `trellis nodes` lists all"
         )));
     }
-    let mut of: Vec<_> = nodes
+    let mut listed: Vec<_> = nodes
         .iter()
         .filter(|node| {
             options.nodes.is_empty() || options.nodes.iter().any(|name| has_name(node, name))
@@ -128,24 +128,24 @@ fn build_view(nodes: &[NodeState], options: &NodesOptions) -> Result<CommandView
         .filter(|node| !options.free || device_counts::is_free(node))
         .filter(|node| !options.bad || !node.schedulable)
         .collect();
-    of.sort_by(|a, b| device_counts::sort_key(a).cmp(&device_counts::sort_key(b)));
-    if let Some(text) = output::serialize_object(options.output, &of)? {
+    listed.sort_by(|a, b| device_counts::sort_key(a).cmp(&device_counts::sort_key(b)));
+    if let Some(text) = output::serialize_object(options.output, &listed)? {
         return Ok(text.into());
     }
-    if of.is_empty() {
+    if listed.is_empty() {
         return Ok(empty_text(options).to_owned().into());
     }
     let wide = options.output == Some(OutputFormat::Wide);
     let mut text = match options.map {
-        true => map::render_map(&of),
+        true => map::render_map(&listed),
         false => node_table::render_table(
-            &of,
+            &listed,
             Timestamp::now(),
             wide,
             output::width().filter(|_| !wide),
         ),
     };
     text.push('\n');
-    text.push_str(&device_counts::render_summary(&of));
+    text.push_str(&device_counts::render_summary(&listed));
     Ok(text.into())
 }

@@ -32,30 +32,35 @@ pub(super) fn render_table(
 }
 
 fn build_row(node: &NodeState, now: Timestamp, wide: bool, has_domains: bool) -> Vec<Cell> {
-    let of: Vec<(&str, DeviceCounts)> = devices(node).collect();
-    let free = of
+    let devices: Vec<(&str, DeviceCounts)> = devices(node).collect();
+    let free = devices
         .iter()
         .map(|(_, units)| format!("{}/{}", units.free, units.total));
     let free: Vec<_> = free.collect();
-    let names: Vec<_> = of.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let names: Vec<_> = devices.iter().map(|(name, _)| (*name).to_owned()).collect();
     let or_none = |texts: Vec<String>| match texts.is_empty() {
         true => "-".to_owned(),
         false => texts.join(","),
     };
     let mut cells: Vec<Cell> = vec![
         node.metadata.name.clone().unwrap_or_default().into(),
-        state_cell(node, &of),
+        state_cell(node, &devices),
         or_none(free).into(),
         or_none(names).into(),
     ];
     if has_domains {
-        let domains: Vec<_> = node.domains.iter().map(|of| of.domain.clone()).collect();
+        let domains: Vec<_> = node
+            .domains
+            .iter()
+            .map(|entry| entry.domain.clone())
+            .collect();
         cells.push(domains.join("/").into());
     }
     if wide {
         let left = |name: &str| {
-            let of = node.resources.iter().find(|of| of.resource == name);
-            of.and_then(|of| of.free.as_ref())
+            let entry = node.resources.iter().find(|entry| entry.resource == name);
+            entry
+                .and_then(|entry| entry.free.as_ref())
                 .map_or("-".to_owned(), |free| format_amount(name, free))
         };
         cells.extend([
@@ -70,7 +75,7 @@ fn build_row(node: &NodeState, now: Timestamp, wide: bool, has_domains: bool) ->
 
 /// Returns the state, as sinfo does.
 /// It is Idle, Mixed or Full, or the reasons why the node accepts no pods.
-fn state_cell(node: &NodeState, of: &[(&str, DeviceCounts)]) -> Cell {
+fn state_cell(node: &NodeState, devices: &[(&str, DeviceCounts)]) -> Cell {
     if !node.schedulable {
         let reasons: Vec<_> = node
             .reasons
@@ -80,7 +85,7 @@ fn state_cell(node: &NodeState, of: &[(&str, DeviceCounts)]) -> Cell {
         return Cell::new(reasons.join(","), Tone::Bad);
     }
     let (mut all, mut free) = (0_i64, 0_i64);
-    for (_, units) in of {
+    for (_, units) in devices {
         all = all.saturating_add(units.total);
         free = free.saturating_add(units.free);
     }
@@ -149,7 +154,7 @@ fn describe_holders(node: &NodeState, now: Timestamp) -> String {
 
 fn describe_hold(hold: &NodeHold) -> String {
     let name = hold.job.to_string();
-    let devices = hold.devices.iter().map(|of| of.amount.to_string());
+    let devices = hold.devices.iter().map(|device| device.amount.to_string());
     let devices: Vec<_> = devices.collect();
     match (devices.is_empty(), hold.pods) {
         (false, _) => format!("{name}:{}", devices.join("+")),

@@ -2,8 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn node(name: &str, rack: &str, [jobs, others, kept]: [i64; 3], more: Value) -> NodeState {
-    let free = [jobs, others, kept]
+fn node(name: &str, rack: &str, [jobs, external, reserved]: [i64; 3], more: Value) -> NodeState {
+    let free = [jobs, external, reserved]
         .iter()
         .fold(8_i64, |free, taken| free.saturating_sub(*taken));
     let mut node = json!({
@@ -14,7 +14,7 @@ fn node(name: &str, rack: &str, [jobs, others, kept]: [i64; 3], more: Value) -> 
             {"resource": "cpu", "allocatable": "96", "jobs": "64", "others": "1", "kept": "0", "free": "31"},
             {"resource": "memory", "allocatable": "1Ti", "jobs": "0", "others": "0", "kept": "0", "free": "1Ti"},
             {"resource": "nvidia.com/gpu", "allocatable": "8", "jobs": jobs.to_string(),
-                "others": others.to_string(), "kept": kept.to_string(), "free": free.to_string()}],
+                "others": external.to_string(), "kept": reserved.to_string(), "free": free.to_string()}],
     });
     let more = more.as_object().unwrap().clone();
     node.as_object_mut().unwrap().extend(more);
@@ -111,20 +111,20 @@ fn empty_selection_names_the_filter() {
         #[command(flatten)]
         options: NodesOptions,
     }
-    for (given, full, said) in [
+    for (arguments, full, message) in [
         (&["nodes", "--bad"][..], false, "no node is bad\n"),
         (&["nodes", "--free"], true, "no node has devices free\n"),
         (&["nodes"], true, "there is no node\n"),
     ] {
-        let options = <NodesCommandLine as clap::Parser>::parse_from(given).options;
+        let options = <NodesCommandLine as clap::Parser>::parse_from(arguments).options;
         let well = node("gpu-1", "r1", [8, 0, 0], json!({}));
-        let nodes = if full && given.len() == 1 {
+        let nodes = if full && arguments.len() == 1 {
             vec![]
         } else {
             vec![well]
         };
         let look = build_view(&nodes, &options).unwrap();
-        assert_eq!(look.text, said, "{given:?}");
+        assert_eq!(look.text, message, "{arguments:?}");
     }
 }
 

@@ -48,8 +48,8 @@ fn format_span(seconds: i64) -> String {
     }
 }
 
-fn whole_units(of: i64, size: i64) -> i64 {
-    of.checked_div(size).unwrap_or(0)
+fn whole_units(amount: i64, size: i64) -> i64 {
+    amount.checked_div(size).unwrap_or(0)
 }
 
 #[cfg(test)]

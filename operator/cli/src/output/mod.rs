@@ -16,7 +16,7 @@ pub use format::{OutputFormat, serialize_object};
 pub use refresh_loop::RefreshLoop;
 pub use sanitize::{sanitize, sanitize_lines};
 pub use screen::{Screen, width};
-pub use style::{Tone, paint, phase_tone};
+pub use style::{Tone, paint, phase_tone, render_heading};
 pub use table::{Cell, Table};
 pub use wrap::wrap_text;
 

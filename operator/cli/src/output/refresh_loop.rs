@@ -77,15 +77,15 @@ impl RefreshLoop {
     /// # Errors
     /// If the output cannot be written.
     pub fn show_outage(&mut self, why: &str, now: Timestamp) -> anyhow::Result<bool> {
-        let said = sanitize(why);
+        let reason = sanitize(why);
         let lost = self.outage.get_or_insert_with(|| Outage {
             since: now,
             reason: String::new(),
             tries: 0,
         });
         lost.tries = lost.tries.saturating_add(1);
-        let is_new = lost.reason != said;
-        lost.reason = said;
+        let is_new = lost.reason != reason;
+        lost.reason = reason;
         let note = format_outage(lost, now);
         if self.screen.is_interactive() {
             let last = self.last_text.as_deref().unwrap_or_default();

@@ -32,9 +32,9 @@ pub fn sanitize_lines(text: &str) -> String {
 
 fn strip_lines(text: &str) -> String {
     let spaced = |c: char| if c == '\t' { ' ' } else { c };
-    let shown = strip_controls(text);
-    let shown = shown.chars().map(spaced);
-    shown.filter(|c| *c == '\n' || is_printable(*c)).collect()
+    let visible = strip_controls(text);
+    let visible = visible.chars().map(spaced);
+    visible.filter(|c| *c == '\n' || is_printable(*c)).collect()
 }
 
 /// Returns true for text that needs no change.
@@ -87,14 +87,14 @@ mod tests {
 
     #[test]
     fn text_cannot_control_the_terminal() {
-        for (said, shown) in [
+        for (text, shown) in [
             ("a\x1b[2Jb", "ab"),
             ("\x1b]0;title\x07name", "name"),
             ("one\ntwo\tthree", "one two three"),
             ("a\u{202e}b \u{2066} c\u{61c}", "ab c"),
             ("bell\x07 \u{9b}31mred", "bell 31mred"),
         ] {
-            assert_eq!(sanitize(said), shown, "{said:?}");
+            assert_eq!(sanitize(text), shown, "{text:?}");
         }
         assert_eq!(sanitize("  a  b  "), "a b");
         assert_eq!(sanitize("needs 8 GPUs"), "needs 8 GPUs");

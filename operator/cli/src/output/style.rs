@@ -39,6 +39,12 @@ pub fn paint(text: &str, tone: Tone) -> String {
     }
 }
 
+/// Renders the heading of a section, after an empty line.
+#[must_use]
+pub fn render_heading(name: &str) -> String {
+    format!("\n{}\n", paint(name, Tone::Head))
+}
+
 /// The tone of a job's phase.
 #[must_use]
 pub const fn phase_tone(phase: JobPhase) -> Tone {

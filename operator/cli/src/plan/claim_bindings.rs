@@ -11,7 +11,7 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::{SELECTED_NODE, SlimClaimRef};
 use trellis_scheduler::Placement;
 
-use super::planned_jobs::PlannedJob;
+use super::planned_job::PlannedJob;
 use super::snapshot::ClusterSnapshot;
 
 /// Adds the claim bindings to each job that would run.

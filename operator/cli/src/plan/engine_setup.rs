@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::job::JobPhase;
-use trellis_api::pod_group::{Plan, PodGroupPhase};
-use trellis_api::queue::QueueingStrategy;
-use trellis_api::{PodGroup, QuotaPolicy, TrainingJob};
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, QuotaPolicy};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{DaemonPodIndex, PodView, SlimNode, SlimPod, UnhealthyRules};
 use trellis_gang::pod_usage::PodUsage;
@@ -16,8 +14,7 @@ use trellis_gang::{daemon_set_reserve, engine, plan_start};
 use trellis_policies::quota::{LimitHolder, LimitId, LimitedQuantity};
 use trellis_scheduler::{Engine, Node, NodeName};
 
-use super::job_judgement::never_preempts;
-use super::planned_jobs::submission_time;
+use super::existing_job::{current_plan, pending_job, submission_time};
 use super::snapshot::ClusterSnapshot;
 
 /// Builds an engine that knows everything except the planned jobs.
@@ -121,32 +118,6 @@ fn apply_pod(engine: &mut Engine, key: &Key, pod: &SlimPod) {
     }
 }
 
-/// Returns the plan of a gang that holds nodes.
-pub(super) fn current_plan(group: &PodGroup) -> Option<&Plan> {
-    let status = group.status.as_ref()?;
-    let phase = status.phase.unwrap_or_default();
-    let holds = !matches!(phase, PodGroupPhase::Pending | PodGroupPhase::Finished);
-    status.plan.as_ref().filter(|_| holds)
-}
-
-/// Returns the job of a gang that is pending in its queue.
-pub(super) fn pending_job<'a>(
-    snapshot: &'a ClusterSnapshot,
-    key: &Key,
-    group: &PodGroup,
-) -> Option<&'a TrainingJob> {
-    let job = snapshot.jobs.get(key)?;
-    // A suspended job also has a PodGroup, but it blocks no other job.
-    let phase = job.status.as_ref().and_then(|s| s.phase);
-    (phase == Some(JobPhase::Queued) && current_plan(group).is_none()).then_some(job)
-}
-
-/// Returns true if a queue starts its jobs strictly in order.
-pub(super) fn is_strict(snapshot: &ClusterSnapshot, queue: &str) -> bool {
-    let queue = snapshot.queues.as_ref().and_then(|all| all.get(queue));
-    queue.is_some_and(|q| q.spec.queueing_strategy == Some(QueueingStrategy::StrictFifo))
-}
-
 /// Adds a pending gang of a strict queue.
 /// It blocks the gangs behind it, even if it could not start.
 fn apply_pending_gang(
@@ -155,7 +126,7 @@ fn apply_pending_gang(
     key: &Key,
     group: &PodGroup,
 ) {
-    if !is_strict(snapshot, &group.spec.queue_name) {
+    if !snapshot.is_strict_queue(&group.spec.queue_name) {
         return;
     }
     if let Some(job) = pending_job(snapshot, key, group) {
@@ -163,7 +134,7 @@ fn apply_pending_gang(
         gang.submitted =
             engine::to_engine_time(submission_time(job).unwrap_or(Timestamp::UNIX_EPOCH));
         // The PodGroup does not contain this field.
-        gang.preempts = !never_preempts(&job.spec, snapshot);
+        gang.preempts = !snapshot.never_preempts(&job.spec);
         engine.apply_gang(gang);
     }
 }
@@ -195,9 +166,9 @@ fn restore_gang(engine: &mut Engine, snapshot: &ClusterSnapshot, key: &Key, grou
         })
         .filter(|pod| {
             let (namespace, name) = pod.as_str().split_once('/').unwrap_or_default();
-            let there = snapshot.pods.get(&Key::new(namespace, name));
+            let existing = snapshot.pods.get(&Key::new(namespace, name));
             // All pods of a placed gang were created, so a missing pod has ended.
-            there.map_or(!to_come, |pod| matches!(PodUsage::of(pod), PodUsage::Done))
+            existing.map_or(!to_come, |pod| matches!(PodUsage::of(pod), PodUsage::Done))
         })
         .collect();
     engine.restore_gang_with_flavors(

@@ -87,11 +87,11 @@ impl PlanInput {
             return;
         }
         match self.snapshot.add_document(&document) {
-            Ok(true) => {}
-            Ok(false) if ours || (to_plan && document.kind == "TrainingJob") => {
+            Ok(Some(_)) => {}
+            Ok(None) if ours || (to_plan && document.kind == "TrainingJob") => {
                 self.problems.push(unknown_kind(&document).with_file(file));
             }
-            Ok(false) => {
+            Ok(None) => {
                 note_unread(&mut self.notes, &document, file, to_plan);
                 if to_plan && self.importable.is_none() && trellis_import::becomes_job(&document) {
                     self.importable = importable_kind(&document);

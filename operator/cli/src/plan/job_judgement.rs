@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trellis_api::{ResolvedJob, TrainingJob, TrainingJobSpec, ValidatedJob};
+use trellis_api::{ResolvedJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
 use trellis_gang::build::{BuildContext, find_blocked_stage};
 use trellis_gang::key::Key;
@@ -13,7 +13,7 @@ use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, SubmissionFacts};
 use trellis_policies::quota::QuotaVerdict;
 
-use super::engine_setup::current_plan;
+use super::existing_job::current_plan;
 use super::snapshot::ClusterSnapshot;
 
 /// The result for one stage of a job.
@@ -50,14 +50,14 @@ impl JudgementContext<'_> {
     /// # Errors
     /// If an object that the job refers to does not exist, so that the job cannot be compiled.
     pub(crate) fn judge(&self, job: &ValidatedJob, stage: u32) -> Result<JobJudgement, JobHold> {
-        self.with_stage(job, stage, |job, around| {
-            let compiled = around.compile(job.clone(), &Arc::default())?;
-            let verdict = around.limit(&compiled);
-            let (_, outcome) = around.authorize(compiled.clone());
-            let result = around
+        self.with_stage(job, stage, |job, context| {
+            let compiled = context.compile(job.clone(), &Arc::default())?;
+            let verdict = context.limit(&compiled);
+            let (_, outcome) = context.authorize(compiled.clone());
+            let result = context
                 .combine_decisions(outcome, &verdict)
                 .and_then(|authorized| {
-                    let later = find_blocked_stage(job, around, &Arc::default());
+                    let later = find_blocked_stage(job, context, &Arc::default());
                     later.map_or(Ok(authorized), |later| Err(later.held))
                 });
             Ok(JobJudgement {
@@ -80,9 +80,9 @@ impl JudgementContext<'_> {
     ) -> Result<Vec<StageDecision>, JobHold> {
         self.with_stage(job, stage, |job, now| {
             let decide = |stage| {
-                let around = now.at_stage(stage);
-                let compiled = around.compile(job.clone(), &Arc::default())?;
-                let (decision, outcome) = around.authorize(compiled);
+                let context = now.at_stage(stage);
+                let compiled = context.compile(job.clone(), &Arc::default())?;
+                let (decision, outcome) = context.authorize(compiled);
                 Ok(StageDecision { decision, outcome })
             };
             (stage..=job.job().spec().stage_count())
@@ -122,7 +122,7 @@ impl JudgementContext<'_> {
             None => lookup::find_queue_resources(queue, |name| queues.get(name)),
         };
         let quotas = snapshot.to_quota_policies();
-        let around = BuildContext {
+        let context = BuildContext {
             queue,
             queue_resources: &queue_resources,
             class: class.as_deref(),
@@ -136,23 +136,6 @@ impl JudgementContext<'_> {
             plan_requester: None,
             submission: self.submission,
         };
-        ask(&around.resolve(job.clone())?, &around)
+        ask(&context.resolve(job.clone())?, &context)
     }
-}
-
-/// Returns true if the job's PriorityClass forbids it to preempt other jobs.
-pub(crate) fn never_preempts(job: &TrainingJobSpec, snapshot: &ClusterSnapshot) -> bool {
-    let classes = &snapshot.priority_classes;
-    lookup::job_never_preempts(job, |name| classes.get(name), || classes.values().collect())
-}
-
-/// The next attempt of a job, from 1. `there` is the job in the cluster.
-pub(crate) fn next_attempt(there: Option<&TrainingJob>) -> i64 {
-    there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1)
-}
-
-/// The current stage of a job, from 1. `there` is the job in the cluster.
-pub(crate) fn current_stage(there: Option<&TrainingJob>) -> u32 {
-    let status = there.and_then(|job| job.status.as_ref());
-    status.map_or(1, |status| status.stage_number())
 }

@@ -11,7 +11,8 @@ use trellis_gang::volumes::VolumeRequirements;
 use trellis_gang::{JobHold, claims, lookup};
 use trellis_policies::{AuthorizedJob, cedar};
 
-use super::job_judgement::{JudgementContext, current_stage, next_attempt};
+use super::existing_job::{check_ended, current_stage, next_attempt};
+use super::job_judgement::JudgementContext;
 use super::snapshot::ClusterSnapshot;
 
 /// Inputs for the placement of a job that may run.
@@ -22,25 +23,25 @@ pub(crate) type PlacementInputs = (VolumeRequirements, JobLimits);
 /// `requester` submits the job; None: the requester is unknown.
 pub(crate) fn prepare_job(
     mut job: TrainingJob,
-    there: Option<&TrainingJob>,
+    existing: Option<&TrainingJob>,
     requester: Option<&cedar::Requester>,
     snapshot: &ClusterSnapshot,
 ) -> (Option<CompiledJob>, Result<PlacementInputs, JobHold>) {
     // Only the cluster knows the uid and generation. The values in a file are ignored.
-    job.metadata.uid = there.and_then(|j| j.metadata.uid.clone());
-    job.metadata.generation = there.and_then(|j| j.metadata.generation);
+    job.metadata.uid = existing.and_then(|j| j.metadata.uid.clone());
+    job.metadata.generation = existing.and_then(|j| j.metadata.generation);
     let labels = job.metadata.labels.clone();
     let labels = labels.as_ref().unwrap_or(&NO_LABELS);
     let submission = cedar::SubmissionFacts {
         labels,
         requester,
-        attempt: next_attempt(there),
+        attempt: next_attempt(existing),
     };
     let job = match ValidatedJob::try_from(job) {
         Ok(job) => job,
         Err(violations) => {
-            let held = JobHold::refused(Reason::InvalidSpec, violations.to_string());
-            return (None, Err(held));
+            let hold = JobHold::refused(Reason::InvalidSpec, violations.to_string());
+            return (None, Err(hold));
         }
     };
     // The order is that of the lifecycle. An ended job is not evaluated again, and a suspended job
@@ -49,14 +50,14 @@ pub(crate) fn prepare_job(
         .spec()
         .is_suspended()
         .then(|| JobHold::waiting(Reason::Suspended, "spec.suspend is true".to_owned()));
-    let anothers = job.spec().external_manager().map(|manager| {
+    let external = job.spec().external_manager().map(|manager| {
         let message = format!("spec.managedBy is {manager:?}: Trellis does not run the job");
         JobHold::waiting(Reason::NotApplicable, message)
     });
-    let (compiled, standing) = authorize(job, current_stage(there), submission, snapshot);
-    let held = check_ended(there).or(anothers).or(suspended);
-    let held = held.map_or(standing, Err);
-    (compiled, held)
+    let (compiled, inputs) = authorize(job, current_stage(existing), submission, snapshot);
+    let hold = check_ended(existing).or(external).or(suspended);
+    let hold = hold.map_or(inputs, Err);
+    (compiled, hold)
 }
 
 fn authorize(
@@ -67,18 +68,18 @@ fn authorize(
 ) -> (Option<CompiledJob>, Result<PlacementInputs, JobHold>) {
     let namespace = job.namespace().to_owned();
     let labels = snapshot.namespace_labels(&namespace);
-    let court = JudgementContext {
+    let context = JudgementContext {
         submission,
         policies: snapshot.policies.loaded(),
         labels: &labels,
         snapshot,
     };
-    let judged = match court.judge(&job, stage) {
+    let judged = match context.judge(&job, stage) {
         Ok(judged) => judged,
         Err(held) => return (None, Err(held)),
     };
     let (compiled, verdict) = (judged.compiled, judged.verdict);
-    let standing = judged
+    let inputs = judged
         .result
         .and_then(|job| find_volumes(&job, snapshot))
         .and_then(|volumes| {
@@ -89,7 +90,7 @@ fn authorize(
             };
             Ok((volumes, limits))
         });
-    (Some(compiled), standing)
+    (Some(compiled), inputs)
 }
 
 /// Finds the nodes that reach the volumes of the job's claims.
@@ -130,16 +131,4 @@ fn check_root(
         "spec.securityContext.runAsUser: 0 is root, which namespace {namespace:?} refuses by Pod Security \"restricted\": name another user, or leave it out"
     );
     Err(JobHold::waiting(Reason::PodRefused, message))
-}
-
-/// Returns the reason if the job has ended.
-/// A job that has ended never runs again.
-pub(super) fn check_ended(there: Option<&TrainingJob>) -> Option<JobHold> {
-    let status = there?.status.as_ref()?;
-    status.phase.filter(|_| status.has_ended()).map(|phase| {
-        let message = format!(
-            "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"
-        );
-        JobHold::waiting(status.reason.unwrap_or(Reason::Complete), message)
-    })
 }

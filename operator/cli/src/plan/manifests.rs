@@ -9,7 +9,7 @@ use trellis_gang::flavors::GangPlacement;
 use trellis_scheduler::Placement;
 
 use super::PlanFormat;
-use super::planned_jobs::PlannedJob;
+use super::planned_job::PlannedJob;
 
 /// Renders every object of every job, in the order of creation.
 /// The Secret of an MPI job is left out, because each run generates a new key.

@@ -2,24 +2,21 @@
 //! It runs the same steps as the operator, and writes nothing.
 
 mod claim_bindings;
-pub(super) mod cluster_reader;
 mod engine_setup;
-mod foreign_keys;
+pub(super) mod existing_job;
 pub(super) mod input;
 pub(super) mod job_judgement;
 pub(super) mod job_preparation;
 mod manifests;
 mod namespace_quotas;
 pub(super) mod node_runs;
+pub(super) mod notes;
 pub(super) mod plan_requester;
+mod planned_job;
 mod planned_jobs;
-mod policy_facts;
-mod policy_files;
+pub(super) mod reads;
 mod report;
 pub(super) mod snapshot;
-mod storage;
-pub(super) mod unlabelled_namespaces;
-mod unused_limits;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,8 +30,10 @@ use crate::file_job::assign_namespaces;
 use crate::object_files::display_name;
 use crate::output;
 use input::PlanInput;
+use notes::{foreign_keys, unlabelled_namespaces, unused_limits};
 use plan_requester::PlanRequester;
-use planned_jobs::PlannedJob;
+use planned_job::PlannedJob;
+use reads::cluster_reader;
 use snapshot::ClusterSnapshot;
 
 /// Exit status if a job would wait, be Refused, or not run again.
@@ -95,15 +94,16 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
     }
     let policies: BTreeSet<String> = snapshot.quota_policies.keys().cloned().collect();
     let offline = !options.nodes.is_empty() || !snapshot.nodes.is_empty();
-    let (jobs, snapshot, more, who) = if offline {
+    let (jobs, snapshot, more, requester) = if offline {
         let namespace = options.namespace.as_deref().unwrap_or("default");
         let jobs = match assign_namespaces(jobs, namespace, options.namespace.as_deref()) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(output::print_problems(&problems)),
         };
-        let who = PlanRequester::from_submitter(&options.requester, || PlanRequester::Unknown);
+        let requester =
+            PlanRequester::from_submitter(&options.requester, || PlanRequester::Unknown);
         let note = unlabelled_namespaces::note_unlabelled(&jobs, &snapshot);
-        (jobs, snapshot, Vec::from_iter(note), who)
+        (jobs, snapshot, Vec::from_iter(note), requester)
     } else {
         let cluster = cluster_reader::ClusterReader::connect(
             &options.cluster,
@@ -115,27 +115,27 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(output::print_problems(&problems)),
         };
-        let mut seen = cluster.read(&jobs)?;
+        let mut contents = cluster.read(&jobs)?;
         // The plan treats other objects in the files as applied together with the jobs.
-        seen.snapshot.overlay(snapshot);
-        let who = PlanRequester::from_submitter(&options.requester, || {
+        contents.snapshot.overlay(snapshot);
+        let requester = PlanRequester::from_submitter(&options.requester, || {
             PlanRequester::CurrentUser(cluster.whoami())
         });
-        (jobs, seen.snapshot, seen.notes, who)
+        (jobs, contents.snapshot, contents.notes, requester)
     };
-    let slips = unused_limits::note_unused_limits(&policies, &snapshot);
+    let unused = unused_limits::note_unused_limits(&policies, &snapshot);
     let foreign = foreign_keys::note_foreign_keys(&jobs);
-    for note in notes.iter().chain(&more).chain(&slips).chain(&foreign) {
+    for note in notes.iter().chain(&more).chain(&unused).chain(&foreign) {
         output::warn(&format!("note: {note}"));
     }
     let mut snapshot = snapshot;
-    for wrong in snapshot.policies.load() {
-        output::warn(&format!("note: {wrong}"));
+    for ineffective in snapshot.policies.load() {
+        output::warn(&format!("note: {ineffective}"));
     }
-    if let Some(assumed) = who.assumption_note(&snapshot) {
+    if let Some(assumed) = requester.assumption_note(&snapshot) {
         output::warn(&format!("note: {assumed}"));
     }
-    let planned = planned_jobs::plan_jobs(jobs, snapshot, &who);
+    let planned = planned_jobs::plan_jobs(jobs, snapshot, &requester);
     match options.output {
         None => output::print(&report::render_plan(&planned))?,
         Some(format) => {

@@ -39,7 +39,7 @@ impl NamespaceQuotas {
                 live.entry(job).or_default().push(pod);
             }
         }
-        let mut held: BTreeMap<Arc<str>, Vec<QuotaDemand>> = BTreeMap::new();
+        let mut planned_use: BTreeMap<Arc<str>, Vec<QuotaDemand>> = BTreeMap::new();
         for job in planned {
             let mut ask = QuotaDemand::default();
             for pod in live.get(job).into_iter().flatten() {
@@ -47,13 +47,16 @@ impl NamespaceQuotas {
                 let counted = pod_quota_fields(snapshot, job, resource_request::pod_limits(pod));
                 ask.add(1, &request, &counted);
             }
-            held.entry(job.namespace.clone()).or_default().push(ask);
+            planned_use
+                .entry(job.namespace.clone())
+                .or_default()
+                .push(ask);
         }
         let mut promised: BTreeMap<Arc<str>, Vec<QuotaDemand>> = BTreeMap::new();
         for (job, group) in &snapshot.pod_groups {
             if !planned.contains(job) {
-                let there = live.get(job).map_or(&[][..], Vec::as_slice);
-                let rest = remaining_demand(snapshot, job, group, there);
+                let live_pods = live.get(job).map_or(&[][..], Vec::as_slice);
+                let rest = remaining_demand(snapshot, job, group, live_pods);
                 promised
                     .entry(job.namespace.clone())
                     .or_default()
@@ -62,11 +65,13 @@ impl NamespaceQuotas {
         }
         let mut quotas: BTreeMap<Arc<str>, Vec<ResourceQuota>> = BTreeMap::new();
         for (key, quota) in &snapshot.resource_quotas {
-            let held = held.get(&key.namespace).map_or(&[][..], Vec::as_slice);
+            let released = planned_use
+                .get(&key.namespace)
+                .map_or(&[][..], Vec::as_slice);
             quotas
                 .entry(key.namespace.clone())
                 .or_default()
-                .push(release_usage(quota, held));
+                .push(release_usage(quota, released));
         }
         Self { quotas, promised }
     }
@@ -100,13 +105,13 @@ fn remaining_demand(
     snapshot: &ClusterSnapshot,
     job: &Key,
     group: &PodGroup,
-    there: &[&SlimPod],
+    live_pods: &[&SlimPod],
 ) -> Option<QuotaDemand> {
     let phase = group.status.as_ref()?.phase?;
     if phase != PodGroupPhase::Committing {
         return None;
     }
-    let there: BTreeSet<_> = there
+    let live_pods: BTreeSet<_> = live_pods
         .iter()
         .map(|pod| Key::from_meta(&pod.metadata))
         .collect();
@@ -116,7 +121,7 @@ fn remaining_demand(
         let created = (0..task_group.count).filter(|index| {
             let pod = gang.pod_key(task_group, *index);
             let (namespace, name) = pod.as_str().split_once('/').unwrap_or_default();
-            there.contains(&Key::new(namespace, name))
+            live_pods.contains(&Key::new(namespace, name))
         });
         let created = u32::try_from(created.count()).unwrap_or(u32::MAX);
         let left = task_group.count.saturating_sub(created);

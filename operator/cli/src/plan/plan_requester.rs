@@ -32,12 +32,12 @@ impl PlanRequester {
     pub(crate) fn requester_of(
         &self,
         job: &TrainingJob,
-        there: Option<&TrainingJob>,
+        existing: Option<&TrainingJob>,
     ) -> Option<Requester> {
-        let unchanged = there.filter(|there| there.spec == job.spec);
+        let unchanged = existing.filter(|existing| existing.spec == job.spec);
         match (self, unchanged) {
             (Self::Named(requester), _) => Some(requester.clone()),
-            (_, Some(there)) => known_requester(there),
+            (_, Some(existing)) => known_requester(existing),
             (Self::CurrentUser(requester), None) => requester.clone(),
             (Self::Unknown, None) => None,
         }

@@ -11,72 +11,26 @@ use trellis_gang::engine::AttemptState;
 use trellis_gang::flavors::{FlavorTolerations, GangPlacement};
 use trellis_gang::key::Key;
 use trellis_gang::observed::AntiAffinityIndex;
-use trellis_gang::volumes::VolumeRequirements;
 use trellis_gang::{JobHold, device_allocation, engine, volumes};
-use trellis_scheduler::{
-    Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement, Victim,
-};
+use trellis_scheduler::{Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement};
 
 use super::claim_bindings;
-use super::engine_setup::{build_engine, current_plan, is_strict, pending_job};
-use super::job_judgement::{current_stage, never_preempts, next_attempt};
-use super::job_preparation::{check_ended, prepare_job};
+use super::engine_setup::build_engine;
+use super::existing_job::{
+    check_ended, current_plan, current_stage, next_attempt, pending_job, submission_time,
+};
+use super::job_preparation::prepare_job;
 use super::namespace_quotas::NamespaceQuotas;
 use super::plan_requester::PlanRequester;
+use super::planned_job::PlannedJob;
 use super::snapshot::ClusterSnapshot;
-
-/// A planned job with its compiled objects and its placement.
-pub(super) struct PlannedJob {
-    /// The namespace and name.
-    pub(super) key: Key,
-    /// The compiled job, if all objects that it refers to exist.
-    pub(super) compiled: Option<CompiledJob>,
-    /// Task groups of the stages after the planned stage, with their stage numbers.
-    pub(super) later_groups: Vec<(u32, String)>,
-    /// The attempt of the pods.
-    pub(super) attempt: i64,
-    /// The placement, or the reason why the job would not run.
-    pub(super) place: Result<GangPlacement, JobHold>,
-    /// The gangs that would be preempted first.
-    pub(super) victims: Vec<Victim>,
-    /// The volumes that its claims would be bound to before the pods are created.
-    pub(super) claims: Vec<String>,
-    /// The nodes that reach its volumes, or can reach them.
-    volumes: VolumeRequirements,
-    /// Jobs before it in its queue that the plan does not consider.
-    pub(super) jobs_ahead: usize,
-    /// True if a job with this name has ended, so that it does not run again.
-    pub(super) has_ended: bool,
-}
-
-impl PlannedJob {
-    /// Returns true if the job would run now.
-    pub(super) fn would_run(&self) -> bool {
-        self.place.is_ok()
-    }
-
-    /// Returns true if the job would be Refused.
-    pub(super) fn is_refused(&self) -> bool {
-        !self.has_ended && self.place.as_ref().is_err_and(JobHold::is_refused)
-    }
-
-    /// The verdict in a few words.
-    pub(super) fn verdict(&self) -> &'static str {
-        match &self.place {
-            Ok(_) => "would run",
-            Err(_) if self.has_ended => "would not run",
-            Err(held) if held.is_refused() => "would be Refused",
-            Err(_) => "would wait",
-        }
-    }
-}
 
 /// Plans all jobs together.
 /// Jobs that hold nodes keep them. The engine places the other jobs in the order of the queue.
 pub(super) fn plan_jobs(
     jobs: Vec<TrainingJob>,
     mut snapshot: ClusterSnapshot,
-    who: &PlanRequester,
+    requester_source: &PlanRequester,
 ) -> Vec<PlannedJob> {
     snapshot.queues_or_default();
     let mut flavors = FlavorTolerations::default();
@@ -90,32 +44,32 @@ pub(super) fn plan_jobs(
     let mut submission = SubmissionTimes::from_snapshot(&snapshot);
     let mut planned = Vec::with_capacity(jobs.len());
     let mut waiting = Vec::new();
-    let mut anew: BTreeSet<Key> = jobs.iter().map(|j| Key::from_meta(&j.metadata)).collect();
-    let all = anew.clone();
+    let mut to_place: BTreeSet<Key> = jobs.iter().map(|j| Key::from_meta(&j.metadata)).collect();
+    let all = to_place.clone();
     for job in jobs {
         let key = Key::from_meta(&job.metadata);
-        let there = snapshot.jobs.get(&key);
-        let submitted = submission.time_for(there);
-        let attempt = next_attempt(there);
-        let requester = who.requester_of(&job, there);
-        let later = later_groups(&job, current_stage(there));
-        let (compiled, standing) = prepare_job(job, there, requester.as_ref(), &snapshot);
+        let existing = snapshot.jobs.get(&key);
+        let submitted = submission.time_for(existing);
+        let attempt = next_attempt(existing);
+        let requester = requester_source.requester_of(&job, existing);
+        let later = later_groups(&job, current_stage(existing));
+        let (compiled, inputs) = prepare_job(job, existing, requester.as_ref(), &snapshot);
         let not_decided = JobHold::waiting(Reason::Queued, "not planned".to_owned());
-        let mut behind = 0;
-        let mut place = Err(standing.clone().err().unwrap_or(not_decided));
-        if let (Some(compiled), Ok((volumes, limits))) = (&compiled, &standing) {
+        let mut jobs_ahead_count = 0;
+        let mut place = Err(inputs.clone().err().unwrap_or(not_decided));
+        if let (Some(compiled), Ok((volumes, limits))) = (&compiled, &inputs) {
             if let Some(kept) = current_place(&key, compiled, &snapshot) {
-                anew.remove(&key);
+                to_place.remove(&key);
                 place = Ok(kept);
             } else {
                 let ticket = AttemptState {
                     submitted,
-                    never_preempts: never_preempts(compiled.job().spec(), &snapshot),
+                    never_preempts: snapshot.never_preempts(compiled.job().spec()),
                     volumes: volumes.clone(),
                     closed_domains: excluded_domains(compiled, &snapshot, &repulsions),
                     ..AttemptState::default()
                 };
-                behind = count_jobs_ahead(compiled, submitted, &snapshot, &all);
+                jobs_ahead_count = count_jobs_ahead(compiled, submitted, &snapshot, &all);
                 waiting.push(Gang {
                     draws: limits.to_draws(),
                     ..engine::gang_from_job(compiled, &ticket, &BTreeMap::new())
@@ -130,19 +84,19 @@ pub(super) fn plan_jobs(
             place,
             victims: Vec::new(),
             claims: Vec::new(),
-            volumes: standing.map(|(volumes, _)| volumes).unwrap_or_default(),
-            jobs_ahead: behind,
-            has_ended: check_ended(there).is_some(),
+            volumes: inputs.map(|(volumes, _)| volumes).unwrap_or_default(),
+            jobs_ahead: jobs_ahead_count,
+            has_ended: check_ended(existing).is_some(),
         });
     }
     let now = snapshot
         .read_at
         .map_or(submission.last_time, |now| now.max(submission.last_time));
-    let mut engine = build_engine(&mut snapshot, &anew, now);
+    let mut engine = build_engine(&mut snapshot, &to_place, now);
     for gang in waiting {
         engine.apply_gang(gang);
     }
-    let mut quotas = NamespaceQuotas::from_snapshot(&snapshot, &anew);
+    let mut quotas = NamespaceQuotas::from_snapshot(&snapshot, &to_place);
     // A gang that may not start releases its nodes, and the engine tries other gangs there.
     while decide_once(
         (&mut engine, &flavors, &snapshot),
@@ -158,9 +112,9 @@ pub(super) fn plan_jobs(
 fn later_groups(job: &TrainingJob, stage: u32) -> Vec<(u32, String)> {
     let groups = job.spec.task_groups.iter().map(|group| group.name.clone());
     let stages = job.spec.group_stages().into_iter().zip(groups);
-    let mut later: Vec<_> = stages.filter(|(of, _)| *of > stage).collect();
+    let mut later: Vec<_> = stages.filter(|(own_stage, _)| *own_stage > stage).collect();
     // The sort is stable: the groups of one stage keep the order of the spec.
-    later.sort_by_key(|(of, _)| *of);
+    later.sort_by_key(|(own_stage, _)| *own_stage);
     later
 }
 
@@ -172,9 +126,9 @@ fn decide_once(
     quotas: &mut NamespaceQuotas,
     planned: &mut [PlannedJob],
 ) -> bool {
-    let mut given_back = false;
+    let mut has_released = false;
     for decision in engine.cycle(engine::to_engine_time(now)) {
-        let mut leave = Vec::new();
+        let mut preempted = Vec::new();
         let (id, place) = match decision {
             Decision::Place {
                 gang, placement, ..
@@ -187,7 +141,7 @@ fn decide_once(
                 placement,
                 victims,
             } => {
-                leave = victims;
+                preempted = victims;
                 let place = engine_place(engine, flavors, &gang, placement);
                 (gang, Ok(place))
             }
@@ -202,12 +156,12 @@ fn decide_once(
                 let job = planned.iter().find(|p| p.key == engine::job_key(&id));
                 let claim = job.and_then(|job| volumes::explain_one_node(&job.volumes, reason));
                 message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
-                let held = if certificate.detail.is_refusal() {
+                let new_hold = if certificate.detail.is_refusal() {
                     JobHold::refused
                 } else {
                     JobHold::waiting
                 };
-                (id, Err(held(reason, message)))
+                (id, Err(new_hold(reason, message)))
             }
             // These decisions do not concern planned jobs, or the job is pending with its own
             // reason.
@@ -223,12 +177,12 @@ fn decide_once(
         };
         if starts.is_err() {
             engine.delete_gang(&id);
-            given_back = true;
+            has_released = true;
         }
         job.place = starts.and(place);
-        job.victims = leave;
+        job.victims = preempted;
     }
-    given_back
+    has_released
 }
 
 /// Converts the engine's placement, and adds the tolerations of its flavors.
@@ -274,21 +228,22 @@ fn count_jobs_ahead(
     snapshot: &ClusterSnapshot,
     planned: &BTreeSet<Key>,
 ) -> usize {
-    if is_strict(snapshot, job.queue()) {
+    if snapshot.is_strict_queue(job.queue()) {
         return 0;
     }
     let goes_first = |(key, group): &(&Key, &PodGroup)| {
         let since = pending_job(snapshot, key, group).map(submission_time);
         since.is_some_and(|since| {
-            let (theirs, ours) = (group.spec.priority(), job.priority());
-            theirs > ours || (theirs == ours && since <= Some(submitted_at))
+            let (other_priority, own_priority) = (group.spec.priority(), job.priority());
+            other_priority > own_priority
+                || (other_priority == own_priority && since <= Some(submitted_at))
         })
     };
-    let others = snapshot
+    let groups = snapshot
         .pod_groups
         .iter()
         .filter(|(key, group)| !planned.contains(*key) && group.spec.queue_name == job.queue());
-    others.filter(goes_first).count()
+    groups.filter(goes_first).count()
 }
 
 /// Submission times.
@@ -305,21 +260,13 @@ impl SubmissionTimes {
         }
     }
 
-    fn time_for(&mut self, there: Option<&TrainingJob>) -> Timestamp {
-        there.and_then(submission_time).unwrap_or_else(|| {
+    fn time_for(&mut self, existing: Option<&TrainingJob>) -> Timestamp {
+        existing.and_then(submission_time).unwrap_or_else(|| {
             let next = self.last_time.saturating_add(SignedDuration::from_secs(1));
             self.last_time = next.unwrap_or(self.last_time);
             self.last_time
         })
     }
-}
-
-/// The time at which a job was queued.
-pub(super) fn submission_time(job: &TrainingJob) -> Option<Timestamp> {
-    let queued = job.status.as_ref().and_then(|s| s.queued_time.as_ref());
-    queued
-        .or(job.metadata.creation_timestamp.as_ref())
-        .map(|t| t.0)
 }
 
 /// Returns the domains that the job's pods must avoid.

@@ -7,7 +7,7 @@ use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{Placement, Victim};
 
 use super::node_runs;
-use super::planned_jobs::PlannedJob;
+use super::planned_job::PlannedJob;
 
 /// Renders every job with its objects.
 /// Each job has its placement, or the reason why it has none.
@@ -23,8 +23,8 @@ pub(super) fn render_plan(planned: &[PlannedJob]) -> String {
         let run = planned.iter().filter(|p| p.would_run()).count();
         let never = planned.iter().filter(|p| p.has_ended).count();
         let refused = planned.iter().filter(|p| p.is_refused()).count();
-        let others = [run, never, refused];
-        let wait = others
+        let counts = [run, never, refused];
+        let wait = counts
             .iter()
             .fold(planned.len(), |n, o| n.saturating_sub(*o));
         let some = |count: usize, words: &str| match count {
@@ -44,13 +44,13 @@ pub(super) fn render_plan(planned: &[PlannedJob]) -> String {
 /// Describes in one line why a job would wait or be Refused.
 /// None: it would run.
 pub(super) fn describe_reason(job: &PlannedJob) -> Option<String> {
-    let held = job.place.as_ref().err()?;
+    let hold = job.place.as_ref().err()?;
     Some(format!(
         "TrainingJob {} {}: {}: {}",
         job.key,
         job.verdict(),
-        held.reason,
-        held.message
+        hold.reason,
+        hold.message
     ))
 }
 

@@ -50,13 +50,13 @@ pub fn find_missing(job: &TrainingJob, pods: &[PodLine]) -> Vec<MissingPods> {
     let ranks = StageRanks::for_stage(&job.spec, stage);
     let mut all = Vec::new();
     for group in spec.groups_by_rank() {
-        let there = pods.iter().filter(|pod| pod.group == group.name);
-        let there: BTreeSet<u32> = there
+        let existing = pods.iter().filter(|pod| pod.group == group.name);
+        let existing: BTreeSet<u32> = existing
             .filter(|pod| pod.attempt == attempt)
             .map(|pod| pod.index)
             .collect();
         let mut causes: BTreeMap<MissingCause, BTreeSet<u32>> = BTreeMap::new();
-        for index in (0..group.replicas()).filter(|index| !there.contains(index)) {
+        for index in (0..group.replicas()).filter(|index| !existing.contains(index)) {
             let cause = missing_cause(status, group, index, attempt);
             causes.entry(cause).or_default().insert(index);
         }
@@ -93,12 +93,12 @@ fn missing_cause(
     let of_group = finished
         .iter()
         .flat_map(|finished| &finished.groups)
-        .find(|of| of.name == name);
-    if let Some(of) = of_group {
-        if parse_ranges(&of.completed_indexes).contains(&index) {
+        .find(|finished_group| finished_group.name == name);
+    if let Some(finished_group) = of_group {
+        if parse_ranges(&finished_group.completed_indexes).contains(&index) {
             return (DONE, "succeeded, and the pod is gone".to_owned(), None);
         }
-        if parse_ranges(&of.failed_indexes).contains(&index) {
+        if parse_ranges(&finished_group.failed_indexes).contains(&index) {
             let why = "failed, which a rule ignores; the pod is gone";
             return (DONE, why.to_owned(), None);
         }
@@ -106,7 +106,11 @@ fn missing_cause(
     let awaited = status.internal.awaited_pods.as_ref();
     let awaited = awaited.filter(|awaited| awaited.attempt == attempt);
     if let Some(awaited) = awaited {
-        if awaited.held_groups.iter().any(|held| held == name) {
+        if awaited
+            .held_groups
+            .iter()
+            .any(|held_group| held_group == name)
+        {
             let on: Vec<_> = group.depends_on.iter().map(|d| d.group.as_str()).collect();
             let why = format!("waits for {} to be Ready (dependsOn)", on.join(", "));
             return (AWAITED, why, None);

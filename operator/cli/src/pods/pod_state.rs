@@ -145,7 +145,7 @@ fn state_message(
     inits: &[ContainerStatus],
 ) -> Option<String> {
     let all = || inits.iter().chain(main);
-    let stuck = all().find_map(|c| {
+    let waiting_message = all().find_map(|c| {
         let waiting = c.state.as_ref()?.waiting.as_ref()?;
         last_line(waiting.message.as_deref()?)
     });
@@ -153,7 +153,7 @@ fn state_message(
         .filter(has_failed)
         .find_map(|c| last_line(last_termination(c)?.message.as_deref()?));
     let own = status.message.as_deref().and_then(last_line);
-    stuck.or(failed).or(own)
+    waiting_message.or(failed).or(own)
 }
 
 /// Returns the last line that is not blank.

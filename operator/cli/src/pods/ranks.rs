@@ -60,7 +60,8 @@ impl StageRanks {
 #[must_use]
 pub fn group_stage(spec: &TrainingJobSpec, group: &str) -> Option<u32> {
     let stages = spec.group_stages();
-    let mut of = spec.task_groups.iter().zip(stages);
-    of.find(|(own, _)| own.name == group)
+    let mut groups = spec.task_groups.iter().zip(stages);
+    groups
+        .find(|(own, _)| own.name == group)
         .map(|(_, stage)| stage)
 }

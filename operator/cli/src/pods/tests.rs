@@ -77,34 +77,37 @@ fn pod_line_shows_labels_and_rank() {
 
 #[test]
 fn states_match_kubectl() {
-    let of = |status: Value| read_state(&pod(status)).state;
+    let state_of = |status: Value| read_state(&pod(status)).state;
     let main = |state: Value| {
         json!({"phase": "Pending", "containerStatuses": [
         {"name": "main", "ready": false, "restartCount": 0, "image": "", "imageID": "", "state": state}]})
     };
-    assert_eq!(of(json!(null)), "Pending");
-    assert_eq!(of(json!({"phase": "Running"})), "Running");
+    assert_eq!(state_of(json!(null)), "Pending");
+    assert_eq!(state_of(json!({"phase": "Running"})), "Running");
     assert_eq!(
-        of(main(
+        state_of(main(
             json!({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}})
         )),
         "ImagePullBackOff"
     );
     assert_eq!(
-        of(main(
+        state_of(main(
             json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}})
         )),
         "OOMKilled"
     );
-    assert_eq!(of(main(json!({"terminated": {"exitCode": 1}}))), "Error");
     assert_eq!(
-        of(main(
+        state_of(main(json!({"terminated": {"exitCode": 1}}))),
+        "Error"
+    );
+    assert_eq!(
+        state_of(main(
             json!({"terminated": {"exitCode": 0, "reason": "Completed"}})
         )),
         "Completed"
     );
     assert_eq!(
-        of(json!({"phase": "Failed", "reason": "Evicted"})),
+        state_of(json!({"phase": "Failed", "reason": "Evicted"})),
         "Evicted"
     );
     let init = |state: Value| {
@@ -114,15 +117,15 @@ fn states_match_kubectl() {
         {"name": "b", "ready": false, "restartCount": 0, "image": "", "imageID": "", "state": state}]})
     };
     assert_eq!(
-        of(init(json!({"waiting": {"reason": "PodInitializing"}}))),
+        state_of(init(json!({"waiting": {"reason": "PodInitializing"}}))),
         "Init:1/2"
     );
     assert_eq!(
-        of(init(json!({"waiting": {"reason": "ErrImagePull"}}))),
+        state_of(init(json!({"waiting": {"reason": "ErrImagePull"}}))),
         "Init:ErrImagePull"
     );
     assert_eq!(
-        of(init(json!({"terminated": {"exitCode": 2}}))),
+        state_of(init(json!({"terminated": {"exitCode": 2}}))),
         "Init:Error"
     );
     let mut going = pod(json!({"phase": "Running"}));
@@ -147,18 +150,18 @@ fn missing_pod_has_a_cause() {
         group("store", json!({})),
         group("worker", json!({"replicas": 6, "minReplicas": 4, "dependsOn": [{"group": "store"}]})),
     ]});
-    let held = job(
+    let held_job = job(
         spec.clone(),
         json!({"phase": "Starting", "attempt": 1,
             "internal": {"awaitedPods": {"attempt": 1, "round": 0, "countedRound": 0, "heldGroups": ["worker"]}}}),
     );
-    let told = find_missing(&held, &[]);
-    let told: Vec<_> = told
+    let missing = find_missing(&held_job, &[]);
+    let missing: Vec<_> = missing
         .iter()
         .map(|m| (m.ranks.as_str(), m.why.as_str()))
         .collect();
     assert_eq!(
-        told,
+        missing,
         [
             ("0", "is to be created"),
             ("1-6", "waits for store to be Ready (dependsOn)")
@@ -178,13 +181,13 @@ fn missing_pod_has_a_cause() {
         attempt: 1,
         ..PodLine::default()
     };
-    let told = find_missing(&runs, &[worker(0), worker(2), worker(3)]);
-    let told: Vec<_> = told
+    let missing = find_missing(&runs, &[worker(0), worker(2), worker(3)]);
+    let missing: Vec<_> = missing
         .iter()
         .map(|m| (m.indexes.as_str(), m.why.as_str(), m.done))
         .collect();
     assert_eq!(
-        told,
+        missing,
         [
             ("0", "succeeded, and the pod is gone", true),
             ("1", "is recreated", false),

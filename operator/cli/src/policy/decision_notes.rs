@@ -36,8 +36,8 @@ pub(super) fn note_jobs<'a>(
         .iter()
         .any(|object| object.cedar.contains(FLAVOR_PREFIX));
     let unasked = jobs.iter().filter(|job| {
-        let asked = job.demands.iter().any(|row| row.action == USE_FLAVOR);
-        about_flavors && !asked && !job.demands.is_empty()
+        let uses_flavor = job.demands.iter().any(|row| row.action == USE_FLAVOR);
+        about_flavors && !uses_flavor && !job.demands.is_empty()
     });
     let unasked = unasked.map(|job| {
         format!(
@@ -53,13 +53,14 @@ pub(super) fn note_jobs<'a>(
 /// They count as deleted.
 pub(super) fn note_removed_policies(old: &[PolicyObject], new: &[PolicyObject]) -> Vec<String> {
     let kept: BTreeSet<&ObjectKey> = new.iter().map(|object| &object.key).collect();
-    let gone = old.iter().filter(|object| !kept.contains(&object.key));
-    gone.map(|object| {
-        let (kind, key) = (object.key.kind(), &object.key);
-        format!(
-            "{kind} \"{key}\" is in OLD and not in NEW, so it counts as deleted: \
+    let removed = old.iter().filter(|object| !kept.contains(&object.key));
+    removed
+        .map(|object| {
+            let (kind, key) = (object.key.kind(), &object.key);
+            format!(
+                "{kind} \"{key}\" is in OLD and not in NEW, so it counts as deleted: \
              to keep it, add its file to NEW"
-        )
-    })
-    .collect()
+            )
+        })
+        .collect()
 }

@@ -12,7 +12,8 @@ use trellis_policies::cedar::{
     SubmissionFacts,
 };
 
-use crate::plan::job_judgement::{JudgementContext, StageDecision, current_stage, next_attempt};
+use crate::plan::existing_job::{current_stage, next_attempt};
+use crate::plan::job_judgement::{JudgementContext, StageDecision};
 use crate::plan::snapshot::ClusterSnapshot;
 
 /// The outcome for a job or a request.
@@ -88,10 +89,11 @@ impl DemandRow {
             }
             _ => Vec::new(),
         };
-        let beside = |enforcement| {
-            let of = decision.unenforced.iter();
-            let of = of.filter(move |b| b.enforcement == enforcement);
-            of.flat_map(|b| b.policies.iter().chain(&b.errors).cloned())
+        let unenforced_by = |enforcement| {
+            let unenforced = decision.unenforced.iter();
+            let unenforced = unenforced.filter(move |b| b.enforcement == enforcement);
+            unenforced
+                .flat_map(|b| b.policies.iter().chain(&b.errors).cloned())
                 .collect()
         };
         Self {
@@ -107,8 +109,8 @@ impl DemandRow {
             because,
             missing_permit: decision.missing_permit.clone(),
             errors: decision.errors.clone(),
-            warn: beside(Enforcement::Warn),
-            audit: beside(Enforcement::Audit),
+            warn: unenforced_by(Enforcement::Warn),
+            audit: unenforced_by(Enforcement::Audit),
         }
     }
 
@@ -166,14 +168,14 @@ impl JobToDecide<'_> {
         };
         let mut labels = facts.namespace_labels(job.namespace());
         labels.extend(more.clone());
-        let court = JudgementContext {
+        let context = JudgementContext {
             submission,
             policies: Some(policies),
             labels: &labels,
             snapshot: facts,
         };
         let now = current_stage(self.in_cluster).min(job.spec().stage_count());
-        court.decide(&job, now)
+        context.decide(&job, now)
     }
 
     /// Like `judge`, with the result as rows for the output.
@@ -198,9 +200,9 @@ impl DecidedJob {
     /// Adds a row.
     /// A request of several stages has one row, at its first position, with the worst decision.
     fn add_row(&mut self, row: DemandRow) {
-        let of = |row: &DemandRow| (row.action, row.resource.clone());
+        let key = |row: &DemandRow| (row.action, row.resource.clone());
         let mut demands = self.demands.iter_mut();
-        match demands.find(|other| of(other) == of(&row)) {
+        match demands.find(|other| key(other) == key(&row)) {
             Some(before) if before.decision < row.decision => *before = row,
             Some(_) => {}
             None => self.demands.push(row),

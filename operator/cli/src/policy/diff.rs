@@ -16,7 +16,7 @@ use super::evictions::evicting_policies;
 use super::input_files::ParsedFiles;
 use super::{PolicyOutputFormat, decision_notes, policy_objects};
 use crate::output;
-use crate::plan::cluster_reader::{ClusterReader, KubeconfigOptions, ReadPurpose};
+use crate::plan::reads::cluster_reader::{ClusterReader, KubeconfigOptions, ReadPurpose};
 use crate::plan::snapshot::ClusterSnapshot;
 use crate::requester_options::known_requester;
 
@@ -164,15 +164,17 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
             Ok(jobs) => jobs,
             Err(problems) => return Ok(Err(problems)),
         };
-        let there = cluster.list_jobs()?;
-        let jobs = merge_jobs(jobs, &there);
-        let mut seen = cluster.read_facts(&jobs)?;
-        there.into_iter().for_each(|job| seen.snapshot.add_job(job));
+        let cluster_jobs = cluster.list_jobs()?;
+        let jobs = merge_jobs(jobs, &cluster_jobs);
+        let mut contents = cluster.read_facts(&jobs)?;
+        cluster_jobs
+            .into_iter()
+            .for_each(|job| contents.snapshot.add(job));
         let groups = cluster.list_pod_groups()?.into_iter();
-        groups.for_each(|group| seen.snapshot.add_pod_group(group));
-        let live: Vec<_> = seen.snapshot.policies.objects().cloned().collect();
-        seen.snapshot.overlay(given.facts);
-        (jobs, seen.snapshot, live, seen.notes)
+        groups.for_each(|group| contents.snapshot.add(group));
+        let live: Vec<_> = contents.snapshot.policies.objects().cloned().collect();
+        contents.snapshot.overlay(given.facts);
+        (jobs, contents.snapshot, live, contents.notes)
     } else {
         let jobs = match given.optional_jobs("default", None) {
             Ok(jobs) => jobs,
@@ -219,9 +221,9 @@ fn read_policies(path: &Path, problems: &mut Vec<Problem>) -> Vec<PolicyObject> 
 }
 
 /// Merges the given jobs with the jobs of the cluster that have not ended.
-fn merge_jobs(given: Vec<TrainingJob>, there: &[TrainingJob]) -> Vec<TrainingJob> {
+fn merge_jobs(given: Vec<TrainingJob>, cluster_jobs: &[TrainingJob]) -> Vec<TrainingJob> {
     let mut all: BTreeMap<Key, TrainingJob> = BTreeMap::new();
-    for job in there {
+    for job in cluster_jobs {
         if !job.status.as_ref().is_some_and(|s| s.has_ended()) {
             all.insert(Key::from_meta(&job.metadata), job.clone());
         }
@@ -258,18 +260,18 @@ fn load_policies(objects: Vec<PolicyObject>) -> anyhow::Result<Policies> {
 
 fn compare(scene: &DiffInput) -> DiffReport {
     let changed = scene.jobs.iter().filter_map(|job| {
-        let there = scene.facts.jobs.get(&Key::from_meta(&job.metadata));
-        let requester = there.and_then(known_requester);
-        let asked = JobToDecide {
+        let existing = scene.facts.jobs.get(&Key::from_meta(&job.metadata));
+        let requester = existing.and_then(known_requester);
+        let to_decide = JobToDecide {
             job,
-            in_cluster: there,
+            in_cluster: existing,
             requester: requester.as_ref(),
         };
-        let before = asked.decide(&scene.old, &scene.facts);
-        let after = asked.decide(&scene.new, &scene.facts);
-        let phase = there.and_then(|job| job.status.as_ref()?.phase);
+        let before = to_decide.decide(&scene.old, &scene.facts);
+        let after = to_decide.decide(&scene.new, &scene.facts);
+        let phase = existing.and_then(|job| job.status.as_ref()?.phase);
         let evicted =
-            [&scene.old, &scene.new].map(|set| evicting_policies(&scene.facts, there, set));
+            [&scene.old, &scene.new].map(|set| evicting_policies(&scene.facts, existing, set));
         let phase = phase.map(|phase| format!("{phase:?}"));
         compare_decisions(before, after, evicted, phase)
     });

@@ -13,10 +13,10 @@ use super::input_files::ParsedFiles;
 use super::{PolicyOutputFormat, decision_notes, policy_objects, test};
 use crate::file_job::{FileJob, assign_namespaces};
 use crate::output;
-use crate::plan::cluster_reader::{ClusterReader, KubeconfigOptions, ReadPurpose};
 use crate::plan::input::PlanInput;
+use crate::plan::notes::unlabelled_namespaces;
+use crate::plan::reads::cluster_reader::{ClusterReader, KubeconfigOptions, ReadPurpose};
 use crate::plan::snapshot::ClusterSnapshot;
-use crate::plan::unlabelled_namespaces;
 use crate::requester_options::RequesterOptions;
 
 /// Options of `trellis policy eval`.
@@ -68,14 +68,14 @@ pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(output::print_problems(&problems)),
         };
-        let mut seen = cluster.read_facts(&jobs)?;
+        let mut contents = cluster.read_facts(&jobs)?;
         cluster
             .get_jobs(&jobs)?
             .into_iter()
-            .for_each(|job| seen.snapshot.add_job(job));
-        seen.snapshot.overlay(given.facts);
-        given.facts = seen.snapshot;
-        given.notes.extend(seen.notes);
+            .for_each(|job| contents.snapshot.add(job));
+        contents.snapshot.overlay(given.facts);
+        given.facts = contents.snapshot;
+        given.notes.extend(contents.notes);
         jobs
     } else {
         let jobs = match given.assign_namespaces("default", options.namespace.as_deref()) {
@@ -97,20 +97,20 @@ pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
         output::warn("note: no policy is given: the starter set decides");
     }
     facts.queues_or_default();
-    for wrong in facts.policies.load() {
-        output::warn(&format!("note: {wrong}"));
+    for problem in facts.policies.load() {
+        output::warn(&format!("note: {problem}"));
     }
     let Some(policies) = facts.policies.loaded() else {
         anyhow::bail!("the policies cannot be loaded");
     };
     let requester = options.requester.requester();
     let decide = |job: &TrainingJob| {
-        let asked = JobToDecide {
+        let to_decide = JobToDecide {
             job,
             in_cluster: facts.jobs.get(&Key::from_meta(&job.metadata)),
             requester: requester.as_ref(),
         };
-        asked.decide(policies, &facts)
+        to_decide.decide(policies, &facts)
     };
     let report = EvalReport {
         set: policies.hash().to_owned(),
@@ -225,13 +225,13 @@ fn render_jobs(jobs: &[DecidedJob]) -> String {
         }
     }
     if jobs.len() > 1 {
-        let of = |outcome| jobs.iter().filter(|j| j.decision == outcome).count();
+        let count = |outcome| jobs.iter().filter(|j| j.decision == outcome).count();
         out.push_str(&format!(
             "\n{} jobs: {} allowed, {} denied, {} undecided\n",
             jobs.len(),
-            of(DecisionOutcome::Allowed),
-            of(DecisionOutcome::Denied),
-            of(DecisionOutcome::Undecided)
+            count(DecisionOutcome::Allowed),
+            count(DecisionOutcome::Denied),
+            count(DecisionOutcome::Undecided)
         ));
     }
     out

@@ -8,7 +8,7 @@ use trellis_gang::key::Key;
 use trellis_policies::cedar::{Policies, Requester};
 
 use super::decisions::JobToDecide;
-use crate::plan::job_judgement::next_attempt;
+use crate::plan::existing_job::next_attempt;
 use crate::plan::snapshot::ClusterSnapshot;
 use crate::requester_options::known_requester;
 
@@ -16,27 +16,27 @@ use crate::requester_options::known_requester;
 /// Such a policy forbids the job and has `onViolation: Evict`.
 pub(super) fn evicting_policies(
     facts: &ClusterSnapshot,
-    there: Option<&TrainingJob>,
+    existing: Option<&TrainingJob>,
     policies: &Policies,
 ) -> Vec<String> {
-    let Some(job) = there.filter(|job| !job.spec.is_suspended()) else {
+    let Some(job) = existing.filter(|job| !job.spec.is_suspended()) else {
         return Vec::new();
     };
     let group = facts.pod_groups.get(&Key::from_meta(&job.metadata));
     let journal = group.and_then(|group| group.status.as_ref());
     let journal = journal.filter(|journal| journal.phase == Some(PodGroupPhase::Placed));
     let plan = journal.and_then(|journal| journal.plan.as_ref());
-    let Some(plan) = plan.filter(|plan| plan.attempt == next_attempt(there)) else {
+    let Some(plan) = plan.filter(|plan| plan.attempt == next_attempt(existing)) else {
         return Vec::new();
     };
     let decide = |requester: &Option<Requester>| {
-        let asked = JobToDecide {
+        let to_decide = JobToDecide {
             job,
-            in_cluster: there,
+            in_cluster: existing,
             requester: requester.as_ref(),
         };
         // The pods that run belong to the first of these stages.
-        let stages = asked.judge(policies, facts, &NO_LABELS);
+        let stages = to_decide.judge(policies, facts, &NO_LABELS);
         Some(stages.ok()?.into_iter().next()?.decision)
     };
     // A job is not evicted if its decision cannot be made.

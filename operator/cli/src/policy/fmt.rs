@@ -87,9 +87,10 @@ fn format_file(path: &Path) -> Result<Option<String>, Vec<Problem>> {
 
 /// Returns the problems of a .cedar file.
 fn locate_problems(problems: &[cedar::PolicyProblem], file: &str) -> Vec<Problem> {
-    let one = |said: &cedar::PolicyProblem| {
-        let problem = Problem::for_file(format!("{}: {}", said.message, said.fix)).with_file(file);
-        match &said.position {
+    let locate = |reported: &cedar::PolicyProblem| {
+        let problem =
+            Problem::for_file(format!("{}: {}", reported.message, reported.fix)).with_file(file);
+        match &reported.position {
             None => problem,
             Some(place) => Problem {
                 line: place.line,
@@ -99,7 +100,7 @@ fn locate_problems(problems: &[cedar::PolicyProblem], file: &str) -> Vec<Problem
             },
         }
     };
-    problems.iter().map(one).collect()
+    problems.iter().map(locate).collect()
 }
 
 /// Returns the YAML file with the text of its policies formatted.

@@ -84,9 +84,9 @@ pub(super) fn find_files(
             continue;
         }
         let before = found.len();
-        let told = problems.len();
+        let problems_before = problems.len();
         find_below(path, ends, MAX_DEPTH, &mut found, problems);
-        if found.len() == before && problems.len() == told {
+        if found.len() == before && problems.len() == problems_before {
             let ends: Vec<_> = ends.iter().map(|end| format!(".{end}")).collect();
             let message = format!(
                 "is a folder without {} files: name a folder with such files",

@@ -8,9 +8,7 @@ use trellis_policies::cedar::{self, Examination, ObjectKey, PolicyLoader, Policy
 
 use super::input_files::ParsedObject;
 use super::yaml_block::YamlBlock;
-
-/// Namespace of an object of a file that names none.
-const DEFAULT_NAMESPACE: &str = "default";
+use crate::source_object::DEFAULT_NAMESPACE;
 
 /// A policy object, and its position in a file.
 pub(super) struct PolicySource {
@@ -43,10 +41,10 @@ impl PolicySource {
     }
 
     /// Converts a problem of the object into one with a position in the file.
-    pub(super) fn problem(&self, said: &cedar::PolicyProblem) -> Problem {
-        let message = format!("{}: {}", said.message, said.fix);
-        let problem = self.source.source.problem(&said.path, message);
-        let Some(place) = &said.position else {
+    pub(super) fn problem(&self, reported: &cedar::PolicyProblem) -> Problem {
+        let message = format!("{}: {}", reported.message, reported.fix);
+        let problem = self.source.source.problem(&reported.path, message);
+        let Some(place) = &reported.position else {
             return problem;
         };
         match YamlBlock::find(&self.source.text, problem.line, &self.object.cedar) {
@@ -85,7 +83,7 @@ impl PolicySource {
 pub(super) fn collect_policies(pieces: &[ParsedObject]) -> Result<Vec<PolicySource>, Vec<Problem>> {
     let mut all = Vec::new();
     let mut problems = Vec::new();
-    let mut seen: BTreeMap<ObjectKey, (String, usize)> = BTreeMap::new();
+    let mut positions: BTreeMap<ObjectKey, (String, usize)> = BTreeMap::new();
     for found in pieces.iter().filter_map(PolicySource::from_object) {
         let written = match found {
             Ok(written) => written,
@@ -102,7 +100,7 @@ pub(super) fn collect_policies(pieces: &[ParsedObject]) -> Result<Vec<PolicySour
                 .source
                 .problem("metadata", "has no name: give it one");
             problems.push(problem);
-        } else if let Some((file, line)) = seen.insert(key.clone(), place) {
+        } else if let Some((file, line)) = positions.insert(key.clone(), place) {
             let message = format!(
                 "{} \"{key}\" is given twice, before at {file}:{line}: rename one",
                 key.kind()
@@ -133,7 +131,9 @@ pub(super) fn examine_all(
     for written in all {
         match loader.examine(&written.object) {
             Ok(good) => examined.push(good),
-            Err(wrong) => problems.extend(wrong.iter().map(|p| written.problem(p))),
+            Err(found_problems) => {
+                problems.extend(found_problems.iter().map(|p| written.problem(p)))
+            }
         }
     }
     if problems.is_empty() {

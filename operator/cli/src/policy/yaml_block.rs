@@ -18,9 +18,9 @@ impl YamlBlock {
     /// The line, counted from 1, contains the `|` or the first line of the text. Returns None if
     /// the text is not a block, so that its lines are not lines of the file.
     pub(super) fn find(file: &str, line: usize, text: &str) -> Option<Self> {
-        let here = line.checked_sub(1)?;
-        Self::find_below(file, here, text).or_else(|| {
-            let lines: Vec<&str> = file.lines().take(here).collect();
+        let index = line.checked_sub(1)?;
+        Self::find_below(file, index, text).or_else(|| {
+            let lines: Vec<&str> = file.lines().take(index).collect();
             let above = lines.iter().rposition(|line| !line.trim().is_empty())?;
             Self::find_below(file, above, text)
         })
@@ -41,7 +41,7 @@ impl YamlBlock {
             has_crlf: first.ends_with("\r\n"),
         };
         let mut end = start;
-        let mut said = String::new();
+        let mut content = String::new();
         let mut empty = 0_usize;
         for line in lines {
             end = end.checked_add(1)?;
@@ -59,13 +59,13 @@ impl YamlBlock {
             if block.indent == 0 || !margin.trim_start_matches(' ').is_empty() {
                 break;
             }
-            said.push_str(&"\n".repeat(empty));
+            content.push_str(&"\n".repeat(empty));
             empty = 0;
-            said.push_str(rest);
-            said.push('\n');
+            content.push_str(rest);
+            content.push('\n');
             block.lines.end = end;
         }
-        (said.trim_end_matches('\n') == text.trim_end_matches('\n') && !said.is_empty())
+        (content.trim_end_matches('\n') == text.trim_end_matches('\n') && !content.is_empty())
             .then_some(block)
     }
 

@@ -23,8 +23,8 @@ impl JobFilter<'_> {
     /// In each queue, placed jobs come first, the oldest first. Pending jobs follow in the order of
     /// the queue.
     pub(super) fn select<'j>(&self, jobs: &'j [JobState]) -> Vec<&'j JobState> {
-        let mut of: Vec<_> = jobs.iter().filter(|job| self.matches(job)).collect();
-        of.sort_by_key(|job| {
+        let mut selected: Vec<_> = jobs.iter().filter(|job| self.matches(job)).collect();
+        selected.sort_by_key(|job| {
             let meta = &job.metadata;
             let name = (meta.namespace.as_deref(), meta.name.as_deref());
             (
@@ -35,7 +35,7 @@ impl JobFilter<'_> {
                 name,
             )
         });
-        of
+        selected
     }
 
     fn matches(&self, job: &JobState) -> bool {

@@ -98,8 +98,8 @@ pub fn run(options: &QueueOptions) -> anyhow::Result<ExitCode> {
             false => None,
         };
         let look = async || {
-            let seen = read_queues(&site, options).await?;
-            build_view(&seen, options, me.as_deref())
+            let queue_view = read_queues(&site, options).await?;
+            build_view(&queue_view, options, me.as_deref())
         };
         let every = options.watch.then(|| Duration::from_secs(options.interval));
         let format = options.output.and_then(QueueOutputFormat::as_output_format);
@@ -118,7 +118,7 @@ async fn read_queues(
         let error = site.explain(error, "list jobstates.visibility.trellis.dev");
         ViewError::new(is_denied, error)
     };
-    let mut seen = QueueView::default();
+    let mut queue_view = QueueView::default();
     let everywhere = options.target.namespace.is_none();
     let mut jobs = match everywhere {
         true => visibility_client::list_objects(&Api::<JobState>::all(client()), patience)
@@ -136,14 +136,14 @@ async fn read_queues(
             .await
             .map_err(denied)?;
         if everywhere {
-            seen.notes.push(format!(
+            queue_view.notes.push(format!(
                 "only jobs of namespace {:?}: to see all jobs, you need the right to list jobstates.visibility.trellis.dev in all namespaces",
                 site.namespace
             ));
         }
     }
     match jobs {
-        VisibilityAnswer::Available(jobs) => seen.jobs = jobs,
+        VisibilityAnswer::Available(jobs) => queue_view.jobs = jobs,
         VisibilityAnswer::Denied(message) => {
             let place = match options.all_namespaces {
                 true => {
@@ -173,13 +173,13 @@ async fn read_queues(
         let labelled = label_selection::list_names(&api, selector)
             .await
             .map_err(error)?;
-        label_selection::retain_named(&mut seen.jobs, &labelled);
+        label_selection::retain_named(&mut queue_view.jobs, &labelled);
     }
     let queues = visibility_client::list_objects(&Api::<QueueState>::all(client()), patience)
         .await
         .map_err(denied)?;
-    seen.queues = queues.into_option();
-    Ok(seen)
+    queue_view.queues = queues.into_option();
+    Ok(queue_view)
 }
 
 fn build_view(
@@ -212,31 +212,31 @@ fn build_view(
             notes: seen.notes.clone(),
         });
     }
-    let told = QueueOutput {
+    let output = QueueOutput {
         jobs,
         queues,
         notes: &seen.notes,
     };
     let format = options.output.and_then(QueueOutputFormat::as_output_format);
-    if let Some(text) = output::serialize_object(format, &told)? {
+    if let Some(text) = output::serialize_object(format, &output)? {
         return Ok(CommandView {
             text,
             notes: seen.notes.clone(),
         });
     }
-    Ok(render_tables(&told, format == Some(OutputFormat::Wide)).into())
+    Ok(render_tables(&output, format == Some(OutputFormat::Wide)).into())
 }
 
-fn render_tables(told: &QueueOutput<'_>, wide: bool) -> String {
+fn render_tables(view: &QueueOutput<'_>, wide: bool) -> String {
     let width = output::width().filter(|_| !wide);
     let mut text = String::new();
-    for note in told.notes {
+    for note in view.notes {
         text.push_str(&paint(&format!("# {note}\n"), Tone::Dim));
     }
-    let queues = told.queues.iter().flatten().copied();
+    let queues = view.queues.iter().flatten().copied();
     text.push_str(&queue_summary::render_summary(queues, wide));
     text.push_str(&job_table::render_table(
-        &told.jobs,
+        &view.jobs,
         Timestamp::now(),
         wide,
         width,
@@ -247,12 +247,12 @@ fn render_tables(told: &QueueOutput<'_>, wide: bool) -> String {
 /// Returns the user's name as the API server knows it.
 async fn current_user(site: &TargetNamespace) -> anyhow::Result<String> {
     let api = Api::<SelfSubjectReview>::all(site.cluster.client().clone());
-    let asked = api
+    let review = api
         .create(&PostParams::default(), &SelfSubjectReview::default())
         .await;
-    let asked = asked.map_err(|error| ApiFailure::new::<SelfSubjectReview>("create", error));
-    let asked = asked
+    let review = review.map_err(|error| ApiFailure::new::<SelfSubjectReview>("create", error));
+    let review = review
         .map_err(|error| site.explain(error, "create selfsubjectreviews.authentication.k8s.io"))?;
-    let user = asked.status.and_then(|status| status.user_info?.username);
+    let user = review.status.and_then(|status| status.user_info?.username);
     Ok(user.unwrap_or_default())
 }

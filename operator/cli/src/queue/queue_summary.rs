@@ -25,7 +25,7 @@ pub(super) fn render_summary<'a>(
         let lines: Vec<_> = queue
             .resources
             .iter()
-            .filter(|of| wide || is_listed(queue, of))
+            .filter(|line| wide || is_listed(queue, line))
             .collect();
         if lines.is_empty() {
             table.push_row(build_row(queue, None, true, wide));
@@ -41,16 +41,16 @@ pub(super) fn render_summary<'a>(
 }
 
 /// Returns true for devices; if a queue has none, for all resources.
-fn is_listed(queue: &QueueState, of: &QueueResource) -> bool {
-    let is_device = |of: &QueueResource| !NO_DEVICES.contains(&of.resource.as_str());
+fn is_listed(queue: &QueueState, resource: &QueueResource) -> bool {
+    let is_device = |resource: &QueueResource| !NO_DEVICES.contains(&resource.resource.as_str());
     // Pods without a limit are not worth a row.
-    let is_bounded = of.resource != "pods" || of.available.is_some();
-    is_device(of) || (is_bounded && !queue.resources.iter().any(is_device))
+    let is_bounded = resource.resource != "pods" || resource.available.is_some();
+    is_device(resource) || (is_bounded && !queue.resources.iter().any(is_device))
 }
 
 fn build_row(
     queue: &QueueState,
-    of: Option<&QueueResource>,
+    resource: Option<&QueueResource>,
     is_first: bool,
     wide: bool,
 ) -> Vec<Cell> {
@@ -58,7 +58,7 @@ fn build_row(
         true => text,
         false => String::new(),
     };
-    let some = |amount: fn(&QueueResource) -> String| of.map_or("-".to_owned(), amount);
+    let some = |amount: fn(&QueueResource) -> String| resource.map_or("-".to_owned(), amount);
     let mut cells: Vec<Cell> = vec![
         once(queue.metadata.name.clone().unwrap_or_default()).into(),
         once(queue.admitted.to_string()).into(),
@@ -66,19 +66,19 @@ fn build_row(
         once(queue.share.clone().unwrap_or_else(|| "-".to_owned())).into(),
         some(resource_name).into(),
         some(format_nominal).into(),
-        some(|of| format_amount(&of.resource, &of.used)).into(),
-        some(|of| format_amount(&of.resource, &of.borrowed)).into(),
+        some(|r| format_amount(&r.resource, &r.used)).into(),
+        some(|r| format_amount(&r.resource, &r.borrowed)).into(),
         // The queue has no limit: the capacity of the nodes decides.
-        some(|of| {
-            of.available
+        some(|r| {
+            r.available
                 .as_ref()
-                .map_or("*".to_owned(), |more| format_amount(&of.resource, more))
+                .map_or("*".to_owned(), |more| format_amount(&r.resource, more))
         })
         .into(),
     ];
     if wide {
         cells.extend([
-            some(|of| format_amount(&of.resource, &of.lendable)).into(),
+            some(|r| format_amount(&r.resource, &r.lendable)).into(),
             once(queue.weight.to_string()).into(),
             once(queue.parent.clone().unwrap_or_else(|| "-".to_owned())).into(),
         ]);
@@ -88,19 +88,22 @@ fn build_row(
 }
 
 /// Formats the nominal quota. A resource without a limit has none.
-pub(crate) fn format_nominal(of: &QueueResource) -> String {
-    let is_none =
-        of.available.is_none() && of.nominal_quota.amount().is_ok_and(|a| a == Amount::ZERO);
+pub(crate) fn format_nominal(resource: &QueueResource) -> String {
+    let is_none = resource.available.is_none()
+        && resource
+            .nominal_quota
+            .amount()
+            .is_ok_and(|a| a == Amount::ZERO);
     match is_none {
         true => "-".to_owned(),
-        false => format_amount(&of.resource, &of.nominal_quota),
+        false => format_amount(&resource.resource, &resource.nominal_quota),
     }
 }
 
-fn resource_name(of: &QueueResource) -> String {
-    match of.flavor.as_str() {
-        "default" | "" => of.resource.clone(),
-        flavor => format!("{} ({flavor})", of.resource),
+fn resource_name(resource: &QueueResource) -> String {
+    match resource.flavor.as_str() {
+        "default" | "" => resource.resource.clone(),
+        flavor => format!("{} ({flavor})", resource.resource),
     }
 }
 

@@ -66,13 +66,13 @@ fn busy_view() -> QueueView {
     queue_view(jobs, queues)
 }
 
-fn text(seen: &QueueView, which: JobFilter<'_>, wide: bool, width: Option<usize>) -> String {
+fn text(view: &QueueView, which: JobFilter<'_>, wide: bool, width: Option<usize>) -> String {
     let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-    let queues = seen.queues.as_deref().unwrap_or_default();
+    let queues = view.queues.as_deref().unwrap_or_default();
     let queues = queues.iter().filter(|queue| which.matches_queue(queue));
     let mut text = queue_summary::render_summary(queues, wide);
     text.push_str(&job_table::render_table(
-        &which.select(&seen.jobs),
+        &which.select(&view.jobs),
         now,
         wide,
         width,
@@ -92,8 +92,8 @@ fn queue_that_bypasses_quota_shows_the_reason() {
     let queues = json!([{"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
         "metadata": {"name": "default"}, "weight": 1, "active": true, "pending": 0,
         "admitted": 0, "reason": "QuotaBypassed", "message": "the queue has no quota"}]);
-    let seen = queue_view(json!([]), queues);
-    let text = queue_summary::render_summary(seen.queues.iter().flatten(), false);
+    let view = queue_view(json!([]), queues);
+    let text = queue_summary::render_summary(view.queues.iter().flatten(), false);
     assert!(
         text.contains("QuotaBypassed: the queue has no quota"),
         "{text}"
@@ -113,8 +113,8 @@ fn wide_table_has_all_columns() {
 #[test]
 fn filters_select_jobs() {
     let names = |which: JobFilter<'_>| {
-        let seen = busy_view();
-        let jobs = which.select(&seen.jobs);
+        let view = busy_view();
+        let jobs = which.select(&view.jobs);
         jobs.iter()
             .map(|job| job.metadata.name.clone().unwrap())
             .collect::<Vec<_>>()
@@ -164,18 +164,18 @@ fn job_waiting_for_its_victims_is_pending() {
     let nominated = json!({"phase": "Queued", "reason": "Preempting",
         "message": "others are leaving", "expectedStart": "2026-01-01T12:01:00Z",
         "expectedEnd": "2026-01-01T13:00:00Z"});
-    let seen = queue_view(json!([job("team-a", "next", nominated)]), json!([]));
+    let view = queue_view(json!([job("team-a", "next", nominated)]), json!([]));
     let waiting = JobFilter {
         running: false,
         ..ALL
     };
-    let said = text(&seen, waiting, false, None);
-    assert!(said.contains("starts in 60s"), "{said}");
+    let output = text(&view, waiting, false, None);
+    assert!(output.contains("starts in 60s"), "{output}");
     let running = JobFilter {
         waiting: false,
         ..ALL
     };
-    assert!(running.select(&seen.jobs).is_empty());
+    assert!(running.select(&view.jobs).is_empty());
 }
 
 #[derive(clap::Parser)]
@@ -184,53 +184,57 @@ struct QueueCommandLine {
     options: QueueOptions,
 }
 
-fn build_view_with(seen: &QueueView, arguments: &[&str]) -> Result<CommandView, ViewError> {
+fn build_view_with(view: &QueueView, arguments: &[&str]) -> Result<CommandView, ViewError> {
     let all = ["trellis"].iter().chain(arguments);
     let line = <QueueCommandLine as clap::Parser>::try_parse_from(all).unwrap();
-    build_view(seen, &line.options, None)
+    build_view(view, &line.options, None)
 }
 
 #[test]
 fn script_output_has_jobs_queues_and_notes() {
-    let mut seen = busy_view();
-    seen.notes.push("jobs of one namespace alone".to_owned());
-    let look = build_view_with(&seen, &["research", "--waiting", "-o", "json"]).unwrap();
-    assert_eq!(look.notes, seen.notes);
-    let told: Value = serde_json::from_str(&look.text).unwrap();
-    let names = |of: &Value| -> Vec<String> {
-        let all = of.as_array().unwrap().iter();
+    let mut view = busy_view();
+    view.notes.push("jobs of one namespace alone".to_owned());
+    let look = build_view_with(&view, &["research", "--waiting", "-o", "json"]).unwrap();
+    assert_eq!(look.notes, view.notes);
+    let output: Value = serde_json::from_str(&look.text).unwrap();
+    let names = |list: &Value| -> Vec<String> {
+        let all = list.as_array().unwrap().iter();
         all.map(|one| one["metadata"]["name"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(names(&told["jobs"]), ["urgent", "bert"]);
-    assert_eq!(names(&told["queues"]), ["research"]);
-    assert_eq!(told["notes"], json!(["jobs of one namespace alone"]));
-    seen.queues = None;
-    let look = build_view_with(&seen, &["-o", "json"]).unwrap();
-    let told: Value = serde_json::from_str(&look.text).unwrap();
-    assert_eq!(told["queues"], json!(null), "who asks may not see them");
+    assert_eq!(names(&output["jobs"]), ["urgent", "bert"]);
+    assert_eq!(names(&output["queues"]), ["research"]);
+    assert_eq!(output["notes"], json!(["jobs of one namespace alone"]));
+    view.queues = None;
+    let look = build_view_with(&view, &["-o", "json"]).unwrap();
+    let output: Value = serde_json::from_str(&look.text).unwrap();
+    assert_eq!(
+        output["queues"],
+        json!(null),
+        "the user may not see the queues"
+    );
 }
 
 #[test]
 fn unknown_queue_is_an_error_if_queues_are_visible() {
-    let mut seen = busy_view();
-    assert!(build_view_with(&seen, &["typo"]).is_err());
+    let mut view = busy_view();
+    assert!(build_view_with(&view, &["typo"]).is_err());
     // A job is in this queue, so the name is valid even if the queue does not exist.
-    assert!(build_view_with(&seen, &["default"]).is_ok());
-    seen.queues = None;
-    assert!(build_view_with(&seen, &["typo"]).is_ok());
+    assert!(build_view_with(&view, &["default"]).is_ok());
+    view.queues = None;
+    assert!(build_view_with(&view, &["typo"]).is_ok());
 }
 
 #[test]
 fn name_output_matches_kubectl() {
-    let mut seen = busy_view();
+    let mut view = busy_view();
     let external_pods = json!([
         job("team-d", "podgroup.sweep", json!({"position": 3})),
         job("team-d", "pod.alone", json!({"position": 4})),
     ]);
-    seen.jobs
+    view.jobs
         .extend(serde_json::from_value::<Vec<_>>(external_pods).unwrap());
-    let look = build_view_with(&seen, &["research", "--waiting", "-o", "name"]).unwrap();
+    let look = build_view_with(&view, &["research", "--waiting", "-o", "name"]).unwrap();
     assert_eq!(
         look.text,
         "trainingjob.trellis.dev/urgent\ntrainingjob.trellis.dev/bert\n\
@@ -240,15 +244,15 @@ fn name_output_matches_kubectl() {
 
 #[test]
 fn label_selection_matches_name_and_namespace() {
-    let mut seen = busy_view();
-    let name = |of: &str| Some(of.to_owned());
+    let mut view = busy_view();
+    let name = |text: &str| Some(text.to_owned());
     let names = [
         (name("team-a"), name("llm")),
         (name("team-a"), name("bert")),
         (name("team-z"), name("eval")),
     ];
-    label_selection::retain_named(&mut seen.jobs, &names.into());
-    let left: Vec<_> = seen.jobs.iter().map(|job| &job.metadata.name).collect();
+    label_selection::retain_named(&mut view.jobs, &names.into());
+    let left: Vec<_> = view.jobs.iter().map(|job| &job.metadata.name).collect();
     assert_eq!(left, [&name("llm")]);
 }
 

@@ -209,7 +209,7 @@ fn run_timed(
     seed: Option<u64>,
     printer: &mut Printer,
 ) -> (SimulationSummary, Duration) {
-    let how = trellis_simulate::SimulationOptions {
+    let simulation_options = trellis_simulate::SimulationOptions {
         until: options.until.map(|span| Time::default().plus(span.0)),
         runtimes: match options.runtime {
             None => BackfillRuntimeSource::Declared,
@@ -223,7 +223,8 @@ fn run_timed(
             .map(|WorkloadKind::Gangs| trellis_simulate::RACK),
     };
     let start = Instant::now();
-    let summary =
-        trellis_simulate::run_script(script, how, &mut |record| printer.print_record(record));
+    let summary = trellis_simulate::run_script(script, simulation_options, &mut |record| {
+        printer.print_record(record)
+    });
     (summary, start.elapsed())
 }

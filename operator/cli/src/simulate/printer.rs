@@ -102,16 +102,16 @@ impl Printer {
 /// For example: `     12 s  placed     default/a  worker: 8 on each of gpu-0..gpu-7`.
 fn format_line(record: &JobEventRecord<'_>) -> String {
     let time = format!("{} s", to_seconds(record.t));
-    let mut told = record.reason.clone();
+    let mut detail = record.reason.clone();
     if let Some((_, placement)) = record.placement {
-        let separator = if told.is_empty() { "" } else { "; " };
-        told = format!(
-            "{}{separator}{told}",
+        let separator = if detail.is_empty() { "" } else { "; " };
+        detail = format!(
+            "{}{separator}{detail}",
             node_runs::format_placement(placement)
         );
     }
     let line = format!(
-        "{time:>12}  {:<10} {:<24} {told}",
+        "{time:>12}  {:<10} {:<24} {detail}",
         record.event.as_str(),
         record.job
     );

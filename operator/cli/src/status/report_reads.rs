@@ -30,12 +30,12 @@ pub async fn read_report(
         check_objects(site, &job)
     );
     let mut unread = Vec::new();
-    let mut told = |what: &'static str, error: ApiFailure| {
+    let mut report_failure = |what: &'static str, error: ApiFailure| {
         let why = object_read_error(site, error, &format!("list {what}")).to_string();
         unread.push(ReadErrorLine { what, why });
     };
     let events = events.unwrap_or_else(|error| {
-        told("events.events.k8s.io", error);
+        report_failure("events.events.k8s.io", error);
         Vec::new()
     });
     let (pods, missing) = match pods {
@@ -45,7 +45,7 @@ pub async fn read_report(
             (pods, missing)
         }
         Err(error) => {
-            told("pods", error);
+            report_failure("pods", error);
             (Vec::new(), Vec::new())
         }
     };
@@ -127,7 +127,7 @@ pub(super) async fn check_object(
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &child.kind));
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     // Only the metadata is read: the check does not need the content of a Secret.
-    let (state, said) = match api.get_metadata(&child.name).await {
+    let (state, note) = match api.get_metadata(&child.name).await {
         Ok(found) if is_controlled_by(&found.metadata, job) => {
             match found.metadata.deletion_timestamp {
                 Some(_) => (ChildState::There, Some("is being deleted".to_owned())),
@@ -152,7 +152,7 @@ pub(super) async fn check_object(
         kind: child.kind.clone(),
         name: child.name.clone(),
         state,
-        problem: child.problem.clone().or(said),
+        problem: child.problem.clone().or(note),
     }
 }
 

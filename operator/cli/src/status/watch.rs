@@ -34,7 +34,7 @@ pub async fn watch_job(
     name: &str,
     format: Option<OutputFormat>,
 ) -> anyhow::Result<Exit> {
-    let mut shown: Option<StatusReport> = None;
+    let mut last_report: Option<StatusReport> = None;
     let mut rounds = RefreshLoop::new(format, REDRAW_INTERVAL);
     let changes = watch_changes(site, name);
     pin_mut!(changes);
@@ -43,11 +43,11 @@ pub async fn watch_job(
         let report = match report_reads::read_report(site, name).await {
             Ok(Some(report)) => report,
             Ok(None) => {
-                let gone = match shown {
+                let reason = match last_report {
                     None => format!("{:#}", site.not_found_error(name)),
                     Some(_) => format!("{name} was deleted"),
                 };
-                warn(&format!("error: {gone}"));
+                warn(&format!("error: {reason}"));
                 return Ok(Exit::Negative);
             }
             Err(error) if error.is_denied() || !rounds.has_shown() => {
@@ -62,7 +62,7 @@ pub async fn watch_job(
                 continue;
             }
         };
-        let is_news = rounds.end_outage() || shown.as_ref() != Some(&report);
+        let is_news = rounds.end_outage() || last_report.as_ref() != Some(&report);
         if is_news && !rounds.show(render_report(&report, format, width())?)? {
             return Ok(Exit::Done);
         }
@@ -76,7 +76,7 @@ pub async fn watch_job(
                 return Ok(Exit::Done);
             }
         }
-        shown = Some(report);
+        last_report = Some(report);
         sleep_until(since.checked_add(DEBOUNCE).unwrap_or(since)).await;
         while changes.next().now_or_never().flatten().is_some() {}
     }

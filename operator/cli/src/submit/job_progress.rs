@@ -59,9 +59,9 @@ impl JobProgress {
             return ProgressStep::default();
         };
         let mut line = self.report_failure(status, now).unwrap_or_default();
-        let told = (phase, status.reason, status.attempt);
-        if self.reported != Some(told) {
-            self.reported = Some(told);
+        let state = (phase, status.reason, status.attempt);
+        if self.reported != Some(state) {
+            self.reported = Some(state);
             line.push_str(&self.format_line(
                 phase.as_str(),
                 phase_tone(phase),
@@ -167,8 +167,8 @@ mod tests {
         Timestamp::from_second(begin.as_second().saturating_add(seconds)).unwrap()
     }
 
-    fn plain(seen: &ProgressStep) -> String {
-        let line = seen.line.clone().unwrap_or_default();
+    fn plain(step: &ProgressStep) -> String {
+        let line = step.line.clone().unwrap_or_default();
         anstream::adapter::strip_str(&line).to_string()
     }
 
@@ -182,9 +182,9 @@ mod tests {
         let queued = |message: &str| {
             job(json!({"phase": "Queued", "reason": "InsufficientCapacity", "message": message}))
         };
-        let seen = progress.observe(Some(&queued("needs 8")), at(5));
+        let step = progress.observe(Some(&queued("needs 8")), at(5));
         assert_eq!(
-            plain(&seen),
+            plain(&step),
             "    5s  Queued      InsufficientCapacity: needs 8\n"
         );
         // A changed number is no new step.
@@ -193,24 +193,24 @@ mod tests {
             ProgressStep::default()
         );
         let running = job(json!({"phase": "Running", "ready": "2/2", "attempt": 1}));
-        let seen = progress.observe(Some(&running), at(300));
-        assert_eq!(plain(&seen), "    5m  Running     2/2 pods\n");
+        let step = progress.observe(Some(&running), at(300));
+        assert_eq!(plain(&step), "    5m  Running     2/2 pods\n");
         let failure = json!({"pod": "llm-worker-1", "node": "n2", "exitCode": 1, "reason": "Error",
             "lastLine": "out of data", "attempt": 1, "time": "2026-01-01T00:06:00Z"});
-        let again = job(
+        let restarted = job(
             json!({"phase": "Restarting", "reason": "Restarting", "message": "attempt 2 is next",
             "attempt": 2, "lastFailure": failure}),
         );
-        let seen = progress.observe(Some(&again), at(360));
+        let step = progress.observe(Some(&restarted), at(360));
         assert_eq!(
-            plain(&seen),
+            plain(&step),
             "    6m  Failure     Error of pod llm-worker-1 on n2 with exit code 1: out of data\n    6m  Restarting  Restarting: attempt 2 is next\n"
         );
-        assert_eq!(seen.end, None);
+        assert_eq!(step.end, None);
         let complete = job(json!({"phase": "Complete", "attempt": 2, "lastFailure": failure}));
-        let seen = progress.observe(Some(&complete), at(400));
-        assert_eq!(plain(&seen), " 6m40s  Complete\n");
-        assert_eq!(seen.end, Some(Exit::Done));
+        let step = progress.observe(Some(&complete), at(400));
+        assert_eq!(plain(&step), " 6m40s  Complete\n");
+        assert_eq!(step.end, Some(Exit::Done));
     }
 
     #[test]
@@ -227,9 +227,9 @@ mod tests {
     #[test]
     fn deleted_or_replaced_job_ends_the_wait() {
         let mut progress = JobProgress::from_job(&job(json!(null)), true);
-        let seen = progress.observe(None, at(1));
-        assert_eq!(seen.end, Some(Exit::Negative));
-        assert!(plain(&seen).contains("llm  Gone"), "{seen:?}");
+        let step = progress.observe(None, at(1));
+        assert_eq!(step.end, Some(Exit::Negative));
+        assert!(plain(&step).contains("llm  Gone"), "{step:?}");
         let mut other = job(json!({"phase": "Running"}));
         other.metadata.uid = Some("v".to_owned());
         assert_eq!(

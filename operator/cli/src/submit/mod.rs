@@ -92,8 +92,8 @@ pub fn run(options: &SubmitOptions) -> anyhow::Result<ExitCode> {
         }
     };
     let site = options.target.connect()?;
-    let asked = options.target.namespace.as_deref();
-    let jobs = match assign_namespaces(given, &site.namespace, asked) {
+    let required = options.target.namespace.as_deref();
+    let jobs = match assign_namespaces(given, &site.namespace, required) {
         Ok(jobs) => jobs,
         Err(problems) => {
             for problem in problems {
@@ -213,11 +213,11 @@ async fn wait_for_end(
     let mut unwritten = None;
     let look = |job: Option<&TrainingJob>| {
         let ProgressStep { line, end } = progress.observe(job, Timestamp::now());
-        let told = |line: String| match options.output {
+        let print_line = |line: String| match options.output {
             Some(_) => print_to_stderr(&line),
             None => print_if_read(&line),
         };
-        match line.map_or(Ok(true), told) {
+        match line.map_or(Ok(true), print_line) {
             Ok(true) => {}
             // The reader has closed the output.
             Ok(false) => return ControlFlow::Break(Exit::Done),
@@ -232,12 +232,12 @@ async fn wait_for_end(
         }
     };
     let within = options.wait_timeout.as_duration();
-    let seen = follow(&job_api(site, job), &name, within, look).await;
-    let seen = seen.map_err(|error| site.explain(error, "watch trainingjobs.trellis.dev"))?;
+    let result = follow(&job_api(site, job), &name, within, look).await;
+    let result = result.map_err(|error| site.explain(error, "watch trainingjobs.trellis.dev"))?;
     if let Some(error) = unwritten {
         return Err(error);
     }
-    match seen {
+    match result {
         FollowResult::Reached(exit) => Ok(exit),
         FollowResult::TimedOut => {
             warn(&format!(

@@ -3,7 +3,9 @@
 
 mod dcgm;
 mod exporters;
+mod gpu_jobs;
 mod prometheus_text;
+mod scrape;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -76,10 +78,10 @@ async fn show_usage(
     job: Option<&str>,
 ) -> anyhow::Result<Exit> {
     let everywhere = job.is_none() && options.target.namespace.is_none();
-    let mut held = exporters::list_gpu_jobs(site, everywhere).await?;
+    let mut held_gpus = gpu_jobs::list_gpu_jobs(site, everywhere).await?;
     if let Some(name) = job {
-        held.retain_job(name);
-        if held.jobs.is_empty() {
+        held_gpus.retain_job(name);
+        if held_gpus.jobs.is_empty() {
             warn(&format!("error: {:#}", site.not_found_error(name)));
             return Ok(Exit::Negative);
         }
@@ -89,25 +91,24 @@ async fn show_usage(
         options.exporter_namespace.as_deref(),
         options.exporter_selector.as_deref(),
     );
-    let (client, nodes) = (site.cluster.client(), held.node_names());
+    let (client, nodes) = (site.cluster.client(), held_gpus.node_names());
     let scraped = match found.await? {
         ExporterSearch::Missing(none) => {
-            let are_simulated = exporters::are_simulated(client, &nodes).await;
+            let are_simulated = scrape::are_simulated(client, &nodes).await;
             warn(&format!("error: {}", none.explain(are_simulated)));
             return Ok(Exit::Invalid);
         }
-        ExporterSearch::Exporters(exporters) => exporters::scrape(client, &exporters, &nodes).await,
+        ExporterSearch::Exporters(exporters) => scrape::scrape(client, &exporters, &nodes).await,
     };
     if let Some(why) = scraped.failure_reason() {
         warn(&format!("error: {why}"));
         return Ok(Exit::Invalid);
     }
-    let are_simulated =
-        scraped.is_on_other_nodes() && exporters::are_simulated(client, &nodes).await;
-    let mut notes = held.notes;
+    let are_simulated = scraped.is_on_other_nodes() && scrape::are_simulated(client, &nodes).await;
+    let mut notes = held_gpus.notes;
     notes.extend(scraped.notes(are_simulated));
     let top = TopReport {
-        jobs: usage::measure_usage(&held.jobs, &held.pods, &scraped.gpus),
+        jobs: usage::measure_usage(&held_gpus.jobs, &held_gpus.pods, &scraped.gpus),
         exporters: scraped.exporters,
         notes,
     };

@@ -57,13 +57,13 @@ fn parse_labels(mut rest: &str) -> Option<(BTreeMap<&str, String>, &str)> {
     let mut labels = BTreeMap::new();
     loop {
         rest = rest.trim_start_matches([' ', ',']);
-        if let Some(behind) = rest.strip_prefix('}') {
-            return Some((labels, behind));
+        if let Some(remainder) = rest.strip_prefix('}') {
+            return Some((labels, remainder));
         }
-        let (name, behind) = rest.split_once('=')?;
-        let (value, behind) = parse_quoted(behind.trim_start().strip_prefix('"')?)?;
+        let (name, remainder) = rest.split_once('=')?;
+        let (value, remainder) = parse_quoted(remainder.trim_start().strip_prefix('"')?)?;
         labels.insert(name.trim(), value);
-        rest = behind;
+        rest = remainder;
     }
 }
 

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 
 use super::dcgm::parse_scrape;
-use super::exporters::{MissingExporter, are_simulated, from_all_namespaces, scrape};
+use super::exporters::MissingExporter;
+use super::gpu_jobs::from_all_namespaces;
+use super::scrape::{are_simulated, scrape};
 use super::usage::measure_usage;
 use super::{TopReport, view};
 use crate::cluster::ApiFailure;
@@ -69,13 +71,13 @@ fn exporter_text(pod: &str, busy: [&str; 2], used: [u32; 2]) -> String {
 fn gpu_belongs_to_the_pod_that_uses_it() {
     let text = exporter_text("llm-worker-0", ["97", "3"], [70_000, 1_000]);
     let read = parse_scrape(&text);
-    let told: Vec<_> = read
+    let measured: Vec<_> = read
         .gpus
         .iter()
         .map(|gpu| (gpu.pod.as_str(), gpu.id.as_str(), gpu.utilization))
         .collect();
     assert_eq!(
-        told,
+        measured,
         [
             ("llm-worker-0", "GPU-llm-worker-0-0", Some(97.0)),
             ("llm-worker-0", "GPU-llm-worker-0-1", Some(3.0))
@@ -90,11 +92,14 @@ fn mig_instances_are_measured_by_engine_activity() {
     let text = "DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"G\",GPU_I_ID=\"7\",exported_namespace=\"ml\",exported_pod=\"a\",namespace=\"gpu-operator\",pod=\"exporter\"} 0.25\n\
         DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"G\",GPU_I_ID=\"8\",exported_namespace=\"ml\",exported_pod=\"b\"} 0.5\n";
     let gpus = parse_scrape(text).gpus;
-    let told: Vec<_> = gpus
+    let measured: Vec<_> = gpus
         .iter()
         .map(|gpu| (gpu.pod.as_str(), gpu.id.as_str(), gpu.utilization))
         .collect();
-    assert_eq!(told, [("a", "G/7", Some(25.0)), ("b", "G/8", Some(50.0))]);
+    assert_eq!(
+        measured,
+        [("a", "G/7", Some(25.0)), ("b", "G/8", Some(50.0))]
+    );
 }
 
 #[test]
@@ -226,12 +231,12 @@ async fn only_exporters_on_nodes_of_the_jobs_are_scraped() {
         answers.notes(false),
         ["1 of 2 DCGM exporters could not be read; the first: b: pods \"b\" is forbidden"]
     );
-    let elsewhere = scrape(&server, &exporters[2..], &nodes).await;
-    assert_eq!((elsewhere.exporters, elsewhere.failure_reason()), (0, None));
-    let notes = elsewhere.notes(false);
+    let results = scrape(&server, &exporters[2..], &nodes).await;
+    assert_eq!((results.exporters, results.failure_reason()), (0, None));
+    let notes = results.notes(false);
     assert!(notes[0].contains("on a node of these jobs"), "{notes:?}");
     assert!(notes[0].contains("DaemonSet"), "{notes:?}");
-    let notes = elsewhere.notes(true);
+    let notes = results.notes(true);
     assert!(notes[0].ends_with("have no utilization"), "{notes:?}");
     let other = client(|_| (403, json!("denied by a proxy on the way")));
     let other = scrape(&other, &exporters[1..2], &nodes).await;
@@ -302,16 +307,16 @@ fn only_a_missing_right_narrows_all_namespaces_to_one() {
         let status = kube::core::Status::failure("why", "").with_code(code);
         ApiFailure::new::<Pod>("list", kube::Error::Api(Box::new(status)))
     };
-    let of = |jobs, pods| {
+    let is_everywhere = |jobs, pods| {
         from_all_namespaces(jobs, pods)
             .map(|all| all.is_some())
             .ok()
     };
-    assert_eq!(of(Ok(None), Ok(None)), Some(true));
-    assert_eq!(of(Err(error(403)), Ok(None)), Some(false));
-    assert_eq!(of(Err(error(403)), Err(error(403))), Some(false));
-    assert_eq!(of(Err(error(503)), Err(error(403))), None);
-    assert_eq!(of(Ok(None), Err(error(500))), None);
+    assert_eq!(is_everywhere(Ok(None), Ok(None)), Some(true));
+    assert_eq!(is_everywhere(Err(error(403)), Ok(None)), Some(false));
+    assert_eq!(is_everywhere(Err(error(403)), Err(error(403))), Some(false));
+    assert_eq!(is_everywhere(Err(error(503)), Err(error(403))), None);
+    assert_eq!(is_everywhere(Ok(None), Err(error(500))), None);
 }
 
 #[test]
@@ -322,13 +327,13 @@ fn exporter_text_cannot_control_the_terminal() {
         ..super::dcgm::Gpu::default()
     };
     gpu.pod = "llm-worker-0".to_owned();
-    let held = super::usage::JobGpu {
+    let job_gpu = super::usage::JobGpu {
         rank: None,
         node: None,
         gpu,
     };
     let mut top = top();
-    top.jobs[0].each = vec![held];
+    top.jobs[0].each = vec![job_gpu];
     top.notes = vec!["a\u{1b}]0;x\u{7}b\u{202e}".to_owned()];
     let text = view::render_gpus(&top, true, None);
     assert!(text.contains("GPU-1") && text.contains("ab"), "{text:?}");
@@ -339,13 +344,13 @@ fn exporter_text_cannot_control_the_terminal() {
 
 #[test]
 fn wide_table_is_not_truncated() {
-    let shown = |wide, less: usize| {
+    let table = |wide, less: usize| {
         let whole = plain(&view::render_jobs(&top(), wide, None));
         let longest = whole.lines().map(str::len).max().unwrap();
         let width = longest.checked_sub(less);
         plain(&view::render_jobs(&top(), wide, width))
     };
-    assert!(!shown(false, 0).contains('…'));
-    assert!(shown(false, 8).contains('…'), "{}", shown(false, 8));
-    assert!(!shown(true, 8).contains('…'), "{}", shown(true, 8));
+    assert!(!table(false, 0).contains('…'));
+    assert!(table(false, 8).contains('…'), "{}", table(false, 8));
+    assert!(!table(true, 8).contains('…'), "{}", table(true, 8));
 }

@@ -89,8 +89,8 @@ pub fn measure_usage(jobs: &[TrainingJob], pods: &[Pod], gpus: &[Gpu]) -> Vec<Gp
             continue;
         };
         let job = by_name.get(&(Some(namespace), Some(name))).copied();
-        let held = gpu_request(pod, job);
-        if held == 0 {
+        let gpu_count = gpu_request(pod, job);
+        if gpu_count == 0 {
             continue;
         }
         let key = (namespace.to_owned(), name.to_owned());
@@ -103,7 +103,7 @@ pub fn measure_usage(jobs: &[TrainingJob], pods: &[Pod], gpus: &[Gpu]) -> Vec<Gp
             };
             (usage, BTreeSet::new())
         });
-        usage.gpus = usage.gpus.saturating_add(held);
+        usage.gpus = usage.gpus.saturating_add(gpu_count);
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         nodes.extend(node);
         let own = (namespace, meta.name.as_deref().unwrap_or_default());
@@ -158,11 +158,11 @@ fn summarize(mut usage: GpuUsage, nodes: usize) -> GpuUsage {
     usage.nodes = nodes;
     usage
         .each
-        .sort_by_key(|held| (held.rank, held.gpu.number.clone(), held.gpu.id.clone()));
+        .sort_by_key(|gpu| (gpu.rank, gpu.gpu.number.clone(), gpu.gpu.id.clone()));
     let busy: Vec<f64> = usage
         .each
         .iter()
-        .filter_map(|held| held.gpu.utilization)
+        .filter_map(|gpu| gpu.gpu.utilization)
         .collect();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     usage.measured = count(busy.len());
@@ -180,7 +180,7 @@ fn summarize(mut usage: GpuUsage, nodes: usize) -> GpuUsage {
     let memory: Vec<f64> = usage
         .each
         .iter()
-        .filter_map(|held| held.gpu.memory_percent())
+        .filter_map(|gpu| gpu.gpu.memory_percent())
         .collect();
     if !memory.is_empty() {
         usage.memory = Some(memory.iter().sum::<f64>() / f64::from(count(memory.len())));

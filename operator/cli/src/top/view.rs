@@ -66,16 +66,16 @@ pub fn render_gpus(top: &TopReport, wide: bool, width: Option<usize>) -> String 
     }
     columns.push("NOTE");
     let mut table = Table::new(columns);
-    for held in top.jobs.iter().flat_map(|job| &job.each) {
-        let gpu = &held.gpu;
+    for job_gpu in top.jobs.iter().flat_map(|job| &job.each) {
+        let gpu = &job_gpu.gpu;
         let idles = gpu
             .utilization
             .is_some_and(|percent| percent < IDLE_PERCENT);
-        let rank = held.rank.map(|rank| rank.to_string());
+        let rank = job_gpu.rank.map(|rank| rank.to_string());
         let mut cells: Vec<Cell> = vec![
             rank.unwrap_or_else(|| "-".to_owned()).into(),
             gpu.pod.as_str().into(),
-            held.node.as_deref().unwrap_or("-").into(),
+            job_gpu.node.as_deref().unwrap_or("-").into(),
             gpu.number.as_deref().unwrap_or("-").into(),
             format_percent(gpu.utilization).into(),
             format_percent(gpu.memory_percent()).into(),
@@ -99,11 +99,11 @@ pub fn render_gpus(top: &TopReport, wide: bool, width: Option<usize>) -> String 
             .iter()
             .map(|job| job.gpus)
             .fold(0, u32::saturating_add);
-        let said = match held {
+        let message = match held {
             0 => "The job holds no GPUs now.\n".to_owned(),
             held => format!("The job holds {held} GPUs, and no exporter reports them.\n"),
         };
-        return format!("{said}{}", render_notes(top));
+        return format!("{message}{}", render_notes(top));
     }
     format!(
         "{}{}{}",
@@ -132,13 +132,13 @@ fn usage_note(job: &GpuUsage) -> (String, Tone) {
     (both.join(", "), tone)
 }
 
-fn format_percent(of: Option<f64>) -> String {
-    of.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0}"))
+fn format_percent(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0}"))
 }
 
 fn render_total(top: &TopReport) -> String {
-    let of = |count: fn(&GpuUsage) -> u32| top.jobs.iter().map(count).fold(0, u32::saturating_add);
-    let (gpus, measured, idle) = (of(|j| j.gpus), of(|j| j.measured), of(|j| j.idle));
+    let sum = |count: fn(&GpuUsage) -> u32| top.jobs.iter().map(count).fold(0, u32::saturating_add);
+    let (gpus, measured, idle) = (sum(|j| j.gpus), sum(|j| j.measured), sum(|j| j.idle));
     if measured == 0 {
         return String::new();
     }

@@ -74,14 +74,14 @@ fn imported_objects_can_be_planned() {
 fn json_output_has_objects_and_notes() {
     let run = import(&["-f", "job.yaml", "-o", "json"]);
     assert_eq!(run.code, 0, "{}", run.err);
-    let said: serde_json::Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!(said[1]["from"], "Job (batch) vision/sweep");
-    assert_eq!(said[1]["objects"][0]["kind"], "TrainingJob");
+    let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report[1]["from"], "Job (batch) vision/sweep");
+    assert_eq!(report[1]["objects"][0]["kind"], "TrainingJob");
     assert_eq!(
-        said[1]["notes"][0]["path"],
+        report[1]["notes"][0]["path"],
         "items[1].spec.template.spec.hostname"
     );
-    assert_eq!(said[1]["notes"][0]["line"], 24);
+    assert_eq!(report[1]["notes"][0]["line"], 24);
 }
 
 /// The command still imports the other documents.

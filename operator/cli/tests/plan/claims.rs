@@ -44,11 +44,11 @@ status: {{phase: Available}}
 /// A job of one small pod that mounts a claim.
 fn job(name: &str, claim: &str) -> String {
     let job = file("job.yaml").replace("name: llm", &format!("name: {name}"));
-    let one = job.replace("replicas: 4", "replicas: 1");
-    let one = one
+    let single_pod = job.replace("replicas: 4", "replicas: 1");
+    let single_pod = single_pod
         .replace("gpus: 8", "gpus: 1")
         .replace("cpu: 96", "cpu: 8");
-    format!("---\n{one}    mounts: [{{claimName: {claim}, path: /data}}]\n")
+    format!("---\n{single_pod}    mounts: [{{claimName: {claim}, path: /data}}]\n")
 }
 
 fn plan_objects(objects: &[String]) -> (i32, String) {
@@ -58,13 +58,13 @@ fn plan_objects(objects: &[String]) -> (i32, String) {
 
 #[test]
 fn plan_lists_bindings_and_binds_each_volume_once() {
-    let there = format!("{CLASS}kubernetes.io/no-provisioner\n");
+    let static_class = format!("{CLASS}kubernetes.io/no-provisioner\n");
     let both = [
         job("one", "a"),
         job("two", "b"),
         claim("a"),
         claim("b"),
-        there,
+        static_class,
     ];
     let with = |more: &[String]| plan_objects(&[&both[..], more].concat());
     let (code, out) = with(&[disk("disk-1", "gpu-01"), disk("disk-2", "gpu-02")]);
@@ -98,8 +98,8 @@ fn plan_lists_bindings_and_binds_each_volume_once() {
 
 #[test]
 fn claim_without_a_volume_is_provisioned() {
-    let made = format!("{CLASS}disks.example\n");
-    let (code, out) = plan_objects(&[job("one", "a"), claim("a"), made]);
+    let dynamic_class = format!("{CLASS}disks.example\n");
+    let (code, out) = plan_objects(&[job("one", "a"), claim("a"), dynamic_class]);
     assert_eq!(code, 0, "{out}");
     assert!(
         out.contains("claims   a: provisioned for node gpu-0"),

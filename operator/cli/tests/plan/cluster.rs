@@ -126,15 +126,15 @@ fn plan_lists_the_victims() {
             "compiled: c, deadline: '2026-11-23T04:02:00Z',",
         )
         .replace("  groups: [", "  minRuntimeSeconds: 900\n  groups: [");
-    let asked = |at: &str| {
+    let plan_at = |at: &str| {
         format!(
             "{young}---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: asked, namespace: team-a, creationTimestamp: '{at}'}}\nspec: {{taskGroups: [{{name: worker, image: i, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}\n"
         )
     };
-    let run = plan_with_dump(&asked("2026-11-23T04:00:09Z"), &["job.yaml"]);
+    let run = plan_with_dump(&plan_at("2026-11-23T04:00:09Z"), &["job.yaml"]);
     assert_eq!(run.code, 1, "{}", run.out);
     assert!(!run.out.contains("preempts"), "{}", run.out);
-    let run = plan_with_dump(&asked("2026-11-23T04:59:59Z"), &["job.yaml"]);
+    let run = plan_with_dump(&plan_at("2026-11-23T04:59:59Z"), &["job.yaml"]);
     assert_eq!(run.code, 0, "{}", run.out);
     let lost = format!("(work lost: {} device-seconds)", 48 * 3600);
     assert!(run.out.contains(&lost), "{}", run.out);
@@ -219,7 +219,7 @@ fn missing_pods_of_a_starting_gang_count_against_the_quota() {
 #[test]
 fn orphaned_pods_count_as_external_pods() {
     let run = plan_with_dump(&placed("other", "default", 5), &["job.yaml"]);
-    let words = |gangs: u32, others: u32| format!("gangs hold {gangs}, other pods {others}");
+    let words = |gangs: u32, external: u32| format!("gangs hold {gangs}, other pods {external}");
     assert!(run.out.contains(&words(40, 0)), "{}", run.out);
     let orphans = placed("other", "default", 5).replace("ownerReferences", "formerOwners");
     let run = plan_with_dump(&orphans, &["job.yaml"]);

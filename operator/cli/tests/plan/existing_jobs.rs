@@ -11,8 +11,8 @@ fn render_with_dump(dump: &str, format: &str) -> Run {
 
 #[test]
 fn own_pods_of_a_job_do_not_block_it() {
-    let there = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 3, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 2}\n";
-    let dump = format!("{there}{}", placed("llm", "default", 8));
+    let existing = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 3, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 2}\n";
+    let dump = format!("{existing}{}", placed("llm", "default", 8));
     let run = plan_with_dump(&dump, &["job.yaml"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.out.contains("gpu-00..gpu-03"), "{}", run.out);
@@ -27,7 +27,7 @@ fn own_pods_of_a_job_do_not_block_it() {
     assert!(objects.contains("uid: u-llm"), "{objects}");
     assert!(objects.contains("trellis.dev/attempt: \"2\""), "{objects}");
     // A job in a terminal phase never runs again.
-    let ended = there.replace(
+    let ended = existing.replace(
         "{attempt: 2}",
         "{attempt: 2, phase: Complete, reason: Complete}",
     );
@@ -60,8 +60,9 @@ fn running_job_keeps_its_place() {
     // The PodGroup matches the compiled spec of the job.
     let resources =
         "gpuResource: nvidia.com/gpu, resources: {cpu: '96', memory: 1Gi, nvidia.com/gpu: '8'}";
-    let held = placed("llm", "default", 4).replace("resources: {nvidia.com/gpu: '8'}", resources);
-    let dump = format!("{}{runs}{held}", file("nodes.yaml"));
+    let placed_group =
+        placed("llm", "default", 4).replace("resources: {nvidia.com/gpu: '8'}", resources);
+    let dump = format!("{}{runs}{placed_group}", file("nodes.yaml"));
     let high = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n";
     let newer = given
         .replace("name: llm", "name: newer")
@@ -125,16 +126,16 @@ fn job_waits_behind_a_head_that_never_preempts() {
     let waits = placed("big", "default", 5).replace("priority: 0", "priority: 100");
     let waits = waits.split("status:").next().unwrap();
     let runs = placed("small", "default", 4);
-    let told = |policy: &str| {
+    let plan_with = |policy: &str| {
         let class = format!(
             "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: high}}\nvalue: 100\npreemptionPolicy: {policy}\n"
         );
         let dump = format!("{nodes}{queue}{job}{waits}{runs}{class}");
         plan_with(&["--nodes", "-", "-f", "job.yaml"], &dump).out
     };
-    let never = told("Never");
+    let never = plan_with("Never");
     assert!(never.contains("BehindHead: "), "{never}");
     // A head that preempts other jobs gives no job the reason BehindHead.
-    let most = told("PreemptLowerPriority");
+    let most = plan_with("PreemptLowerPriority");
     assert!(!most.contains("BehindHead: "), "{most}");
 }

@@ -44,12 +44,12 @@ fn every_kind_of_invalid_file_is_refused() {
 /// A byte order mark and Windows line ends change nothing.
 #[test]
 fn files_with_byte_order_mark_and_crlf_are_read() {
-    let of = |name: &str| {
+    let plan_file = |name: &str| {
         let run = plan(&["--nodes", "nodes.yaml", "-f", name]);
         assert_eq!(run.code, 2);
         run.err.replace(name, "FILE")
     };
-    assert_eq!(of("windows.yaml"), of("byte-order-mark.yaml"));
+    assert_eq!(plan_file("windows.yaml"), plan_file("byte-order-mark.yaml"));
     let windows = file("job.yaml").replace('\n', "\r\n");
     let marked = format!("\u{feff}{}", file("job.yaml"));
     let plain = plan(&["--nodes", "nodes.yaml", "-f", "job.yaml"]);

@@ -146,14 +146,14 @@ fn limit_of_a_parent_queue_applies() {
         0
     );
     let second = in_queue(file("job.yaml").replace("name: llm", "name: second"));
-    let one = limits("{runningJobs: 1}");
-    let run = plan_changed_job(in_queue, &format!("{second}{one}"));
+    let limit = limits("{runningJobs: 1}");
+    let run = plan_changed_job(in_queue, &format!("{second}{limit}"));
     assert!(
         run.out.contains("1 would run, 1 would wait\n"),
         "{}",
         run.out
     );
-    let deny = one.replace("spec: {subject", "spec: {enforcement: Deny, subject");
+    let deny = limit.replace("spec: {subject", "spec: {enforcement: Deny, subject");
     let run = plan_changed_job(in_queue, &format!("{second}{deny}"));
     let sum = "1 would run, 0 would wait, 1 would be Refused\n";
     assert!(run.out.contains(sum), "{}", run.out);
@@ -234,8 +234,9 @@ fn job_of_another_manager_is_not_run() {
         "",
     );
     assert_waits(&run, "NotApplicable", "Trellis does not run the job");
-    let ours = |job: String| job.replace("spec:\n", "spec:\n  managedBy: trellis.dev/operator\n");
-    assert_eq!(plan_changed_job(ours, "").code, 0);
+    let managed_by_trellis =
+        |job: String| job.replace("spec:\n", "spec:\n  managedBy: trellis.dev/operator\n");
+    assert_eq!(plan_changed_job(managed_by_trellis, "").code, 0);
 }
 
 /// Objects go to standard output, so that users can pipe them.

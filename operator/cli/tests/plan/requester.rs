@@ -56,12 +56,12 @@ fn policies_decide_for_the_named_requester() {
     assert!(bob.out.contains("PolicyDenied: "), "{}", bob.out);
     assert!(bob.out.contains("\"ml/only\" forbids"), "{}", bob.out);
     // An unnamed requester is in no group either, and a note reports this assumption.
-    let nobody = plan_with_objects(ONLY_ML, &[]);
+    let unnamed = plan_with_objects(ONLY_ML, &[]);
     assert_eq!(
-        (nobody.code, nobody.err.as_str()),
+        (unnamed.code, unnamed.err.as_str()),
         (1, UNKNOWN_REQUESTER_NOTE)
     );
-    assert_eq!(nobody.out, bob.out);
+    assert_eq!(unnamed.out, bob.out);
 }
 
 #[test]
@@ -71,23 +71,23 @@ fn quotas_apply_to_the_named_requester() {
     assert!(ada.out.contains("QuotaPolicyExceeded: "), "{}", ada.out);
     let bob = plan_with_objects(ADA_LIMIT, &["--as", "bob"]);
     assert_eq!((bob.code, bob.err.as_str()), (0, ""), "{}", bob.out);
-    let nobody = plan_with_objects(ADA_LIMIT, &[]);
+    let unnamed = plan_with_objects(ADA_LIMIT, &[]);
     assert_eq!(
-        (nobody.code, nobody.err.as_str()),
+        (unnamed.code, unnamed.err.as_str()),
         (1, UNKNOWN_REQUESTER_NOTE)
     );
     let each = ADA_LIMIT.replace("{requester: ada}", "{}\n  each: Requester");
     assert_eq!(plan_with_objects(&each, &[]).err, UNKNOWN_REQUESTER_NOTE);
     // If no policy depends on the requester, there is no note.
-    let anybody = ADA_LIMIT.replace("{requester: ada}", "{}");
-    assert_eq!(plan_with_objects(&anybody, &[]).err, "");
+    let without_requester = ADA_LIMIT.replace("{requester: ada}", "{}");
+    assert_eq!(plan_with_objects(&without_requester, &[]).err, "");
 }
 
 /// A job that is applied without a change is not submitted again.
 #[test]
 fn unchanged_job_keeps_its_requester() {
     let folder = tempfile::tempdir().unwrap();
-    let there = |stamped: &str, known: &str| {
+    let existing = |stamped: &str, known: &str| {
         let stamp = format!(
             "metadata: {{name: llm, namespace: team-a, annotations: {{trellis.dev/requested-by: \
              '{{\"user\": \"{stamped}\", \"groups\": [\"ml\"]}}'}}}}"
@@ -99,7 +99,7 @@ fn unchanged_job_keeps_its_requester() {
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let known = there("ada", "requester: ada");
+    let known = existing("ada", "requester: ada");
     let more = ["--nodes", known.as_str()];
     assert_eq!(plan_with_objects(ONLY_ML, &more).code, 0);
     assert_eq!(
@@ -110,9 +110,9 @@ fn unchanged_job_keeps_its_requester() {
     assert_eq!(
         plan_with_objects(&changed, &more).code,
         1,
-        "it is another's now"
+        "the job has a new requester"
     );
-    let doubted = there("ada", "requesterUnknown: forged");
+    let doubted = existing("ada", "requesterUnknown: forged");
     assert_eq!(plan_with_objects(ONLY_ML, &["--nodes", &doubted]).code, 1);
 }
 

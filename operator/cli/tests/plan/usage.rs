@@ -15,12 +15,12 @@ fn job_is_read_from_standard_input() {
 #[test]
 fn job_without_a_namespace_gets_the_requested_namespace() {
     let job = file("job.yaml").replace(", namespace: team-a", "");
-    let of = |more: &[&str]| {
+    let plan_with = |more: &[&str]| {
         let arguments = [&["--nodes", "nodes.yaml", "-f", "-"], more].concat();
         plan_with(&arguments, &job).out
     };
-    assert!(of(&[]).starts_with("TrainingJob default/llm "));
-    assert!(of(&["-n", "team-b"]).starts_with("TrainingJob team-b/llm "));
+    assert!(plan_with(&[]).starts_with("TrainingJob default/llm "));
+    assert!(plan_with(&["-n", "team-b"]).starts_with("TrainingJob team-b/llm "));
 }
 
 #[test]
@@ -71,19 +71,19 @@ fn kubectl_plugin_uses_its_name_in_usage() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = folder.path().join("kubectl-trellis");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_trellis"), &plugin).unwrap();
-    let asked = run(&plugin, &["plan", "--help"], "");
-    assert_eq!(asked.code, 0);
+    let help = run(&plugin, &["plan", "--help"], "");
+    assert_eq!(help.code, 0);
     assert!(
-        asked.out.contains("Usage: kubectl trellis plan "),
+        help.out.contains("Usage: kubectl trellis plan "),
         "{}",
-        asked.out
+        help.out
     );
-    let wrong = run(&plugin, &["plan"], "");
-    assert_eq!(wrong.code, 2);
+    let without_file = run(&plugin, &["plan"], "");
+    assert_eq!(without_file.code, 2);
     assert!(
-        wrong.err.contains("Usage: kubectl trellis plan "),
+        without_file.err.contains("Usage: kubectl trellis plan "),
         "{}",
-        wrong.err
+        without_file.err
     );
     let plain = run(
         Path::new(env!("CARGO_BIN_EXE_trellis")),

@@ -69,8 +69,8 @@ fn missing_flavors_are_noted() {
     let job = file("job.yaml").replace("flavors: [h100]", "flavors: []");
     let files = ["eval", "-f", "-", "-f", "policies"];
     let run = policy_in(&input(), &files, &job);
-    let told = "note: UseFlavor is not evaluated for vision/resnet: it names no flavors";
-    assert!(run.err.starts_with(told), "{}", run.err);
+    let expected = "note: UseFlavor is not evaluated for vision/resnet: it names no flavors";
+    assert!(run.err.starts_with(expected), "{}", run.err);
     assert_eq!(run.err.lines().count(), 1, "{}", run.err);
     // These policies do not mention flavors.
     let files = ["eval", "-f", "-", "-f", "policies/base.yaml"];
@@ -91,7 +91,7 @@ fn starter_set_decides_without_policy_files() {
 
 #[test]
 fn fixed_rules_and_missing_objects_deny_the_job() {
-    let of = |job: &str| {
+    let eval_job = |job: &str| {
         let files = ["eval", "-f", "-", "-f", "policies/base.yaml"];
         let run = policy_in(&input(), &files, job);
         assert_eq!(run.code, 1, "{}", run.err);
@@ -99,12 +99,12 @@ fn fixed_rules_and_missing_objects_deny_the_job() {
     };
     let job = file("job.yaml");
     let class = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: system-x}\nglobalDefault: true\nvalue: 5\n";
-    let out = of(&format!("{job}{class}"));
+    let out = eval_job(&format!("{job}{class}"));
     assert!(
         out.starts_with("TrainingJob vision/resnet denied\n  the job has the priority class \"system-x\", which the rule user-priority denies: "),
         "{out}"
     );
-    let out = of(&job.replace("spec:\n", "spec:\n  queueName: prod\n"));
+    let out = eval_job(&job.replace("spec:\n", "spec:\n  queueName: prod\n"));
     assert!(
         out.starts_with("TrainingJob vision/resnet undecided\n  QueueNotFound: spec.queueName: "),
         "{out}"

@@ -53,8 +53,8 @@ fn fmt_changes_only_the_policies() {
     let text = std::fs::read_to_string(at("text.cedar")).unwrap();
     assert_eq!(text, "permit (principal, action, resource);\n");
 
-    let again = fmt(folder.path(), &["--check", "."]);
-    assert_eq!((again.code, again.out.as_str()), (0, ""));
+    let second_run = fmt(folder.path(), &["--check", "."]);
+    assert_eq!((second_run.code, second_run.out.as_str()), (0, ""));
 }
 
 /// Any invalid file stops the command before it writes.
@@ -76,12 +76,12 @@ fn invalid_policies_are_refused_and_nothing_is_written() {
     let stdin = fmt(Path::new("."), &["-"]);
     assert_eq!(stdin.code, 2);
     assert!(stdin.err.contains("standard input"), "{}", stdin.err);
-    let said = refused(quoted);
+    let error = refused(quoted);
     assert!(
-        said.starts_with(
+        error.starts_with(
             "error: a.yaml:4:15: spec.cedar: is not formatted, and is not a block of its own lines"
         ),
-        "{said}"
+        "{error}"
     );
 }
 

@@ -26,10 +26,10 @@ fn unknown_attribute_is_refused() {
         &["diff", "policies", "wrong.yaml", "-f", "job.yaml"],
         &["diff", "wrong.yaml", "policies", "-f", "job.yaml"],
     ] {
-        let said = assert_refused(&policy(tool));
+        let error = assert_refused(&policy(tool));
         assert!(
-            said.contains("wrong.yaml:8:12: spec.cedar: attribute `gpu`"),
-            "{said}"
+            error.contains("wrong.yaml:8:12: spec.cedar: attribute `gpu`"),
+            "{error}"
         );
     }
 }
@@ -49,10 +49,10 @@ fn error_in_a_quoted_text_shows_the_text() {
 
 #[test]
 fn missing_files_are_refused() {
-    let said = assert_refused(&policy(&["test", "policies", "no-such.yaml"]));
+    let error = assert_refused(&policy(&["test", "policies", "no-such.yaml"]));
     assert!(
-        said.starts_with("error: no-such.yaml: cannot be read: "),
-        "{said}"
+        error.starts_with("error: no-such.yaml: cannot be read: "),
+        "{error}"
     );
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().to_str().unwrap();
@@ -62,31 +62,31 @@ fn missing_files_are_refused() {
         &["eval", "-f", empty],
         &["diff", empty, "policies", "-f", "job.yaml"],
     ] {
-        let said = assert_refused(&policy(tool));
-        assert!(said.contains("is a folder without "), "{said}");
+        let error = assert_refused(&policy(tool));
+        assert!(error.contains("is a folder without "), "{error}");
     }
-    let said = assert_refused(&policy(&["test", "job.yaml"]));
+    let error = assert_refused(&policy(&["test", "job.yaml"]));
     assert!(
-        said.contains("no file contains a ClusterJobPolicy"),
-        "{said}"
+        error.contains("no file contains a ClusterJobPolicy"),
+        "{error}"
     );
-    let said = assert_refused(&policy(&["eval", "-f", "policies"]));
-    assert!(said.contains("no file contains a TrainingJob"), "{said}");
-    let said = assert_refused(&policy(&[
+    let error = assert_refused(&policy(&["eval", "-f", "policies"]));
+    assert!(error.contains("no file contains a TrainingJob"), "{error}");
+    let error = assert_refused(&policy(&[
         "diff",
         "policies",
         "policies",
         "-f",
         "tests.yaml",
     ]));
-    assert!(said.contains("no file contains a TrainingJob"), "{said}");
+    assert!(error.contains("no file contains a TrainingJob"), "{error}");
 }
 
 #[test]
 fn duplicate_object_is_refused() {
-    let said = assert_refused(&policy(&["test", "policies", "failing.yaml"]));
+    let error = assert_refused(&policy(&["test", "policies", "failing.yaml"]));
     assert_eq!(
-        said.lines().next(),
+        error.lines().next(),
         Some(
             "error: failing.yaml:4:18: metadata.name: ClusterJobPolicy \"h100\" is given twice, before at policies/h100.yaml:3: rename one"
         )
@@ -95,35 +95,35 @@ fn duplicate_object_is_refused() {
 
 #[test]
 fn test_of_an_unknown_policy_is_refused() {
-    let said = test_text(&file("failing.yaml").replace("[h100/listed]", "[h100/liste]"));
+    let error = test_text(&file("failing.yaml").replace("[h100/listed]", "[h100/liste]"));
     assert_eq!(
-        said.lines().next(),
+        error.lines().next(),
         Some(
             "error: <stdin>:30:16: spec.tests[0].policies[0]: there is no policy \"h100/liste\": did you mean \"h100/listed\"?"
         )
     );
     let tests = file("tests.yaml").replace("[h100/not-listed]", "[h100/unlisted, x]");
     let run = test_by(&tests);
-    let said = assert_refused(&run);
+    let error = assert_refused(&run);
     assert!(
-        said.contains("spec.tests[1].policies[0]: there is no policy \"h100/unlisted\""),
-        "{said}"
+        error.contains("spec.tests[1].policies[0]: there is no policy \"h100/unlisted\""),
+        "{error}"
     );
     assert!(
-        said.contains("spec.tests[1].policies[1]: there is no policy \"x\""),
-        "{said}"
+        error.contains("spec.tests[1].policies[1]: there is no policy \"x\""),
+        "{error}"
     );
     let tests = file("tests.yaml").replace("spec:\n  tests", "spec:\n  policies: [h10]\n  tests");
-    let said = assert_refused(&test_by(&tests));
+    let error = assert_refused(&test_by(&tests));
     assert!(
-        said.contains("there is no policy object \"h10\": did you mean \"h100\"?"),
-        "{said}"
+        error.contains("there is no policy object \"h10\": did you mean \"h100\"?"),
+        "{error}"
     );
 }
 
 #[test]
 fn tests_without_a_request_are_refused() {
-    let of = |from: &str, to: &str| {
+    let replaced = |from: &str, to: &str| {
         let tests = file("tests.yaml").replace(from, to);
         assert_refused(&test_by(&tests))
     };
@@ -164,8 +164,8 @@ fn tests_without_a_request_are_refused() {
             "spec.tests[0].reason",
         ),
     ] {
-        let said = of(from, to);
-        assert!(said.contains(words), "{words}\n{said}");
+        let error = replaced(from, to);
+        assert!(error.contains(words), "{words}\n{error}");
     }
 }
 
@@ -205,15 +205,15 @@ fn conflicting_options_are_refused() {
             "--prune applies to policies of the cluster",
         ),
     ] {
-        let said = assert_refused(&policy(arguments));
-        assert!(said.contains(words), "{arguments:?}: {said}");
+        let error = assert_refused(&policy(arguments));
+        assert!(error.contains(words), "{arguments:?}: {error}");
     }
 }
 
 /// The problems of all files are reported at once.
 #[test]
 fn problems_of_all_files_are_reported_together() {
-    let said = assert_refused(&policy(&["test", "wrong.yaml", "no-such.yaml", "-"]));
-    assert!(said.contains("no-such.yaml: cannot be read"), "{said}");
-    assert!(said.contains("wrong.yaml:8:12"), "{said}");
+    let error = assert_refused(&policy(&["test", "wrong.yaml", "no-such.yaml", "-"]));
+    assert!(error.contains("no-such.yaml: cannot be read"), "{error}");
+    assert!(error.contains("wrong.yaml:8:12"), "{error}");
 }

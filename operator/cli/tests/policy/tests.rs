@@ -61,12 +61,12 @@ fn missing_permit_is_reported_if_no_policy_forbids() {
             "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {{name: p}}\nspec:\n  cedar: |\n    forbid(principal, action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");\n  tests:\n  - name: another\n    request: {{namespace: a, action: UseFlavor, resource: {{name: a10}}}}\n    {expected}\n"
         )
     };
-    let of = |expected: &str| policy_in(&input(), &["test", "-"], &policy(expected));
-    let run = of("decision: Allow");
+    let test_policy = |expected: &str| policy_in(&input(), &["test", "-"], &policy(expected));
+    let run = test_policy("decision: Allow");
     assert_eq!(run.code, 1);
     assert!(run.out.contains("expect decision: Abstain"), "{}", run.out);
-    assert_eq!(of("decision: Deny\n    policies: []").code, 0);
-    assert_eq!(of("decision: Abstain").code, 0);
+    assert_eq!(test_policy("decision: Deny\n    policies: []").code, 0);
+    assert_eq!(test_policy("decision: Abstain").code, 0);
 }
 
 /// A request that a policy forbids or permits does not count as Abstain.
@@ -104,7 +104,7 @@ fn forbidden_or_permitted_request_is_not_abstain() {
 /// A valid policy without any effect causes a warning.
 #[test]
 fn policy_without_effect_causes_a_warning() {
-    let of = |spec: &str| {
+    let test_spec = |spec: &str| {
         let policy = format!(
             "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {{name: p}}\nspec:\n{spec}"
         );
@@ -113,12 +113,12 @@ fn policy_without_effect_causes_a_warning() {
         run.err
     };
     let forbid = |principal: &str, more: &str| {
-        of(&format!(
+        test_spec(&format!(
             "{more}  cedar: |\n    forbid({principal}, action, resource);\n"
         ))
     };
     let unless = |condition: &str| {
-        of(&format!(
+        test_spec(&format!(
             "  cedar: |\n    forbid(principal, action, resource)\n    unless {{ context.gpus < 8 || ({condition}) }};\n"
         ))
     };
@@ -131,10 +131,10 @@ fn policy_without_effect_causes_a_warning() {
         ),
         ("principal is Trellis::Team", "is"),
     ] {
-        let said = unless(bad);
+        let output = unless(bad);
         let words = format!("\"p/0\" asks whether the principal {operator} a Trellis::Team");
-        assert!(said.contains(&words), "{bad}: {said}");
-        assert!(said.contains("principal in Trellis::Team::"), "{said}");
+        assert!(output.contains(&words), "{bad}: {output}");
+        assert!(output.contains("principal in Trellis::Team::"), "{output}");
     }
     for good in [
         "principal in Trellis::Team::\"vision\"",
@@ -143,15 +143,15 @@ fn policy_without_effect_causes_a_warning() {
     ] {
         assert_eq!(unless(good), "", "{good}");
     }
-    let said = forbid("principal", "  onViolation: Evict\n  enforcement: Warn\n");
+    let output = forbid("principal", "  onViolation: Evict\n  enforcement: Warn\n");
     assert!(
-        said.contains("spec.onViolation: Evict stops nothing with enforcement Warn"),
-        "{said}"
+        output.contains("spec.onViolation: Evict stops nothing with enforcement Warn"),
+        "{output}"
     );
     assert_eq!(forbid("principal", "  onViolation: Evict\n"), "");
     let permit = "  onViolation: Evict\n  cedar: |\n    permit(principal, action, resource);\n";
-    let said = of(permit);
-    assert!(said.contains("and none forbids anything"), "{said}");
+    let output = test_spec(permit);
+    assert!(output.contains("and none forbids anything"), "{output}");
 }
 
 /// An untested policy fails the run only if a minimum coverage is set.
@@ -248,8 +248,8 @@ spec:
     ];
     let run = policy_in(&input(), &all, tests);
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
-    let wrong = tests.replace("[soon/latest, vision/later/0]", "[soon/latest]");
-    let run = policy_in(&input(), &all, &wrong);
+    let changed = tests.replace("[soon/latest, vision/later/0]", "[soon/latest]");
+    let run = policy_in(&input(), &all, &changed);
     assert_eq!(run.code, 1);
     assert!(
         run.out.contains(
@@ -263,7 +263,7 @@ spec:
 /// A file of tests may select some objects; the other objects are then ignored.
 #[test]
 fn tests_file_selects_the_deciding_objects() {
-    let of = |policies: &str| {
+    let test_with = |policies: &str| {
         file("tests.yaml")
             .replace(
                 "spec:\n  tests:",
@@ -271,9 +271,9 @@ fn tests_file_selects_the_deciding_objects() {
             )
             .replace("policies: [base/everybody]", "")
     };
-    let run = test_by(&of("base, h100"));
+    let run = test_by(&test_with("base, h100"));
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
-    let run = test_by(&of("h100"));
+    let run = test_by(&test_with("h100"));
     assert_eq!(run.code, 1);
     assert!(
         run.out.contains("expected Allow, came Deny by []"),

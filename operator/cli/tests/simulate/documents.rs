@@ -8,7 +8,7 @@ use super::{root, simulate_text};
 fn scenarios_in_the_document_print_the_documented_output() {
     let text = std::fs::read_to_string(root().join("docs/simulate.md")).unwrap();
     let mut blocks = text.split("```").skip(1).step_by(2).peekable();
-    let mut seen = 0;
+    let mut examples = 0;
     while let Some(block) = blocks.next() {
         let Some(yaml) = block.strip_prefix("yaml\n") else {
             continue;
@@ -16,14 +16,14 @@ fn scenarios_in_the_document_print_the_documented_output() {
         if !yaml.contains("kind: Scenario") {
             continue;
         }
-        let Some(shown) = blocks.peek().and_then(|b| b.strip_prefix("text\n")) else {
+        let Some(expected) = blocks.peek().and_then(|b| b.strip_prefix("text\n")) else {
             continue;
         };
         let run = simulate_text(yaml, &[]);
-        let (_, printed) = shown.split_once('\n').unwrap();
+        let (_, printed) = expected.split_once('\n').unwrap();
         let all = format!("{}{}exit status {}\n", run.out, run.err, run.code);
         assert_eq!(all, printed, "\n{all}");
-        seen += 1;
+        examples += 1;
     }
-    assert_eq!(seen, 2);
+    assert_eq!(examples, 2);
 }

@@ -93,13 +93,13 @@ fn problem_has_its_place_and_fix() {
             format!("  - {{at: 0s, apply: {good}}}\n  - {{at: 0s, apply: {good}}}\n"),
         ),
     ];
-    let mut told = String::new();
+    let mut output = String::new();
     for (name, events) in cases {
         let run = simulate_text(&scenario(&events), &[]);
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{name}: {}", run.err);
-        told.push_str(&format!("# {name}\n{}\n", run.err));
+        output.push_str(&format!("# {name}\n{}\n", run.err));
     }
-    insta::assert_snapshot!("invalid", told);
+    insta::assert_snapshot!("invalid", output);
 }
 
 #[test]
@@ -113,14 +113,14 @@ fn invalid_nodes_are_refused() {
         ("1Ti", "-1"),
         ("capacity", "capacities"),
     ];
-    let mut told = String::new();
+    let mut output = String::new();
     let good = scenario(&format!("  - {{at: 0s, apply: {}}}\n", job("a", 1)));
     for (from, to) in cases {
         let run = simulate_text(&good.replacen(from, to, 1), &[]);
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{to}: {}", run.err);
-        told.push_str(&run.err);
+        output.push_str(&run.err);
     }
-    insta::assert_snapshot!("invalid-nodes", told);
+    insta::assert_snapshot!("invalid-nodes", output);
 }
 
 #[test]

@@ -61,12 +61,12 @@ fn replay_of_a_snapshot_decides_like_the_engine() {
                "pods": {"fits-worker-0": "gpu-1"}, "reason": ""})
     );
     let waiting = replayed["waiting"].as_array().unwrap();
-    let told: Vec<_> = waiting
+    let reasons: Vec<_> = waiting
         .iter()
         .map(|w| (&w["job"], &w["position"]))
         .collect();
     assert_eq!(
-        told,
+        reasons,
         [
             (&json!("team-a/large"), &json!(1)),
             (&json!("team-a/waits"), &json!(2))

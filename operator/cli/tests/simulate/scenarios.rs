@@ -18,9 +18,9 @@ fn every_example_passes_with_equal_output() {
     for example in examples() {
         let file = example.to_str().unwrap();
         let name = example.file_stem().unwrap().to_str().unwrap();
-        let told = simulate(&[file]);
-        assert_eq!(told.code, 0, "{name}: {}", told.golden());
-        insta::assert_snapshot!(format!("example-{name}"), told.golden());
+        let run = simulate(&[file]);
+        assert_eq!(run.code, 0, "{name}: {}", run.golden());
+        insta::assert_snapshot!(format!("example-{name}"), run.golden());
         let lines = simulate(&[file, "-o", "jsonl"]);
         insta::assert_snapshot!(format!("example-{name}-jsonl"), lines.golden());
         assert_eq!(simulate(&[file, "-o", "jsonl"]).golden(), lines.golden());
@@ -106,13 +106,13 @@ fn job_without_a_runtime_runs_until_its_deadline() {
     );
     let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
     let lines = run.lines();
-    let told: Vec<_> = lines
+    let tuples: Vec<_> = lines
         .iter()
         .map(|l| (&l["t"], &l["event"], &l["job"]))
         .collect();
     let finished = (&json!(60.0), &json!("finished"), &json!("default/limited"));
-    assert_eq!(told[2], finished);
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(tuples[2], finished);
+    assert_eq!(tuples.len(), 4, "{tuples:?}");
     let longer = events.replacen("at: 0s, apply", "at: 0s, runtime: 90s, apply", 1);
     let run = simulate_text(&scenario(&longer), &["-o", "jsonl"]);
     let line = &run.lines()[2];
@@ -270,164 +270,6 @@ spec:
     );
 }
 
-/// Kinds that the simulation ignores get one note.
-/// A dump of a cluster contains running work as Pods, and many other objects.
-#[test]
-fn ignored_kind_is_noted_once() {
-    let group = |name: &str| {
-        format!(
-            "---\napiVersion: trellis.dev/v1alpha1\nkind: PodGroup\nmetadata: {{name: {name}}}\nspec: {{minMember: 1, queueName: default, priority: 0, groups: []}}\n"
-        )
-    };
-    let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
-    let text = [scenario(&events), group("x"), group("y")].concat();
-    let run = simulate_text(&text, &[]);
-    assert_eq!(run.code, 0, "{run:?}");
-    assert_eq!(run.err, "note: <stdin>: PodGroup is ignored\n");
-}
-
-/// A file without nodes is most often a mistake, because no job can run.
-#[test]
-fn simulation_without_nodes_is_noted() {
-    let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
-    let text =
-        format!("apiVersion: trellis.dev/v1alpha1\nkind: Scenario\nspec:\n  events:\n{events}");
-    let run = simulate_text(&text, &[]);
-    assert_eq!(
-        (run.code, run.err.as_str()),
-        (
-            0,
-            "note: there are no nodes, so no job is placed: add some (docs/simulate.md)\n"
-        )
-    );
-}
-
-/// A scenario may end without nodes, if a node existed before.
-#[test]
-fn simulation_that_deletes_its_last_node_has_no_note() {
-    let events = format!(
-        "  - {{at: 0s, apply: {}, runtime: 1s}}\n  - {{at: 5s, delete: {{kind: Node, name: gpu-0}}}}\n  - {{at: 5s, delete: {{kind: Node, name: gpu-1}}}}\n",
-        job("a", 1)
-    );
-    let run = simulate_text(&scenario(&events), &[]);
-    assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
-}
-
-/// The simulation notes that it reads no object of Kueue.
-/// A ClusterQueue resembles a TrainingQueue, so a user may expect that it has an effect.
-#[test]
-fn foreign_object_is_noted_with_the_import_command() {
-    let foreign = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec: {}\n";
-    let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
-    let run = simulate_text(&[&scenario(&events), foreign].concat(), &[]);
-    assert_eq!(
-        (run.code, run.err.as_str()),
-        (
-            0,
-            "note: <stdin>: ClusterQueue of kueue.x-k8s.io/v1beta2 is ignored: convert it with `trellis import`\n"
-        )
-    );
-}
-
-fn quota_policy(spec: &str) -> String {
-    format!(
-        "---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {{name: q}}\nspec: {spec}\n"
-    )
-}
-
-#[test]
-fn jobs_are_submitted_by_the_named_requester() {
-    let events = format!(
-        "  - {{at: 0s, apply: {}, runtime: 9s}}\n  - {{at: 1s, expect: {{placed: [a]}}}}\n",
-        job("a", 1)
-    );
-    let of_ada = quota_policy("{subject: {requester: ada}, limits: {gpusPerJob: 4}}");
-    let text = [scenario(&events), of_ada].concat();
-    let bob = simulate_text(&text, &["--as", "bob"]);
-    assert_eq!((bob.code, bob.err.as_str()), (0, ""), "{}", bob.out);
-    let ada = simulate_text(&text, &["--as", "ada"]);
-    assert_eq!(ada.code, 1);
-    let told = "refused    default/a QuotaPolicyExceeded: ";
-    assert!(ada.out.contains(told), "{}", ada.out);
-    // The limit may apply to the job, so a note reports the unknown requester.
-    let nobody = simulate_text(&text, &[]);
-    assert_eq!(nobody.code, 1);
-    assert!(
-        nobody.err.contains("name the user with --as"),
-        "{}",
-        nobody.err
-    );
-    let none = trellis(&["simulate", "--workload", "gangs", "--as", "ada"], "");
-    assert_eq!(none.code, 2);
-}
-
-/// The usage window of one hour consists of parts of 75 s.
-/// The first part of the usage leaves the window at 3,675 s, so the second job starts then.
-#[test]
-fn gpu_hours_are_used_and_recovered() {
-    let events = format!(
-        "  - {{at: 0s, apply: {}, runtime: 450s}}
-  - {{at: 10s, apply: {}, runtime: 10s}}
-  - {{at: 450s, expect: {{pending: [b]}}}}
-  - {{at: 3674s, expect: {{pending: [b]}}}}
-  - {{at: 3675s, expect: {{placed: [b]}}}}
-",
-        job("a", 1),
-        job("b", 2)
-    );
-    let hours = quota_policy("{subject: {}, limits: {gpuHours: {limit: 1, windowHours: 1}}}");
-    let text = [scenario(&events), hours].concat();
-    let run = simulate_text(&text, &["-o", "jsonl"]);
-    let lines = run.lines();
-    assert_eq!(run.code, 0, "{lines:?}");
-    let waits = lines.iter().filter(|l| l["event"] == "waiting");
-    let waits: Vec<_> = waits.map(|l| l["reason"].as_str().unwrap()).collect();
-    assert!(waits[1].starts_with("QuotaPolicyExceeded: "), "{waits:?}");
-    assert!(
-        waits[1].ends_with("its 1 GPU hour is used, and nothing starts until 3675 s"),
-        "{waits:?}"
-    );
-    // Without the limit the second job starts when the first one ends.
-    let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
-    assert_eq!(run.code, 1);
-}
-
-/// A job that a full limit refuses is Refused, not pending.
-#[test]
-fn full_deny_limit_refuses_the_job_until_it_has_room() {
-    let events = format!(
-        "  - {{at: 0s, apply: {}, runtime: 10s}}
-  - {{at: 1s, apply: {}, runtime: 10s}}
-  - {{at: 2s, expect: {{placed: [a], pending: []}}}}
-  - {{at: 10s, expect: {{placed: [b]}}}}
-",
-        job("a", 1),
-        job("b", 1)
-    );
-    let one = quota_policy("{subject: {}, enforcement: Deny, limits: {runningJobs: 1}}");
-    let text = [scenario(&events), one].concat();
-    let run = simulate_text(&text, &["-o", "jsonl"]);
-    let lines = run.lines();
-    assert_eq!(run.code, 0, "{lines:?}");
-    let told = super::event_tuples(&lines);
-    assert_eq!(told[1], (1.0, "refused", "default/b"), "{told:?}");
-}
-
-/// A namespace in no file counts as one without labels.
-/// A note reports this if labels matter.
-#[test]
-fn namespace_missing_from_the_files_is_noted() {
-    let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
-    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: q}\nspec: {defaultFor: {matchLabels: {trellis.dev/team: a}}, namespaceSelector: {}}\n";
-    let text = [&scenario(&events), queue].concat();
-    let run = simulate_text(&text, &[]);
-    let note = "note: namespace \"default\" is in no file: ";
-    assert!(run.err.starts_with(note), "{}", run.err);
-    let namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {trellis.dev/team: a}}\n";
-    let run = simulate_text(&[&text, namespace].concat(), &[]);
-    assert_eq!((run.code, run.err.as_str()), (0, ""));
-}
-
 /// The table reports the failed expectation once.
 #[test]
 fn table_lists_a_failed_expectation_once() {
@@ -436,7 +278,7 @@ fn table_lists_a_failed_expectation_once() {
         job("a", 1)
     );
     let run = simulate_text(&scenario(&events), &[]);
-    let told = format!("{}{}", run.out, run.err);
+    let output = format!("{}{}", run.out, run.err);
     assert_eq!(run.code, 1);
-    assert_eq!(told.matches("not as expected").count(), 1, "{told}");
+    assert_eq!(output.matches("not as expected").count(), 1, "{output}");
 }

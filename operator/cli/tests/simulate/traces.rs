@@ -56,8 +56,12 @@ fn gzip_trace_equals_plain_trace() {
     let mut gz = GzEncoder::new(std::fs::File::create(&file).unwrap(), Compression::fast());
     gz.write_all(&plain).unwrap();
     gz.finish().unwrap();
-    let of = |file: &str| simulate(&["--trace", file, "--nodes", POOLS, "-o", "jsonl"]).out;
-    assert_eq!(of(file.to_str().unwrap()), of("jobs.csv"));
+    let simulate_trace =
+        |file: &str| simulate(&["--trace", file, "--nodes", POOLS, "-o", "jsonl"]).out;
+    assert_eq!(
+        simulate_trace(file.to_str().unwrap()),
+        simulate_trace("jobs.csv")
+    );
 }
 
 #[test]

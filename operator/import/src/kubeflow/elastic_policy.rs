@@ -1,4 +1,4 @@
-//! Elastic training: how many pods a job works with.
+//! The elastic policy of a PyTorchJob.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::restart_policy;
 use crate::draft::JobDraft;
 use crate::fields::Fields;
 
-/// Reads the elastic policy: its limits are those of the workers.
+/// Reads the elastic policy. Its limits apply to the workers.
 pub(super) fn read_elastic_policy(spec: &Fields<'_>, draft: &mut JobDraft) {
     let Some(policy) = spec.object("elasticPolicy") else {
         return;

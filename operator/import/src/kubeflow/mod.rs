@@ -1,7 +1,8 @@
 //! Kubeflow's PyTorchJob.
 //!
 //! Source of the fields: kubeflow/training-operator, `pkg/apis/kubeflow.org/v1`. Source of the rule
-//! which pods complete the job: `pkg/controller.v1/pytorch/pytorchjob_controller.go`.
+//! that determines which pods complete the job:
+//! `pkg/controller.v1/pytorch/pytorchjob_controller.go`.
 
 mod elastic_policy;
 mod restart_policy;
@@ -177,7 +178,7 @@ fn read_scheduling_policy(policy: &Fields<'_>, draft: &mut JobDraft) {
     );
 }
 
-/// Notes on the number of processes in a pod.
+/// Adds notes about the number of processes in a pod.
 fn note_processes(spec: &Fields<'_>, draft: &JobDraft) {
     let elastic = spec.object("elasticPolicy");
     let old = elastic

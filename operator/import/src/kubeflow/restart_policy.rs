@@ -6,11 +6,11 @@ use trellis_api::job::{RestartAction, RestartScope};
 use crate::draft::JobDraft;
 use crate::fields::Fields;
 use crate::kueue::failure_policy::exit_code_rule;
-use crate::volcano::restart_rules::failure_rule;
+use crate::volcano::restart_rule::failure_rule;
 
 /// Exit codes of permanent failures under the policy ExitCode: 1 to 127. Higher codes are retried.
 const PERMANENT_CODES: std::ops::RangeInclusive<i32> = 1..=127;
-/// Codes that one rule holds (docs/api.md).
+/// Greatest number of codes in one rule (docs/api.md).
 const MAX_CODES: usize = 32;
 
 /// The restart policy of a group.
@@ -37,7 +37,7 @@ impl ReplicaRestartPolicy {
     }
 }
 
-/// Restarts that a job is given. Two fields say it: the larger counts.
+/// Sets the restart limit of the job. Two fields contain it, and the greater value applies.
 pub(super) fn set_restart_limit(draft: &mut JobDraft, owner: &Fields<'_>, key: &str, limit: i64) {
     match draft.restart_mut().limit {
         Some(other) if other != limit => {
@@ -55,15 +55,15 @@ pub(super) fn set_restart_limit(draft: &mut JobDraft, owner: &Fields<'_>, key: &
     }
 }
 
-/// Puts the policies into the job.
+/// Writes the policies into the job's restart settings.
 pub(super) fn apply_policies(policies: &[ReplicaRestartPolicy], draft: &mut JobDraft) {
-    let of = |wanted: &str| -> Vec<String> {
+    let groups_with = |wanted: &str| -> Vec<String> {
         let are = policies
             .iter()
             .filter(|p| p.policy.as_deref() == Some(wanted));
         are.map(|policy| policy.group.clone()).collect()
     };
-    let (never, by_code) = (of("Never"), of("ExitCode"));
+    let (never, by_code) = (groups_with("Never"), groups_with("ExitCode"));
     let named = |groups: &[String]| -> Vec<String> {
         let all = groups.len() == policies.len();
         if all { Vec::new() } else { groups.to_vec() }

@@ -13,7 +13,7 @@ use crate::pod::{self, GroupDraft, PodHints};
 /// Default of `maxReplicas`.
 const NO_LIMIT: i64 = i32::MAX as i64;
 
-/// Reads head and workers into the draft. `driver` is what the head runs.
+/// Reads head and workers into the draft. `driver` is the command of the head.
 pub(super) fn read_cluster(
     cluster: &Fields<'_>,
     context: &ImportContext,
@@ -23,7 +23,7 @@ pub(super) fn read_cluster(
     let hints = PodHints {
         options: &context.options,
         framework: Framework::Ray,
-        // KubeRay takes the first container.
+        // KubeRay uses the first container.
         main: "",
         own_ports: &["gcs", "gcs-server", "redis", "dashboard", "client"],
         index_variables: &[],
@@ -91,7 +91,7 @@ fn read_workers(worker: &Fields<'_>, hints: &PodHints<'_>, scales: bool) -> Opti
     let replicas = worker.integer("replicas");
     let (least, most) = (worker.integer("minReplicas"), worker.integer("maxReplicas"));
     let hosts = worker.integer("numOfHosts").unwrap_or(1).max(1);
-    // KubeRay keeps the number between the two.
+    // KubeRay keeps the number of workers between minimum and maximum.
     let now = replicas
         .unwrap_or(0)
         .min(most.unwrap_or(NO_LIMIT))
@@ -112,7 +112,7 @@ fn read_workers(worker: &Fields<'_>, hints: &PodHints<'_>, scales: bool) -> Opti
     let count = |replicas: i64| replicas.saturating_mul(hosts);
     pods.group.replicas = Some(count(all)).filter(|count| *count != 1);
     if scales {
-        // A gang has one worker at least of each group.
+        // The gang contains at least one worker of each group.
         let least = least.unwrap_or(0).max(1);
         pods.group.min_replicas = Some(count(least)).filter(|_| least < all);
         worker.note_at(
@@ -130,10 +130,10 @@ fn read_workers(worker: &Fields<'_>, hints: &PodHints<'_>, scales: bool) -> Opti
     Some(pods)
 }
 
-/// A group with its pods and the parameters of its `ray start`.
+/// Reads a group with its pods and its parameters of `ray start`.
 fn read_group(group: &Fields<'_>, hints: &PodHints<'_>) -> Option<GroupDraft> {
     let mut pods = pod::read_template(group, "template", hints)?;
-    // Ray's pods never restart by themselves here, as in a gang.
+    // The kubelet restarts no container of a gang, so the restart policy has no effect.
     pods.restart_policy = None;
     pods.group
         .env

@@ -47,7 +47,7 @@ pub(crate) fn convert_cluster(root: &Fields<'_>, context: &ImportContext) -> Vec
     draft.finish(root.log())
 }
 
-/// Reads metadata and the fields that both kinds have. None: a field that is required is missing.
+/// Reads the metadata and the fields of both kinds. None: a required field is missing.
 fn read_head<'a>(root: &Fields<'a>, context: &ImportContext) -> Option<(JobDraft, Fields<'a>)> {
     let mut draft = JobDraft::new(Default::default(), Framework::Ray);
     let is_queued = kueue::read_labels(root, context, &mut draft);
@@ -69,7 +69,7 @@ fn read_head<'a>(root: &Fields<'a>, context: &ImportContext) -> Option<(JobDraft
     Some((draft, spec))
 }
 
-/// The driver's command: Ray runs the entrypoint in a shell.
+/// Returns the command of the driver. Ray runs the entrypoint in a shell.
 fn read_entrypoint(spec: &Fields<'_>) -> Vec<String> {
     let modes = ["K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"];
     let mode = spec.one_of("submissionMode", &modes);
@@ -116,7 +116,7 @@ fn read_run_fields(spec: &Fields<'_>, draft: &mut JobDraft) {
         let path = spec.field_path("activeDeadlineSeconds");
         draft.set_active_deadline(ValueWithPath { value, path }, spec.log());
     }
-    // RayJob's default: a driver that has failed does not run again.
+    // By default, a RayJob does not restart a failed driver.
     draft.restart_mut().limit = Some(spec.integer("backoffLimit").unwrap_or(0));
     let is_removed = spec.boolean("shutdownAfterJobFinishes") == Some(true);
     let ttl = spec.integer("ttlSecondsAfterFinished");

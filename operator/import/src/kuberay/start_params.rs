@@ -22,7 +22,7 @@ const SET_BY_SCRIPT: [&str; 7] = [
 /// value, or leaves out (`convertParamMap`).
 const BOOLEAN_OPTIONS: [&str; 3] = ["include-dashboard", "include-log-monitor", "log-color"];
 
-/// The variable with the parameters of a group. None: the group has none.
+/// Returns the variable with the parameters of a group. None: the group has none.
 pub(super) fn read_start_params(group: &Fields<'_>) -> Option<EnvVar> {
     let mut words = Vec::new();
     for (key, field) in group.entries("rayStartParams") {
@@ -60,7 +60,7 @@ pub(super) fn read_start_params(group: &Fields<'_>) -> Option<EnvVar> {
     })
 }
 
-/// The value that the script gives to a parameter. None: the script sets no fixed value.
+/// Returns the value that the script sets for a parameter. None: it sets no fixed value.
 fn script_value(key: &str) -> Option<String> {
     let port = match key {
         "dashboard-host" => return Some("0.0.0.0".to_owned()),
@@ -72,7 +72,7 @@ fn script_value(key: &str) -> Option<String> {
     Some(port.to_string())
 }
 
-/// A parameter on the command line of `ray start`. None: a flag that is not set.
+/// Formats a parameter for the command line of `ray start`. None: the flag is not set.
 fn option(key: &str, value: &str) -> Option<String> {
     let is_flag = !BOOLEAN_OPTIONS.contains(&key);
     match value {
@@ -82,7 +82,7 @@ fn option(key: &str, value: &str) -> Option<String> {
     }
 }
 
-/// The value as one word. KubeRay passes values through a shell, so JSON is quoted there.
+/// Returns the value as one word. KubeRay passes values through a shell, so JSON values are quoted.
 fn compact(text: &str) -> String {
     let bare = text.trim().trim_matches(['"', '\'']).replace("\\\"", "\"");
     match serde_json::from_str::<Value>(&bare) {

@@ -5,10 +5,10 @@ use trellis_api::job::{RestartAction, RestartRule};
 
 use crate::fields::Fields;
 
-/// Codes that one rule holds (docs/api.md).
+/// Greatest number of codes in one rule (docs/api.md).
 const MAX_CODES: usize = 32;
 
-/// The rules, in their order: the first that matches decides, there and here.
+/// Reads the rules in their order. In both systems the first matching rule applies.
 pub(super) fn read_rules(policy: &Fields<'_>) -> Vec<RestartRule> {
     let rules = policy.objects("rules").into_iter();
     rules.flat_map(|rule| read_rule(&rule)).collect()
@@ -72,7 +72,7 @@ fn read_rule(rule: &Fields<'_>) -> Vec<RestartRule> {
         .collect()
 }
 
-/// A rule for exit codes, of these groups or of all.
+/// Returns a rule for exit codes of these groups. No groups: the rule applies to all.
 pub(crate) fn exit_code_rule(
     codes: &[i32],
     groups: Vec<String>,

@@ -71,7 +71,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     pods.group.name = "worker".to_owned();
     pods.group.replicas = read_replicas(&spec, indexed).filter(|count| *count != 1);
     pods.group.min_replicas = least;
-    // Only the failed pod restarts, by the kubelet or by the Job, and the failure counts.
+    // With every restart policy, only the failed pod restarts, and the failure counts.
     pods.restart_policy = None;
     draft.pods.push(pods);
     read_failures(&spec, &mut draft);
@@ -83,7 +83,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     draft.set_ttl(spec.integer("ttlSecondsAfterFinished"));
     // Kueue suspends jobs that it has not admitted: a suspended job is pending, not stopped.
     spec.ignore(&["suspend"]);
-    // Trellis recreates a pod under its name once the previous one is gone.
+    // Trellis creates a pod again after the previous pod with its name is gone.
     spec.one_of("podReplacementPolicy", &["TerminatingOrFailed", "Failed"]);
     if spec.value().get("manualSelector") != Some(&json!(true)) {
         spec.ignore(&["selector", "manualSelector"]);
@@ -96,7 +96,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     draft.finish(log)
 }
 
-/// Number of pods that run at once.
+/// Returns the number of pods that run at the same time.
 fn read_replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
     let parallelism = spec.integer("parallelism").unwrap_or(1);
     let Some(completions) = spec.get("completions") else {
@@ -129,7 +129,7 @@ fn read_replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
     Some(count)
 }
 
-/// Effects of failures: a pod restarts alone, as often as the Job allows.
+/// Reads the effects of failures. A failed pod restarts alone until the Job's limit is used up.
 fn read_failures(spec: &Fields<'_>, draft: &mut JobDraft) {
     let limit = spec.integer("backoffLimit");
     let per_index = spec.get("backoffLimitPerIndex").is_some();
@@ -151,7 +151,7 @@ fn read_failures(spec: &Fields<'_>, draft: &mut JobDraft) {
     }
 }
 
-/// Pods whose success completes the job.
+/// Reads which pods complete the job.
 fn read_success(spec: &Fields<'_>, draft: &mut JobDraft) {
     let Some(policy) = spec.object("successPolicy") else {
         return;

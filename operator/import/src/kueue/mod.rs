@@ -26,8 +26,8 @@ const QUEUE_NAME: &str = "kueue.x-k8s.io/queue-name";
 const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
 const MAX_SECONDS: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 
-/// Reads the labels of a job that Kueue uses: queue, priority and maximum runtime. Must run before
-/// the metadata is read. Returns true if the job is in a Kueue queue.
+/// Reads Kueue's labels of a job: queue, priority and maximum runtime. The caller reads the
+/// metadata afterwards. Returns true if the job is in a queue of Kueue.
 pub(crate) fn read_labels(
     root: &Fields<'_>,
     context: &ImportContext,
@@ -85,7 +85,7 @@ fn read_queue_annotation(
     true
 }
 
-/// True if an object has the label by which Kueue queues it.
+/// Returns true if an object has the label by which Kueue queues it.
 pub(crate) fn is_queued(object: &serde_json::Value) -> bool {
     let labels = object
         .get("metadata")
@@ -93,7 +93,7 @@ pub(crate) fn is_queued(object: &serde_json::Value) -> bool {
     labels.is_some_and(|labels| labels.get(QUEUE_NAME).is_some())
 }
 
-/// The queue that a LocalQueue leads to.
+/// Sets the queue of the job to the ClusterQueue of its LocalQueue.
 fn set_queue(
     name: &Fields<'_>,
     metadata: &Fields<'_>,

@@ -7,7 +7,7 @@ use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
 use crate::metadata;
 
-/// The highest value of a PriorityClass that users make (Kubernetes keeps those above).
+/// Greatest value of a user's PriorityClass. Kubernetes reserves greater values.
 const MAX_PRIORITY: i32 = 1_000_000_000;
 
 /// Converts a WorkloadPriorityClass.

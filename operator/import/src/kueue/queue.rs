@@ -51,7 +51,7 @@ pub(crate) fn convert_cluster_queue(
     vec![ImportedObject::Queue(queue)]
 }
 
-/// The namespace selector, if Kubernetes' type holds all of its fields.
+/// Returns the namespace selector, if the Kubernetes type contains all of its fields.
 fn read_selector(fields: &Fields<'_>) -> Option<LabelSelector> {
     let written = fields.get("namespaceSelector")?;
     let read: Option<LabelSelector> = serde_json::from_value(written.value().clone()).ok();
@@ -74,7 +74,7 @@ fn read_selector(fields: &Fields<'_>) -> Option<LabelSelector> {
     }
 }
 
-/// A word that both have. Another is an error.
+/// Returns a word that both systems have. Any other word is a problem.
 fn read_word<T: DeserializeOwned>(fields: &Fields<'_>, key: &str) -> Option<T> {
     let text = fields.text(key)?;
     let word = serde_json::from_value(json!(text)).ok();
@@ -105,7 +105,7 @@ fn read_preemption(fields: &Fields<'_>) -> Option<QueuePreemption> {
     Some(found).filter(|found| *found != QueuePreemption::default())
 }
 
-/// Defaults that the API server writes, and values without effect.
+/// Ignores defaults that the API server writes, and values without effect.
 fn ignore_defaults(fields: &Fields<'_>) {
     for value in [
         json!({}),
@@ -153,7 +153,7 @@ fn note_unsupported(fields: &Fields<'_>) {
     );
 }
 
-/// Namespaces with a LocalQueue of the name `default` go here when they name none.
+/// Makes the queue the default of namespaces that have a LocalQueue with the name `default`.
 fn read_local_queues(root: &Fields<'_>, context: &ImportContext, name: &str, spec: &mut QueueSpec) {
     let defaults = context.namespaces(name, Some("default"));
     if !defaults.is_empty() {
@@ -204,7 +204,7 @@ pub(crate) fn convert_cohort(root: &Fields<'_>, _: &ImportContext) -> Vec<Import
     vec![ImportedObject::Queue(queue)]
 }
 
-/// Reads a LocalQueue. Trellis has none: jobs name the queue itself.
+/// Reads a LocalQueue. Trellis has no such kind, because jobs name the queue itself.
 pub(crate) fn convert_local_queue(root: &Fields<'_>, _: &ImportContext) -> Vec<ImportedObject> {
     let Some(name) = metadata::object_name(root) else {
         return Vec::new();

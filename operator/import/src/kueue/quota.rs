@@ -6,7 +6,7 @@ use trellis_api::queue::{FlavorQuotas, ResourceGroup, ResourceQuota};
 
 use crate::fields::Fields;
 
-/// The resource groups, which Trellis has too.
+/// Reads the resource groups, which have the same form in Trellis.
 pub(super) fn read_groups(spec: &Fields<'_>) -> Vec<ResourceGroup> {
     let groups = spec.objects("resourceGroups").into_iter();
     groups
@@ -33,7 +33,7 @@ fn read_quota(resource: &Fields<'_>) -> ResourceQuota {
     }
 }
 
-/// The weight, where it is another than 1.
+/// Returns the weight. None: it is 1, the default.
 pub(super) fn read_weight(owner: &Fields<'_>) -> Option<Quantity> {
     let sharing = owner.object("fairSharing")?;
     let weight = sharing.quantity("weight")?;

@@ -1,4 +1,4 @@
-//! Dependencies of a workload: secrets, services, volumes.
+//! Dependencies of a workload: Secrets, Services and volumes.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) fn read_dependencies(workload: &Fields<'_>, draft: &mut JobDraft) {
     }
 }
 
-/// A secret that is kept in a store: External Secrets fetches it, there and here.
+/// Reads a secret of an external store. In both systems External Secrets fetches it.
 fn read_secret(name: &str, resource: &Fields<'_>, draft: &mut JobDraft) {
     resource.ignore(&["direction"]);
     let params = resource.object("params");
@@ -75,7 +75,7 @@ fn read_secret(name: &str, resource: &Fields<'_>, draft: &mut JobDraft) {
     });
 }
 
-/// A service that the pods call: the network is closed but for it.
+/// Reads a Service that the pods connect to. The network policy allows no other connections.
 fn read_service(name: &str, resource: &Fields<'_>, draft: &mut JobDraft) {
     let direction = resource.text("direction");
     let id = resource.text("id").unwrap_or_else(|| name.to_owned());

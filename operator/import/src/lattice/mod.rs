@@ -1,4 +1,4 @@
-//! LatticeJob: task groups that Lattice compiles into a Job of Volcano.
+//! LatticeJobs. Lattice compiles their task groups into a Job of Volcano.
 //!
 //! Sources of the fields: the CRD `lattice.dev/v1alpha1`, and the workloads that all of Lattice's
 //! kinds share.

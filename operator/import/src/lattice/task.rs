@@ -11,7 +11,7 @@ use crate::fields::Fields;
 use crate::pod::traced_value::TracedValue;
 use crate::pod::{GroupDraft, PodHints, ValueWithPath, env, pod_template, resources};
 
-/// Probes and the like, which are written as Kubernetes writes them.
+/// Fields in the format of Kubernetes.
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
 /// Reads a task.
@@ -34,22 +34,22 @@ pub(super) fn read_task(
     let mut pods = GroupDraft::default();
     let mut spec = TracedValue::empty_map(task.path());
     let kept = read_main_container(main, hints, &mut pods);
-    let mut beside: Vec<TracedValue> = pod_template::main_container_template(kept)
+    let mut other_containers: Vec<TracedValue> = pod_template::main_container_template(kept)
         .into_iter()
         .collect();
     for (other, container) in containers.iter().filter(|(other, _)| other != name) {
-        beside.push(read_other_container(other, container, hints));
+        other_containers.push(read_other_container(other, container, hints));
     }
     let mut init = Vec::new();
     for (name, sidecar) in task.object_entries("sidecars") {
         let mut kept = read_other_container(&name, &sidecar, hints);
         if sidecar.boolean("init") != Some(true) {
-            // In a job it must not keep the pod from ending.
+            // The sidecar must not keep the job's pod from ending.
             kept.insert("restartPolicy", TracedValue::leaf(sidecar.path(), "Always"));
         }
         init.push(kept);
     }
-    for (key, list) in [("containers", beside), ("initContainers", init)] {
+    for (key, list) in [("containers", other_containers), ("initContainers", init)] {
         if !list.is_empty() {
             spec.insert(key, TracedValue::list(main.path(), list));
         }
@@ -136,7 +136,7 @@ fn read_main_container(
     kept
 }
 
-/// A container beside the main one.
+/// Reads a container other than the main container.
 fn read_other_container(name: &str, container: &Fields<'_>, hints: &PodHints<'_>) -> TracedValue {
     let mut kept = TracedValue::empty_map(container.path());
     let name = if name == MAIN_CONTAINER {
@@ -184,7 +184,7 @@ fn read_other_container(name: &str, container: &Fields<'_>, hints: &PodHints<'_>
     kept
 }
 
-/// Variables: a text, or a key of a secret of the task.
+/// Reads the variables. Each is a text, or a key of a secret of the task.
 fn read_variables(container: &Fields<'_>, hints: &PodHints<'_>) -> Vec<EnvVar> {
     let mut found = Vec::new();
     for (name, field) in container.entries("variables") {
@@ -238,8 +238,8 @@ fn note_files(container: &Fields<'_>) {
 fn read_security_context(security: &Fields<'_>) -> TracedValue {
     let mut context = TracedValue::empty_map(security.path());
     let mut capabilities = Map::new();
-    for (key, theirs) in [("add", "capabilities"), ("drop", "dropCapabilities")] {
-        let names = security.texts(theirs);
+    for (key, their_field) in [("add", "capabilities"), ("drop", "dropCapabilities")] {
+        let names = security.texts(their_field);
         if !names.is_empty() {
             capabilities.insert(key.to_owned(), json!(names));
         }
@@ -259,12 +259,12 @@ fn read_security_context(security: &Fields<'_>) -> TracedValue {
             context.insert(key, TracedValue::from_fields(&field));
         }
     }
-    for (key, theirs) in [
+    for (key, their_field) in [
         ("seccompProfile", "seccompProfile"),
         ("appArmorProfile", "apparmorProfile"),
     ] {
-        if let Some(kind) = security.text(theirs) {
-            let path = security.field_path(theirs);
+        if let Some(kind) = security.text(their_field) {
+            let path = security.field_path(their_field);
             context.insert(key, TracedValue::leaf(&path, json!({"type": kind})));
         }
     }
@@ -276,7 +276,7 @@ fn read_security_context(security: &Fields<'_>) -> TracedValue {
     context
 }
 
-/// Ports of the workload's service: here all ports are of the job's one Service.
+/// Reads the ports of the workload's Service. In Trellis the job has one Service for all ports.
 fn read_ports(service: &Fields<'_>, pods: &mut GroupDraft) {
     for (name, port) in service.object_entries("ports") {
         let (own, target) = (port.integer("port"), port.integer("targetPort"));
@@ -301,7 +301,7 @@ fn read_ports(service: &Fields<'_>, pods: &mut GroupDraft) {
     }
 }
 
-/// Settings of NCCL, which are variables.
+/// Returns the settings of NCCL as variables.
 pub(super) fn nccl_variables(training: &Fields<'_>) -> Vec<EnvVar> {
     let Some(nccl) = training.object("nccl") else {
         return Vec::new();

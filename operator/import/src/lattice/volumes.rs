@@ -7,8 +7,8 @@ use crate::pod::volumes::{note_default_size, trim_slashes};
 
 const SHM: &str = "/dev/shm";
 
-/// Reads the volumes of the main container: by the path where they are mounted, or by a name
-/// with the path in them.
+/// Reads the volumes of the main container. The key is the mount path, or a name with the path in a
+/// field.
 pub(super) fn read_volumes(container: &Fields<'_>, group: &mut TaskGroup) {
     for (key, volume) in container.object_entries("volumes") {
         let Some(path) = volume.text("mountPath").or_else(|| {
@@ -32,7 +32,7 @@ fn read_volume(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
         sub_path: volume.text("path"),
         ..Mount::default()
     };
-    // Fields that belong to the other source stay unread, so that they are noted.
+    // Fields of the other source stay unread, so that a note reports them.
     if let Some(claim) = volume.text("claimName") {
         mount.claim_name = Some(claim);
         group.mounts.push(mount);

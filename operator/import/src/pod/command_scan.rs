@@ -1,4 +1,4 @@
-//! Commands that find the other pods themselves, by variables or files of another system.
+//! Commands that find other pods through variables or files of another system.
 
 use trellis_api::job::{EnvVar, Framework, TaskGroup};
 use trellis_api::rules;
@@ -20,7 +20,7 @@ const TORCHRUN_OPTIONS: [&str; 10] = [
     "--rdzv-endpoint",
     "--rdzv_backend",
 ];
-/// Variables by which processes meet.
+/// Variables with the address of the process to which all processes connect.
 const RENDEZVOUS_VARIABLES: [&str; 5] = [
     "MASTER_ADDR",
     "MASTER_PORT",
@@ -38,12 +38,12 @@ const LAUNCHERS: [&str; 5] = [
     "mpirun",
 ];
 
-/// Variables that a system sets, and that are set here too where a command reads them.
+/// Variables of the other system. The import sets those that a command reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProvidedVariables(pub(crate) Vec<(String, String)>);
 
-/// Searches the command of a container. Returns variables that it reads and Trellis can set; notes
-/// those that Trellis cannot set.
+/// Searches the command of a container for variables. Returns those that Trellis can set, and adds
+/// notes about those that it cannot set.
 pub(super) fn scan_command(
     container: &Fields<'_>,
     group: &TaskGroup,
@@ -70,12 +70,13 @@ pub(super) fn scan_command(
                 needed.push(super::env::new_variable(name, value));
             }
         }
-        let told = find_notes(text, group, framework, is_torchrun);
-        let known =
-            |name: &str| index.contains(&name) || provided.0.iter().any(|(of, _)| of == name);
-        for (word, why, instead) in told.into_iter().filter(|(word, _, _)| !known(word)) {
+        let notes = find_notes(text, group, framework, is_torchrun);
+        let known = |name: &str| {
+            index.contains(&name) || provided.0.iter().any(|(variable, _)| variable == name)
+        };
+        for (word, why, instead) in notes.into_iter().filter(|(word, _, _)| !known(word)) {
             let value = serde_json::Value::String(word);
-            // The text itself is carried over as it is.
+            // The text stays unchanged.
             container.log().note(path, Some(&value), why, instead);
         }
     }
@@ -106,26 +107,26 @@ fn command_texts(container: &Fields<'_>, key: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Notes on one text: the word, the reason and the alternative.
+/// Returns the notes about one text: the word, the reason, and what the user can do instead.
 fn find_notes(
     text: &str,
     group: &TaskGroup,
     framework: Framework,
     is_torchrun: bool,
 ) -> Vec<(String, String, String)> {
-    let mut told = Vec::new();
-    let mut tell = |word: &str, why: &str, instead: &str| {
-        told.push((word.to_owned(), why.to_owned(), instead.to_owned()));
+    let mut notes = Vec::new();
+    let mut add_note = |word: &str, why: &str, instead: &str| {
+        notes.push((word.to_owned(), why.to_owned(), instead.to_owned()));
     };
     if text.contains("/etc/volcano") {
-        tell(
+        add_note(
             "/etc/volcano",
             "is a folder of Volcano's svc plugin, and does not exist in Trellis",
             "use the pod names <job>-<group>-<index>.<job>, which are those of the plugin; framework MPI has TRELLIS_HOSTFILE",
         );
     }
     for name in volcano_variables(text) {
-        tell(
+        add_note(
             &name,
             "is a variable of Volcano's plugins, and is not set in Trellis",
             "use the pod names <job>-<group>-<index>.<job>, which are those of the plugin",
@@ -139,13 +140,13 @@ fn find_notes(
         let own = group.env.iter().any(|variable| variable.name == name);
         let by_process = matches!(name, "RANK" | "WORLD_SIZE" | "LOCAL_RANK");
         if !sets(name) && !own {
-            tell(
+            add_note(
                 name,
                 "is not set with this framework",
                 "set spec.framework, or use TRELLIS_RANK and TRELLIS_WORLD_SIZE",
             );
         } else if sets(name) && by_process && group.gpus() > 1 && framework == Framework::PyTorch {
-            tell(
+            add_note(
                 name,
                 "is set by torchrun for each process, and by Trellis only if no pod has more than one GPU",
                 "start torchrun, or use TRELLIS_RANK and TRELLIS_WORLD_SIZE",
@@ -159,17 +160,17 @@ fn find_notes(
             TORCHRUN_OPTIONS.contains(&option).then_some(option)
         });
         for option in options {
-            tell(
+            add_note(
                 option,
                 "overrides the value that Trellis sets for torchrun by PET_*",
                 "leave it out, unless you want another value",
             );
         }
     }
-    told
+    notes
 }
 
-/// Variables that Volcano's plugins set, as far as a text reads them.
+/// Returns the variables of Volcano's plugins that a text reads.
 fn volcano_variables(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let is_it = |word: &&str| {

@@ -1,4 +1,4 @@
-//! Imports the main container as fields of a task group, and the containers beside it.
+//! Imports the main container as fields of a task group, and the other containers.
 
 use serde_json::{Value, json};
 use trellis_api::job::{ContainerPort, PullPolicy, TaskGroup};
@@ -10,8 +10,7 @@ use super::volumes::PodVolumes;
 use super::{PodHints, SHARED_MEMORY, command_scan, env};
 use crate::fields::Fields;
 
-/// Fields of a container that say nothing where they have these values, which the API server
-/// writes.
+/// Fields of a container with the default values that the API server writes. They have no effect.
 const IGNORED_DEFAULTS: [(&str, &str); 2] = [
     ("terminationMessagePath", "/dev/termination-log"),
     ("terminationMessagePolicy", "File"),
@@ -68,14 +67,14 @@ pub(super) fn read_main_container(
     let needed = command_scan::scan_command(container, group, hints);
     let mut variables: Vec<_> = hints.variables().chain(needed).collect();
     variables.retain(|variable| !group.env.iter().any(|own| own.name == variable.name));
-    // The container's own variables may refer to these, so these come first.
+    // The container's own variables may refer to these variables, so these come first.
     variables.append(&mut group.env);
     group.env = variables;
     copy_rest(container, &mut kept);
     kept
 }
 
-/// All other fields, as they are.
+/// Copies all other fields unchanged.
 fn copy_rest(container: &Fields<'_>, kept: &mut TracedValue) {
     const SHORT: [&str; 11] = [
         "name",
@@ -104,8 +103,8 @@ fn copy_rest(container: &Fields<'_>, kept: &mut TracedValue) {
     }
 }
 
-/// The image pull policy. Kubernetes' default of Always for floating tags is set explicitly,
-/// because Trellis' default is IfNotPresent.
+/// Reads the image pull policy. For floating tags it sets Always explicitly, the default of
+/// Kubernetes, because the default of Trellis is IfNotPresent.
 fn read_pull_policy(container: &Fields<'_>, image: &str) -> Option<PullPolicy> {
     let Some(policy) = container.text("imagePullPolicy") else {
         let name = image.rsplit('/').next().unwrap_or(image);
@@ -125,7 +124,7 @@ fn read_pull_policy(container: &Fields<'_>, image: &str) -> Option<PullPolicy> {
     }
 }
 
-/// The ports that have no short form.
+/// Reads the ports, and returns those that have no short form.
 fn read_ports(
     container: &Fields<'_>,
     hints: &PodHints<'_>,
@@ -164,7 +163,7 @@ fn read_ports(
     kept
 }
 
-/// A container beside the main one: an init container, a sidecar, or another.
+/// Reads a container other than the main container, such as an init container or a sidecar.
 pub(super) fn read_other_container(
     container: &Fields<'_>,
     volumes: &PodVolumes,
@@ -212,7 +211,8 @@ pub(super) fn read_other_container(
     kept
 }
 
-/// Mounts of a container beside the main one. A volume that became `sharedMemory` gets a new name.
+/// Reads the mounts of a container other than the main container. A volume that became
+/// `sharedMemory` gets a new name.
 fn read_mounts(container: &Fields<'_>, volumes: &PodVolumes) -> TracedValue {
     let mounts = container.objects("volumeMounts").into_iter().map(|mount| {
         let mut kept = TracedValue::from_fields(&mount);

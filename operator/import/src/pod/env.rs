@@ -6,7 +6,7 @@ use trellis_api::rules;
 use super::traced_value::TracedValue;
 use crate::fields::Fields;
 
-/// Labels and annotations that other systems set on pods, and Trellis' equivalent variable.
+/// Labels and annotations that other systems set on pods, and the equivalent variable of Trellis.
 const EQUIVALENTS: [(&str, &str); 15] = [
     (
         "annotations['batch.kubernetes.io/job-completion-index']",
@@ -37,7 +37,7 @@ const EQUIVALENTS: [(&str, &str); 15] = [
     ("annotations['volcano.sh/job-version']", "TRELLIS_ATTEMPT"),
 ];
 
-/// The variables of the main container: those with a short form, and the rest unchanged.
+/// Reads the variables of the main container: those with a short form, and the others unchanged.
 pub(super) fn read_variables(
     container: &Fields<'_>,
     framework: Framework,
@@ -56,13 +56,13 @@ pub(super) fn read_variables(
                 framework => format!("is set by Trellis for framework {framework:?}"),
             };
             variable.note(why, "leave it out: docs/frameworks has its value");
-        } else if let Some(of) = read_variable(&name, &variable) {
+        } else if let Some(env_variable) = read_variable(&name, &variable) {
             if let Some(before) = short.iter().position(|v| v.name == name) {
                 let why = "is set twice, and the last one counts";
                 variable.note(why, "remove the first one");
                 short.remove(before);
             }
-            short.push(of);
+            short.push(env_variable);
         } else {
             kept.push(TracedValue::from_fields(&variable));
         }
@@ -72,19 +72,22 @@ pub(super) fn read_variables(
     (short, kept)
 }
 
-/// A variable in its short form, if it has one.
+/// Returns a variable in its short form, if it has one.
 fn read_variable(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
-    let of = EnvVar {
+    let env_variable = EnvVar {
         name: name.to_owned(),
         ..EnvVar::default()
     };
     let Some(from) = variable.object("valueFrom") else {
         let value = variable.get("value").map_or_else(
-            // A variable without a value is there, and empty.
+            // A variable without a value is set to an empty text.
             || Some(String::new()),
             |value| value.as_text(),
         );
-        return Some(EnvVar { value, ..of });
+        return Some(EnvVar {
+            value,
+            ..env_variable
+        });
     };
     let mut source: EnvVarSource = serde_json::from_value(from.value().clone()).ok()?;
     if from.keys().len() != 1 {
@@ -97,20 +100,21 @@ fn read_variable(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
     });
     let same = EQUIVALENTS
         .iter()
-        .find(|(theirs, _)| Some(*theirs) == field);
+        .find(|(their_field, _)| Some(*their_field) == field);
     Some(match same {
         Some((_, ours)) => EnvVar {
             value: Some(format!("$({ours})")),
-            ..of
+            ..env_variable
         },
         None => EnvVar {
             value_from: Some(source),
-            ..of
+            ..env_variable
         },
     })
 }
 
-/// Variables from all keys of ConfigMaps and Secrets, in short form where there is one.
+/// Reads the variables from all keys of ConfigMaps and Secrets: those with a short form, and the
+/// others unchanged.
 pub(super) fn read_sources(container: &Fields<'_>) -> (Vec<EnvFromSource>, Option<TracedValue>) {
     let mut short = Vec::new();
     let mut kept = Vec::new();
@@ -129,7 +133,7 @@ pub(super) fn read_sources(container: &Fields<'_>) -> (Vec<EnvFromSource>, Optio
     (short, kept)
 }
 
-/// Variables that a container reads by `$NAME`, `${NAME}` or `$(NAME)`.
+/// Returns true if a text reads the variable by `$NAME`, `${NAME}` or `$(NAME)`.
 pub(crate) fn reads_variable(text: &str, name: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -145,7 +149,7 @@ pub(crate) fn reads_variable(text: &str, name: &str) -> bool {
     false
 }
 
-/// A variable of that value.
+/// Returns a variable with this value.
 pub(crate) fn new_variable(name: &str, value: impl Into<String>) -> EnvVar {
     EnvVar {
         name: name.to_owned(),

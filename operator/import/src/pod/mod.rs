@@ -25,7 +25,7 @@ use traced_value::TracedValue;
 /// Name of the volume behind /dev/shm (api/src/pod_template/allowed.rs).
 const SHARED_MEMORY: &str = "shared-memory";
 
-/// Support that a pod gets from the system that it was written for.
+/// Facts about the system for which a pod was written.
 #[derive(Clone)]
 pub(crate) struct PodHints<'h> {
     pub(crate) options: &'h ConversionOptions,
@@ -54,7 +54,7 @@ pub(crate) struct ValueWithPath<T> {
     pub(crate) path: String,
 }
 
-/// Result of reading a pod template.
+/// A task group from a pod template, and values that belong to the whole job.
 #[derive(Default)]
 pub(crate) struct GroupDraft {
     /// Path of the main container.
@@ -97,9 +97,12 @@ pub(crate) fn read_template(
     };
     let main = containers.get(at)?;
     let init = spec.objects("initContainers");
-    let others = containers.iter().enumerate().filter(|(c, _)| *c != at);
-    let others: Vec<Fields<'_>> = others.map(|(_, container)| container.clone()).collect();
-    let beside: Vec<Fields<'_>> = others.iter().chain(&init).cloned().collect();
+    let other_containers = containers.iter().enumerate().filter(|(c, _)| *c != at);
+    let other_containers: Vec<Fields<'_>> = other_containers
+        .map(|(_, container)| container.clone())
+        .collect();
+    let non_main_containers: Vec<Fields<'_>> =
+        other_containers.iter().chain(&init).cloned().collect();
 
     let mut pods = GroupDraft {
         main: main.path().to_owned(),
@@ -108,14 +111,14 @@ pub(crate) fn read_template(
     let mut kept_spec = TracedValue::empty_map(spec.path());
     let amounts = resources::read_main_amounts(main, hints.options);
     let memory = amounts.memory().cloned();
-    let mut volumes = volumes::read_volumes(&spec, main, &beside, memory.as_ref());
+    let mut volumes = volumes::read_volumes(&spec, main, &non_main_containers, memory.as_ref());
     let kept_volumes = std::mem::take(&mut volumes.unchanged);
     let by_name = volumes::PodVolumes {
         shm_names: volumes.shm_names.clone(),
         ..volumes::PodVolumes::default()
     };
     let kept_main = container::read_main_container(main, amounts, volumes, hints, &mut pods.group);
-    let of = |containers: &[Fields<'_>], group: &TaskGroup| -> Vec<TracedValue> {
+    let traced_values = |containers: &[Fields<'_>], group: &TaskGroup| -> Vec<TracedValue> {
         let containers = containers.iter();
         containers
             .map(|c| container::read_other_container(c, &by_name, hints, group))
@@ -124,10 +127,10 @@ pub(crate) fn read_template(
     let mut kept_containers: Vec<TracedValue> = pod_template::main_container_template(kept_main)
         .into_iter()
         .collect();
-    kept_containers.extend(of(&others, &pods.group));
+    kept_containers.extend(traced_values(&other_containers, &pods.group));
     for (key, list) in [
         ("containers", kept_containers),
-        ("initContainers", of(&init, &pods.group)),
+        ("initContainers", traced_values(&init, &pods.group)),
         ("volumes", kept_volumes),
     ] {
         if !list.is_empty() {
@@ -143,7 +146,7 @@ pub(crate) fn read_template(
     Some(pods)
 }
 
-/// Which of the containers is the one that counts.
+/// Returns the index of the main container.
 fn find_main(containers: &[Fields<'_>], wanted: &str) -> Option<usize> {
     let named = |name: &str| {
         let is_it = |c: &Fields<'_>| c.value().get("name").is_some_and(|n| n == name);
@@ -157,7 +160,7 @@ fn read_metadata(template: &Fields<'_>, pods: &mut GroupDraft) {
     let Some(metadata) = template.object("metadata") else {
         return;
     };
-    // Pods are named by their job.
+    // Pods get their names from the job.
     metadata.ignore(&["name", "namespace", "generateName", "creationTimestamp"]);
     pods.group.topology = placement::read_topology(&metadata);
     pods.labels = metadata::read_pod_keys(&metadata, "labels");
@@ -171,14 +174,14 @@ fn read_spec(
     pods: &mut GroupDraft,
     kept: &mut TracedValue,
 ) {
-    let said = |key: &str| {
+    let value_of = |key: &str| {
         let value = spec.text(key)?;
         let path = spec.field_path(key);
         Some(ValueWithPath { value, path })
     };
-    let account = said("serviceAccountName");
-    // The deprecated alias of the field, which the API server writes too.
-    let old = said("serviceAccount");
+    let account = value_of("serviceAccountName");
+    // The deprecated alias of the field, which the API server also writes.
+    let old = value_of("serviceAccount");
     if account
         .as_ref()
         .zip(old.as_ref())
@@ -194,8 +197,8 @@ fn read_spec(
     for scheduler in ["default-scheduler", "volcano"] {
         spec.ignore_if("schedulerName", &json!(scheduler));
     }
-    pods.priority_class = said("priorityClassName");
-    pods.restart_policy = said("restartPolicy");
+    pods.priority_class = value_of("priorityClassName");
+    pods.restart_policy = value_of("restartPolicy");
     spec.one_of("restartPolicy", &["Always", "OnFailure", "Never"]);
     if let Some(seconds) = spec.integer("terminationGracePeriodSeconds") {
         let path = spec.field_path("terminationGracePeriodSeconds");
@@ -241,18 +244,19 @@ fn read_spec(
     }
 }
 
-/// User and group are the whole job's; all else of a security context has no short form.
+/// Reads the security context. User and group apply to the whole job; the other fields have no
+/// short form.
 fn read_security(spec: &Fields<'_>, pods: &mut GroupDraft, kept: &mut TracedValue) {
     let Some(context) = spec.object("securityContext") else {
         return;
     };
-    let said = |key: &str| {
+    let value_of = |key: &str| {
         let value = context.integer(key)?;
         let path = context.field_path(key);
         Some(ValueWithPath { value, path })
     };
-    pods.run_as_user = said("runAsUser");
-    pods.fs_group = said("fsGroup");
+    pods.run_as_user = value_of("runAsUser");
+    pods.fs_group = value_of("fsGroup");
     let mut rest = TracedValue::empty_map(context.path());
     for key in context.keys() {
         if let Some(field) = context.get(&key).filter(|f| !f.log().is_read(f.path())) {

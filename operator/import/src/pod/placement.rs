@@ -1,4 +1,4 @@
-//! Where pods may go: labels, taints, affinity, topology.
+//! Constraints on the nodes of pods: labels, taints, affinity and topology.
 
 use k8s_openapi::api::core::v1::NodeAffinity;
 use serde_json::Value;
@@ -35,27 +35,27 @@ pub(super) fn read_placement(spec: &Fields<'_>, group: &mut TaskGroup, kept: &mu
     }
 }
 
-/// Kubernetes' type, if it holds all fields of the value.
+/// Converts the value to the Kubernetes type, if that type contains all of its fields.
 fn to_node_affinity(value: &Value) -> Option<NodeAffinity> {
     let read: NodeAffinity = serde_json::from_value(value.clone()).ok()?;
     let written = serde_json::to_value(&read).ok()?;
     (written == *value).then_some(read)
 }
 
-/// Tolerations, as pods and flavors have them.
+/// Reads the tolerations of a pod or a flavor.
 pub(crate) fn read_tolerations(owner: &Fields<'_>) -> Vec<Toleration> {
     let tolerations = owner.objects("tolerations").into_iter();
     tolerations.filter_map(|t| read_toleration(&t)).collect()
 }
 
-fn read_toleration(of: &Fields<'_>) -> Option<Toleration> {
-    let operator = match of.text("operator").as_deref() {
+fn read_toleration(fields: &Fields<'_>) -> Option<Toleration> {
+    let operator = match fields.text("operator").as_deref() {
         None => None,
         Some("Exists") => Some(TolerationOperator::Exists),
         // Equal is the default, so it is left out.
         Some("Equal") => None,
         Some(_) => {
-            of.note(
+            fields.note(
                 "has an operator that Trellis does not evaluate",
                 "use Exists or Equal",
             );
@@ -63,29 +63,29 @@ fn read_toleration(of: &Fields<'_>) -> Option<Toleration> {
         }
     };
     Some(Toleration {
-        key: of.text("key"),
+        key: fields.text("key"),
         operator,
-        value: of.text("value"),
-        effect: read_effect(of, "effect"),
-        toleration_seconds: of.integer("tolerationSeconds"),
+        value: fields.text("value"),
+        effect: read_effect(fields, "effect"),
+        toleration_seconds: fields.integer("tolerationSeconds"),
     })
 }
 
-/// The effect of a taint.
-pub(crate) fn read_effect(of: &Fields<'_>, key: &str) -> Option<TolerationEffect> {
-    match of.text(key)?.as_str() {
+/// Reads the effect of a taint.
+pub(crate) fn read_effect(fields: &Fields<'_>, key: &str) -> Option<TolerationEffect> {
+    match fields.text(key)?.as_str() {
         "NoSchedule" => Some(TolerationEffect::NoSchedule),
         "PreferNoSchedule" => Some(TolerationEffect::PreferNoSchedule),
         "NoExecute" => Some(TolerationEffect::NoExecute),
         _ => {
             let message = "must be NoSchedule, PreferNoSchedule or NoExecute: write one of them";
-            of.log().add_problem(&of.field_path(key), message);
+            fields.log().add_problem(&fields.field_path(key), message);
             None
         }
     }
 }
 
-/// Topology request in Kueue's annotations of pods.
+/// Reads the topology request from Kueue's annotations of a pod.
 pub(super) fn read_topology(metadata: &Fields<'_>) -> Option<TopologyRequest> {
     let annotations = metadata.object("annotations")?;
     annotations.ignore(&["kueue.x-k8s.io/podset-unconstrained-topology"]);

@@ -1,5 +1,5 @@
-//! Builds the `podTemplate` from fields without a short form: keeps the fields that Trellis accepts
-//! there and notes the rest.
+//! Builds the `podTemplate` from fields without a short form. It keeps the fields that Trellis
+//! accepts there, and adds notes about the others.
 
 use serde_json::Value;
 use trellis_api::job::Framework;
@@ -9,8 +9,8 @@ use trellis_api::{PodTemplate, Violation};
 use super::traced_value::TracedValue;
 use crate::field_log::FieldLog;
 
-/// The template without the fields that Trellis refuses there, which are noted. None: nothing is
-/// left.
+/// Returns the template without the fields that Trellis refuses. A note reports each of them. None:
+/// the template is empty.
 pub(crate) fn build_template(
     mut kept: TracedValue,
     framework: Framework,
@@ -33,7 +33,7 @@ pub(crate) fn build_template(
     None
 }
 
-/// None if nothing is left, or if the rest is no template, which has been noted.
+/// Parses the template. None: it is empty, or it is no valid template, which a note reports.
 fn parse_template(kept: &TracedValue) -> Option<PodTemplate> {
     let says_something = |part: &TracedValue| {
         let fields = ["metadata", "spec"].into_iter().filter_map(|f| part.get(f));
@@ -45,7 +45,7 @@ fn parse_template(kept: &TracedValue) -> Option<PodTemplate> {
     serde_json::from_value(remove_empty(kept.value())).ok()
 }
 
-/// Lists and mappings of the first levels that were emptied would only be noise.
+/// Removes empty lists and mappings of the first levels.
 fn remove_empty(mut template: Value) -> Value {
     let is_nothing = |value: &Value| {
         value.as_array().is_some_and(Vec::is_empty)
@@ -73,7 +73,7 @@ fn first_violation(
         .next()
 }
 
-/// Mounts of volumes that are not there: the API server would refuse the pod.
+/// Returns the mounts of missing volumes. The API server would refuse the pod.
 fn dangling_mounts(kept: &TracedValue) -> Vec<Violation> {
     let Some(spec) = kept.get("spec") else {
         return Vec::new();
@@ -101,13 +101,13 @@ fn dangling_mounts(kept: &TracedValue) -> Vec<Violation> {
     found
 }
 
-/// Splits a rule's message at the colon into the problem and the fix.
+/// Splits the message of a rule at the colon into problem and fix.
 fn split_message(message: &str) -> (String, String) {
     let (why, instead) = message.split_once(": ").unwrap_or((message, ""));
     (why.to_owned(), instead.to_owned())
 }
 
-/// The main container's part of a template, if it says something beside the name.
+/// Returns the main container's part of a template, if it has a field other than the name.
 pub(crate) fn main_container_template(mut container: TracedValue) -> Option<TracedValue> {
     if container.is_empty() {
         return None;

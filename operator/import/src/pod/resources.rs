@@ -13,7 +13,7 @@ use crate::fields::Fields;
 /// Resource that `gpus` counts if `gpuResource` is unset.
 const DEFAULT_GPU: &str = "nvidia.com/gpu";
 
-/// Ends of the names of resources that are a part of a GPU (HAMi, Volcano's device sharing).
+/// Suffixes of resource names for parts of a GPU (HAMi, Volcano's device sharing).
 const GPU_PART_SUFFIXES: [&str; 9] = [
     "/gpumem",
     "/gpumem-percentage",
@@ -26,7 +26,7 @@ const GPU_PART_SUFFIXES: [&str; 9] = [
     "/gpu-number",
 ];
 
-/// Resources that one container asks for.
+/// The resource requests of one container.
 pub(crate) struct ContainerAmounts {
     cpu: Option<Quantity>,
     memory: Option<Quantity>,
@@ -34,16 +34,16 @@ pub(crate) struct ContainerAmounts {
     devices: BTreeMap<String, (Quantity, String)>,
 }
 
-/// The result for a container that names no CPU or memory, where no option does.
+/// How to handle a container without CPU or memory if no option sets them.
 #[derive(Clone, Copy)]
 enum MissingAmounts {
-    /// It gets so much for each of its GPUs as its RuntimeProfile or queue states.
+    /// `resourcesPerGPU` of its RuntimeProfile or queue applies.
     FromProfile,
     /// The document cannot be imported.
     Problem,
 }
 
-/// The amounts of the main container. Where it has GPUs, CPU and memory may be left to
+/// Reads the amounts of the main container. If it has GPUs, CPU and memory may come from
 /// `resourcesPerGPU`.
 pub(crate) fn read_main_amounts(
     container: &Fields<'_>,
@@ -57,7 +57,8 @@ pub(crate) fn read_main_amounts(
     amounts.fill_from_options(options, container, unnamed)
 }
 
-/// The resources of a container beside the main one. None: some are missing, which is a problem.
+/// Reads the limits of a container other than the main container. None: an amount is missing, which
+/// is a problem.
 pub(crate) fn read_limits(container: &Fields<'_>, options: &ConversionOptions) -> Option<Value> {
     let amounts =
         read_amounts(container).fill_from_options(options, container, MissingAmounts::Problem);
@@ -66,12 +67,12 @@ pub(crate) fn read_limits(container: &Fields<'_>, options: &ConversionOptions) -
 
 fn read_amounts(container: &Fields<'_>) -> ContainerAmounts {
     let resources = container.object("resources");
-    let of = |field: &str| -> BTreeMap<String, Fields<'_>> {
+    let quantities = |field: &str| -> BTreeMap<String, Fields<'_>> {
         let resources = resources.as_ref();
         let entries = resources.map(|resources| resources.entries(field));
         entries.into_iter().flatten().collect()
     };
-    let (limits, requests) = (of("limits"), of("requests"));
+    let (limits, requests) = (quantities("limits"), quantities("requests"));
     let names: BTreeSet<&String> = limits.keys().chain(requests.keys()).collect();
     let mut found: BTreeMap<String, (Quantity, String)> = BTreeMap::new();
     for name in names {
@@ -114,11 +115,11 @@ fn read_amount(
         }
         return None;
     }
-    let asked = request.map(|request| (request, request.as_quantity()));
+    let requested = request.map(|request| (request, request.as_quantity()));
     let most = limit.and_then(Fields::as_quantity);
-    match (most, asked) {
-        (Some(most), Some((request, Some(asked)))) => {
-            if asked.amount().ok() != most.amount().ok() {
+    match (most, requested) {
+        (Some(most), Some((request, Some(requested)))) => {
+            if requested.amount().ok() != most.amount().ok() {
                 request.note(
                     "is less than its limit, and in Trellis requests equal limits",
                     format!("{most} counts against quota and nodes: lower it in resources if that is too much"),
@@ -126,15 +127,15 @@ fn read_amount(
             }
             Some(most)
         }
-        (None, Some((request, Some(asked)))) => {
-            // Devices are never more than was asked for, so nothing is new to them.
+        (None, Some((request, Some(requested)))) => {
+            // For devices, Kubernetes requires equal requests and limits.
             if !name.contains('/') {
                 request.note(
                     "is also the limit, because in Trellis requests equal limits",
                     "raise it in resources if the container uses more at times",
                 );
             }
-            Some(asked)
+            Some(requested)
         }
         (most, _) => most,
     }
@@ -154,8 +155,8 @@ fn fill_from_option(
         (None, Some(option), _) => {
             log.mark_opened(&path);
             let why = format!("names no {name}, and in Trellis every container needs it");
-            let told = format!("{option} is used, from --{name}: write the amount that it needs");
-            log.note(&format!("{path}.limits.{name}"), None, why, told);
+            let advice = format!("{option} is used, from --{name}: write the amount that it needs");
+            log.note(&format!("{path}.limits.{name}"), None, why, advice);
             Some(option.clone())
         }
         (None, None, MissingAmounts::FromProfile) => {
@@ -180,7 +181,7 @@ fn fill_from_option(
 }
 
 impl ContainerAmounts {
-    /// Memory, in bytes. None: it names none.
+    /// Returns the memory in bytes. None: the container requests none.
     pub(crate) fn memory(&self) -> Option<&Quantity> {
         self.memory.as_ref()
     }
@@ -192,7 +193,7 @@ impl ContainerAmounts {
         })
     }
 
-    /// Fills unset amounts from the options.
+    /// Sets missing amounts from the options.
     fn fill_from_options(
         self,
         options: &ConversionOptions,
@@ -207,7 +208,7 @@ impl ContainerAmounts {
         }
     }
 
-    /// Puts them into a task group.
+    /// Writes the amounts into a task group.
     pub(crate) fn add_to_group(self, group: &mut TaskGroup, container: &Fields<'_>) {
         let log = container.log();
         let mut devices = BTreeMap::new();
@@ -251,7 +252,7 @@ impl ContainerAmounts {
         group.resources.limits = own.chain(devices).collect();
     }
 
-    /// The amounts as limits of a container beside the main one.
+    /// Returns the amounts as limits of a container other than the main container.
     fn into_limits(self, container: &Fields<'_>) -> Option<Value> {
         let mut limits = Map::new();
         limits.insert("cpu".to_owned(), json!(self.cpu?));

@@ -1,4 +1,4 @@
-//! A part of a document that is handed on as it is, and where each piece of it came from.
+//! Parts of a document that are copied unchanged, with the origin of each value.
 
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ enum TracedNode {
 }
 
 impl TracedValue {
-    /// Copies a part whole and marks it as read.
+    /// Copies a part and marks it as read.
     pub(crate) fn from_fields(fields: &Fields<'_>) -> Self {
         fields.mark_read();
         Self::copy_fields(fields)
@@ -63,12 +63,12 @@ impl TracedValue {
         }
     }
 
-    /// A value that replaces the one at `origin`.
+    /// Creates a value that replaces the value at `origin`.
     pub(crate) fn leaf(origin: &str, value: impl Into<Value>) -> Self {
         Self::from_value(origin, &value.into())
     }
 
-    /// A mapping of nothing yet.
+    /// Creates an empty mapping.
     pub(crate) fn empty_map(origin: &str) -> Self {
         Self {
             origin: origin.to_owned(),
@@ -76,7 +76,7 @@ impl TracedValue {
         }
     }
 
-    /// A list of these.
+    /// Creates a list of these items.
     pub(crate) fn list(origin: &str, items: Vec<Self>) -> Self {
         Self {
             origin: origin.to_owned(),
@@ -84,12 +84,12 @@ impl TracedValue {
         }
     }
 
-    /// Path of the value in the document.
+    /// Returns the path of the value in the document.
     pub(crate) fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Puts a field into a mapping, replacing the old value.
+    /// Sets a field of a mapping.
     pub(crate) fn insert(&mut self, key: &str, value: Self) {
         if let TracedNode::Map(entries) = &mut self.node {
             entries.retain(|(known, _)| known != key);
@@ -97,7 +97,7 @@ impl TracedValue {
         }
     }
 
-    /// True of a mapping or list of nothing.
+    /// Returns true for an empty mapping or list.
     pub(crate) fn is_empty(&self) -> bool {
         match &self.node {
             TracedNode::Leaf(_) => false,
@@ -106,7 +106,7 @@ impl TracedValue {
         }
     }
 
-    /// The field of a mapping.
+    /// Returns a field of a mapping.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         match &self.node {
             TracedNode::Map(entries) => entries.iter().find(|(k, _)| k == key).map(|(_, v)| v),
@@ -114,7 +114,7 @@ impl TracedValue {
         }
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(crate) fn items(&self) -> &[Self] {
         match &self.node {
             TracedNode::List(items) => items,
@@ -122,7 +122,7 @@ impl TracedValue {
         }
     }
 
-    /// The value with everything in it.
+    /// Returns the value as JSON.
     pub(crate) fn value(&self) -> Value {
         match &self.node {
             TracedNode::Leaf(value) => value.clone(),
@@ -135,7 +135,7 @@ impl TracedValue {
     }
 
     /// Removes the value at a path such as `spec.volumes[1]`, or the nearest enclosing value that
-    /// exists. None: the whole part would go.
+    /// exists. None: only the whole part encloses the path, and it stays.
     pub(crate) fn remove(&mut self, path: &str) -> Option<Self> {
         let (at, rest) = self.split_path(path)?;
         let is_whole = rest.is_empty() || rest == ".name";
@@ -157,8 +157,8 @@ impl TracedValue {
         }
     }
 
-    /// The first step of a path: the child and the rest of the path. Keys may contain dots, so the
-    /// longest matching key counts.
+    /// Splits a path into its first child and the remaining path. Keys may contain dots, so the
+    /// longest matching key wins.
     fn split_path<'p>(&self, path: &'p str) -> Option<(usize, &'p str)> {
         let path = path.strip_prefix('.').unwrap_or(path);
         match &self.node {

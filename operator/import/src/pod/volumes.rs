@@ -1,4 +1,4 @@
-//! Volumes, and where the containers mount them.
+//! Volumes, and their mounts in the containers.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use crate::fields::Fields;
 
 const SHM: &str = "/dev/shm";
 
-/// Volumes of a pod, by how they are imported.
+/// The volumes of a pod, grouped by their form in Trellis.
 #[derive(Default)]
 pub(super) struct PodVolumes {
-    /// Those that have a short form, by where the main container mounts them.
+    /// Volumes with a short form, as mounts of the main container.
     pub(super) mounts: Vec<Mount>,
-    /// The size of /dev/shm, where it is a volume.
+    /// The size of /dev/shm, if the pod mounts a volume there.
     pub(super) shared_memory: Option<Quantity>,
     /// Volumes without a short form, unchanged.
     pub(super) unchanged: Vec<TracedValue>,
-    /// Mounts of the main container of those.
+    /// The main container's mounts of these volumes.
     pub(super) unchanged_mounts: Vec<TracedValue>,
-    /// Names of the volumes that are `sharedMemory` now.
+    /// Names of the volumes that became `sharedMemory`.
     pub(super) shm_names: BTreeSet<String>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn read_volumes(
             found.unchanged_mounts.push(TracedValue::from_fields(other));
         }
     }
-    // In the order in which they were mounted.
+    // The mounts keep their order in the container.
     let at = |path: &str| {
         let is_it = |m: &Fields<'_>| {
             text_at(m.value(), "mountPath").is_some_and(|p| trim_slashes(p) == path)
@@ -122,21 +122,22 @@ fn mounts_volume(container: &Fields<'_>, volume: &str) -> bool {
     mounts.is_some_and(|mounts| mounts.iter().any(|mount| is_mount_of(mount, volume)))
 }
 
-/// A mapping that has no other keys than these.
+/// Returns the mapping if it has no other keys.
 fn map_with_only<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a Map<String, Value>> {
     let map = value.as_object()?;
     let known = |(key, value): (&String, &Value)| value.is_null() || keys.contains(&key.as_str());
     map.iter().all(known).then_some(map)
 }
 
-/// Notes a /dev/shm without a size limit, in a pod whose memory the document does not state.
+/// Adds a note about a /dev/shm without a size limit in a pod without a memory amount.
 pub(crate) fn note_default_size(volume: &Fields<'_>) {
     let why = "has no size: it was as large as the memory of its pod, which resourcesPerGPU sets";
     let instead = "set sharedMemory; without it /dev/shm has half the memory, and at most 64Gi";
     volume.log().note(volume.path(), None, why, instead);
 }
 
-/// `Some(limit)` of a volume of memory that is /dev/shm and nothing else.
+/// Returns the size limit of a memory volume that is mounted only at /dev/shm. None: it is another
+/// volume.
 fn shm_limit(volume: &Fields<'_>, mounts: &[&Fields<'_>]) -> Option<Option<String>> {
     let volume = map_with_only(volume.value(), &["name", "emptyDir"])?;
     let disk = volume.get("emptyDir")?;
@@ -162,42 +163,45 @@ fn short_source(volume: &Value) -> Option<ShortVolumeSource> {
     let mut given = kinds
         .iter()
         .filter_map(|kind| Some((*kind, volume.get(*kind)?)));
-    let ((kind, of), None) = (given.next()?, given.next()) else {
+    let ((kind, source), None) = (given.next()?, given.next()) else {
         return None;
     };
     map_with_only(volume, &["name", kind])?;
     match kind {
         "persistentVolumeClaim" => {
-            map_with_only(of, &["claimName", "readOnly"])?;
+            map_with_only(source, &["claimName", "readOnly"])?;
             Some(ShortVolumeSource::Claim {
-                name: text_at(of, "claimName")?.to_owned(),
-                read_only: of.get("readOnly").and_then(Value::as_bool).unwrap_or(false),
+                name: text_at(source, "claimName")?.to_owned(),
+                read_only: source
+                    .get("readOnly")
+                    .and_then(Value::as_bool)
+                    .unwrap_or(false),
             })
         }
         "configMap" => {
-            map_with_only(of, &["name"])?;
+            map_with_only(source, &["name"])?;
             Some(ShortVolumeSource::ConfigMap(
-                text_at(of, "name")?.to_owned(),
+                text_at(source, "name")?.to_owned(),
             ))
         }
         "secret" => {
-            map_with_only(of, &["secretName"])?;
+            map_with_only(source, &["secretName"])?;
             Some(ShortVolumeSource::Secret(
-                text_at(of, "secretName")?.to_owned(),
+                text_at(source, "secretName")?.to_owned(),
             ))
         }
         _ => {
-            map_with_only(of, &["sizeLimit"])?;
+            map_with_only(source, &["sizeLimit"])?;
             Some(ShortVolumeSource::EmptyDir(quantity_text(
-                of.get("sizeLimit"),
+                source.get("sizeLimit"),
             )))
         }
     }
 }
 
-/// True if the short form expresses every mount exactly.
+/// Returns true if the short form expresses every mount exactly.
 fn has_short_mounts(source: &ShortVolumeSource, mounts: &[&Fields<'_>]) -> bool {
-    // In the short form each mount of an emptyDir is a volume of its own.
+    // In the short form, each mount of an emptyDir is a separate volume.
     let once = !matches!(source, ShortVolumeSource::EmptyDir(_)) || mounts.len() == 1;
     let simple = |mount: &&Fields<'_>| {
         let mount = mount.value();
@@ -211,7 +215,7 @@ fn has_short_mounts(source: &ShortVolumeSource, mounts: &[&Fields<'_>]) -> bool 
 
 fn to_mount(source: &ShortVolumeSource, mount: &Value) -> Mount {
     let read_only = mount.get("readOnly").and_then(Value::as_bool);
-    let mut of = Mount {
+    let mut converted = Mount {
         path: trim_slashes(text_at(mount, "mountPath").unwrap_or_default()).to_owned(),
         read_only: read_only.filter(|only| *only),
         sub_path: text_at(mount, "subPath")
@@ -221,23 +225,23 @@ fn to_mount(source: &ShortVolumeSource, mount: &Value) -> Mount {
     };
     match source {
         ShortVolumeSource::Claim { name, read_only } => {
-            of.claim_name = Some(name.clone());
+            converted.claim_name = Some(name.clone());
             if *read_only {
-                of.read_only = Some(true);
+                converted.read_only = Some(true);
             }
         }
-        ShortVolumeSource::ConfigMap(name) => of.config_map_name = Some(name.clone()),
-        ShortVolumeSource::Secret(name) => of.secret_name = Some(name.clone()),
+        ShortVolumeSource::ConfigMap(name) => converted.config_map_name = Some(name.clone()),
+        ShortVolumeSource::Secret(name) => converted.secret_name = Some(name.clone()),
         ShortVolumeSource::EmptyDir(limit) => {
-            of.empty_dir = Some(EmptyDir {
+            converted.empty_dir = Some(EmptyDir {
                 size_limit: limit.clone().map(Quantity::new),
             });
         }
     }
-    of
+    converted
 }
 
-/// A path without the slashes at its end.
+/// Removes slashes at the end of a path.
 pub(crate) fn trim_slashes(path: &str) -> &str {
     path.trim_end_matches('/')
 }

@@ -1,5 +1,5 @@
-//! Lifecycle policies of a Job. The first matching policy of an owner counts, and a task's policies
-//! come before the job's.
+//! Lifecycle policies of a Job. The first matching policy of an owner applies, and the policies of
+//! a task come before those of the job.
 //!
 //! Source of events and actions: volcano-sh/apis, `bus/v1alpha1`. Source of the order:
 //! `applyPolicies` of `pkg/controllers/job/job_controller_util.go`. LatticeJobs have the same
@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use trellis_api::job::{RestartAction, RestartRule, RestartScope, TaskGroup};
+use trellis_api::job::{RestartRule, RestartScope, TaskGroup};
 
-use crate::draft::JobDraft;
+use super::restart_rule::{action_for, failure_rule};
 use crate::field_log::FieldLog;
 use crate::fields::Fields;
 use crate::pod::ValueWithPath;
@@ -22,20 +22,21 @@ pub(super) const SEE_RULES: &str = "write the rule into spec.restart.rules (docs
 pub(crate) struct LifecyclePolicies {
     /// Restart scope for a failed pod, from the job's own policies. None: unset.
     pub(super) failed: Option<RestartScope>,
-    /// Tasks whose own policies set it.
+    /// Tasks whose own policies set a restart scope for failed pods.
     pub(super) by_task: BTreeSet<String>,
-    /// Effects of an eviction, the tasks' before the job's.
+    /// Effects of evictions: first those of the tasks, then those of the job.
     pub(super) evictions: Vec<EvictionRestart>,
-    /// Rules for exit codes, and for all failures of a task, as they are looked at.
+    /// Rules for exit codes, and for all failures of a task, in the order of their evaluation.
     pub(super) rules: Vec<RestartRule>,
-    /// Tasks whose end completes the job, and the path that says so. None: every task must end.
+    /// The path of each policy that completes the job, and its task. None: the policy belongs to
+    /// the job.
     pub(super) completing_tasks: Vec<(String, Option<String>)>,
     pub(super) startup: Option<ValueWithPath<i64>>,
 }
 
 /// The restart scope after an eviction.
 pub(super) struct EvictionRestart {
-    /// None: of every task.
+    /// None: every task.
     pub(super) task: Option<String>,
     pub(super) scope: RestartScope,
 }
@@ -52,7 +53,7 @@ impl HandledEvents {
         self.events.contains(event) || self.events.contains(ANY_EVENT)
     }
 
-    /// True of an event that no policy before is of.
+    /// Claims an event. Returns false if earlier policies handle it.
     fn claim_event(&mut self, event: &str) -> bool {
         let is_left = match event {
             ANY_EVENT => !(self.has_event(FAILED) && self.has_event(EVICTED)),
@@ -62,7 +63,7 @@ impl HandledEvents {
         is_left
     }
 
-    /// True of an exit code that no policy before is of.
+    /// Claims an exit code. Returns false if an earlier policy handles it.
     fn claim_code(&mut self, code: i32) -> bool {
         !self.has_event(FAILED) && self.codes.insert(code)
     }
@@ -73,7 +74,7 @@ const FAILED: &str = "PodFailed";
 const EVICTED: &str = "PodEvicted";
 
 impl LifecyclePolicies {
-    /// Reads those of a job, or of a task.
+    /// Reads the policies of a job, or of a task.
     pub(crate) fn read(owner: &Fields<'_>, group: Option<&TaskGroup>) -> Self {
         let mut found = Self::default();
         let mut before = HandledEvents::default();
@@ -84,7 +85,7 @@ impl LifecyclePolicies {
         found
     }
 
-    /// Adds those of a task, which go before the job's.
+    /// Adds the policies of a task, which come before those of the job.
     pub(crate) fn add(&mut self, of_task: Self, log: &FieldLog) {
         self.by_task.extend(of_task.by_task);
         let evicted = std::mem::take(&mut self.evictions);
@@ -107,34 +108,34 @@ impl LifecyclePolicies {
             policy.note("names no event and no exit code", SEE_RULES);
         }
         let is_pending_alone = code.is_none() && events == ["PodPending"];
-        let mut late = Vec::new();
+        let mut ineffective = Vec::new();
         let mut count = events.len();
         if let Some(code) = code {
             count = count.saturating_add(1);
             if before.claim_code(code) {
                 self.read_exit_code(policy, code, &action, task);
             } else {
-                late.push(format!("exit code {code}"));
+                ineffective.push(format!("exit code {code}"));
             }
         }
         for event in &events {
             let event = if event == "Any" { ANY_EVENT } else { event };
             let (failed, evicted) = (!before.has_event(FAILED), !before.has_event(EVICTED));
             if !before.claim_event(event) {
-                late.push(event.to_owned());
+                ineffective.push(event.to_owned());
             } else if event == ANY_EVENT {
                 self.read_every_event(policy, &action, (failed, evicted), task);
             } else if !(is_pending_alone && self.read_pending(policy, &action)) {
                 self.read_event(policy, event, &action, task);
             }
         }
-        if !late.is_empty() {
+        if !ineffective.is_empty() {
             let why = format!(
                 "has no effect on {}: an earlier policy covers it, and the first one counts",
-                late.join(" and ")
+                ineffective.join(" and ")
             );
             let instead = "put it first if you want it to count";
-            if late.len() == count {
+            if ineffective.len() == count {
                 policy.note(why, instead);
                 return;
             }
@@ -170,7 +171,8 @@ impl LifecyclePolicies {
         });
     }
 
-    /// All events, as far as no policy before is of failures or of evictions.
+    /// Reads a policy for all events. It applies to failures and to evictions, unless an earlier
+    /// policy handles them.
     fn read_every_event(
         &mut self,
         policy: &Fields<'_>,
@@ -206,7 +208,7 @@ impl LifecyclePolicies {
                 self.evictions.push(EvictionRestart { task: owned, scope })
             }
             ("Unknown", "RestartJob", _) => {
-                // The gang is placed whole or not at all, so that this cannot happen.
+                // A gang is placed as a whole, so this event cannot happen.
             }
             _ => policy.note(
                 format!("combines {event} with {action}, which Trellis does not support"),
@@ -221,11 +223,11 @@ impl LifecyclePolicies {
             return;
         };
         self.by_task.insert(task.clone());
-        let rule = super::restart_rules::failure_rule(vec![task], scope);
+        let rule = failure_rule(vec![task], scope);
         self.rules.push(rule);
     }
 
-    /// A pod that does not run in time has the gang restarted here too.
+    /// Reads a restart of pods that do not run in time. `startupSeconds` has the same effect.
     fn read_pending(&mut self, policy: &Fields<'_>, action: &str) -> bool {
         let timeout = policy.value().get("timeout").and_then(|t| t.as_str());
         let seconds = timeout
@@ -239,33 +241,23 @@ impl LifecyclePolicies {
         seconds.is_some()
     }
 
-    /// The shortest of several timeouts counts, and the longer ones are noted.
-    fn set_startup(&mut self, said: ValueWithPath<i64>, log: &FieldLog) {
+    /// Sets the startup timeout. The shortest of several timeouts applies, and a note reports the
+    /// others.
+    fn set_startup(&mut self, startup: ValueWithPath<i64>, log: &FieldLog) {
         let (shorter, longer) = match self.startup.take() {
-            Some(other) if other.value <= said.value => (other, Some(said)),
-            other => (said, other),
+            Some(other) if other.value <= startup.value => (other, Some(startup)),
+            other => (startup, other),
         };
         if let Some(longer) = longer.filter(|longer| longer.value != shorter.value) {
             let why = "is one of several times, and the gang starts as a whole";
-            let told = format!("{} seconds are used, the shortest", shorter.value);
-            log.note(&longer.path, Some(&json!(longer.value)), why, told);
+            let instead = format!("{} seconds are used, the shortest", shorter.value);
+            log.note(&longer.path, Some(&json!(longer.value)), why, instead);
         }
         self.startup = Some(shorter);
     }
-
-    /// Puts all of it into the job.
-    pub(crate) fn apply_to_draft(mut self, draft: &mut JobDraft, log: &FieldLog) {
-        if let Some(startup) = self.startup.take() {
-            draft.deadlines_mut().startup_seconds = Some(startup.value);
-        }
-        for (path, task) in std::mem::take(&mut self.completing_tasks) {
-            super::success::set_success(&path, task.as_deref(), draft, log);
-        }
-        super::restart_rules::apply_policies(self, draft, log);
-    }
 }
 
-/// Those of a task, behind the tasks' before it and before the job's.
+/// Inserts the entries of a task after those of earlier tasks and before those of the job.
 fn insert_before_job_entries<T>(
     all: Vec<T>,
     of_task: Vec<T>,
@@ -275,7 +267,7 @@ fn insert_before_job_entries<T>(
     tasks.into_iter().chain(of_task).chain(job).collect()
 }
 
-/// Restart scope of an action.
+/// Returns the restart scope of an action.
 fn parse_scope(action: &str) -> Option<RestartScope> {
     match action {
         "RestartJob" => Some(RestartScope::Gang),
@@ -286,17 +278,8 @@ fn parse_scope(action: &str) -> Option<RestartScope> {
     }
 }
 
-/// Action of a rule with this scope. Without a rule the gang restarts.
-pub(super) fn action_for(scope: RestartScope) -> RestartAction {
-    match scope {
-        RestartScope::Gang => RestartAction::Restart,
-        RestartScope::Group => RestartAction::RestartGroup,
-        RestartScope::Pod => RestartAction::RestartPod,
-        RestartScope::Never => RestartAction::Fail,
-    }
-}
-
-/// Seconds of a duration as Go writes it, such as `1h30m`; parts below a second are left out.
+/// Parses a duration in the format of Go, such as `1h30m`, into seconds. Parts below a second are
+/// dropped.
 fn parse_seconds(text: &str) -> Option<i64> {
     let mut total = 0_i64;
     let mut rest = text;

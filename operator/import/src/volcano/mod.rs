@@ -6,7 +6,8 @@
 pub(crate) mod lifecycle_policies;
 mod plugins;
 mod queue;
-pub(crate) mod restart_rules;
+pub(crate) mod restart_rule;
+mod restart_rules;
 mod success;
 mod task;
 
@@ -98,7 +99,7 @@ fn read_spec(spec: &Fields<'_>, draft: &mut JobDraft) {
     );
 }
 
-/// The volumes of the whole job, which every container mounts there.
+/// Reads the volumes of the whole job. In Volcano, every container mounts them.
 fn read_volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
     let mut mounts = Vec::new();
     let has_others = |task: &Fields<'_>| {
@@ -145,7 +146,7 @@ fn read_volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
     mounts
 }
 
-/// True of frameworks whose groups may start with fewer pods (docs/elastic.md).
+/// Returns true for frameworks whose groups may start with fewer pods (docs/elastic.md).
 fn can_be_elastic(framework: Option<Framework>) -> bool {
     framework.unwrap_or_default().spec().is_elastic
 }

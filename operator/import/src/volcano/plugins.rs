@@ -10,15 +10,15 @@ use crate::pod::command_scan::ProvidedVariables;
 /// Settings from a job's plugins.
 pub(super) struct VolcanoPlugins {
     pub(super) framework: Framework,
-    /// Task by role.
+    /// The role of each task.
     roles: Vec<(String, Role)>,
-    /// True with `env`.
+    /// True if the job has the plugin `env`.
     has_index: bool,
-    /// Name of the tasks that are the hosts of MPI.
+    /// Name of the task whose pods are the hosts of MPI.
     pub(super) mpi_workers: Option<String>,
 }
 
-/// Plugins that are a framework: the options that name tasks, their defaults, and roles.
+/// The option of a plugin that names a task, its default, and the role of the task.
 type TaskOption = (&'static str, &'static str, Role);
 const FRAMEWORKS: [(&str, Framework, &[TaskOption]); 3] = [
     (
@@ -50,7 +50,7 @@ const FRAMEWORKS: [(&str, Framework, &[TaskOption]); 3] = [
 ];
 
 impl VolcanoPlugins {
-    /// Reads them. `names` are those of the job's tasks.
+    /// Reads the plugins. `names` are the names of the job's tasks.
     pub(super) fn read(spec: &Fields<'_>, names: &[String]) -> Self {
         let mut found = Self {
             framework: Framework::None,
@@ -71,7 +71,9 @@ impl VolcanoPlugins {
             } else {
                 Vec::new()
             };
-            let framework = FRAMEWORKS.iter().find(|(of, _, _)| *of == name);
+            let framework = FRAMEWORKS
+                .iter()
+                .find(|(plugin_name, _, _)| *plugin_name == name);
             match (name.as_str(), framework) {
                 (_, Some((_, framework, tasks))) if found.framework == Framework::None => {
                     found.framework = *framework;
@@ -107,12 +109,12 @@ impl VolcanoPlugins {
                 continue;
             };
             let option = text.trim_start_matches('-').split_once('=');
-            let of = named
+            let role_entry = named
                 .iter_mut()
                 .find(|(o, _, _)| option.is_some_and(|(k, _)| k == *o));
-            match (of, option) {
-                (Some(of), Some((_, value))) if tasks_named.iter().any(|t| t == value) => {
-                    of.1 = value.to_owned();
+            match (role_entry, option) {
+                (Some(role_entry), Some((_, value))) if tasks_named.iter().any(|t| t == value) => {
+                    role_entry.1 = value.to_owned();
                 }
                 (Some(_), Some(_)) => argument.note("names no task of the job", "correct it"),
                 (None, Some(("port", _))) => argument.note(
@@ -132,14 +134,15 @@ impl VolcanoPlugins {
             .collect();
     }
 
-    /// The role of a task, where it is another than Worker.
+    /// Returns the role of a task. None: Worker, the default.
     pub(super) fn role(&self, task: &str) -> Option<Role> {
-        let of = self.roles.iter().find(|(name, _)| name == task);
-        of.map(|(_, role)| *role)
+        let entry = self.roles.iter().find(|(name, _)| name == task);
+        entry
+            .map(|(_, role)| *role)
             .filter(|role| *role != Role::Worker)
     }
 
-    /// Support that the pods get from Volcano.
+    /// Returns the facts that Volcano's pods rely on.
     pub(super) fn pod_hints<'h>(
         &self,
         options: &'h ConversionOptions,
@@ -147,9 +150,9 @@ impl VolcanoPlugins {
     ) -> PodHints<'h> {
         let mut provided: Vec<_> = hosts.to_vec();
         if let Some(workers) = &self.mpi_workers {
-            let name = super::task::hosts_variable(workers);
-            let of = hosts.iter().find(|(known, _)| *known == name);
-            provided.extend(of.map(|(_, value)| ("MPI_HOST".to_owned(), value.clone())));
+            let name = hosts_variable(workers);
+            let variable = hosts.iter().find(|(known, _)| *known == name);
+            provided.extend(variable.map(|(_, value)| ("MPI_HOST".to_owned(), value.clone())));
         }
         PodHints {
             options,
@@ -166,11 +169,17 @@ impl VolcanoPlugins {
     }
 }
 
+/// Returns the variable with the host names of a task's pods.
+pub(super) fn hosts_variable(task: &str) -> String {
+    format!("VC_{}_HOSTS", task.replace('-', "_").to_uppercase())
+}
+
 fn mark_arguments_read(arguments: &[Fields<'_>]) {
     arguments.iter().for_each(Fields::mark_read);
 }
 
-/// In Trellis every pod has an address, ready or not, and only pods of the job may connect to it.
+/// Reads the svc plugin. In Trellis every pod has an address, even before it is ready, and only
+/// pods of the job may connect to it.
 fn read_svc(arguments: &[Fields<'_>]) {
     for argument in arguments {
         let text = argument.as_text().unwrap_or_default();

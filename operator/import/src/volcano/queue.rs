@@ -44,7 +44,7 @@ pub(crate) fn convert_queue(root: &Fields<'_>, _: &ImportContext) -> Vec<Importe
 fn read_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
     let parent = fields.text("parent").filter(|parent| !parent.is_empty());
     spec.resource_groups = read_quotas(fields);
-    // Queues lend to each other below a common parent alone, and in Volcano all of them do.
+    // In Trellis, queues lend to each other only below a common parent. In Volcano, all queues do.
     let lends = !spec.resource_groups.is_empty() && name != ROOT_QUEUE;
     spec.parent_name = parent.or_else(|| lends.then(|| ROOT_QUEUE.to_owned()));
     if let Some(weight) = fields.integer("weight") {
@@ -93,7 +93,7 @@ fn read_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
     fields.note_at("type", "has no effect in Trellis", "leave it out");
 }
 
-/// One group of one flavor: `default`, which is every node.
+/// Reads the quota as one group with the flavor `default`, which contains every node.
 fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
     let amounts = |owner: &Fields<'_>, key: &str| -> BTreeMap<String, (Quantity, String)> {
         let entries = owner.entries(key).into_iter();
@@ -186,7 +186,7 @@ fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
     }]
 }
 
-/// Reads the state of a queue: Volcano closes a queue in its status.
+/// Reads the state of a queue. Volcano stores it in the status.
 fn read_state(root: &Fields<'_>, spec: &mut QueueSpec) {
     let state = root
         .value()

@@ -5,42 +5,32 @@
 
 use trellis_api::job::{RestartAction, RestartRule, RestartScope};
 
-use super::lifecycle_policies::{EvictionRestart, LifecyclePolicies, action_for};
+use super::lifecycle_policies::{EvictionRestart, LifecyclePolicies};
+use super::restart_rule::{FAILURE_REASONS, action_for, failure_rule, restart_rule};
+use super::success::set_success;
 use crate::draft::JobDraft;
 use crate::field_log::FieldLog;
 
-/// Reasons of a pod that has failed by itself (docs/reasons.md).
-const FAILURE_REASONS: [&str; 2] = ["PodFailed", "OutOfMemory"];
 /// Reason of a pod that was evicted or deleted.
 const DISRUPTED: &str = "PodDisrupted";
-/// Reasons for which Volcano's pods are deleted too.
+/// Reasons for which Volcano also deletes pods.
 const LOSS_REASONS: [&str; 2] = ["NodeLost", "Preempted"];
 
-/// A rule for all failures of some groups. A rule that ends the job covers only the pods' own
-/// failures; other rules also cover evictions.
-pub(crate) fn failure_rule(groups: Vec<String>, scope: RestartScope) -> RestartRule {
-    let reasons: &[&str] = match scope {
-        RestartScope::Never => &FAILURE_REASONS,
-        _ => &[],
-    };
-    restart_rule(reasons, groups, action_for(scope))
-}
-
-fn restart_rule(reasons: &[&str], groups: Vec<String>, action: RestartAction) -> RestartRule {
-    RestartRule {
-        on_exit_codes: Vec::new(),
-        on_reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
-        groups,
-        action,
+impl LifecyclePolicies {
+    /// Writes the effects of the policies into the job.
+    pub(crate) fn apply_to_draft(mut self, draft: &mut JobDraft, log: &FieldLog) {
+        if let Some(startup) = self.startup.take() {
+            draft.deadlines_mut().startup_seconds = Some(startup.value);
+        }
+        for (path, task) in std::mem::take(&mut self.completing_tasks) {
+            set_success(&path, task.as_deref(), draft, log);
+        }
+        apply_policies(self, draft, log);
     }
 }
 
 /// Sets the job's restart scope and rules from the policies.
-pub(super) fn apply_policies(
-    mut policies: LifecyclePolicies,
-    draft: &mut JobDraft,
-    log: &FieldLog,
-) {
+fn apply_policies(mut policies: LifecyclePolicies, draft: &mut JobDraft, log: &FieldLog) {
     let evicted = policies.evictions.iter().find(|e| e.task.is_none());
     let evicted = evicted.map(|evicted| evicted.scope);
     let (scope, mut last) = choose_scope(policies.failed, evicted);
@@ -53,7 +43,7 @@ pub(super) fn apply_policies(
         None if is_elastic && has_gang_exception(&policies) => Some(RestartScope::Gang),
         scope => scope,
     };
-    // A rule for all that happens goes before the scope, and evictions need one before it.
+    // A rule for all reasons takes precedence over the scope, so evictions need a rule before it.
     let by_scope = last.iter().all(|rule| !rule.on_reasons.is_empty());
     let mut rules = eviction_rules(&policies, scope.unwrap_or_default(), by_scope);
     rules.append(&mut policies.rules);
@@ -73,13 +63,13 @@ pub(super) fn apply_policies(
     }
 }
 
-/// The restart scope of the job, and rules for failures that restart another scope. The scope
+/// Returns the restart scope of the job, and rules for failures with another scope. The scope
 /// `Never` also ends a job after evictions, so it is set only if evictions end the job too.
 fn choose_scope(
     failed: Option<RestartScope>,
     evicted: Option<RestartScope>,
 ) -> (Option<RestartScope>, Vec<RestartRule>) {
-    let apart = |scope| {
+    let own_rule = |scope| {
         vec![restart_rule(
             &FAILURE_REASONS,
             Vec::new(),
@@ -88,15 +78,15 @@ fn choose_scope(
     };
     match (failed, evicted) {
         (Some(failed), Some(evicted)) if failed == evicted => (Some(failed), Vec::new()),
-        (Some(RestartScope::Never), evicted) => (evicted, apart(RestartScope::Never)),
-        // A rule can restart less than the scope, and not more.
-        (Some(failed), Some(RestartScope::Gang)) => (evicted, apart(failed)),
+        (Some(RestartScope::Never), evicted) => (evicted, own_rule(RestartScope::Never)),
+        // A rule can restart less than the scope, but not more.
+        (Some(failed), Some(RestartScope::Gang)) => (evicted, own_rule(failed)),
         (failed, _) => (failed, Vec::new()),
     }
 }
 
-/// True if a policy restarts the gang as an exception, which a rule can express only through the
-/// scope.
+/// Returns true if a policy restarts the gang as an exception. A rule can express this only if the
+/// scope is Gang.
 fn has_gang_exception(policies: &LifecyclePolicies) -> bool {
     let mut rules = policies.rules.iter();
     let mut evicted = policies.evictions.iter();
@@ -104,7 +94,8 @@ fn has_gang_exception(policies: &LifecyclePolicies) -> bool {
         || evicted.any(|evicted| evicted.scope == RestartScope::Gang)
 }
 
-/// Rules for evictions whose restart scope differs from the job's, or from a later rule's.
+/// Returns rules for evictions whose restart scope differs from the scope of the job or of a later
+/// rule.
 fn eviction_rules(
     policies: &LifecyclePolicies,
     scope: RestartScope,
@@ -113,7 +104,7 @@ fn eviction_rules(
     let mut all = policies.evictions.iter();
     let of_job = all.any(|evicted| evicted.task.is_none() && evicted.scope != scope);
     let own = policies.evictions.iter().filter(|evicted| {
-        // It may be an exception from a rule behind it.
+        // The rule may be an exception from a later rule.
         let task = evicted.task.as_ref();
         let is_behind = task.is_some_and(|task| of_job || policies.by_task.contains(task));
         evicted.scope != scope || is_behind || !by_scope
@@ -129,7 +120,8 @@ fn eviction_rules(
     own.collect()
 }
 
-/// The rule for tasks without a policy on failures: Volcano does not restart their failed pods.
+/// Returns the rule for tasks without a policy on failures. Volcano does not restart their failed
+/// pods.
 fn default_failure_rule(
     policies: &LifecyclePolicies,
     draft: &JobDraft,
@@ -139,7 +131,7 @@ fn default_failure_rule(
     // Groups outside the gang never end the job.
     let unsaid = pods.filter(|p| p.group.is_in_gang() && !policies.by_task.contains(&p.group.name));
     let stays = |policy: &str| policy == "Never";
-    let (last, again): (Vec<_>, Vec<_>) = unsaid.partition(|pods| {
+    let (failing, restarting): (Vec<_>, Vec<_>) = unsaid.partition(|pods| {
         let policy = pods.restart_policy.as_ref();
         policy.is_some_and(|policy| stays(&policy.value))
     });
@@ -147,25 +139,25 @@ fn default_failure_rule(
         let names = pods.iter().map(|pods| pods.group.name.clone());
         names.collect()
     };
-    let (last, again) = (names(&last), names(&again));
-    if !again.is_empty() {
+    let (failing, restarting) = (names(&failing), names(&restarting));
+    if !restarting.is_empty() {
         let why = format!(
             "do not cover a failed pod of {}, and the kubelet restarts its containers: in Trellis a failure restarts the gang, and counts",
-            again.join(", ")
+            restarting.join(", ")
         );
         let instead = "set spec.restart.scope to Never if a failure must end the job";
         log.note("spec.policies", None, why, instead);
     }
-    if last.is_empty() {
+    if failing.is_empty() {
         return None;
     }
     let why = format!(
         "restart no failed pod of {}: in Trellis the job then fails at once, and in Volcano the other pods run until they end",
-        last.join(", ")
+        failing.join(", ")
     );
     let instead = "set spec.restart.scope to retry (docs/failures.md)";
     log.note("spec.policies", None, why, instead);
-    let is_all = last.len() == draft.pods.len();
-    let groups = if is_all { Vec::new() } else { last };
+    let is_all = failing.len() == draft.pods.len();
+    let groups = if is_all { Vec::new() } else { failing };
     Some(failure_rule(groups, RestartScope::Never))
 }

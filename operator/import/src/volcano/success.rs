@@ -1,13 +1,13 @@
-//! The end of a task that is the job's.
+//! Tasks whose end completes the job.
 
 use trellis_api::job::{Framework, Role, SuccessPolicy};
 
 use crate::draft::JobDraft;
 use crate::field_log::FieldLog;
 
-/// The end of a task is the job's.
+/// Sets the success policy for a policy that completes the job at the end of a task.
 pub(super) fn set_success(path: &str, task: Option<&str>, draft: &mut JobDraft, log: &FieldLog) {
-    // The end of the only task is the end of all pods.
+    // With only one task, the default policy is the same.
     if draft.pods.len() == 1 {
         return;
     }

@@ -3,24 +3,25 @@
 use serde_json::{Value, json};
 use trellis_api::job::{Dependency, Membership, Role, TaskGroup};
 
-use super::plugins::VolcanoPlugins;
+use super::plugins::{VolcanoPlugins, hosts_variable};
 use crate::draft::JobDraft;
 use crate::fields::Fields;
 use crate::pod::{self, GroupDraft, PodHints};
 
-/// Task groups that a job has at most (docs/api.md).
+/// Greatest number of task groups of a job (docs/api.md).
 const MAX_GROUPS: usize = 16;
-/// Longest value of a variable, in characters (`env[].value`, docs/api.md).
+/// Greatest length of a variable's value, in characters (`env[].value`, docs/api.md).
 const MAX_VARIABLE_LENGTH: usize = 32_768;
 
-/// The name of a task. One without is given one by Volcano's webhook: `default` and its place.
+/// Returns the name of a task. For a task without a name, Volcano's webhook sets `default` and its
+/// index.
 fn task_name(task: &Fields<'_>, at: usize) -> String {
     let name = task.value().get("name").and_then(Value::as_str);
     let name = name.filter(|name| !name.is_empty());
     name.map_or_else(|| format!("default{at}"), str::to_owned)
 }
 
-/// Leaves out tasks without pods, which Volcano takes.
+/// Leaves out tasks without pods, which Volcano accepts.
 pub(super) fn with_pods<'a>(tasks: Vec<Fields<'a>>) -> Vec<Fields<'a>> {
     let mut tasks = tasks;
     tasks.retain(|task| {
@@ -33,24 +34,19 @@ pub(super) fn with_pods<'a>(tasks: Vec<Fields<'a>>) -> Vec<Fields<'a>> {
     tasks
 }
 
-/// The names of all tasks.
+/// Returns the names of all tasks.
 pub(super) fn task_names(tasks: &[Fields<'_>]) -> Vec<String> {
     let tasks = tasks.iter().enumerate();
     tasks.map(|(at, task)| task_name(task, at)).collect()
 }
 
-/// Number of pods of a task, by default one.
+/// Returns the number of pods of a task; the default is one.
 fn read_replicas(task: &Fields<'_>) -> i64 {
     let replicas = task.value().get("replicas").and_then(Value::as_i64);
     replicas.unwrap_or(1)
 }
 
-/// The variable with the names of the pods of a task.
-pub(super) fn hosts_variable(task: &str) -> String {
-    format!("VC_{}_HOSTS", task.replace('-', "_").to_uppercase())
-}
-
-/// Host variables of the svc plugin. The pods have the same names in Trellis.
+/// Returns the host variables of the svc plugin. The pods have the same names in Trellis.
 pub(super) fn host_variables(tasks: &[Fields<'_>], job: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     // A job has at most this many groups.
@@ -92,7 +88,7 @@ pub(super) fn read_task(
             "use spec.restart to choose what a failure restarts",
         );
     }
-    // sshd of the job's own runs in workers that have nothing else to do.
+    // The workers of an MPI job in Volcano only run sshd, which the framework MPI also starts.
     let is_host = plugins.mpi_workers.as_deref() == Some(group.name.as_str());
     let words = group.command.iter().chain(&group.args);
     if is_host && words.into_iter().any(|word| word.contains("sshd")) {
@@ -148,7 +144,7 @@ pub(super) fn read_gang_size(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mu
     match draft.pods.as_mut_slice() {
         // Go writes 0 for an unset number.
         _ if count == all || count == least || count == 0 => {}
-        // Both that and the task's own must be there: the larger counts.
+        // The minimums of the job and of the task both apply, so the greater one counts.
         [pods] if elastic && count > 0 && count < all && pods.group.is_in_gang() => {
             pods.group.min_replicas = pods.group.min_replicas.max(Some(count));
         }
@@ -185,7 +181,7 @@ fn set_min_available(min: &Fields<'_>, count: i64, elastic: bool, group: &mut Ta
     }
 }
 
-/// Dependencies of tasks, and the order that follows.
+/// Reads the dependencies of tasks, and sorts the groups by them.
 pub(super) fn read_order(tasks: &[Fields<'_>], draft: &mut JobDraft) {
     for (task, pods) in tasks.iter().zip(&mut draft.pods) {
         let Some(on) = task.object("dependsOn") else {
@@ -200,11 +196,11 @@ pub(super) fn read_order(tasks: &[Fields<'_>], draft: &mut JobDraft) {
                 "remove the tasks from dependsOn that it need not wait for",
             );
         }
-        let of = |group| Dependency {
+        let to_dependency = |group| Dependency {
             group,
             status: None,
         };
-        pods.group.depends_on = names.into_iter().map(of).collect();
+        pods.group.depends_on = names.into_iter().map(to_dependency).collect();
     }
     let before: Vec<String> = draft.pods.iter().map(|p| p.group.name.clone()).collect();
     sort_by_dependencies(&mut draft.pods);
@@ -229,7 +225,8 @@ pub(super) fn read_order(tasks: &[Fields<'_>], draft: &mut JobDraft) {
     }
 }
 
-/// Puts groups behind those that they depend on. A cycle keeps its order; validation reports it.
+/// Sorts groups after their dependencies. Groups in a cycle keep their order, and the validation
+/// reports the cycle.
 fn sort_by_dependencies(pods: &mut Vec<GroupDraft>) {
     let mut waiting = std::mem::take(pods);
     while !waiting.is_empty() {
@@ -244,7 +241,7 @@ fn sort_by_dependencies(pods: &mut Vec<GroupDraft>) {
     pods.append(&mut waiting);
 }
 
-/// True if rank 0 is of the group.
+/// Returns true if the group contains rank 0.
 pub(super) fn has_rank_0(group: &TaskGroup, all: &[GroupDraft]) -> bool {
     let has_leader = all.iter().any(|pods| pods.group.role().has_rank_0());
     let first = all.iter().find(|pods| pods.group.is_in_world());

@@ -9,13 +9,13 @@ use super::{documents, inputs};
 
 const MARK: &str = "zzUnknown";
 
-/// A document of that value.
+/// Returns a document with this content.
 fn document(value: &Value) -> Document {
     let text = serde_json::to_string(value).unwrap();
     document::split(&text).unwrap().remove(0)
 }
 
-/// Every place in a value, as a pointer and as a path.
+/// Collects every position in a value, as a pointer and as a path.
 fn places(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, String)>) {
     found.push((pointer.to_owned(), path.to_owned()));
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
@@ -67,9 +67,9 @@ fn import_with_change(
     import(&documents, &ConversionOptions::default())
 }
 
-/// All that came of documents, without the lines.
+/// Describes the result of an import, without line numbers.
 fn describe_outcome(imported: &[ImportedDocument]) -> Vec<String> {
-    let of = |one: &ImportedDocument| {
+    let fields_of = |one: &ImportedDocument| {
         let notes = one
             .notes
             .iter()
@@ -84,7 +84,7 @@ fn describe_outcome(imported: &[ImportedDocument]) -> Vec<String> {
             .map(|o| serde_json::to_string(o).unwrap());
         notes.chain(problems).chain(objects).collect::<Vec<_>>()
     };
-    imported.iter().flat_map(of).collect()
+    imported.iter().flat_map(fields_of).collect()
 }
 
 /// Fields that the API server writes express no intent of the user.
@@ -120,14 +120,14 @@ fn unknown_field_is_noted_with_its_path() {
                     format!("{path}.{MARK}")
                 };
                 let one = &imported[at];
-                let told = one.notes.iter().filter(|note| !note.value.is_empty());
-                let told = told.map(|note| note.path.as_str());
-                let told = told.chain(one.problems.iter().map(|p| p.field.as_str()));
-                // The mark may be noted as a part of an enclosing field that is left out whole.
-                let is_told = told.into_iter().any(|told| {
-                    !told.is_empty()
+                let noted = one.notes.iter().filter(|note| !note.value.is_empty());
+                let noted = noted.map(|note| note.path.as_str());
+                let noted = noted.chain(one.problems.iter().map(|p| p.field.as_str()));
+                // A note about an enclosing field also covers the mark.
+                let is_told = noted.into_iter().any(|noted| {
+                    !noted.is_empty()
                         && wanted
-                            .strip_prefix(told)
+                            .strip_prefix(noted)
                             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
                 });
                 let objects = serde_json::to_string(&one.objects).unwrap();
@@ -142,12 +142,12 @@ fn unknown_field_is_noted_with_its_path() {
     assert!(count > 250, "{count}");
 }
 
-/// Fields whose value has no effect, or none by itself.
+/// Returns true for fields whose value has no effect by itself.
 fn has_no_effect(path: &str) -> bool {
     const ENDS: [&str; 12] = [
         // A fieldRef always has this version.
         "fieldRef.apiVersion",
-        // Kueue suspends what it has not admitted.
+        // Kueue suspends jobs that it has not admitted.
         "spec.suspend",
         "runPolicy.suspend",
         // Running more pods at once than there are in total has no effect.
@@ -158,14 +158,14 @@ fn has_no_effect(path: &str) -> bool {
         "spec.template.spec.restartPolicy",
         // With only one dependency, `any` means `all`.
         "dependsOn.iteration",
-        // The image has Ray, in whatever version.
+        // The image determines the version of Ray.
         "rayVersion",
-        // The number of workers is between them already, and nothing scales it.
+        // The number of workers is fixed and lies between these limits.
         "rayClusterSpec.workerGroupSpecs[0].minReplicas",
         "rayClusterSpec.workerGroupSpecs[0].maxReplicas",
-        // The autoscaler's number, between the other two, which count here.
+        // The autoscaler sets this number. The minimum and the maximum have an effect.
         "spec.workerGroupSpecs[0].replicas",
-        // A secret is imported whatever its direction.
+        // The direction of a secret has no effect on the import.
         "wandb.direction",
     ];
     ENDS.iter().any(|end| path.ends_with(end))
@@ -180,11 +180,11 @@ fn every_changed_value_changes_the_result() {
     for (name, text) in inputs() {
         let values = values(&text);
         let imported = import_with_change(&values, 0, "", |_| {});
-        let told = imported.iter().flat_map(|one| {
-            let told = one.notes.iter().filter(|note| !note.value.is_empty());
-            told.map(|note| (one.document, note.path.clone()))
+        let noted = imported.iter().flat_map(|one| {
+            let noted = one.notes.iter().filter(|note| !note.value.is_empty());
+            noted.map(|note| (one.document, note.path.clone()))
         });
-        let told: Vec<_> = told.collect();
+        let noted: Vec<_> = noted.collect();
         let before = describe_outcome(&imported);
         for (at, value) in values.iter().enumerate() {
             let mut all = Vec::new();
@@ -200,10 +200,9 @@ fn every_changed_value_changes_the_result() {
                     continue;
                 }
                 // A note on an enclosing field shortens its value, so the change may not show.
-                if told
-                    .iter()
-                    .any(|(of, told)| *of == at && path != *told && path.starts_with(told.as_str()))
-                {
+                if noted.iter().any(|(of, noted)| {
+                    *of == at && path != *noted && path.starts_with(noted.as_str())
+                }) {
                     continue;
                 }
                 let after = describe_outcome(&import_with_change(&values, at, &pointer, |place| {

@@ -1,4 +1,4 @@
-//! Fields with a fixed set of values, and fields that express the same.
+//! Fields with a fixed set of values, and fields with the same meaning.
 
 use serde_json::json;
 
@@ -69,10 +69,10 @@ fn unknown_enum_values_are_errors() {
     ] {
         let imported = import_text(&text);
         let problems = imported[0].problems.iter();
-        let said: Vec<_> = problems
+        let messages: Vec<_> = problems
             .map(|p| format!("{}: {}", p.field, p.message))
             .collect();
-        assert_eq!(said, [wanted], "{text}");
+        assert_eq!(messages, [wanted], "{text}");
         assert_eq!(imported[0].objects, []);
     }
 }
@@ -107,8 +107,8 @@ fn shorter_of_two_deadlines_counts_and_the_other_is_noted() {
                 "",
             ),
         ] {
-            let made = import_object(&text);
-            assert_eq!(made["spec"]["deadlines"]["activeSeconds"], kept, "{text}");
+            let object = import_object(&text);
+            assert_eq!(object["spec"]["deadlines"]["activeSeconds"], kept, "{text}");
             let notes = import_notes(&text);
             let is_it = |note: &&String| note.contains("is longer than");
             let found: Vec<_> = notes.iter().filter(is_it).collect();
@@ -145,7 +145,7 @@ fn queue_weight_is_carried_over() {
     assert_eq!(import_notes(&text("2500m")), Vec::<String>::new());
     assert_eq!(import_object(&text("2500m"))["spec"]["weight"], "2500m");
     assert!(import_notes(&text("300u"))[0].contains("rounded up to thousandths"));
-    // An absent weight is 1 in both.
+    // In both systems, an absent weight is 1.
     assert_eq!(import_object(&text("1"))["spec"]["weight"], json!(null));
 }
 
@@ -155,11 +155,11 @@ fn differing_service_account_fields_are_noted() {
         let pods = format!("spec: {{serviceAccountName: a, serviceAccount: {old}, ");
         kueue("", "").replace(POD, &POD.replace("spec: {", &pods))
     };
-    let told = |old: &str| {
+    let is_noted = |old: &str| {
         let notes = import_notes(&text(old));
         notes.iter().any(|note| note.contains("serviceAccount: "))
     };
-    assert!(!told("a"));
-    assert!(told("b"));
+    assert!(!is_noted("a"));
+    assert!(is_noted("b"));
     assert_eq!(import_object(&text("b"))["spec"]["serviceAccountName"], "a");
 }

@@ -1,4 +1,4 @@
-//! Every input, with its objects and notes.
+//! The objects and notes of every input.
 
 use std::fmt::Write as _;
 
@@ -13,18 +13,18 @@ use super::{folder, import_object, import_text, inputs};
 fn inputs_convert_to_the_expected_yaml() {
     for (name, text) in inputs() {
         let imported = import_text(&text);
-        let mut said = render_yaml(&imported);
+        let mut output = render_yaml(&imported);
         for one in imported.iter().filter(|one| one.objects.is_empty()) {
-            let _ = writeln!(said, "--- nothing of {}", one.from);
+            let _ = writeln!(output, "--- nothing of {}", one.from);
             for note in &one.notes {
-                let _ = writeln!(said, "{}: {}", note.path, note.text());
+                let _ = writeln!(output, "{}: {}", note.path, note.text());
             }
             for problem in &one.problems {
-                let _ = writeln!(said, "{problem}");
+                let _ = writeln!(output, "{problem}");
             }
         }
         insta::with_settings!({prepend_module_to_snapshot => false, omit_expression => true}, {
-            insta::assert_snapshot!(name, said);
+            insta::assert_snapshot!(name, output);
         });
     }
 }
@@ -41,7 +41,7 @@ fn inputs_convert_to_the_expected_json() {
     });
 }
 
-/// The page shows the result of its example, except for the comments.
+/// The page shows the result of its example without the comments.
 #[test]
 fn example_in_the_docs_matches_its_result() {
     let page = folder().join("../../../../../docs/import.md");
@@ -53,8 +53,8 @@ fn example_in_the_docs_matches_its_result() {
     let [before, after] = blocks.as_slice() else {
         panic!("{blocks:?}")
     };
-    let shown: serde_json::Value = document::split(after).unwrap()[0].decode().unwrap();
-    assert_eq!(import_object(before), shown);
+    let example: serde_json::Value = document::split(after).unwrap()[0].decode().unwrap();
+    assert_eq!(import_object(before), example);
 }
 
 /// `trellis plan` and the API server accept the printed objects.
@@ -63,7 +63,7 @@ fn converted_objects_are_valid() {
     let mut count = 0;
     for (name, text) in inputs() {
         for document in document::split(&render_yaml(&import_text(&text))).unwrap() {
-            let wrong = match document.kind.as_str() {
+            let violations = match document.kind.as_str() {
                 "TrainingJob" => document.decode_valid::<TrainingJob>().err(),
                 "TrainingQueue" => document.decode_valid::<TrainingQueue>().err(),
                 "ResourceFlavor" => document.decode_valid::<ResourceFlavor>().err(),
@@ -71,7 +71,7 @@ fn converted_objects_are_valid() {
                 "PriorityClass" => document.decode::<PriorityClass>().err(),
                 other => panic!("{other}"),
             };
-            assert_eq!(wrong, None, "{name}");
+            assert_eq!(violations, None, "{name}");
             count += 1;
         }
     }

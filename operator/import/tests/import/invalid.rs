@@ -6,7 +6,7 @@ use trellis_import::{ConversionOptions, import};
 
 use super::{documents, import_text};
 
-/// Problems of the only document of a text.
+/// Returns the problems of the only document of a text.
 fn refused(text: &str) -> Vec<String> {
     let imported = import_text(text);
     let [one] = imported.as_slice() else {
@@ -129,13 +129,13 @@ fn unsupported_kind_names_the_alternative() {
         ),
     ] {
         let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n");
-        let said = refused(&text);
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].contains(wanted), "{said:?}");
+        let problems = refused(&text);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains(wanted), "{problems:?}");
     }
 }
 
-/// Text that is not a Kubernetes object is refused before its kind is looked at.
+/// Text that is not a Kubernetes object is refused before its kind is checked.
 #[test]
 fn text_without_an_object_is_refused() {
     for text in ["- 1\n", "just words\n", "{}\n", "kind: Job\n"] {
@@ -148,10 +148,13 @@ fn text_without_an_object_is_refused() {
 fn container_without_amounts_uses_the_options() {
     let text =
         volcano("{tasks: [{name: t, template: {spec: {containers: [{name: c, image: i}]}}}]}");
-    let said = refused(&text);
-    assert_eq!(said.len(), 2, "{said:?}");
+    let problems = refused(&text);
+    assert_eq!(problems.len(), 2, "{problems:?}");
     let path = "spec.tasks[0].template.spec.containers[0].resources.limits.";
-    assert!(said.iter().all(|said| said.starts_with(path)), "{said:?}");
+    assert!(
+        problems.iter().all(|problems| problems.starts_with(path)),
+        "{problems:?}"
+    );
     let options = ConversionOptions {
         cpu: Some(Quantity::new("2")),
         memory: Some(Quantity::new("4Gi")),
@@ -159,8 +162,11 @@ fn container_without_amounts_uses_the_options() {
     };
     let imported = import(&documents(&text), &options);
     assert_eq!(imported[0].problems, []);
-    let told = imported[0].notes.iter().map(|note| note.text());
-    assert_eq!(told.filter(|text| text.contains("from --")).count(), 2);
+    let note_texts = imported[0].notes.iter().map(|note| note.text());
+    assert_eq!(
+        note_texts.filter(|text| text.contains("from --")).count(),
+        2
+    );
     let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
     assert_eq!(
         object["spec"]["taskGroups"][0]["resources"]["limits"]["cpu"],
@@ -168,7 +174,7 @@ fn container_without_amounts_uses_the_options() {
     );
 }
 
-/// Containers of this YAML, in the one task of a Job.
+/// A Job whose only task has these containers.
 fn containers(containers: &str) -> String {
     volcano(&format!(
         "{{policies: [{{event: PodFailed, action: RestartJob}}], tasks: [{{name: t, template: {{spec: {{{containers}}}}}}}]}}"
@@ -201,10 +207,10 @@ fn main_container_with_gpus_may_leave_amounts_to_a_profile_or_queue() {
     let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
     let resources = &object["spec"]["taskGroups"][0]["resources"];
     assert_eq!(*resources, serde_json::json!({"limits": {"cpu": "2"}}));
-    // A sidecar has no GPUs, so an amount for each GPU does not help.
+    // A sidecar has no GPUs, so amounts per GPU do not apply to it.
     let beside = format!("{gpus}, initContainers: [{{name: s, image: 'i:1'}}]");
-    let said = refused(&containers(&beside));
-    assert_eq!(said.len(), 2, "{said:?}");
+    let problems = refused(&containers(&beside));
+    assert_eq!(problems.len(), 2, "{problems:?}");
     let none = gpus.replace("gpu: 8", "gpu: 0");
     assert_eq!(refused(&containers(&none)).len(), 2);
 }
@@ -219,10 +225,13 @@ fn shared_memory_without_a_size_is_noted_for_unknown_memory() {
     let imported = import(&documents(&text), &ConversionOptions::default());
     assert_eq!(imported[0].problems, []);
     let mut notes = imported[0].notes.iter();
-    let told = notes
+    let volume_note = notes
         .find(|note| note.path.ends_with("volumes[0]"))
         .unwrap();
-    assert!(told.instead.starts_with("set sharedMemory"), "{told:?}");
+    assert!(
+        volume_note.instead.starts_with("set sharedMemory"),
+        "{volume_note:?}"
+    );
 }
 
 /// Objects that Trellis' own rules refuse are never returned.

@@ -9,9 +9,11 @@
 )]
 
 mod completeness;
+mod documents;
 mod enums;
 mod golden;
 mod invalid;
+mod pod_templates;
 mod policies;
 mod priority;
 mod queues;
@@ -27,7 +29,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/input")
 }
 
-/// The inputs, by name.
+/// Returns the inputs, sorted by name.
 fn inputs() -> Vec<(String, String)> {
     let files = std::fs::read_dir(folder()).unwrap();
     let mut inputs: Vec<_> = files
@@ -51,7 +53,7 @@ fn import_text(text: &str) -> Vec<ImportedDocument> {
     import(&documents(text), &ConversionOptions::default())
 }
 
-/// The one document of a text, and the one object that it becomes, as JSON.
+/// Imports the only document of a text, and returns its only object as JSON.
 fn import_object(text: &str) -> Value {
     let imported = import_text(text);
     let [one] = imported.as_slice() else {
@@ -64,7 +66,7 @@ fn import_object(text: &str) -> Value {
     serde_json::to_value(object).unwrap()
 }
 
-/// The notes, with their paths.
+/// Returns the notes with their paths.
 fn import_notes(text: &str) -> Vec<String> {
     let imported = import_text(text);
     let all = imported.iter().flat_map(|one| &one.notes);

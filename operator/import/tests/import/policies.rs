@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::{import_notes, import_object, import_text};
 
-/// A Job with these policies, and tasks of a name, fields and the restart policy of their pods.
+/// A Job with these policies and tasks. Each task has a name, fields and the restart policy of its
+/// pods.
 fn job(policies: &str, tasks: &[(&str, &str, &str)]) -> String {
     let tasks: String = tasks
         .iter()
@@ -26,7 +27,7 @@ fn restart_of_text(text: &str) -> Value {
     import_object(text)["spec"]["restart"].clone()
 }
 
-/// The restart settings from policies of a job with one task, and the notes.
+/// Imports a job with one task and these policies. Returns the restart settings and the notes.
 fn restart_of_job(policies: &str) -> (Value, Vec<String>) {
     let text = job(policies, &[("t", "", NEVER)]);
     (restart_of_text(&text), import_notes(&text))
@@ -37,24 +38,24 @@ fn first_matching_policy_counts() {
     let code = "{exitCode: 3, action: TerminateJob}";
     let failed = "{event: PodFailed, action: RestartJob}";
     let rule = json!({"onExitCodes": [3], "action": "Fail"});
-    let (made, told) = restart_of_job(&format!("{code}, {failed}"));
-    assert_eq!(made, json!({"scope": "Gang", "rules": [rule]}));
-    assert_eq!(told, Vec::<String>::new());
-    // Behind it no failed pod is left for the exit code.
+    let (restart, notes) = restart_of_job(&format!("{code}, {failed}"));
+    assert_eq!(restart, json!({"scope": "Gang", "rules": [rule]}));
+    assert_eq!(notes, Vec::<String>::new());
+    // An earlier policy already handles all failed pods, so the exit code has no effect.
     for first in [
         failed,
         "{events: [PodEvicted, PodFailed], action: RestartJob}",
     ] {
-        let (made, told) = restart_of_job(&format!("{first}, {code}"));
-        assert_eq!(made, json!({"scope": "Gang"}), "{first}");
-        assert_eq!(told.len(), 1, "{told:?}");
+        let (restart, notes) = restart_of_job(&format!("{first}, {code}"));
+        assert_eq!(restart, json!({"scope": "Gang"}), "{first}");
+        assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(
-            told[0].starts_with("spec.policies[1]: ")
-                && told[0].contains("has no effect on exit code 3"),
-            "{told:?}"
+            notes[0].starts_with("spec.policies[1]: ")
+                && notes[0].contains("has no effect on exit code 3"),
+            "{notes:?}"
         );
     }
-    // Policies of a task work the same way, and the job's policies come after the task's.
+    // Policies of a task work the same way, and come before the policies of the job.
     let text = job(
         &format!("{code}, {failed}"),
         &[(
@@ -64,52 +65,59 @@ fn first_matching_policy_counts() {
         )],
     );
     let pod = json!({"groups": ["t"], "action": "RestartPod"});
-    let taken = json!({"onReasons": ["PodDisrupted"], "groups": ["t"], "action": "RestartPod"});
+    let expected_rule =
+        json!({"onReasons": ["PodDisrupted"], "groups": ["t"], "action": "RestartPod"});
     assert_eq!(
         restart_of_text(&text),
-        json!({"scope": "Gang", "rules": [taken, pod, rule]})
+        json!({"scope": "Gang", "rules": [expected_rule, pod, rule]})
     );
-    let told = import_notes(&text);
-    let late = "spec.tasks[0].policies[1]: ";
-    assert!(told.iter().any(|note| note.starts_with(late)), "{told:?}");
+    let notes = import_notes(&text);
+    let expected_path = "spec.tasks[0].policies[1]: ";
+    assert!(
+        notes.iter().any(|note| note.starts_with(expected_path)),
+        "{notes:?}"
+    );
 }
 
 #[test]
 fn repeated_policy_is_noted() {
-    let (made, told) = restart_of_job(
+    let (restart, notes) = restart_of_job(
         "{event: PodFailed, action: RestartJob}, {events: [PodFailed, PodEvicted], action: RestartTask}",
     );
     assert_eq!(
-        made,
+        restart,
         json!({"scope": "Gang", "rules": [{"onReasons": ["PodDisrupted"], "action": "RestartGroup"}]})
     );
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("has no effect on PodFailed:"), "{told:?}");
-    let (_, told) = restart_of_job(
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(
+        notes[0].contains("has no effect on PodFailed:"),
+        "{notes:?}"
+    );
+    let (_, notes) = restart_of_job(
         "{event: PodFailed, action: AbortJob}, {event: PodFailed, action: AbortJob}",
     );
-    assert!(told.iter().any(|n| n.starts_with("spec.policies[1]: ")));
+    assert!(notes.iter().any(|n| n.starts_with("spec.policies[1]: ")));
 }
 
-/// Volcano starts no failed pod again by itself.
+/// Without a policy, Volcano does not restart a failed pod.
 #[test]
 fn failure_without_a_policy_ends_the_job() {
     let fail = json!({"onReasons": OWN, "action": "Fail"});
-    let (made, told) = restart_of_job("");
-    assert_eq!(made, json!({"rules": [fail]}));
-    assert_eq!(told.len(), 1, "{told:?}");
+    let (restart, notes) = restart_of_job("");
+    assert_eq!(restart, json!({"rules": [fail]}));
+    assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(
-        told[0].starts_with("spec.policies: restart no failed pod of t:"),
-        "{told:?}"
+        notes[0].starts_with("spec.policies: restart no failed pod of t:"),
+        "{notes:?}"
     );
-    // Other exit codes than those that are named.
-    let (made, told) = restart_of_job("{exitCode: 75, action: RestartJob}");
+    // Exit codes without a policy end the job.
+    let (restart, notes) = restart_of_job("{exitCode: 75, action: RestartJob}");
     let code = json!({"onExitCodes": [75], "action": "Restart"});
-    assert_eq!(made, json!({"rules": [code, fail]}));
-    assert_eq!(told.len(), 1, "{told:?}");
-    // Evictions are another thing.
-    let (made, _) = restart_of_job("{event: PodEvicted, action: RestartJob}");
-    assert_eq!(made, json!({"rules": [fail]}));
+    assert_eq!(restart, json!({"rules": [code, fail]}));
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    // A policy on evictions does not change the effect of failures.
+    let (restart, _) = restart_of_job("{event: PodEvicted, action: RestartJob}");
+    assert_eq!(restart, json!({"rules": [fail]}));
 }
 
 #[test]
@@ -142,10 +150,10 @@ fn kubelet_restarts_need_no_restart_rule() {
     for restarts in ["", "restartPolicy: OnFailure,", "restartPolicy: Always,"] {
         let text = job("", &[("t", "", restarts)]);
         assert_eq!(restart_of_text(&text), Value::Null, "{restarts}");
-        let told = import_notes(&text);
+        let notes = import_notes(&text);
         assert!(
-            told[0].starts_with("spec.policies: do not cover a failed pod of t,"),
-            "{told:?}"
+            notes[0].starts_with("spec.policies: do not cover a failed pod of t,"),
+            "{notes:?}"
         );
     }
 }
@@ -154,43 +162,43 @@ fn kubelet_restarts_need_no_restart_rule() {
 #[test]
 fn eviction_does_not_end_a_job_that_ends_on_failure() {
     let fail = json!({"onReasons": OWN, "action": "Fail"});
-    let (made, told) = restart_of_job("{event: PodFailed, action: TerminateJob}");
-    assert_eq!(made, json!({"rules": [fail]}));
-    assert_eq!(told, Vec::<String>::new());
-    let (made, told) = restart_of_job(
+    let (restart, notes) = restart_of_job("{event: PodFailed, action: TerminateJob}");
+    assert_eq!(restart, json!({"rules": [fail]}));
+    assert_eq!(notes, Vec::<String>::new());
+    let (restart, notes) = restart_of_job(
         "{event: PodEvicted, action: RestartJob}, {event: PodFailed, action: TerminateJob}",
     );
-    assert_eq!(made, json!({"scope": "Gang", "rules": [fail]}));
-    assert_eq!(told, Vec::<String>::new());
-    let (made, _) = restart_of_job("{events: [PodEvicted, PodFailed], action: TerminateJob}");
-    assert_eq!(made, json!({"scope": "Never"}));
-    // A gang that is restarted by evictions alone.
-    let (made, told) = restart_of_job(
+    assert_eq!(restart, json!({"scope": "Gang", "rules": [fail]}));
+    assert_eq!(notes, Vec::<String>::new());
+    let (restart, _) = restart_of_job("{events: [PodEvicted, PodFailed], action: TerminateJob}");
+    assert_eq!(restart, json!({"scope": "Never"}));
+    // Only evictions restart the gang.
+    let (restart, notes) = restart_of_job(
         "{event: PodEvicted, action: RestartJob}, {event: PodFailed, action: RestartTask}",
     );
     let group = json!({"onReasons": OWN, "action": "RestartGroup"});
-    assert_eq!(made, json!({"scope": "Gang", "rules": [group]}));
-    assert_eq!(told, Vec::<String>::new());
+    assert_eq!(restart, json!({"scope": "Gang", "rules": [group]}));
+    assert_eq!(notes, Vec::<String>::new());
 }
 
 /// The action Restart follows the scope, so a job that needs gang restarts has the scope Gang.
 #[test]
 fn restart_action_sets_the_gang_scope() {
     let code = json!({"onExitCodes": [5], "action": "Restart"});
-    let (made, _) =
+    let (restart, _) =
         restart_of_job("{exitCode: 5, action: RestartJob}, {event: PodFailed, action: RestartPod}");
     assert_eq!(
-        made,
+        restart,
         json!({"scope": "Gang", "rules": [code, {"action": "RestartPod"}]})
     );
-    let (made, _) = restart_of_job(
+    let (restart, _) = restart_of_job(
         "{exitCode: 5, action: RestartJob}, {events: [PodFailed, PodEvicted], action: AbortJob}",
     );
-    let taken = ["PodDisrupted", "NodeLost", "Preempted"];
+    let reasons = ["PodDisrupted", "NodeLost", "Preempted"];
     assert_eq!(
-        made,
+        restart,
         json!({"scope": "Gang", "rules": [
-            {"onReasons": taken, "action": "Fail"},
+            {"onReasons": reasons, "action": "Fail"},
             code,
             {"onReasons": OWN, "action": "Fail"},
         ]})
@@ -203,13 +211,13 @@ fn restart_action_sets_the_gang_scope() {
             NEVER,
         )],
     );
-    let taken = json!({"onReasons": ["PodDisrupted"], "groups": ["t"], "action": "Restart"});
+    let reasons = json!({"onReasons": ["PodDisrupted"], "groups": ["t"], "action": "Restart"});
     assert_eq!(
         restart_of_text(&text),
-        json!({"scope": "Gang", "rules": [taken, {"action": "RestartGroup"}]})
+        json!({"scope": "Gang", "rules": [reasons, {"action": "RestartGroup"}]})
     );
     assert_eq!(import_notes(&text), Vec::<String>::new());
-    // An elastic group restarts pods where no scope is written.
+    // Without a scope, an elastic group restarts single pods.
     let text = job(
         "{exitCode: 5, action: RestartJob}",
         &[("t", "replicas: 4, minAvailable: 2,", NEVER)],
@@ -227,27 +235,27 @@ fn task_evictions_come_before_job_evictions() {
             NEVER,
         )],
     );
-    let taken = |action: &str| json!({"onReasons": ["PodDisrupted"], "action": action});
-    let mut own = taken("RestartPod");
+    let expected_rule = |action: &str| json!({"onReasons": ["PodDisrupted"], "action": action});
+    let mut own = expected_rule("RestartPod");
     own["groups"] = json!(["t"]);
     assert_eq!(
         restart_of_text(&text),
-        json!({"scope": "Gang", "rules": [own, taken("RestartGroup")]})
+        json!({"scope": "Gang", "rules": [own, expected_rule("RestartGroup")]})
     );
     let text = text.replace("RestartPod", "RestartJob");
     own["action"] = json!("Restart");
     assert_eq!(
         restart_of_text(&text),
-        json!({"scope": "Gang", "rules": [own, taken("RestartGroup")]})
+        json!({"scope": "Gang", "rules": [own, expected_rule("RestartGroup")]})
     );
 }
 
 #[test]
 fn every_event_is_noted() {
-    let (made, told) = restart_of_job("{event: '*', action: RestartJob}");
-    assert_eq!(made, json!({"scope": "Gang"}));
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("covers every event"), "{told:?}");
+    let (restart, notes) = restart_of_job("{event: '*', action: RestartJob}");
+    assert_eq!(restart, json!({"scope": "Gang"}));
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("covers every event"), "{notes:?}");
 }
 
 #[test]
@@ -267,10 +275,10 @@ fn shortest_startup_timeout_counts() {
         import_object(&text)["spec"]["deadlines"]["startupSeconds"],
         300
     );
-    let told = import_notes(&text);
-    let times: Vec<_> = told.iter().filter(|n| n.contains("timeout: ")).collect();
-    assert_eq!(times.len(), 2, "{told:?}");
-    // With another event it puts that off.
+    let notes = import_notes(&text);
+    let times: Vec<_> = notes.iter().filter(|n| n.contains("timeout: ")).collect();
+    assert_eq!(times.len(), 2, "{notes:?}");
+    // With another event, the timeout delays the action.
     let text = job(
         "{events: [PodPending, PodFailed], action: RestartJob, timeout: 10m}",
         &[("t", "", NEVER)],
@@ -301,11 +309,11 @@ fn second_success_policy_is_noted() {
     assert_eq!(import_object(&text)["spec"]["success"]["policy"], "Leader");
     let text = text.replace("spec:\n  policies", "spec:\n  minSuccess: 1\n  policies");
     assert_eq!(import_object(&text)["spec"]["success"]["policy"], "Any");
-    let told = import_notes(&text);
-    assert_eq!(told.len(), 1, "{told:?}");
+    let notes = import_notes(&text);
+    assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(
-        told[0].starts_with("spec.tasks[0].policies[0]: "),
-        "{told:?}"
+        notes[0].starts_with("spec.tasks[0].policies[0]: "),
+        "{notes:?}"
     );
 }
 
@@ -313,15 +321,15 @@ fn second_success_policy_is_noted() {
 #[test]
 fn kubeflow_pods_without_restarts_end_the_job() {
     let text = |master: &str, worker: &str| {
-        let of = |policy: &str| {
+        let import_policy = |policy: &str| {
             format!(
                 "{{restartPolicy: {policy}, template: {{spec: {{containers: [{{name: pytorch, image: 'i:1', resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}"
             )
         };
         format!(
             "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: a}}\nspec: {{pytorchReplicaSpecs: {{Master: {}, Worker: {}}}}}\n",
-            of(master),
-            of(worker)
+            import_policy(master),
+            import_policy(worker)
         )
     };
     assert_eq!(

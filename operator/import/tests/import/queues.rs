@@ -1,4 +1,4 @@
-//! Queues, and those that they are below.
+//! Queues and their parents.
 
 use serde_json::Value;
 use trellis_import::{ConversionOptions, ImportedDocument, import};
@@ -17,7 +17,7 @@ fn volcano(name: &str, spec: &str) -> String {
     )
 }
 
-/// Name and parent of each Queue that is printed.
+/// Returns the name and the parent of each created queue.
 fn queue_parents(imported: &[ImportedDocument]) -> Vec<(String, Value)> {
     let objects = imported.iter().flat_map(|one| &one.objects);
     objects
@@ -33,7 +33,7 @@ fn queue(name: &str, parent: impl Into<Value>) -> (String, Value) {
     (name.to_owned(), parent.into())
 }
 
-/// Paths and texts of the notes of one document.
+/// Returns the paths and texts of the notes of one document.
 fn note_texts(one: &ImportedDocument) -> Vec<String> {
     let notes = one.notes.iter();
     notes.map(|n| format!("{}: {}", n.path, n.text())).collect()
@@ -52,11 +52,11 @@ fn undefined_cohort_is_created_with_the_first_queue() {
     );
     assert_eq!(imported[0].problems.len(), 1);
     assert_eq!(imported[0].objects, []);
-    let told = note_texts(&imported[1]);
-    assert_eq!(told.len(), 1, "{told:?}");
+    let notes = note_texts(&imported[1]);
+    assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(
-        told[0].starts_with("spec.cohort: \"c\" has no Cohort in the input, so a TrainingQueue"),
-        "{told:?}"
+        notes[0].starts_with("spec.cohort: \"c\" has no Cohort in the input, so a TrainingQueue"),
+        "{notes:?}"
     );
     assert_eq!(imported[2].notes, []);
 }
@@ -71,8 +71,11 @@ fn parent_that_fails_to_convert_is_noted() {
         let imported = import_text(&text);
         assert_eq!(imported[0].problems.len(), 1, "{text}");
         assert_eq!(queue_parents(&imported), [queue("b", "c")]);
-        let told = note_texts(&imported[1]);
-        assert!(told[0].contains("\"c\" could not be imported"), "{told:?}");
+        let notes = note_texts(&imported[1]);
+        assert!(
+            notes[0].contains("\"c\" could not be imported"),
+            "{notes:?}"
+        );
     }
 }
 
@@ -93,7 +96,7 @@ fn volcano_root_queue_is_created_once() {
     assert!(note_texts(&imported[1])[0].contains("\"root\" is not in the input"));
 }
 
-/// Kueue has a ClusterQueue and a cohort of one name; here both are Queues.
+/// In Kueue a ClusterQueue and a cohort may have the same name. In Trellis both are queues.
 #[test]
 fn cluster_queue_named_like_a_cohort_is_an_error() {
     let wanted = "is also the name of a cohort, and in Trellis both are queues: rename the cohort, or the ClusterQueue with clusterQueue of its LocalQueues";
@@ -126,10 +129,10 @@ fn cluster_queue_named_like_a_cohort_is_an_error() {
             .iter()
             .flat_map(|one| one.problems.iter().map(|p| (one.document, p)))
             .collect();
-        let [(of, problem)] = problems.as_slice() else {
+        let [(document, problem)] = problems.as_slice() else {
             panic!("{problems:?}")
         };
-        assert_eq!((*of, problem.field.as_str()), (at, "metadata.name"));
+        assert_eq!((*document, problem.field.as_str()), (at, "metadata.name"));
         assert_eq!(problem.message, wanted);
     }
 }
@@ -149,8 +152,8 @@ fn duplicate_queue_names_are_an_error() {
 #[test]
 fn parent_from_another_system_is_noted() {
     let text = kueue("ClusterQueue", "a", "{}") + &volcano("b", "{parent: a}");
-    let told = note_texts(&import_text(&text)[1]);
-    assert!(told[0].contains("another system's document"), "{told:?}");
+    let notes = note_texts(&import_text(&text)[1]);
+    assert!(notes[0].contains("another system's document"), "{notes:?}");
 }
 
 /// `kubectl apply` removes fields that it applied before and that are missing now.
@@ -171,24 +174,24 @@ fn changes_of_an_existing_queue_are_noted() {
         };
         import(&documents(&text), &options)
     };
-    let told = note_texts(&with(existing)[0]);
+    let notes = note_texts(&with(existing)[0]);
     for wanted in [
         "spec.parentName: \"research\" is the value in the cluster's queue \"vision\", and applying this TrainingQueue changes it to \"root\"",
         "spec.defaultFor: {} is set in the cluster's queue \"vision\", and applying this TrainingQueue removes it",
         "spec.queueingStrategy: \"StrictFIFO\" is not set in the cluster's queue \"vision\", and applying this TrainingQueue adds it",
     ] {
         assert!(
-            told.iter().any(|n| n.starts_with(wanted)),
-            "{wanted}: {told:?}"
+            notes.iter().any(|n| n.starts_with(wanted)),
+            "{wanted}: {notes:?}"
         );
     }
-    assert!(!told.iter().any(|n| n.contains("weight")), "{told:?}");
-    // A parent queue that the cluster has is not created again.
+    assert!(!notes.iter().any(|n| n.contains("weight")), "{notes:?}");
+    // An existing parent queue is not created again.
     let root = existing.replace("vision", "root");
     assert_eq!(queue_parents(&with(&root)), [queue("vision", "root")]);
 }
 
-/// The webhook of Volcano refuses it, and files need not have met it.
+/// Volcano's webhook refuses these amounts, but a file may still contain them.
 #[test]
 fn contradictory_amounts_are_noted() {
     for (spec, wanted) in [
@@ -201,12 +204,12 @@ fn contradictory_amounts_are_noted() {
             "spec.guarantee.resource.cpu: \"8\" is more than the queue's quota",
         ),
     ] {
-        let told = note_texts(&import_text(&volcano("a", spec))[0]);
-        assert!(told.iter().any(|n| n.starts_with(wanted)), "{told:?}");
+        let notes = note_texts(&import_text(&volcano("a", spec))[0]);
+        assert!(notes.iter().any(|n| n.starts_with(wanted)), "{notes:?}");
     }
 }
 
-/// The flavor `default` need not exist: it is every node.
+/// The flavor `default` contains every node and needs no object.
 #[test]
 fn missing_flavor_is_noted_once() {
     let flavor =

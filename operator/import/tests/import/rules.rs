@@ -2,44 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::documents::{CONTAINER, FAILED, group, kueue, volcano};
 use super::{import_notes, import_object, import_text};
 
-const CONTAINER: &str = "name: c, image: 'i:1', resources: {limits: {cpu: 1, memory: 1Gi}}";
-
-/// A policy on failed pods, so that its absence causes no note.
-const FAILED: &str = "  policies: [{event: PodFailed, action: RestartJob}]\n";
-
-/// A Job of Volcano with these fields and tasks: each task is a name and more fields.
-fn volcano(fields: &str, tasks: &[(&str, &str)]) -> String {
-    let failed = if fields.contains("policies:") {
-        ""
-    } else {
-        FAILED
-    };
-    let tasks: String = tasks
-        .iter()
-        .map(|(name, beside)| {
-            format!("  - {{name: {name}, {beside} template: {{spec: {{containers: [{{{CONTAINER}}}]}}}}}}\n")
-        })
-        .collect();
-    format!(
-        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{failed}{fields}  tasks:\n{tasks}"
-    )
-}
-
-/// A Job of Kueue with these fields, and this spec of its pods.
-fn kueue(fields: &str, pods: &str) -> String {
-    format!(
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a, labels: {{kueue.x-k8s.io/queue-name: q}}}}\n\
-         spec:\n{fields}  template:\n    spec:\n{pods}"
-    )
-}
-
-fn group(object: &Value, at: usize) -> &Value {
-    &object["spec"]["taskGroups"][at]
-}
-
-/// It is created again and again there, each time with another name.
+/// In Kubernetes, each create request for this object gives another name.
 #[test]
 fn generate_name_becomes_a_name() {
     let text = volcano("  minAvailable: 2\n", &[("t", "replicas: 4,")])
@@ -59,7 +25,7 @@ fn single_task_with_fewer_min_pods_is_elastic() {
     let text = volcano("  minAvailable: 2\n", &[("t", "replicas: 4,")]);
     assert_eq!(group(&import_object(&text), 0)["minReplicas"], 2);
     assert_eq!(import_notes(&text), Vec::<String>::new());
-    // With MPI all pods are in the gang.
+    // With MPI, all pods are in the gang.
     let text = volcano(
         "  minAvailable: 2\n  plugins: {mpi: [\"--master=t\", \"--worker=w\"]}\n",
         &[("t", ""), ("w", "replicas: 4,")],
@@ -81,25 +47,6 @@ fn larger_of_two_minimums_counts() {
         );
         assert_eq!(group(&import_object(&text), 0)["minReplicas"], 3);
     }
-}
-
-#[test]
-fn job_volume_is_mounted_by_the_main_container_alone() {
-    let text = |beside: &str| {
-        volcano(
-            "  volumes: [{mountPath: /d, volumeClaimName: c}]\n",
-            &[("t", "")],
-        )
-        .replace("containers: [", &format!("containers: [{beside}"))
-    };
-    assert_eq!(import_notes(&text("")), Vec::<String>::new());
-    let beside = format!("{{{}}}, ", CONTAINER.replace("name: c", "name: d"));
-    let told = import_notes(&text(&beside));
-    assert!(
-        told.iter()
-            .any(|n| n.starts_with("spec.volumes[0]: is mounted by all")),
-        "{told:?}"
-    );
 }
 
 #[test]
@@ -150,23 +97,6 @@ fn task_without_pods_is_left_out() {
     assert!(import_notes(&text)[0].starts_with("spec.tasks[0]: "));
     let text = volcano("", &[("none", "replicas: 0,")]);
     assert_eq!(import_text(&text)[0].problems.len(), 1);
-}
-
-/// The variable would be longer than the API server takes it.
-#[test]
-fn overlong_host_list_is_noted() {
-    let job = |replicas: usize| {
-        format!(
-            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{FAILED}  plugins: {{svc: []}}\n  tasks: [{{name: t, replicas: {replicas}, template: {{spec: {{containers: [{{name: c, image: 'i:1', command: [run, $VC_T_HOSTS], resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}]\n"
-        )
-    };
-    assert_eq!(
-        group(&import_object(&job(2)), 0)["env"],
-        json!([{"name": "VC_T_HOSTS", "value": "a-t-0.a,a-t-1.a"}])
-    );
-    assert_eq!(import_notes(&job(2)), Vec::<String>::new());
-    assert_eq!(group(&import_object(&job(4096)), 0)["env"], Value::Null);
-    assert!(import_notes(&job(4096))[0].contains("VC_T_HOSTS"));
 }
 
 #[test]
@@ -244,100 +174,6 @@ fn dependencies_come_before_dependent_groups() {
 }
 
 #[test]
-fn unsupported_template_field_is_noted_with_its_path() {
-    let text = kueue(
-        "",
-        "      nodeName: gpu-1
-      shareProcessNamespace: true
-      restartPolicy: Never
-      containers:
-      - {name: a, image: 'a:1', stdin: true, resources: {limits: {cpu: 1, memory: 1Gi}}}
-      - name: b
-        image: b:1
-        env: [{name: X, value: x}, {name: TRELLIS_RANK, value: '1'}]
-        ports: [{containerPort: 80, hostPort: 80}]
-        resources: {limits: {cpu: 1, memory: 1Gi}}
-        volumeMounts: [{name: claim-0, mountPath: /a}]
-      volumes:
-      - {name: claim-0, nfs: {server: a, path: /}}
-",
-    );
-    let template = group(&import_object(&text), 0)["podTemplate"]["spec"].clone();
-    assert_eq!(
-        template,
-        json!({"shareProcessNamespace": true, "containers": [
-            {"name": "main", "stdin": true},
-            {"name": "b", "image": "b:1", "env": [{"name": "X", "value": "x"}],
-                "ports": [{"containerPort": 80}], "volumeMounts": [],
-                "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}},
-        ]})
-    );
-    let paths: Vec<String> = import_text(&text)[0]
-        .notes
-        .iter()
-        .map(|note| note.path.clone())
-        .collect();
-    let within = "spec.template.spec";
-    for path in [
-        "nodeName",
-        "containers[1].env[1]",
-        "containers[1].ports[0].hostPort",
-        "containers[1].volumeMounts[0]",
-        "volumes[0]",
-    ] {
-        assert!(
-            paths.contains(&format!("{within}.{path}")),
-            "{path}: {paths:?}"
-        );
-    }
-}
-
-#[test]
-fn volume_mounted_by_other_containers_stays_a_volume() {
-    let pods = |mounts: &str| {
-        kueue(
-            "",
-            &format!(
-                "      containers:
-      - name: a
-        image: a:1
-        resources: {{limits: {{cpu: 1, memory: 8Gi}}}}
-        volumeMounts: [{{name: data, mountPath: /data}}, {{name: shm, mountPath: /dev/shm}}]
-      - name: b
-        image: b:1
-        resources: {{limits: {{cpu: 1, memory: 1Gi}}}}
-        volumeMounts: [{mounts}]
-      volumes:
-      - {{name: data, persistentVolumeClaim: {{claimName: data}}}}
-      - {{name: shm, emptyDir: {{medium: Memory}}}}
-"
-            ),
-        )
-    };
-    let alone = import_object(&pods(""));
-    assert_eq!(
-        group(&alone, 0)["mounts"],
-        json!([{"claimName": "data", "path": "/data"}])
-    );
-    // tmpfs without a limit is as large as the pod's memory.
-    assert_eq!(group(&alone, 0)["sharedMemory"], "8Gi");
-    let shared = import_object(&pods(
-        "{name: data, mountPath: /d}, {name: shm, mountPath: /dev/shm}",
-    ));
-    assert_eq!(group(&shared, 0)["mounts"], Value::Null);
-    let spec = &group(&shared, 0)["podTemplate"]["spec"];
-    assert_eq!(spec["volumes"][0]["name"], "data");
-    assert_eq!(
-        spec["containers"][0]["volumeMounts"],
-        json!([{"name": "data", "mountPath": "/data"}])
-    );
-    assert_eq!(
-        spec["containers"][1]["volumeMounts"][1]["name"],
-        "shared-memory"
-    );
-}
-
-#[test]
 fn more_completions_than_parallelism_are_noted() {
     let pods = format!("      containers: [{{{CONTAINER}}}]\n");
     let text = kueue(
@@ -395,28 +231,7 @@ fn differing_groups_keep_their_own_values() {
     );
 }
 
-#[test]
-fn unset_volcano_variables_are_noted() {
-    let task = "template: {spec: {containers: [{name: c, image: 'i:1', command: [run, '$VC_TASK_INDEX', '/etc/volcano/t.host'], \
-                resources: {limits: {cpu: 1, memory: 1Gi}}}]}}";
-    let job = |plugins: &str| {
-        format!(
-            "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{FAILED}  plugins: {plugins}\n  tasks: [{{name: t, {task}}}]\n"
-        )
-    };
-    let told = |text: &str| -> Vec<String> {
-        let notes = import_text(text)[0].notes.clone();
-        notes.into_iter().map(|note| note.value).collect()
-    };
-    assert_eq!(
-        told(&job("{svc: []}")),
-        ["\"VC_TASK_INDEX\"", "\"/etc/volcano\""]
-    );
-    // The env plugin sets it, and so does what is made here.
-    assert_eq!(told(&job("{env: [], svc: []}")), ["\"/etc/volcano\""]);
-}
-
-/// The number of pods of a RayCluster's only worker group. None: the group is left out.
+/// Returns the number of pods of a RayCluster's only worker group. None: the group is left out.
 fn ray_workers(fields: &str) -> Option<i64> {
     let pod = "template: {spec: {containers: [{name: c, image: 'i:1', resources: {limits: {cpu: 1, memory: 1Gi}}}]}}";
     let text = format!(

@@ -1,11 +1,11 @@
-//! The pods that arrive, in order.
+//! The arrivals of pods, in order.
 
 use super::trace::{OpenbPod, OpenbTrace};
 use crate::random::Random;
 
-/// All pods in random order. Random pods are added again while the pods ask for fewer GPUs than
-/// `load` times the capacity, and removed while they ask for more. The generator differs from the
-/// paper's, so its seeds give other orders of the same kind.
+/// Returns all pods in random order. Random pods arrive again until the pods request `load` times
+/// the capacity; if they request more, random pods are removed. The generator differs from the
+/// paper's, so the same seed gives another order.
 pub(super) fn draw_arrivals(trace: &OpenbTrace, load: f64, seed: u64) -> Vec<&OpenbPod> {
     let mut random = Random::new(seed);
     let mut pods: Vec<&OpenbPod> = trace.pods.iter().collect();

@@ -1,6 +1,6 @@
-//! The openb workloads (Alibaba, cluster-trace-gpu-v2023) and the protocol that FGD was published
-//! with (Weng et al., USENIX ATC '23): jobs arrive one after the other, none ends, and a job that
-//! does not fit is dropped.
+//! The openb workloads (Alibaba, cluster-trace-gpu-v2023), and the protocol in which FGD was
+//! evaluated (Weng et al., USENIX ATC '23). Jobs arrive one after the other and never end; a job
+//! that does not fit is dropped.
 
 mod arrivals;
 mod protocol;

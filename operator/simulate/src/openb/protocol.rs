@@ -1,4 +1,4 @@
-//! The protocol.
+//! Runs an openb workload with the protocol of its paper.
 
 use trellis_scheduler::{
     Constraints, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, NodeSelectorOperator,
@@ -13,11 +13,11 @@ use crate::summary::SimulationSummary;
 const GPU: &str = "nvidia.com/gpu";
 const MODEL: &str = "nvidia.com/gpu.product";
 const QUEUE: &str = "openb";
-/// The protocol knows no such limit.
+/// The protocol does not limit the pods of a node.
 const UNLIMITED_PODS: i64 = 1 << 32;
 
-/// Lets pods come until they have asked for `load` times the GPUs that there
-/// are; each is a gang of one. The engine sees a pod when it comes and not before.
+/// Submits pods until they have requested `load` times the GPUs of the cluster. Each pod is a gang
+/// of one pod. The engine sees each pod only when it arrives.
 #[must_use]
 pub fn run_trace(trace: &OpenbTrace, load: f64, seed: u64) -> SimulationSummary {
     let gpu = ResourceName::new(GPU);
@@ -95,7 +95,7 @@ fn to_gang(number: i64, pod: &OpenbPod, share: &ResourceName) -> Gang {
         constraints,
         ..TaskGroup::new(GroupName::new("pod"), 1, request, prefix)
     };
-    // Pods come more than once.
+    // A pod may arrive several times, so its name needs a number.
     let id = GangId::new(format!("openb/{}-{number}", pod.name));
     Gang {
         submitted: Time::from_millis(number),

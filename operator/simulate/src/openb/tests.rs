@@ -36,7 +36,7 @@ fn columns_are_found_by_name_and_pods_sorted() {
         .collect();
     assert_eq!(demands, [0, 2_000, 460]);
     assert_eq!(read.pods[1].models, ["G2", "P100"]);
-    // As the multigpu files are: five columns, in any order.
+    // The multigpu files have five columns, in any order.
     let five = trace("gpu_milli,name,cpu_milli,memory_mib,num_gpu\n460,p2,8000,1024,1\n").unwrap();
     assert_eq!(five.pods[0], read.pods[2]);
 }
@@ -60,8 +60,8 @@ fn invalid_values_are_refused_with_their_row() {
     );
     let head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n";
     assert_eq!(error(head), "contains no job: no row is below the header");
-    let nobody = OpenbTrace::read(&table(NODES.lines().next().unwrap()), &table(PODS));
-    assert!(matches!(nobody, Err(TableError::Empty("node"))));
+    let without_nodes = OpenbTrace::read(&table(NODES.lines().next().unwrap()), &table(PODS));
+    assert!(matches!(without_nodes, Err(TableError::Empty("node"))));
     assert_eq!(
         error(&format!("{head}p,1,1,1,1000\nq,-1,1,1,1000\n")),
         "row 2, column \"cpu_milli\": \"-1\" is not a whole number of 0 or more"
@@ -88,7 +88,7 @@ fn equal_seeds_give_equal_results_without_overbooking() {
     let trace = trace(PODS).unwrap();
     let end = run_trace(&trace, 1.3, 42);
     assert_eq!(end, run_trace(&trace, 1.3, 42));
-    assert!(end.placed < end.jobs, "more comes than fits");
+    assert!(end.placed < end.jobs, "not all arriving pods fit");
     assert!(end.allocated_gpu_percent <= 100.0 && end.allocated_gpu_percent > 50.0);
     assert!(end.arrived_gpu_percent >= Some(130.0));
     assert_eq!(end.mean_wait_seconds, None);

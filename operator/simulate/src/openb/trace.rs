@@ -9,7 +9,7 @@ pub(super) const WHOLE_GPU: i64 = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenbTrace {
     pub(super) nodes: Vec<OpenbNode>,
-    /// By name.
+    /// The pods, sorted by name.
     pub(super) pods: Vec<OpenbPod>,
 }
 
@@ -30,21 +30,21 @@ pub(super) struct OpenbPod {
     pub(super) cpu_milli: i64,
     pub(super) memory_mib: i64,
     pub(super) gpus: i64,
-    /// Thousandths of each; fewer than 1000 of one GPU alone.
+    /// Thousandths of each GPU. Below 1000, the pod requests a part of one GPU.
     pub(super) gpu_milli: i64,
-    /// GPU models that will do; none: all.
+    /// The accepted GPU models. Empty: every model.
     pub(super) models: Vec<String>,
 }
 
 impl OpenbPod {
-    /// Thousandths of GPUs that it asks for.
+    /// Returns the requested GPUs in thousandths.
     pub(super) fn gpu_demand(&self) -> i64 {
         self.gpus.saturating_mul(self.gpu_milli)
     }
 }
 
 impl OpenbTrace {
-    /// True if the table is a pod list of this format, by its header.
+    /// Returns true if the header has the columns of a pod list of this format.
     #[must_use]
     pub fn matches_header(table: &CsvTable) -> bool {
         table.has_column("num_gpu")
@@ -73,7 +73,7 @@ impl OpenbTrace {
         Ok(Self { nodes, pods })
     }
 
-    /// Thousandths of all GPUs.
+    /// Returns the GPUs of all nodes in thousandths.
     pub(super) fn capacity(&self) -> i64 {
         let gpus = self.nodes.iter().map(|n| n.gpus);
         gpus.fold(0, i64::saturating_add).saturating_mul(WHOLE_GPU)

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use trellis_scheduler::{GangId, PodKey, Time};
 
-/// An event in a run of a job.
+/// A scheduled event of a job's run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RunEvent {
     /// The job has done its work.
@@ -14,17 +14,17 @@ pub(super) enum RunEvent {
     Stop,
     /// A surplus pod has stopped after eviction.
     StopSurplus(GangId),
-    /// A failed pod of the gang is back.
+    /// A failed pod of the gang runs again.
     ReturnPod(PodKey),
-    /// A failed surplus pod asks for a place again.
+    /// A failed surplus pod is submitted again.
     RetrySurplus(GangId),
-    /// The gang is tried again after its back-off.
+    /// The gang is submitted again after its back-off.
     RetryGang,
     /// More surplus pods may join.
     GrowSurplus,
 }
 
-/// Something that happens to one run of a job: to another run of it, it does not.
+/// An event of one run of a job. Later runs of the job ignore it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DueEvent {
     pub(super) event: RunEvent,
@@ -32,7 +32,8 @@ pub(super) struct DueEvent {
     pub(super) event_generation: u32,
 }
 
-/// All of it, the next first; at one time by kind and name.
+/// The scheduled events, the earliest first. Events with the same time are ordered by kind and
+/// name.
 #[derive(Debug, Default)]
 pub(super) struct Agenda(BinaryHeap<Reverse<(Time, DueEvent)>>);
 
@@ -45,7 +46,7 @@ impl Agenda {
         self.0.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Removes and returns the next event that is due by then.
+    /// Removes and returns the next event that is due at `now`.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<DueEvent> {
         if self.next_time()? > now {
             return None;

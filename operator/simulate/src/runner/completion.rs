@@ -1,4 +1,4 @@
-//! Pods end one by one, and with the last of them their job.
+//! Pods that end one by one. The job ends with its last pod.
 
 use trellis_gang::engine;
 use trellis_scheduler::{GangId, NodeName, PodKey};
@@ -8,25 +8,25 @@ use super::agenda::{DueEvent, RunEvent};
 use super::record::JobEvent;
 use super::script::{PodChange, ScriptPodEvent, ScriptSurplusPod};
 use super::simulated_job::{SimulatedJobStage, StoppedPod};
-use super::surplus_pods::SurplusPodPhase;
+use super::simulated_surplus::SurplusPodPhase;
 
 impl SimulationRunner<'_, '_> {
-    /// A pod of the gang has ended, and the other pods go on.
+    /// Ends a pod of the gang. The other pods keep running.
     pub(super) fn finish_pod(&mut self, event: &ScriptPodEvent, key: PodKey, why: String) {
-        let held = self.place_of_pod(event);
+        let pod_place = self.place_of_pod(event);
         self.engine.drop_assumed(&key);
         self.is_unsettled = true;
         let Some(job) = self.jobs.get_mut(&event.job) else {
             return;
         };
         job.stopped_pods.insert(key, StoppedPod::Done);
-        if let Some((node, gpus)) = held {
+        if let Some((node, gpus)) = pod_place {
             let place = job
                 .gpus_by_node
                 .iter_mut()
-                .find(|(on, held)| *on == node && *held >= gpus);
-            if let Some((_, held)) = place {
-                *held = held.saturating_sub(gpus);
+                .find(|(on, pod_place)| *on == node && *pod_place >= gpus);
+            if let Some((_, pod_place)) = place {
+                *pod_place = pod_place.saturating_sub(gpus);
             }
             self.meter.add_used(&node, gpus.saturating_neg());
         }
@@ -37,7 +37,7 @@ impl SimulationRunner<'_, '_> {
         self.finish_job_if_done(&event.job);
     }
 
-    /// The group of a pod that has done its work needs no more pods.
+    /// Creates no more pods for the group of a pod that has succeeded.
     pub(super) fn close_group(&mut self, event: &ScriptPodEvent) {
         let Some(job) = self.jobs.get_mut(&event.job).filter(|_| event.is_elastic) else {
             return;
@@ -61,8 +61,8 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// A job is done once all pods of its gang, and all surplus pods of elastic groups that are
-    /// there, have ended.
+    /// Ends the job if all pods of its gang and all existing surplus pods of its elastic groups
+    /// have ended.
     pub(super) fn finish_job_if_done(&mut self, id: &GangId) {
         let Some(job) = self.jobs.get(id) else { return };
         let done = job
@@ -89,7 +89,7 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// The node and the GPUs of a pod of the gang.
+    /// Returns the node and the GPUs of a pod of the gang.
     fn place_of_pod(&self, event: &ScriptPodEvent) -> Option<(NodeName, i64)> {
         let node = self.node_of(&event.job, event)?;
         let job = self.jobs.get(&event.job)?;

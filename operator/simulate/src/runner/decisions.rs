@@ -1,11 +1,12 @@
-//! Carries out the decisions of the engine: jobs get their places, and victims leave theirs.
+//! Carries out the decisions of the engine: it places jobs and evicts victims.
 
 use trellis_scheduler::{Decision, GangId, Placement, Victim};
 
 use super::agenda::{DueEvent, RunEvent};
 use super::record::{JobEvent, JobEventRecord, RecordClock};
 use super::simulated_job::{self, SimulatedJobStage};
-use super::{SimulationRunner, add_duration, surplus_pods};
+use super::simulated_surplus::job_of;
+use super::{SimulationRunner, add_duration};
 
 impl SimulationRunner<'_, '_> {
     pub(super) fn apply_decision(&mut self, decision: &Decision) {
@@ -18,7 +19,7 @@ impl SimulationRunner<'_, '_> {
         | Decision::Reserve {
             gang, placement, ..
         } = decision
-            && let Some(job) = surplus_pods::job_of(gang)
+            && let Some(job) = job_of(gang)
         {
             if matches!(decision, Decision::Place { .. }) {
                 self.place_surplus(&job, gang, placement);
@@ -26,7 +27,7 @@ impl SimulationRunner<'_, '_> {
             return;
         }
         if let Decision::Wait { gang, .. } = decision
-            && surplus_pods::job_of(gang).is_some()
+            && job_of(gang).is_some()
         {
             return;
         }
@@ -36,7 +37,7 @@ impl SimulationRunner<'_, '_> {
             })
         {
             // The eviction of a surplus pod is reported as an event of its job.
-            if record.event == JobEvent::Preempted && surplus_pods::job_of(record.job).is_some() {
+            if record.event == JobEvent::Preempted && job_of(record.job).is_some() {
                 continue;
             }
             (self.record_sink)(&record);
@@ -101,9 +102,9 @@ impl SimulationRunner<'_, '_> {
         self.submit_surplus(id);
     }
 
-    /// Evicts a victim: its work is lost, and its place is free after the grace period.
+    /// Evicts a victim. Its work is lost, and its nodes are free after the grace period.
     fn evict_victim(&mut self, victim: &Victim, by: Option<&GangId>) {
-        if let Some(job) = surplus_pods::job_of(&victim.gang) {
+        if let Some(job) = job_of(&victim.gang) {
             self.evict_surplus(&job, victim, by);
             return;
         }

@@ -2,29 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
 use trellis_scheduler::{GangId, Time};
 
 use super::record::to_seconds;
+use crate::summary::ExpectationResult;
 
-/// The expectations for one time, checked after everything else that happens then.
+/// The expectations for one time. They are checked after all other events of that time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expectations {
-    /// Jobs that hold their place.
+    /// Jobs that are placed.
     pub placed: Option<ExpectedJobs>,
-    /// Jobs that wait.
+    /// Jobs that are pending.
     pub pending: Option<ExpectedJobs>,
-    /// Jobs that have lost their place to other jobs, at some time up to then.
+    /// Jobs that were preempted at or before this time.
     pub preempted: Option<ExpectedJobs>,
-    /// The nodes that the running pods of a job are on.
+    /// The nodes of the running pods, by job.
     pub nodes: BTreeMap<GangId, BTreeSet<String>>,
     /// Number of running pods, by job.
     pub running: BTreeMap<GangId, u64>,
-    /// The flavors that a job holds quota of.
+    /// The flavors whose quota a job holds, by job.
     pub flavors: BTreeMap<GangId, BTreeSet<String>>,
 }
 
-/// Jobs that must be so.
+/// The jobs that must be in a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedJobs {
     /// Exactly these jobs. An empty list: none.
@@ -38,17 +38,6 @@ pub enum ExpectedJobs {
         /// The jobs.
         of: Vec<GangId>,
     },
-}
-
-/// Result of an expectation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ExpectationResult {
-    /// Time, in seconds.
-    pub t: f64,
-    /// True if the expectation held.
-    pub held: bool,
-    /// The difference; empty if the expectation held.
-    pub reason: String,
 }
 
 /// State of a job.
@@ -73,15 +62,15 @@ impl SimulatedJobState {
     }
 }
 
-/// Every job that is or was there.
+/// Reports the states of all jobs that exist or existed.
 pub(super) trait JobObserver {
     fn job_state(&self, job: &GangId) -> SimulatedJobState;
     fn was_preempted(&self, job: &GangId) -> bool;
-    /// The nodes of the pods that run.
+    /// The nodes of the running pods.
     fn nodes(&self, job: &GangId) -> BTreeSet<String>;
     /// Number of running pods.
     fn running_pods(&self, job: &GangId) -> u64;
-    /// The flavors that the job holds quota of.
+    /// The flavors whose quota the job holds.
     fn flavors(&self, job: &GangId) -> BTreeSet<String>;
     /// All jobs, by name.
     fn job_ids(&self) -> Vec<GangId>;
@@ -89,16 +78,21 @@ pub(super) trait JobObserver {
 
 impl Expectations {
     pub(super) fn check(&self, at: Time, look: &impl JobObserver) -> ExpectationResult {
-        let mut wrong = Vec::new();
+        let mut differences = Vec::new();
         let standings = [
             (&self.placed, SimulatedJobState::Placed, "placed"),
             (&self.pending, SimulatedJobState::Waiting, "pending"),
         ];
         for (jobs, wanted, word) in standings {
-            let is = |job: &GangId| look.job_state(job) == wanted;
-            add_differences(jobs.as_ref(), word, look, is, &mut wrong, |job| {
-                look.job_state(job).as_text()
-            });
+            let has_state = |job: &GangId| look.job_state(job) == wanted;
+            add_differences(
+                jobs.as_ref(),
+                word,
+                look,
+                has_state,
+                &mut differences,
+                |job| look.job_state(job).as_text(),
+            );
         }
         let was = |job: &GangId| look.was_preempted(job);
         let jobs = self.preempted.as_ref();
@@ -107,35 +101,39 @@ impl Expectations {
             "preempted",
             look,
             was,
-            &mut wrong,
+            &mut differences,
             |_| "was not preempted",
         );
         for (job, expected) in &self.nodes {
-            let (is, expected) = (join_names(&look.nodes(job)), join_names(expected));
-            if is != expected {
-                wrong.push(format!("{job} runs on {is}, expected on {expected}"));
+            let (has_state, expected) = (join_names(&look.nodes(job)), join_names(expected));
+            if has_state != expected {
+                differences.push(format!("{job} runs on {has_state}, expected on {expected}"));
             }
         }
         for (job, expected) in &self.running {
-            let is = look.running_pods(job);
-            if is != *expected {
-                wrong.push(format!("{job} has {is} running pods, expected {expected}"));
+            let has_state = look.running_pods(job);
+            if has_state != *expected {
+                differences.push(format!(
+                    "{job} has {has_state} running pods, expected {expected}"
+                ));
             }
         }
         for (job, expected) in &self.flavors {
-            let (is, expected) = (join_names(&look.flavors(job)), join_names(expected));
-            if is != expected {
-                wrong.push(format!("{job} holds flavors {is}, expected {expected}"));
+            let (has_state, expected) = (join_names(&look.flavors(job)), join_names(expected));
+            if has_state != expected {
+                differences.push(format!(
+                    "{job} holds flavors {has_state}, expected {expected}"
+                ));
             }
         }
         ExpectationResult {
             t: to_seconds(at),
-            held: wrong.is_empty(),
-            reason: wrong.join("; "),
+            held: differences.is_empty(),
+            reason: differences.join("; "),
         }
     }
 
-    /// The simulation ended before it was time.
+    /// Returns the result of an expectation after the end of the simulation.
     pub(super) fn not_reached(at: Time, end: Time) -> ExpectationResult {
         ExpectationResult {
             t: to_seconds(at),
@@ -146,7 +144,7 @@ impl Expectations {
 }
 
 impl ExpectationResult {
-    /// An event that could not happen.
+    /// Returns the result of an event that was impossible.
     pub(super) fn failed(at: Time, reason: String) -> Self {
         Self {
             t: to_seconds(at),
@@ -163,7 +161,7 @@ fn join_names(names: &BTreeSet<String>) -> String {
     }
 }
 
-/// Adds the differences from the expectation.
+/// Adds the differences between the expected jobs and the jobs in the state.
 fn add_differences(
     jobs: Option<&ExpectedJobs>,
     word: &str,

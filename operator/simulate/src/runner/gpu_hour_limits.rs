@@ -1,5 +1,5 @@
-//! GPU-hours that jobs use, and limits that close once they are used up. The count is the
-//! operator's, in virtual time.
+//! GPU-hours that jobs use, and limits that close when they are used up. The operator's own code
+//! counts them, in virtual time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ pub(super) struct GpuHourLimits {
 }
 
 impl GpuHourLimits {
-    /// These policies take effect from now on.
+    /// Applies new policies from now on.
     pub(super) fn apply_policies(&mut self, policies: Arc<QuotaPolicies>) {
         self.policies = policies;
     }
 
-    /// A job draws on these limits of GPU-hours.
+    /// Adds the GPU-hour limits that a job counts against.
     pub(super) fn add_limits(&mut self, limits: Vec<LimitId>) {
         let named = limits.into_iter().map(|limit| (limit_name(&limit), limit));
         self.limits.extend(named);
@@ -37,13 +37,16 @@ impl GpuHourLimits {
             return;
         }
         let used: BTreeMap<&LimitName, i128> = engine.limit_usage().collect();
-        let held = self.limits.iter().map(|(name, limit)| {
+        let usage_by_limit = self.limits.iter().map(|(name, limit)| {
             let gpus = used.get(name).copied().unwrap_or_default();
             (limit.clone(), i64::try_from(gpus).unwrap_or(i64::MAX))
         });
-        let held: Vec<_> = held.collect();
+        let usage_by_limit: Vec<_> = usage_by_limit.collect();
         let second = now.as_millis().div_euclid(1_000);
-        for (limit, gate) in self.usage.count_until(&self.policies, held, second) {
+        for (limit, gate) in self
+            .usage
+            .count_until(&self.policies, usage_by_limit, second)
+        {
             match gate {
                 Some(closure) => engine.close_limit(limit_name(&limit), closure),
                 None => engine.open_limit(&limit_name(&limit)),
@@ -51,8 +54,8 @@ impl GpuHourLimits {
         }
     }
 
-    /// Time at which a limit of one of these draws opens. None: none is closed, or the time is not
-    /// known.
+    /// Returns the time at which a closed limit of one of these draws opens. None: no limit is
+    /// closed, or the time is unknown.
     pub(super) fn next_opening<'d>(
         engine: &Engine,
         draws: impl Iterator<Item = &'d LimitDraw>,

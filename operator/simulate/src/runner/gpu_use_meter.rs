@@ -1,4 +1,4 @@
-//! How much of the GPUs is held, over time.
+//! Measures the use of the GPUs over time.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,7 @@ use trellis_scheduler::{NodeName, Resources, Time};
 
 use crate::summary::DomainSummary;
 
-/// GPUs that a request asks for or a node has: every resource that is called
-/// `gpu` by its vendor.
+/// Counts the GPUs of a request or a node: every vendor's resource with the name `gpu`.
 pub(super) fn count_gpus(resources: &Resources) -> i64 {
     let gpus = resources
         .iter()
@@ -22,7 +21,7 @@ struct NodeGpus {
 }
 
 impl NodeGpus {
-    /// Free GPUs on a partly used node, which a gang of whole nodes cannot use.
+    /// Returns the free GPUs of a partly used node, which a gang of whole nodes cannot use.
     fn stranded(self) -> i64 {
         if self.used > 0 {
             self.total.saturating_sub(self.used).max(0)
@@ -55,7 +54,7 @@ struct FreeDomains {
 }
 
 impl FreeDomains {
-    /// A node is in use, or not any more.
+    /// Updates the domain of a node whose GPUs have changed.
     fn change_node(&mut self, node: &NodeName, before: NodeGpus, now: NodeGpus) {
         let domain = self
             .domain_by_node
@@ -89,7 +88,8 @@ struct GpuTimeSums {
 }
 
 impl GpuUseMeter {
-    /// Everything was as it is now until then. The first call begins it.
+    /// Adds the time since the last call with the current use to the sums. The first call starts
+    /// the measurement.
     pub(super) fn advance(&mut self, now: Time) {
         if let Some(before) = self.now {
             let millis = i128::try_from(now.since(before).as_millis()).unwrap_or(i128::MAX);
@@ -109,7 +109,7 @@ impl GpuUseMeter {
         self.now = Some(now);
     }
 
-    /// True once measuring has begun.
+    /// Returns true if the measurement has started.
     pub(super) const fn has_begun(&self) -> bool {
         self.now.is_some()
     }
@@ -133,13 +133,14 @@ impl GpuUseMeter {
         self.domains.change_node(node, NodeGpus::default(), of);
     }
 
-    /// True if a gang of this many GPUs fills a whole domain.
+    /// Returns true if a gang with this number of GPUs fills a whole domain.
     pub(super) fn is_size_of_domain(&self, gpus: i64) -> bool {
         let largest = self.domains.domains.values().map(|(gpus, _)| *gpus).max();
         largest.is_some_and(|largest| gpus > 0 && gpus == largest)
     }
 
-    /// How many domains are free as a whole: means over time, or as it is now.
+    /// Summarizes the entirely free domains: the means over time, or the current values if no time
+    /// has passed.
     pub(super) fn domain_summary(&self, level: &str) -> DomainSummary {
         let of_time = |sum: i128, now: f64| match self.sums.millis {
             0 => now,
@@ -175,8 +176,8 @@ impl GpuUseMeter {
         self.stranded = moved(self.stranded, before.stranded(), now.stranded());
     }
 
-    /// GPUs in use, in percent of all GPUs: the mean over time, or the current value if no time has
-    /// passed.
+    /// Returns the GPUs in use, in percent of all GPUs: the mean over time, or the current value if
+    /// no time has passed.
     pub(super) fn used_percent(&self) -> f64 {
         if self.sums.total > 0 {
             100.0 * self.sums.used as f64 / self.sums.total as f64
@@ -187,8 +188,8 @@ impl GpuUseMeter {
         }
     }
 
-    /// Free GPUs on partly used nodes: the mean over time, or the current value if no time has
-    /// passed.
+    /// Returns the free GPUs on partly used nodes: the mean over time, or the current value if no
+    /// time has passed.
     pub(super) fn stranded(&self) -> f64 {
         if self.sums.millis > 0 {
             self.sums.stranded as f64 / self.sums.millis as f64
@@ -246,7 +247,7 @@ mod tests {
         // 4 of 16 for 1 s, 16 of 16 for 3 s.
         assert_eq!(meter.used_percent(), 81.25);
         assert_eq!(meter.stranded(), 1.0);
-        // A node that is gone while something of it is still held strands nothing.
+        // A deleted node with used GPUs has no stranded GPUs.
         meter.set_node(&a, 0);
         meter.add_used(&b, -8);
         assert_eq!((meter.total, meter.used, meter.stranded), (8, 8, 0));

@@ -1,4 +1,4 @@
-//! How long those at the heads of their queues wait.
+//! Measures how long jobs wait at the heads of their queues.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ type QueueOrderKey = (Reverse<i32>, Time, GangId);
 pub(super) struct HeadWaits {
     pending: BTreeMap<QueueName, BTreeSet<QueueOrderKey>>,
     heads: BTreeMap<QueueName, (GangId, Time)>,
-    /// Queues in which a job was added or removed since the heads were last looked at.
+    /// Queues in which a job was added or removed since the last update of the heads.
     changed_queues: BTreeSet<QueueName>,
     longest_wait: Duration,
 }
@@ -39,7 +39,7 @@ impl HeadWaits {
         }
     }
 
-    /// All that happens now has happened.
+    /// Updates the heads after all events of this time.
     pub(super) fn update_heads(&mut self, now: Time) {
         for queue in std::mem::take(&mut self.changed_queues) {
             let head = self.pending.get(&queue).and_then(BTreeSet::first);
@@ -57,7 +57,7 @@ impl HeadWaits {
         }
     }
 
-    /// The longest time that a job has been head of its queue, including those that still are.
+    /// Returns the longest time that a job was head of its queue, including current heads.
     pub(super) fn longest_wait(&self, now: Time) -> Duration {
         let still = self.heads.values().map(|(_, since)| now.since(*since));
         still.fold(self.longest_wait, Duration::max)
@@ -87,7 +87,7 @@ mod tests {
         heads.remove_pending(&b);
         heads.update_heads(Time::from_millis(50));
         assert_eq!(heads.longest_wait(Time::from_millis(90)).as_millis(), 30);
-        // A job that starts at once never was a head.
+        // A job that starts at once was never a head.
         heads.add_pending(&b);
         heads.remove_pending(&b);
         heads.update_heads(Time::from_millis(99));

@@ -1,4 +1,4 @@
-//! Counts and times of the simulated jobs.
+//! Counts, waits and completion times of the simulated jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn size_class(gpus: i64) -> i64 {
     bound.copied().unwrap_or(i64::MAX)
 }
 
-/// `17..32`.
+/// Formats a size class, such as `17..32`.
 fn format_class(most: i64) -> String {
     let before = CLASSES.iter().rev().find(|bound| **bound < most);
     let least = before.map_or(0, |bound| bound.saturating_add(1));
@@ -51,13 +51,13 @@ fn format_class(most: i64) -> String {
 }
 
 impl JobCounts {
-    /// A job has come to its queue.
+    /// Counts a job that was submitted to its queue.
     pub(super) fn add_queued(&mut self, gpus: i64) {
         let class = self.classes.entry(size_class(gpus)).or_default();
         class.jobs = class.jobs.saturating_add(1);
     }
 
-    /// It has started for the first time.
+    /// Counts the first start of a job.
     pub(super) fn add_started(&mut self, gpus: i64, waited: Duration) {
         let waited = waited.as_secs_f64();
         self.waits.push(waited);
@@ -66,12 +66,12 @@ impl JobCounts {
         class.started = class.started.saturating_add(1);
     }
 
-    /// Notes that a gang has started that fills a whole domain and must be in one.
+    /// Counts the start of a gang that fills a whole domain and must be in one.
     pub(super) fn add_whole_domain_wait(&mut self, waited: Duration) {
         self.domain_waits.push(waited.as_secs_f64());
     }
 
-    /// Adds how long gangs waited that fill a whole domain.
+    /// Adds the waits of gangs that fill a whole domain.
     pub(super) fn with_waits(&self, domains: DomainSummary) -> DomainSummary {
         let mut waits = self.domain_waits.clone();
         waits.sort_by(f64::total_cmp);
@@ -84,8 +84,8 @@ impl JobCounts {
         }
     }
 
-    /// Counts a job that has ended. `completion`: time since submission; `runtime`: its own part of
-    /// that.
+    /// Counts a job that has ended. `completion`: time since submission; `runtime`: time that the
+    /// job itself ran.
     pub(super) fn add_ended(&mut self, gpus: i64, completion: Duration, runtime: Duration) {
         let completion = completion.as_secs_f64();
         self.completions += completion;
@@ -121,7 +121,7 @@ fn mean(sum: f64, count: usize) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-/// The percentile by nearest rank.
+/// Returns the percentile by nearest rank.
 fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = sorted.len().saturating_mul(percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn size_classes_are_named_by_gpus() {
-        let shown = |gpus| format_class(size_class(gpus));
+        let class_name = |gpus| format_class(size_class(gpus));
         let cases = [
             (0, "0"),
             (1, "1"),
@@ -154,7 +154,7 @@ mod tests {
             (65, "65.."),
         ];
         for (gpus, expected) in cases {
-            assert_eq!(shown(gpus), expected);
+            assert_eq!(class_name(gpus), expected);
         }
     }
 

@@ -18,12 +18,13 @@ mod record;
 mod script;
 mod script_changes;
 mod simulated_job;
+mod simulated_surplus;
 mod surplus_pods;
 
 #[cfg(test)]
 mod tests;
 
-pub use expectations::{ExpectationResult, Expectations, ExpectedJobs};
+pub use expectations::{Expectations, ExpectedJobs};
 pub use record::{JobEvent, JobEventRecord, RecordClock, format_explanation, to_seconds};
 pub use script::{
     PodChange, RequiredLevel, ScriptChange, ScriptJob, ScriptPodEvent, ScriptSurplusPod,
@@ -38,7 +39,7 @@ use trellis_scheduler::{
 };
 
 use super::random::Random;
-use super::summary::SimulationSummary;
+use super::summary::{ExpectationResult, SimulationSummary};
 use agenda::{Agenda, DueEvent, RunEvent};
 use gpu_hour_limits::GpuHourLimits;
 use gpu_use_meter::GpuUseMeter;
@@ -80,14 +81,14 @@ pub type RecordSink<'a> = dyn FnMut(&JobEventRecord<'_>) + 'a;
 pub fn run_script(
     script: SimulationScript,
     options: SimulationOptions,
-    tell: &mut RecordSink<'_>,
+    record_sink: &mut RecordSink<'_>,
 ) -> SimulationSummary {
-    let mut runner = SimulationRunner::new(options, tell);
+    let mut runner = SimulationRunner::new(options, record_sink);
     runner.run(script.into_changes());
     runner.into_summary()
 }
 
-/// The time after a duration, rounded up to the millisecond.
+/// Returns the time after a duration, rounded up to the millisecond.
 fn add_duration(time: Time, duration: Duration) -> Time {
     time.plus(duration.saturating_add(Duration::from_nanos(999_999)))
 }
@@ -97,7 +98,7 @@ struct SimulationRunner<'a, 'b> {
     options: SimulationOptions,
     agenda: Agenda,
     jobs: BTreeMap<GangId, SimulatedJob>,
-    /// Jobs that hold a place.
+    /// Jobs that are placed.
     placed_jobs: BTreeSet<GangId>,
     /// Pending jobs that are Refused.
     refused: BTreeSet<GangId>,
@@ -126,7 +127,7 @@ struct SimulatedNode {
 }
 
 impl<'a, 'b> SimulationRunner<'a, 'b> {
-    fn new(options: SimulationOptions, tell: &'a mut RecordSink<'b>) -> Self {
+    fn new(options: SimulationOptions, record_sink: &'a mut RecordSink<'b>) -> Self {
         Self {
             engine: Engine::new(),
             options,
@@ -146,7 +147,7 @@ impl<'a, 'b> SimulationRunner<'a, 'b> {
             grown_jobs: BTreeSet::new(),
             is_unsettled: false,
             now: Time::default(),
-            record_sink: tell,
+            record_sink,
         }
     }
 }
@@ -156,7 +157,7 @@ impl SimulationRunner<'_, '_> {
         let mut script = script.into_iter().peekable();
         let mut alarms_until: Option<Time> = None;
         loop {
-            // An alarm that has rung is over.
+            // Ignore a wake-up of the engine that has already been handled.
             let alarm = self.engine.next_wakeup();
             let alarm = alarm.filter(|at| alarms_until.is_none_or(|until| *at > until));
             let next = [
@@ -191,7 +192,7 @@ impl SimulationRunner<'_, '_> {
                     self.apply_decision(&decision);
                 }
                 self.pause_growth();
-                // Resources that are held now count from now on.
+                // Resources of newly placed jobs count from now on.
                 self.gpu_hour_limits
                     .update_usage(&mut self.engine, self.now);
                 // Also handle events that these decisions cause at this same time.
@@ -217,7 +218,7 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// Time at which a limit on GPU-hours opens that a pending job counts against.
+    /// Returns the time at which a GPU-hour limit opens that a pending job counts against.
     fn next_limit_opening(&self) -> Option<Time> {
         let waiting = self
             .jobs

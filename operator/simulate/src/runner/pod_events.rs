@@ -1,5 +1,5 @@
-//! Events of single pods in a scenario: a pod fails, leaves or finishes, and its gang reacts by the
-//! rules of docs/failures.md.
+//! Events of single pods in a scenario. A pod fails, leaves or finishes, and its gang reacts as
+//! docs/failures.md describes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use trellis_gang::{Blame, Fault, engine, find_restart_rule, restart_backoff};
 use trellis_scheduler::{GangId, GroupName, NodeName, PodKey, Time};
 
 use super::agenda::{DueEvent, RunEvent};
-use super::expectations::ExpectationResult;
 use super::record::JobEvent;
 use super::script::{PodChange, ScriptPodEvent};
 use super::simulated_job::{SimulatedJobStage, StoppedPod};
-use super::surplus_pods::SurplusPodPhase;
+use super::simulated_surplus::SurplusPodPhase;
 use super::{SimulationRunner, add_duration};
+use crate::summary::ExpectationResult;
 
-/// How long the place of a gang that starts again is kept for it.
+/// Time for which a restarting gang keeps its nodes.
 const RESTART_PLACE_TTL: Duration = Duration::from_secs(120);
 /// Back-off of a pod outside the gang.
 const SURPLUS_BACKOFF: Duration = Duration::from_secs(60);
-/// Least pause of a restart that counts against no limit.
+/// Shortest pause of a restart that counts against no limit, in seconds.
 const UNCOUNTED_BACKOFF: i64 = 10;
 
-/// The pods that start again.
+/// The pods that restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RestartedPods {
     Gang,
@@ -34,7 +34,7 @@ enum RestartedPods {
 }
 
 impl SimulationRunner<'_, '_> {
-    /// A pod of a job fails, leaves or finishes.
+    /// Applies an event of one pod of a job.
     pub(super) fn apply_pod_event(&mut self, event: &ScriptPodEvent) {
         let surplus = engine::gang_id(&engine::job_key(&event.job));
         let surplus = GangId::new(format!("{surplus}/{}-{}", event.group, event.index));
@@ -67,7 +67,7 @@ impl SimulationRunner<'_, '_> {
             .push(ExpectationResult::failed(self.now, reason));
     }
 
-    /// A pod of the gang.
+    /// Applies an event of a pod of the gang.
     fn apply_gang_pod_event(&mut self, event: &ScriptPodEvent, key: PodKey) {
         let why = format!("{} {}", event.pod, event.change.past_text());
         let blame = match &event.change {
@@ -126,7 +126,7 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// The action that the rules of the job name, and whether a restart counts.
+    /// Returns the action of the job's restart rules, and whether a restart counts against a limit.
     fn restart_action(&self, event: &ScriptPodEvent) -> (RestartAction, bool) {
         let (exit_code, word) = match &event.change {
             PodChange::Fails { exit_code, reason } => (
@@ -156,20 +156,21 @@ impl SimulationRunner<'_, '_> {
         (action, action != RestartAction::RestartWithoutCounting)
     }
 
-    /// The pods that `restart.scope` starts again.
+    /// Returns the pods that restart with `restart.scope`.
     fn restarted_by_scope(&self, event: &ScriptPodEvent, restart: &Restart) -> RestartedPods {
         match restart.scope {
             Some(RestartScope::Gang) => RestartedPods::Gang,
             Some(RestartScope::Group) => RestartedPods::Group,
             Some(RestartScope::Pod) => RestartedPods::Pod,
             Some(RestartScope::Never) => RestartedPods::Nothing,
-            // Rank 0 is where the other ranks of an elastic group meet.
+            // The other ranks of an elastic group connect to rank 0.
             None if event.is_elastic && event.rank != Some(0) => RestartedPods::Pod,
             None => RestartedPods::Gang,
         }
     }
 
-    /// Counts a restart. The pause before it; None: the limit is used up, and the job has failed.
+    /// Counts a restart and returns the pause before it. None: the limit is used up, and the job
+    /// fails.
     fn count_restart(
         &mut self,
         id: &GangId,
@@ -204,7 +205,7 @@ impl SimulationRunner<'_, '_> {
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 
-    /// Restarts the gang: its place is kept, except on cordoned nodes.
+    /// Restarts the gang. The gang keeps its nodes, except cordoned ones.
     fn restart_gang(&mut self, id: &GangId, back: Time, why: String) {
         let cordoned = self.nodes.iter().filter(|(_, node)| node.unschedulable);
         let cordoned: Vec<NodeName> = cordoned.map(|(name, _)| name.clone()).collect();
@@ -233,7 +234,7 @@ impl SimulationRunner<'_, '_> {
         self.is_unsettled = true;
     }
 
-    /// Pods do not run until then.
+    /// Stops the pods until this time.
     fn stop_pods_until(&mut self, id: &GangId, keys: BTreeSet<PodKey>, until: Time) {
         let Some(job) = self.jobs.get_mut(id) else {
             return;
@@ -252,7 +253,7 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// The pod, or all pods of its task group that are in the gang.
+    /// Returns the pod, or all pods of its task group that are in the gang.
     fn affected_pods(&self, event: &ScriptPodEvent, all: bool) -> BTreeSet<PodKey> {
         let job = self.jobs.get(&event.job);
         let group = job.and_then(|job| {
@@ -272,7 +273,7 @@ impl SimulationRunner<'_, '_> {
             .collect()
     }
 
-    /// The node of a pod of the gang.
+    /// Returns the node of a pod of the gang.
     pub(super) fn node_of(&self, id: &GangId, event: &ScriptPodEvent) -> Option<NodeName> {
         let placement = self.engine.placement(id)?;
         let group = GroupName::new(event.group.as_str());
@@ -282,7 +283,7 @@ impl SimulationRunner<'_, '_> {
         Some(node.clone())
     }
 
-    /// A surplus pod: the gang goes on.
+    /// Applies an event of a surplus pod. The gang keeps running.
     fn apply_surplus_event(&mut self, event: &ScriptPodEvent, id: &GangId) {
         let why = format!("{} {}", event.pod, event.change.past_text());
         let job = event.job.clone();

@@ -11,38 +11,38 @@ use trellis_scheduler::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobEvent {
-    /// The job is placed, and starts.
+    /// The job is placed and starts.
     Placed,
-    /// The job is pending for another reason than was last reported.
+    /// The job is pending, and its reason has changed.
     Waiting,
     /// The job has a reservation. Other jobs may start if they do not delay it.
     Reserved,
     /// The job will be placed once its victims are gone.
     Nominated,
-    /// The job loses its place to another job, or because its queue is drained.
+    /// The job is evicted for another job, or because its queue is drained.
     Preempted,
-    /// The gang starts again, since a node or a pod of it is gone or has failed.
+    /// The gang restarts, because one of its nodes or pods has failed or is gone.
     Restarted,
-    /// Pods of it have failed or left, and come back alone while the other pods go on.
+    /// Some pods have failed or left and restart alone. The other pods keep running.
     Recovering,
-    /// A pod of it has ended and holds nothing any more; the other pods go on.
+    /// A pod has ended and released its resources. The other pods keep running.
     PodEnded,
     /// A surplus pod has joined.
     Grown,
-    /// A surplus pod stops, to make room or because it failed or left.
+    /// A surplus pod stops, because other pods need its node, or because it failed or left.
     Shrunk,
-    /// The job has done its work.
+    /// The job has completed.
     Finished,
-    /// The job was ended before it had done its work.
+    /// The job failed or was stopped before it completed.
     Failed,
-    /// The job is Refused as it is, or while a limit has no room.
+    /// The job is Refused: it must change, or a limit must have room.
     Refused,
     /// The job is deleted.
     Deleted,
 }
 
 impl JobEvent {
-    /// The word.
+    /// Returns the word for the output.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -75,11 +75,11 @@ pub struct JobEventRecord<'a> {
     pub job: &'a GangId,
     /// The placement, if the job is placed or has a reservation.
     pub placement: Option<(&'a Gang, &'a Placement)>,
-    /// Reason. Empty if the event is reason enough.
+    /// The reason. Empty if the event explains itself.
     pub reason: String,
 }
 
-/// Pods with their nodes, in the order of their ranks.
+/// The pods with their nodes, in the order of the ranks.
 struct PlacedPods<'a>(Option<(&'a Gang, &'a Placement)>);
 
 impl Serialize for PlacedPods<'_> {
@@ -120,7 +120,8 @@ pub enum RecordClock {
 }
 
 impl<'a> JobEventRecord<'a> {
-    /// Records of a decision, one for each job. `gang` looks up the jobs that are placed.
+    /// Returns the records of a decision, one for each job. `gang` returns the gang of a placed
+    /// job.
     #[must_use]
     pub fn from_decision(
         (t, clock): (Time, RecordClock),
@@ -193,13 +194,13 @@ impl<'a> JobEventRecord<'a> {
     }
 }
 
-/// Seconds since the simulation began.
+/// Returns the seconds since the start of the simulation.
 #[must_use]
 pub fn to_seconds(time: Time) -> f64 {
     time.as_millis() as f64 / 1000.0
 }
 
-/// Why a gang waits: the reason's word and the sentence, with times by this clock.
+/// Formats why a gang waits: the reason and the message, with times of this clock.
 #[must_use]
 pub fn format_explanation(certificate: &WaitExplanation, clock: RecordClock) -> String {
     match clock {
@@ -208,8 +209,8 @@ pub fn format_explanation(certificate: &WaitExplanation, clock: RecordClock) -> 
     }
 }
 
-/// Reason of a preemption. `by`: the gang that takes the place. `order`: how the priority of the
-/// victim compares to that of `by`, if both are known.
+/// Formats the reason of a preemption. `by`: the gang that gets the nodes. `order`: the victim's
+/// priority compared with the priority of `by`, if both are known.
 #[must_use]
 pub(super) fn format_victim_reason(
     victim: &Victim,
@@ -247,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Why victim `v` leaves for gang `by`.
+    /// Returns the reason why gang `by` preempts victim `v`.
     fn reason(gangs: &[Gang], because: PreemptionReason) -> String {
         let decision = Decision::Preempt {
             gang: GangId::new("team/by"),

@@ -18,38 +18,38 @@ pub struct SimulationScript {
     changes: Vec<(Time, ScriptChange)>,
 }
 
-/// One thing that happens.
+/// One change.
 #[derive(Clone, Debug)]
 pub enum ScriptChange {
-    /// A node is new or changed.
+    /// Creates or changes a node.
     Node(Node),
-    /// A node is gone. Gangs that ran there restart elsewhere.
+    /// Deletes a node. Its gangs restart on other nodes.
     NodeDeleted(NodeName),
-    /// A queue is new or changed.
+    /// Creates or changes a queue.
     Queue(Queue),
-    /// A queue is gone.
+    /// Deletes a queue.
     QueueDeleted(QueueName),
-    /// A flavor is new or changed.
+    /// Creates or changes a flavor.
     Flavor(Flavor),
-    /// A flavor is gone.
+    /// Deletes a flavor.
     FlavorDeleted(FlavorName),
-    /// A topology is new or changed.
+    /// Creates or changes a topology.
     Topology(Topology),
-    /// A topology is gone.
+    /// Deletes a topology.
     TopologyDeleted(TopologyName),
-    /// These quota policies replace the previous ones.
+    /// Replaces all quota policies.
     Quotas(Arc<QuotaPolicies>),
-    /// An external pod requests these resources of a node.
+    /// Creates or changes an external pod, with its node and the resources that it holds.
     ExternalPod(PodKey, NodeName, Resources),
-    /// An external pod is gone.
+    /// Deletes an external pod.
     ExternalPodDeleted(PodKey),
-    /// A job is submitted, or changed while it waits.
+    /// Submits a job, or changes a pending job.
     Job(Box<ScriptJob>),
-    /// A job exists that cannot be queued.
+    /// Creates a job that cannot be queued.
     JobWithheld(WithheldJob),
-    /// A job is deleted.
+    /// Deletes a job.
     JobDeleted(GangId),
-    /// A pod of a job fails, leaves or finishes.
+    /// Changes a pod of a job: it fails, leaves or finishes.
     JobPod(ScriptPodEvent),
     /// Expectations that must hold at this time.
     Expect(Expectations),
@@ -60,9 +60,9 @@ pub enum ScriptChange {
 pub struct ScriptJob {
     /// The gang. Its `runtime` is the one that the job declares.
     pub gang: Gang,
-    /// Real runtime once the job is placed. None: for ever.
+    /// Real runtime of the placed job. None: the job never ends.
     pub runtime: Option<Duration>,
-    /// Time after which the job is ended.
+    /// Time after which the deadline ends the job.
     pub limit: Option<Duration>,
     /// Key by which runtimes are predicted; similar jobs share it.
     pub prediction_key: String,
@@ -79,18 +79,18 @@ pub struct ScriptJob {
 pub struct ScriptSurplusPod {
     /// The pod as a gang.
     pub gang: Gang,
-    /// It is of an elastic group; else of one with `membership: BestEffort`.
+    /// True if the pod belongs to an elastic group. False: its group has `membership: BestEffort`.
     pub is_elastic: bool,
-    /// The domain of its gang that it must be in.
+    /// The level at which the pod must be in the same domain as its gang.
     pub level: Option<RequiredLevel>,
 }
 
-/// A level of which all pods must be in one domain.
+/// A topology level at which all pods must be in one domain.
 #[derive(Clone, Debug)]
 pub struct RequiredLevel {
     /// Its name.
     pub name: String,
-    /// The task group asks for it, else the job.
+    /// True if the task group requires the level. False: the job requires it.
     pub is_of_group: bool,
 }
 
@@ -105,7 +105,7 @@ pub struct ScriptPodEvent {
     pub group: String,
     /// The pod's index in the group.
     pub index: u32,
-    /// The pod's rank. None: it has none in the job.
+    /// The pod's rank. None: the pod has no rank.
     pub rank: Option<u32>,
     /// True if the pod's group is elastic.
     pub is_elastic: bool,
@@ -120,7 +120,7 @@ pub enum PodChange {
     Fails {
         /// Exit code. None: 1.
         exit_code: Option<i32>,
-        /// The kubelet's word for it. None: `Error`.
+        /// The kubelet's reason. None: `Error`.
         reason: Option<String>,
     },
     /// The pod is evicted or deleted.
@@ -130,7 +130,7 @@ pub enum PodChange {
 }
 
 impl PodChange {
-    /// `fail`.
+    /// Returns the word for the output, such as `fail`.
     pub(super) const fn as_str(&self) -> &'static str {
         match self {
             Self::Fails { .. } => "fail",
@@ -139,7 +139,7 @@ impl PodChange {
         }
     }
 
-    /// `failed with exit code 1`.
+    /// Describes the past event, such as `failed with exit code 1`.
     pub(super) fn past_text(&self) -> String {
         match self {
             Self::Fails { exit_code, reason } => {
@@ -154,14 +154,14 @@ impl PodChange {
 }
 
 impl ScriptJob {
-    /// Time that the job keeps its place if it is not preempted. None: for ever.
+    /// Returns how long the job keeps its nodes if it is not preempted. None: it never ends.
     #[must_use]
     pub fn place_duration(&self) -> Option<Duration> {
         earlier_end(self.runtime, self.limit)
     }
 }
 
-/// The earlier of two ends.
+/// Returns the earlier of two ends.
 pub(super) fn earlier_end(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -169,7 +169,7 @@ pub(super) fn earlier_end(a: Option<Duration>, b: Option<Duration>) -> Option<Du
     }
 }
 
-/// A job that is held back from the engine.
+/// A job that the engine does not get.
 #[derive(Clone, Debug)]
 pub struct WithheldJob {
     /// The job.
@@ -181,18 +181,18 @@ pub struct WithheldJob {
 }
 
 impl SimulationScript {
-    /// Nothing happens.
+    /// Creates a script without changes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds something that happens at a time.
+    /// Adds a change at a time.
     pub fn add(&mut self, time: Time, change: ScriptChange) {
         self.changes.push((time, change));
     }
 
-    /// All changes, by time.
+    /// Returns all changes, sorted by time.
     pub(crate) fn into_changes(mut self) -> Vec<(Time, ScriptChange)> {
         self.changes.sort_by_key(|(time, _)| *time);
         self.changes

@@ -1,4 +1,4 @@
-//! Handles the changes of a script.
+//! Applies the changes of a script.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,7 +9,7 @@ use trellis_scheduler::{Gang, GangId, NodeName, PodKey, QueueName, Resources};
 
 use super::script::ScriptSurplusPod;
 use super::simulated_job::{self, SimulatedJob, SimulatedJobStage};
-use super::surplus_pods::SimulatedSurplus;
+use super::simulated_surplus::SimulatedSurplus;
 use super::{
     BackfillRuntimeSource, JobEvent, ScriptChange, ScriptJob, SimulatedNode, SimulationRunner,
     WithheldJob, gpu_use_meter,
@@ -48,12 +48,12 @@ impl SimulationRunner<'_, '_> {
             ScriptChange::JobWithheld(held) => self.withhold_job(held),
             ScriptChange::JobDeleted(id) => self.delete_job(&id),
             ScriptChange::JobPod(event) => self.apply_pod_event(&event),
-            // The loop keeps them for the end of the moment.
+            // The main loop checks expectations after all other changes of this time.
             ScriptChange::Expect(_) => {}
         }
     }
 
-    /// Everything on the node is lost: gangs start again as a whole.
+    /// Removes a node. Each gang with a pod on it restarts as a whole.
     fn remove_node(&mut self, name: &NodeName) {
         self.meter.set_node(name, 0);
         self.nodes.remove(name);
@@ -97,7 +97,7 @@ impl SimulationRunner<'_, '_> {
         }
         let known = self.jobs.get(&job.gang.id).map(|known| known.stage);
         match known {
-            // A job that has ended stays ended, even if it is changed afterwards.
+            // A later change does not restart a job that has ended.
             Some(SimulatedJobStage::Ended) => return,
             Some(
                 SimulatedJobStage::Waiting
@@ -110,15 +110,15 @@ impl SimulationRunner<'_, '_> {
             None => self.tally.jobs = self.tally.jobs.saturating_add(1),
             Some(SimulatedJobStage::Withheld | SimulatedJobStage::Refused) => {}
         }
-        let told = self.runtime_facts(&job);
+        let facts = self.runtime_facts(&job);
         let state = SimulatedJob {
             gpus: simulated_job::gang_gpus(&job.gang),
             gang: Gang {
-                runtime: told.limit,
-                predicted: told.predicted,
+                runtime: facts.limit,
+                predicted: facts.predicted,
                 ..job.gang
             },
-            uses_queue_prediction: told.uses_queue_prediction,
+            uses_queue_prediction: facts.uses_queue_prediction,
             runtime: job.runtime,
             limit: job.limit,
             prediction_key: job.prediction_key,
@@ -139,7 +139,7 @@ impl SimulationRunner<'_, '_> {
         self.jobs.insert(state.gang.id.clone(), state);
     }
 
-    /// The runtime facts that backfill gets for a job.
+    /// Returns the runtimes that backfill uses for a job.
     fn runtime_facts(&mut self, job: &ScriptJob) -> RuntimeFacts {
         let unknown = self.random.next_below(100) < usize::from(self.options.unknown_percent);
         let (limit, by_name) = match self.options.runtimes {
@@ -164,8 +164,7 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// Applies a queue's new expectation to pending jobs of the queue that have no other
-    /// prediction.
+    /// Applies a queue's new prediction to its pending jobs that have no other prediction.
     pub(super) fn update_predictions(&mut self, queue: &QueueName) {
         let expected = self.predictor.predict_for_queue(queue);
         for job in self.jobs.values_mut() {
@@ -177,7 +176,7 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// Applies a changed job. A placed job keeps its place.
+    /// Applies a changed job. A placed job keeps its nodes.
     fn update_job(&mut self, job: ScriptJob) {
         let Some(state) = self.jobs.get_mut(&job.gang.id) else {
             return;
@@ -199,7 +198,7 @@ impl SimulationRunner<'_, '_> {
         let id = state.gang.id.clone();
         let surplus = std::mem::replace(&mut state.surplus.pods, job.surplus);
         let is_gone = |pod: &&ScriptSurplusPod| state.surplus.pod(&pod.gang.id).is_none();
-        let gone: Vec<GangId> = surplus
+        let removed: Vec<GangId> = surplus
             .iter()
             .filter(is_gone)
             .map(|pod| pod.gang.id.clone())
@@ -208,23 +207,23 @@ impl SimulationRunner<'_, '_> {
             self.head_waits.add_pending(&state.gang);
         }
         self.engine.apply_gang(state.gang.clone());
-        for pod in surplus.iter().filter(|pod| gone.contains(&pod.gang.id)) {
+        for pod in surplus.iter().filter(|pod| removed.contains(&pod.gang.id)) {
             self.delete_surplus_pod(&id, pod);
         }
         self.submit_surplus(&id);
     }
 
-    /// Holds a job back from the engine.
-    fn withhold_job(&mut self, held: WithheldJob) {
-        let stage = if held.refused {
+    /// Removes a job from the engine, or does not submit it.
+    fn withhold_job(&mut self, withheld: WithheldJob) {
+        let stage = if withheld.refused {
             SimulatedJobStage::Refused
         } else {
             SimulatedJobStage::Withheld
         };
-        match self.jobs.entry(held.id.clone()) {
+        match self.jobs.entry(withheld.id.clone()) {
             Entry::Vacant(entry) => {
                 self.tally.jobs = self.tally.jobs.saturating_add(1);
-                let none = Gang::new(held.id.clone(), QueueName::new(""), Vec::new());
+                let none = Gang::new(withheld.id.clone(), QueueName::new(""), Vec::new());
                 entry.insert(SimulatedJob {
                     gang: none,
                     gpus: 0,
@@ -252,7 +251,7 @@ impl SimulationRunner<'_, '_> {
                     let state = entry.get_mut();
                     state.stage = stage;
                     self.head_waits.remove_pending(&state.gang);
-                    self.engine.delete_gang(&held.id);
+                    self.engine.delete_gang(&withheld.id);
                 }
                 // A placed job keeps running.
                 SimulatedJobStage::Placed { .. }
@@ -260,12 +259,12 @@ impl SimulationRunner<'_, '_> {
                 | SimulatedJobStage::Ended => return,
             },
         }
-        let event = if held.refused {
+        let event = if withheld.refused {
             JobEvent::Refused
         } else {
             JobEvent::Waiting
         };
-        self.report_event(event, &held.id, held.reason);
+        self.report_event(event, &withheld.id, withheld.reason);
     }
 
     fn delete_job(&mut self, id: &GangId) {
@@ -280,10 +279,10 @@ impl SimulationRunner<'_, '_> {
     }
 }
 
-/// Runtime facts that backfill gets for a job.
+/// The runtimes that backfill uses for a job.
 struct RuntimeFacts {
     limit: Option<Duration>,
     predicted: Option<Duration>,
-    /// True if its prediction is that of its queue, because nothing else is known.
+    /// True if the job has the prediction of its queue, because no similar job has run.
     uses_queue_prediction: bool,
 }

@@ -8,20 +8,20 @@ use trellis_scheduler::{Gang, NodeName, Placement, PodKey, Time};
 
 use super::gpu_use_meter;
 use super::script::earlier_end;
-use super::surplus_pods::SimulatedSurplus;
+use super::simulated_surplus::SimulatedSurplus;
 
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SimulatedJobStage {
-    /// The engine does not know it, until the objects that it needs exist.
+    /// The engine does not get the job until the objects that it refers to exist.
     Withheld,
-    /// The engine will not know it unless the job changes.
+    /// The engine does not get the job until the job changes.
     Refused,
     Waiting,
     Placed {
         since: Time,
     },
-    /// It is stopping, and will be pending again.
+    /// Its pods are stopping; the job will be pending again.
     Leaving,
     Ended,
 }
@@ -29,23 +29,23 @@ pub(super) enum SimulatedJobStage {
 /// State of a pod of a placed gang that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoppedPod {
-    /// It restarts on its node.
+    /// The pod restarts on its node.
     Restarting,
-    /// It has ended, and holds nothing any more.
+    /// The pod has ended and released its resources.
     Done,
 }
 
 /// A job as the simulation knows it.
 #[derive(Debug)]
 pub(super) struct SimulatedJob {
-    /// The gang as the engine has it.
+    /// The gang in the engine's form.
     pub(super) gang: Gang,
     /// GPUs of the whole gang.
     pub(super) gpus: i64,
     pub(super) runtime: Option<Duration>,
     pub(super) limit: Option<Duration>,
     pub(super) prediction_key: String,
-    /// The job's predicted runtime is the expectation of its queue.
+    /// True if the job has the predicted runtime of its queue.
     pub(super) uses_queue_prediction: bool,
     pub(super) stage: SimulatedJobStage,
     /// Incremented to cancel the job's scheduled events.
@@ -64,12 +64,12 @@ pub(super) struct SimulatedJob {
 }
 
 impl SimulatedJob {
-    /// Time that the job keeps its place if it is not preempted. None: for ever.
+    /// Returns how long the job keeps its nodes if it is not preempted. None: it never ends.
     pub(super) fn place_duration(&self) -> Option<Duration> {
         earlier_end(self.runtime, self.limit)
     }
 
-    /// True if the job completes its work before its limit. A job with only a limit completes when
+    /// Returns true if the job completes before its limit. A job with only a limit completes when
     /// it reaches the limit.
     pub(super) fn completes_before_limit(&self) -> bool {
         match (self.runtime, self.limit) {
@@ -78,13 +78,13 @@ impl SimulatedJob {
         }
     }
 
-    /// True if all of its pods must be in one domain of the level.
+    /// Returns true if all pods of the job must be in one domain of the level.
     pub(super) fn needs_one_domain(&self, level: &str) -> bool {
-        let asked = self.gang.topology.as_ref();
-        asked.is_some_and(|asked| asked.required_level() == Some(level))
+        let topology = self.gang.topology.as_ref();
+        topology.is_some_and(|topology| topology.required_level() == Some(level))
     }
 
-    /// Time of placement.
+    /// Returns the time of placement.
     pub(super) fn placed_at(&self) -> Option<Time> {
         match self.stage {
             SimulatedJobStage::Placed { since } => Some(since),
@@ -92,14 +92,14 @@ impl SimulatedJob {
         }
     }
 
-    /// Time since it was placed.
+    /// Returns the time since placement.
     pub(super) fn running_time(&self, now: Time) -> Duration {
         self.placed_at()
             .map_or(Duration::ZERO, |since| now.since(since))
     }
 }
 
-/// GPUs of a gang.
+/// Returns the number of GPUs of a gang.
 pub(super) fn gang_gpus(gang: &Gang) -> i64 {
     let all = gang.groups.iter().map(|group| {
         let count = i64::from(group.count);
@@ -108,7 +108,7 @@ pub(super) fn gang_gpus(gang: &Gang) -> i64 {
     all.fold(0, i64::saturating_add)
 }
 
-/// GPUs of a placement, by node.
+/// Returns the GPUs of a placement by node.
 pub(super) fn placement_gpus(gang: &Gang, placement: &Placement) -> Vec<(NodeName, i64)> {
     let groups = gang.groups.iter().flat_map(|group| {
         let each = gpu_use_meter::count_gpus(&group.request);

@@ -1,71 +1,18 @@
-//! Surplus pods: pods of elastic groups above `minReplicas`, and of groups with `membership:
-//! BestEffort`. To the engine each pod is a gang of its own, as in the operator. A surplus pod is
+//! Surplus pods: pods of elastic groups above `minReplicas`, and pods of groups with `membership:
+//! BestEffort`. As in the operator, each pod is a separate gang for the engine. A surplus pod is
 //! placed after its gang, is evicted before the gang, and ends with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use trellis_gang::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS, engine};
-use trellis_scheduler::{Gang, GangId, GroupName, NodeName, Placement, Time, Victim};
+use trellis_scheduler::{Gang, GangId, GroupName, NodeName, Placement, Victim};
 
 use super::agenda::{DueEvent, RunEvent};
 use super::record::{JobEvent, format_victim_reason};
 use super::script::ScriptSurplusPod;
 use super::simulated_job::{SimulatedJobStage, gang_gpus};
+use super::simulated_surplus::SurplusPodPhase;
 use super::{SimulationRunner, add_duration};
-
-/// State of a surplus pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SurplusPodPhase {
-    /// It is pending.
-    Waiting,
-    /// It runs on this node.
-    Placed(NodeName),
-    /// It is stopping.
-    Leaving(NodeName),
-    /// It failed, and comes back after its back-off.
-    BackingOff,
-    /// It has ended for good.
-    Done,
-}
-
-/// The surplus pods of a job.
-#[derive(Debug, Default)]
-pub(super) struct SimulatedSurplus {
-    pub(super) pods: Vec<ScriptSurplusPod>,
-    pub(super) phases: BTreeMap<GangId, SurplusPodPhase>,
-    /// When surplus pods of elastic groups joined last.
-    last_growth: Option<Time>,
-    /// Pods that come back without the pause between two growths.
-    pub(super) replacements: BTreeSet<GangId>,
-}
-
-impl SimulatedSurplus {
-    /// Surplus pods, all without a place.
-    pub(super) fn from_pods(pods: Vec<ScriptSurplusPod>) -> Self {
-        Self {
-            pods,
-            ..Self::default()
-        }
-    }
-
-    pub(super) fn pod(&self, id: &GangId) -> Option<&ScriptSurplusPod> {
-        self.pods.iter().find(|pod| pod.gang.id == *id)
-    }
-
-    /// The nodes of the pods that run.
-    pub(super) fn node_names(&self) -> impl Iterator<Item = &NodeName> {
-        self.phases.values().filter_map(|seat| match seat {
-            SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node) => Some(node),
-            _ => None,
-        })
-    }
-}
-
-/// The job of a surplus pod. None: the gang is a job's own.
-pub(super) fn job_of(id: &GangId) -> Option<GangId> {
-    let (job, member) = engine::parse_gang_id(id);
-    member.map(|_| engine::gang_id(&job))
-}
 
 impl SimulationRunner<'_, '_> {
     /// Submits the surplus pods of a placed job to the engine.
@@ -104,12 +51,12 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// A surplus pod as the engine is to know it: of the flavors that its gang was given, and in
-    /// the domain that its gang must be in.
+    /// Returns a surplus pod in the engine's form, restricted to the flavors of its gang and to the
+    /// domain that its gang requires.
     fn surplus_gang(&self, id: &GangId, pod: &ScriptSurplusPod) -> Option<Gang> {
         let mut gang = pod.gang.clone();
         let given = self.engine.flavors(id).unwrap_or_default();
-        let near = self.domain_labels(id, pod)?;
+        let domain_labels = self.domain_labels(id, pod)?;
         for group in &mut gang.groups {
             let own = given.iter().filter(|given| given.group == group.name);
             let mut flavors: Vec<_> = own.flat_map(|g| g.flavors.values().cloned()).collect();
@@ -118,13 +65,13 @@ impl SimulationRunner<'_, '_> {
             if !flavors.is_empty() {
                 group.flavors = flavors;
             }
-            group.constraints.narrow_to(&near);
+            group.constraints.narrow_to(&domain_labels);
         }
         Some(gang)
     }
 
-    /// The labels of the domain that a pod must be in when it joins its gang; empty where the pod
-    /// may be anywhere. None: no node of the gang is in such a domain, so the pod waits.
+    /// Returns the labels of the domain in which a surplus pod must be. Empty: every domain is
+    /// allowed. None: no node of the gang is in such a domain, so the pod waits.
     fn domain_labels(
         &self,
         id: &GangId,
@@ -172,7 +119,7 @@ impl SimulationRunner<'_, '_> {
         );
     }
 
-    /// Other pods of a job that has grown come a minute later.
+    /// Delays further surplus pods of the jobs that have grown in this cycle.
     pub(super) fn pause_growth(&mut self) {
         for id in std::mem::take(&mut self.grown_jobs) {
             let now = self.now;
@@ -200,7 +147,7 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// Evicts a surplus pod to make room.
+    /// Evicts a surplus pod for another gang.
     pub(super) fn evict_surplus(&mut self, job: &GangId, victim: &Victim, by: Option<&GangId>) {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
@@ -224,8 +171,8 @@ impl SimulationRunner<'_, '_> {
         self.report_with_place(JobEvent::Shrunk, job, None, format!("{pod}: {why}"));
     }
 
-    /// Frees the place of a surplus pod, which then has the state `seat`. None: it is pending again
-    /// at once.
+    /// Releases the node of a surplus pod, which then has the state `seat`. None: the pod is
+    /// pending again at once.
     pub(super) fn free_surplus(
         &mut self,
         job: &GangId,
@@ -248,7 +195,7 @@ impl SimulationRunner<'_, '_> {
         self.finish_job_if_done(job);
     }
 
-    /// The job does not ask for a surplus pod any more.
+    /// Deletes a surplus pod that the job no longer requests.
     pub(super) fn delete_surplus_pod(&mut self, job: &GangId, pod: &ScriptSurplusPod) {
         let id = &pod.gang.id;
         let seat = self
@@ -268,7 +215,7 @@ impl SimulationRunner<'_, '_> {
         self.is_unsettled = true;
     }
 
-    /// Withdraws all surplus pods of a job whose gang has lost its place.
+    /// Removes all surplus pods of a job whose gang has lost its nodes.
     pub(super) fn withdraw_all_surplus(&mut self, job: &GangId) {
         let Some(state) = self.jobs.get(job) else {
             return;
@@ -283,7 +230,7 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// The node of surplus pods is gone: the pods come again elsewhere.
+    /// Removes a node from surplus pods. The pods are submitted again.
     pub(super) fn remove_surplus_node(&mut self, node: &NodeName) {
         let mut lost: Vec<(GangId, GangId)> = Vec::new();
         for (job, state) in &self.jobs {

@@ -1,4 +1,4 @@
-//! Small scripts, to the line.
+//! Small scripts with their exact events.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn at(seconds: i64) -> Time {
     Time::from_millis(seconds.saturating_mul(1_000))
 }
 
-/// A gang of so many pods of 8 GPUs that runs for so many seconds.
+/// A gang of `pods` pods with 8 GPUs each that runs for `runs` seconds.
 fn job(name: &str, pods: u32, submitted: i64, runs: Option<u64>) -> ScriptJob {
     let request = Resources::new().with(GPU, 8);
     let group = TaskGroup::new(GroupName::new("w"), pods, request, format!("{name}-w"));
@@ -44,7 +44,7 @@ fn job(name: &str, pods: u32, submitted: i64, runs: Option<u64>) -> ScriptJob {
     }
 }
 
-/// Two nodes of 8 GPUs, a queue, and these jobs.
+/// A script with two nodes of 8 GPUs, a queue, and these jobs.
 fn script(jobs: Vec<ScriptJob>) -> SimulationScript {
     let mut script = SimulationScript::new();
     script.add(at(0), ScriptChange::Queue(Queue::new(QueueName::new("q"))));
@@ -198,7 +198,7 @@ fn expect(placed: &[&str], pending: &[&str], preempted: &[&str]) -> ScriptChange
 #[test]
 fn expectations_are_checked_after_all_events_of_the_time() {
     let mut script = script(vec![job("a", 2, 0, Some(10)), job("b", 1, 0, Some(10))]);
-    // Before what happens at that time, as it is written.
+    // The script has the expectation before the other changes of that time.
     script.add(at(0), expect(&["a"], &["b"], &[]));
     script.add(at(10), expect(&["b"], &[], &[]));
     script.add(at(20), expect(&["b"], &["a"], &["b"]));
@@ -208,13 +208,13 @@ fn expectations_are_checked_after_all_events_of_the_time() {
         ..SimulationOptions::default()
     };
     let (_, summary) = lines(script, options);
-    let told: Vec<_> = summary
+    let results: Vec<_> = summary
         .expects
         .iter()
         .map(|e| (e.t, e.held, e.reason.as_str()))
         .collect();
     assert_eq!(
-        told,
+        results,
         [
             (0.0, true, ""),
             (10.0, true, ""),
@@ -241,11 +241,11 @@ fn empty_expectation_list_means_no_job() {
 #[test]
 fn predictions_come_from_earlier_runs() {
     let mut first = script(vec![job("a", 2, 0, Some(100))]);
-    let again = |name: &str, submitted| ScriptJob {
+    let repeated_job = |name: &str, submitted| ScriptJob {
         prediction_key: "a".to_owned(),
         ..job(name, 2, submitted, Some(250))
     };
-    first.add(at(200), ScriptChange::Job(Box::new(again("b", 200))));
+    first.add(at(200), ScriptChange::Job(Box::new(repeated_job("b", 200))));
     let options = SimulationOptions {
         runtimes: BackfillRuntimeSource::Predicted,
         ..SimulationOptions::default()
@@ -262,7 +262,8 @@ fn predictions_come_from_earlier_runs() {
     assert_eq!(runner.tally.jobs, 2);
 }
 
-/// Ten run in the queue and end; one waits all the while, one comes after.
+/// Ten jobs run in the queue and end. One job is pending during that time, and one is submitted
+/// afterwards.
 #[test]
 fn job_without_history_uses_the_prediction_of_its_queue() {
     let mut jobs: Vec<ScriptJob> = (0..10)
@@ -270,8 +271,8 @@ fn job_without_history_uses_the_prediction_of_its_queue() {
         .collect();
     jobs.push(job("waits", 1_000, 0, Some(1)));
     let mut script = script(jobs);
-    let late = job("late", 1_000, 500, Some(1));
-    script.add(at(500), ScriptChange::Job(Box::new(late)));
+    let late_job = job("late", 1_000, 500, Some(1));
+    script.add(at(500), ScriptChange::Job(Box::new(late_job)));
     let options = SimulationOptions {
         runtimes: BackfillRuntimeSource::Predicted,
         unknown_percent: 100,
@@ -287,14 +288,14 @@ fn job_without_history_uses_the_prediction_of_its_queue() {
             super::simulated_job::SimulatedJobStage::Waiting,
             "{name}"
         );
-        // 100 s, rounded up.
+        // The prediction is 100 s, rounded up.
         assert_eq!(job.gang.predicted, Some(Duration::from_secs(300)), "{name}");
     }
 }
 
 #[test]
 fn backfill_runtimes_follow_the_options() {
-    let told = |runtimes, unknown_percent| {
+    let waits = |runtimes, unknown_percent| {
         let jobs = (0..200).map(|n| ScriptJob {
             gang: Gang {
                 runtime: Some(Duration::from_secs(999)),
@@ -310,7 +311,7 @@ fn backfill_runtimes_follow_the_options() {
         let mut nothing = |_: &JobEventRecord<'_>| {};
         let mut runner = SimulationRunner::new(options, &mut nothing);
         runner.run(script(jobs.collect()).into_changes());
-        let of = |seconds| {
+        let summary_until = |seconds| {
             let known = Some(Duration::from_secs(seconds));
             runner
                 .jobs
@@ -318,18 +319,17 @@ fn backfill_runtimes_follow_the_options() {
                 .filter(|j| j.gang.runtime == known)
                 .count()
         };
-        (of(999), of(10))
+        (summary_until(999), summary_until(10))
     };
-    assert_eq!(told(BackfillRuntimeSource::Declared, 0), (200, 0));
-    assert_eq!(told(BackfillRuntimeSource::Exact, 0), (0, 200));
-    assert_eq!(told(BackfillRuntimeSource::Predicted, 0), (0, 0));
-    assert_eq!(told(BackfillRuntimeSource::Declared, 100), (0, 0));
-    let (declared, _) = told(BackfillRuntimeSource::Declared, 50);
+    assert_eq!(waits(BackfillRuntimeSource::Declared, 0), (200, 0));
+    assert_eq!(waits(BackfillRuntimeSource::Exact, 0), (0, 200));
+    assert_eq!(waits(BackfillRuntimeSource::Predicted, 0), (0, 0));
+    assert_eq!(waits(BackfillRuntimeSource::Declared, 100), (0, 0));
+    let (declared, _) = waits(BackfillRuntimeSource::Declared, 50);
     assert!((70..130).contains(&declared), "{declared}");
 }
 
-/// The engine's part is tested with the engine: this is what the simulation
-/// makes of what it decides.
+/// The tests of the engine cover its decisions. This test covers their effects in the simulation.
 #[test]
 fn victim_stops_after_its_grace_and_waits_again() {
     let mut victim = job("v", 2, 0, Some(100));
@@ -338,12 +338,12 @@ fn victim_stops_after_its_grace_and_waits_again() {
         until: Some(at(40)),
         ..SimulationOptions::default()
     };
-    let mut told = Vec::new();
-    let mut tell = |record: &JobEventRecord<'_>| {
+    let mut records = Vec::new();
+    let mut record_sink = |record: &JobEventRecord<'_>| {
         let t = super::to_seconds(record.t);
-        told.push((t, record.event.as_str(), record.reason.clone()));
+        records.push((t, record.event.as_str(), record.reason.clone()));
     };
-    let mut runner = SimulationRunner::new(options, &mut tell);
+    let mut runner = SimulationRunner::new(options, &mut record_sink);
     runner.run(script(vec![victim]).into_changes());
     runner.options.until = None;
     let id = GangId::new("team/v");
@@ -369,6 +369,9 @@ fn victim_stops_after_its_grace_and_waits_again() {
         (70.0, "placed", ""),
         (170.0, "finished", ""),
     ];
-    let told: Vec<_> = told.iter().map(|(t, e, r)| (*t, *e, r.as_str())).collect();
-    assert_eq!(told, expected);
+    let records: Vec<_> = records
+        .iter()
+        .map(|(t, e, r)| (*t, *e, r.as_str()))
+        .collect();
+    assert_eq!(records, expected);
 }

@@ -17,7 +17,7 @@ use trellis_scheduler::TaintEffect;
 /// `apiVersion` and `kind` of a scenario.
 pub const KIND: (&str, &str) = ("trellis.dev/v1alpha1", "Scenario");
 
-/// Most nodes of one pattern.
+/// Greatest number of nodes of one pattern.
 const MOST_NODES: u32 = 100_000;
 
 /// A cluster and its events.
@@ -45,11 +45,11 @@ pub struct ScenarioSpec {
     /// Seed of the random generator, if the simulation draws random numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Nodes, beside those of the files.
+    /// Nodes, in addition to the nodes of the files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[garde(dive)]
     pub nodes: Vec<NodePattern>,
-    /// Events, beside the objects of the files, which exist at time 0.
+    /// Events. The objects of the files exist at time 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<ScenarioEvent>,
 }
@@ -125,7 +125,7 @@ pub struct DeletedObject {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Its namespace. Absent: `default`, where the kind has namespaces.
+    /// Its namespace. Absent: `default`, if the kind is namespaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
@@ -142,7 +142,7 @@ pub struct FailedPod {
     /// Exit code of its container. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The kubelet's word for it, such as `OOMKilled`. Absent: `Error`.
+    /// The kubelet's reason, such as `OOMKilled`. Absent: `Error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

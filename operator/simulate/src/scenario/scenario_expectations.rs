@@ -11,27 +11,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize, Serialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScenarioExpectations {
-    /// Jobs that hold their place.
+    /// Jobs that are placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placed: Option<JobList>,
-    /// Jobs that wait.
+    /// Jobs that are pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<JobList>,
-    /// Jobs that have lost their place to other jobs, at some time up to then.
+    /// Jobs that were preempted at or before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempted: Option<JobList>,
-    /// The nodes that the running pods of a job are on, by job.
+    /// The nodes of the running pods, by job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<BTreeMap<String, Vec<String>>>,
-    /// How many pods of a job run, surplus pods among them, by job.
+    /// The number of running pods, including surplus pods, by job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<BTreeMap<String, u32>>,
-    /// The flavors that a job holds quota of, by job.
+    /// The flavors whose quota a job holds, by job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flavors: Option<BTreeMap<String, Vec<String>>>,
 }
 
-/// Jobs, or how many of some jobs.
+/// Jobs, or a number of jobs.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 #[serde(untagged)]
 pub enum JobList {
@@ -41,7 +41,7 @@ pub enum JobList {
     Count(JobCount),
 }
 
-/// How many of some jobs: at least one of the numbers.
+/// A number of jobs. At least one of the three numbers is set.
 #[derive(Deserialize, Serialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobCount {
@@ -59,7 +59,7 @@ pub struct JobCount {
 }
 
 impl JobList {
-    /// The jobs that it names.
+    /// Returns the named jobs.
     #[must_use]
     pub fn names(&self) -> &[String] {
         match self {

@@ -1,4 +1,4 @@
-//! Stretches of time, as people write them: `300s`, `1h30m`.
+//! Durations as users write them: `300s`, `1h30m`.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use serde::ser::{Serialize, Serializer};
 /// The format, for error messages.
 const EXPECTED_FORMAT: &str = "a time such as 90s, 500ms, 1h30m or 2d";
 
-/// A stretch of time, to the millisecond: numbers with their units, `ms`, `s`,
-/// `m`, `h` or `d`. A number alone is seconds.
+/// A duration in milliseconds, written as numbers with the units `ms`, `s`, `m`, `h` or `d`. A
+/// number without a unit is seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimeSpan(pub Duration);
 
@@ -46,15 +46,15 @@ fn parse(text: &str) -> Option<Duration> {
     Some(sum)
 }
 
-/// The product in milliseconds, rounded to one.
+/// Multiplies a number by its unit, and rounds to a millisecond.
 fn multiply(number: &str, millis: u32) -> Option<Duration> {
     let number: f64 = number.parse().ok()?;
     let millis = (number * f64::from(millis)).round();
-    // Longer than the end of time.
+    // A longer duration does not fit into the simulated time.
     (millis < 9e15).then(|| Duration::from_millis(millis as u64))
 }
 
-/// As it is written shortest in one unit.
+/// Formats the duration in the one unit that gives the shortest text.
 impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.0.as_millis();
@@ -147,12 +147,12 @@ mod tests {
         ] {
             assert_eq!(millis(text), None, "{text:?}");
         }
-        let of = |json: &str| serde_json::from_str::<TimeSpan>(json);
-        assert_eq!(of("12.5").unwrap().0.as_millis(), 12_500);
-        assert_eq!(of("60").unwrap().to_string(), "60s");
-        assert_eq!(of("\"1500ms\"").unwrap().to_string(), "1500ms");
+        let parse = |json: &str| serde_json::from_str::<TimeSpan>(json);
+        assert_eq!(parse("12.5").unwrap().0.as_millis(), 12_500);
+        assert_eq!(parse("60").unwrap().to_string(), "60s");
+        assert_eq!(parse("\"1500ms\"").unwrap().to_string(), "1500ms");
         for wrong in ["-1", "-0.5", "true", "[]", "1e300"] {
-            assert!(of(wrong).is_err(), "{wrong}");
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -60,11 +60,11 @@ async fn cluster_options_match_kubectl() {
     ];
     let other = parse_options(&arguments).load_config().await.unwrap();
     assert_eq!(other.cluster_url.host(), Some("b.example"));
-    let who = other.auth_info;
-    assert_eq!(who.username.as_deref(), Some("bob"));
-    assert_eq!(who.impersonate.as_deref(), Some("ada"));
+    let user = other.auth_info;
+    assert_eq!(user.username.as_deref(), Some("bob"));
+    assert_eq!(user.impersonate.as_deref(), Some("ada"));
     assert_eq!(
-        who.impersonate_groups,
+        user.impersonate_groups,
         Some(vec!["x".to_owned(), "y".to_owned()])
     );
     assert!(KubeconfigCommandLine::try_parse_from(["trellis", "--as-group=x"]).is_err());
@@ -90,18 +90,24 @@ fn request_timeout_bounds_each_request() {
 /// The command must not use another cluster instead.
 #[test]
 fn in_cluster_config_is_used_only_without_a_kubeconfig() {
-    let of = |path: &Path| {
+    let failure_for = |path: &Path| {
         KubeconfigFailure::from_default_file(Kubeconfig::read_from(path).unwrap_err())
     };
     let (folder, broken) = file("clusters: {");
-    assert!(matches!(of(&broken), KubeconfigFailure::Unusable(_)));
-    assert!(matches!(of(folder.path()), KubeconfigFailure::Unusable(_)));
     assert!(matches!(
-        of(&folder.path().join("none")),
+        failure_for(&broken),
+        KubeconfigFailure::Unusable(_)
+    ));
+    assert!(matches!(
+        failure_for(folder.path()),
+        KubeconfigFailure::Unusable(_)
+    ));
+    assert!(matches!(
+        failure_for(&folder.path().join("none")),
         KubeconfigFailure::Missing(_)
     ));
     assert!(matches!(
-        of(&broken.join("none")),
+        failure_for(&broken.join("none")),
         KubeconfigFailure::Missing(_)
     ));
     let named = KubeconfigOptions {
@@ -123,19 +129,27 @@ fn missing_kubeconfig_files_are_skipped() {
         contexts: [{name: b, context: {cluster: b, user: b}}]}";
     std::fs::write(&other, text).unwrap();
     std::fs::write(&broken, "clusters: {").unwrap();
-    let of = |files: &[&PathBuf]| merge_kubeconfigs(files.iter().map(|file| file.to_path_buf()));
+    let merge = |files: &[&PathBuf]| merge_kubeconfigs(files.iter().map(|file| file.to_path_buf()));
 
-    let both = of(&[&none, &two, &other]).unwrap().unwrap();
-    assert_eq!(both.current_context.as_deref(), Some("a"), "the first wins");
-    let names: Vec<_> = both.contexts.iter().map(|of| of.name.as_str()).collect();
+    let both = merge(&[&none, &two, &other]).unwrap().unwrap();
+    assert_eq!(
+        both.current_context.as_deref(),
+        Some("a"),
+        "the current context of the first file must be used"
+    );
+    let names: Vec<_> = both
+        .contexts
+        .iter()
+        .map(|merge| merge.name.as_str())
+        .collect();
     assert_eq!(names, ["a", "b"]);
-    let swapped = of(&[&other, &none, &two]).unwrap().unwrap();
+    let swapped = merge(&[&other, &none, &two]).unwrap().unwrap();
     assert_eq!(swapped.current_context.as_deref(), Some("b"));
 
-    assert!(of(&[]).unwrap().is_none());
-    let error = of(&[&none, &at("neither")]).unwrap_err().to_string();
+    assert!(merge(&[]).unwrap().is_none());
+    let error = merge(&[&none, &at("neither")]).unwrap_err().to_string();
     assert!(error.contains(none.to_str().unwrap()), "{error}");
     for useless in [&broken, &folder.path().to_path_buf()] {
-        assert!(of(&[&two, useless]).is_err(), "{useless:?}");
+        assert!(merge(&[&two, useless]).is_err(), "{useless:?}");
     }
 }

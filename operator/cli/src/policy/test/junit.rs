@@ -20,13 +20,13 @@ pub(super) fn render_junit(report: &TestReport) -> String {
             .failed_count()
             .saturating_add(usize::from(too_low.is_some()))
     ));
-    for ((file, of), tests) in suites {
+    for ((file, suite), tests) in suites {
         let failed = tests.iter().filter(|test| !test.passed).count();
-        open_suite((of, file), tests.len(), failed, &mut out);
+        open_suite((suite, file), tests.len(), failed, &mut out);
         for test in tests {
             let why = (!test.passed).then(|| test.failure.as_deref().unwrap_or_default());
             render_case(
-                (of, &test.name),
+                (suite, &test.name),
                 Some((&test.file, test.line)),
                 why,
                 &mut out,

@@ -1,9 +1,11 @@
 //! `trellis policy test`: compares the decisions of policies with expected ones.
 
+mod case_result;
 mod junit;
 mod report;
 mod run;
 mod test_file;
+mod unknown_names;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

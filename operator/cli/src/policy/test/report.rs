@@ -91,8 +91,8 @@ impl TestReport {
         let s = if count == 1 { "" } else { "s" };
         let mut out = format!("running {count} test{s}\n");
         for test in &self.tests {
-            let came = if test.passed { "ok" } else { "FAILED" };
-            out.push_str(&format!("test {}: {} ... {came}\n", test.of, test.name));
+            let outcome = if test.passed { "ok" } else { "FAILED" };
+            out.push_str(&format!("test {}: {} ... {outcome}\n", test.of, test.name));
         }
         if self.failed_count() > 0 {
             out.push_str("\nfailures:\n");

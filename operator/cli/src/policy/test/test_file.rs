@@ -102,18 +102,19 @@ impl TestSuite {
             spec: tests.spec,
             source: source.clone(),
         };
-        let wrong: Vec<_> = given.rule_problems().collect();
-        Some(if wrong.is_empty() {
+        let violations: Vec<_> = given.rule_problems().collect();
+        Some(if violations.is_empty() {
             Ok(given)
         } else {
-            Err(wrong)
+            Err(violations)
         })
     }
 
     /// Checks rules that involve several fields.
     fn rule_problems(&self) -> impl Iterator<Item = Problem> {
         let cases = self.spec.tests.iter().enumerate();
-        let seen = |i: usize, name: &str| self.spec.tests.iter().take(i).any(|c| c.name == name);
+        let is_repeated =
+            |i: usize, name: &str| self.spec.tests.iter().take(i).any(|c| c.name == name);
         cases.filter_map(move |(i, case)| {
             let field = format!("spec.tests[{i}]");
             let at = |field: &str, message: &str| Some(self.source.problem(field, message));
@@ -134,7 +135,7 @@ impl TestSuite {
                 }
                 (None, Some(_)) => {}
             }
-            if seen(i, &case.name) {
+            if is_repeated(i, &case.name) {
                 let field = format!("{field}.name");
                 return at(&field, "is also the name of an earlier test: give each test its own name");
             }

@@ -7,8 +7,8 @@ use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
 use trellis_simulate::scenario::DeletedObject;
 use trellis_simulate::{PodChange, ScriptChange};
 
-use super::script_author::{DEFAULT_NAMESPACE, ScriptAuthor};
-use crate::source_object::SourceObject;
+use super::script_author::ScriptAuthor;
+use crate::source_object::{DEFAULT_NAMESPACE, SourceObject};
 
 impl ScriptAuthor {
     /// Deletes an object.
@@ -31,31 +31,31 @@ impl ScriptAuthor {
         {
             return;
         }
-        let seen = &mut self.snapshot;
+        let snapshot = &mut self.snapshot;
         let change = match target.kind.as_str() {
             "TrainingJob" => self.jobs.remove(&key).map(|_| {
                 self.unqueued.remove(&key);
                 Some(ScriptChange::JobDeleted(engine::gang_id(&key)))
             }),
             "Node" => {
-                let gone = seen.nodes.remove(name);
-                gone.map(|_| Some(ScriptChange::NodeDeleted(NodeName::new(name))))
+                let removed = snapshot.nodes.remove(name);
+                removed.map(|_| Some(ScriptChange::NodeDeleted(NodeName::new(name))))
             }
             "TrainingQueue" => {
-                let gone = seen.queues.get_or_insert_default().remove(name);
-                gone.map(|_| Some(ScriptChange::QueueDeleted(QueueName::new(name))))
+                let removed = snapshot.queues.get_or_insert_default().remove(name);
+                removed.map(|_| Some(ScriptChange::QueueDeleted(QueueName::new(name))))
             }
             "ResourceFlavor" => {
-                let gone = seen.flavors.remove(name);
-                gone.map(|_| Some(ScriptChange::FlavorDeleted(FlavorName::new(name))))
+                let removed = snapshot.flavors.remove(name);
+                removed.map(|_| Some(ScriptChange::FlavorDeleted(FlavorName::new(name))))
             }
             "Topology" => {
-                let gone = seen.topologies.remove(name);
-                gone.map(|_| Some(ScriptChange::TopologyDeleted(TopologyName::new(name))))
+                let removed = snapshot.topologies.remove(name);
+                removed.map(|_| Some(ScriptChange::TopologyDeleted(TopologyName::new(name))))
             }
             "Pod" => {
-                let gone = seen.pods.remove(&key);
-                gone.map(|_| Some(ScriptChange::ExternalPodDeleted(engine::pod_key(&key))))
+                let removed = snapshot.pods.remove(&key);
+                removed.map(|_| Some(ScriptChange::ExternalPodDeleted(engine::pod_key(&key))))
             }
             "ClusterJobPolicy" | "JobPolicy" => {
                 let namespaced = target.kind == "JobPolicy";
@@ -63,15 +63,15 @@ impl ScriptAuthor {
                     namespace: namespaced.then(|| key.namespace.to_string()),
                     name: name.to_owned(),
                 };
-                seen.policies.remove(&policy).then_some(None)
+                snapshot.policies.remove(&policy).then_some(None)
             }
             "QuotaPolicy" => {
-                let gone = seen.quota_policies.remove(name);
-                gone.map(|_| Some(ScriptChange::Quotas(seen.to_quota_policies())))
+                let removed = snapshot.quota_policies.remove(name);
+                removed.map(|_| Some(ScriptChange::Quotas(snapshot.to_quota_policies())))
             }
-            "PriorityClass" => seen.priority_classes.remove(name).map(|_| None),
-            "Namespace" => seen.namespaces.remove(name).map(|_| None),
-            "Service" => seen.services.remove(&key).map(|_| None),
+            "PriorityClass" => snapshot.priority_classes.remove(name).map(|_| None),
+            "Namespace" => snapshot.namespaces.remove(name).map(|_| None),
+            "Service" => snapshot.services.remove(&key).map(|_| None),
             kind => {
                 let message = format!("a simulation does not support {kind:?}");
                 let field = format!("{field}.delete.kind");

@@ -1,89 +1,13 @@
-//! Pods of jobs: surplus pods, and pods that an event names.
+//! Translates changes of a job's pods, which events name, into the script.
 
-use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_gang::engine;
-use trellis_gang::engine::{AttemptState, SurplusPodId};
+use trellis_gang::engine::SurplusPodId;
 use trellis_gang::key::Key;
-use trellis_scheduler::{LimitDraw, Time};
-use trellis_simulate::{PodChange, RequiredLevel, ScriptChange, ScriptPodEvent, ScriptSurplusPod};
+use trellis_scheduler::Time;
+use trellis_simulate::{PodChange, ScriptChange, ScriptPodEvent};
 
-use super::script_author::{DEFAULT_NAMESPACE, ScriptAuthor};
-use crate::source_object::SourceObject;
-
-/// The part of a task group that is needed to name its pods.
-#[derive(Clone, Debug)]
-pub(super) struct GroupPods {
-    name: String,
-    pods: u32,
-    is_elastic: bool,
-    /// Rank of the first pod. None: its pods have no ranks.
-    first_rank: Option<u32>,
-}
-
-impl GroupPods {
-    /// Returns the task groups of a job.
-    pub(super) fn from_job(job: &CompiledJob) -> Vec<Self> {
-        let groups = job.groups().iter().map(|group| {
-            let written = job.job().spec().group(group.name());
-            Self {
-                name: group.name().to_owned(),
-                pods: group.replicas(),
-                is_elastic: is_elastic(job, group),
-                first_rank: written
-                    .is_some_and(trellis_api::job::TaskGroup::is_in_world)
-                    .then(|| group.first_rank()),
-            }
-        });
-        groups.collect()
-    }
-}
-
-fn is_elastic(job: &CompiledJob, group: &CompiledGroup) -> bool {
-    let written = job.job().spec().group(group.name());
-    group.gang_size() < group.replicas()
-        && written.is_some_and(trellis_api::job::TaskGroup::is_in_gang)
-}
-
-/// Returns the surplus pods of a job, by group and index.
-pub(super) fn surplus_pods(
-    job: &CompiledJob,
-    ticket: &AttemptState,
-    draws: &[LimitDraw],
-) -> Vec<ScriptSurplusPod> {
-    let spec = job.job().spec();
-    let mut pods = Vec::new();
-    for group in job.groups() {
-        let level = spec.required_level(group.name());
-        let level = level.map(|(name, is_of_group)| RequiredLevel {
-            name: name.to_owned(),
-            is_of_group,
-        });
-        for index in group.gang_size()..group.replicas() {
-            let member = SurplusPodId {
-                group: group.name().to_owned(),
-                index,
-            };
-            let (actual, plan) = Default::default();
-            let Some(mut gang) =
-                engine::gang_from_surplus_pod(job, ticket, &actual, &plan, &member)
-            else {
-                continue;
-            };
-            gang.draws = draws.to_vec();
-            pods.push((
-                member,
-                ScriptSurplusPod {
-                    gang,
-                    is_elastic: is_elastic(job, group),
-                    level: level.clone(),
-                },
-            ));
-        }
-    }
-    // The operator uses the same order.
-    pods.sort_by(|(a, _), (b, _)| a.cmp(b));
-    pods.into_iter().map(|(_, pod)| pod).collect()
-}
+use super::script_author::ScriptAuthor;
+use crate::source_object::{DEFAULT_NAMESPACE, SourceObject};
 
 impl ScriptAuthor {
     /// Lets a pod of a job fail, leave or finish.

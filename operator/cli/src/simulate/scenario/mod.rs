@@ -2,9 +2,13 @@
 //! Every object goes through the same steps as in `trellis plan`, at the time at which it is
 //! applied.
 
+mod cluster_objects;
 mod deletion;
+mod event;
 mod expectations;
+mod group_pods;
 mod job_pods;
+mod job_submission;
 mod queued_job;
 mod script_author;
 

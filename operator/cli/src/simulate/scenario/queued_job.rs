@@ -1,18 +1,27 @@
-//! Builds a queued job.
+//! Jobs before and after they are queued.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use trellis_api::TrainingJob;
 use trellis_compiler::CompiledJob;
 use trellis_gang::engine;
 use trellis_gang::engine::AttemptState;
 use trellis_gang::volumes::VolumeRequirements;
-use trellis_scheduler::LimitDraw;
+use trellis_scheduler::{LimitDraw, Time};
 use trellis_simulate::ScriptJob;
 
-use super::job_pods;
-use super::script_author::UnqueuedJob;
+use super::group_pods::surplus_pods;
+
+/// A job that is not queued.
+/// An object that it needs is missing, or it is refused.
+pub(super) struct UnqueuedJob {
+    pub(super) job: TrainingJob,
+    pub(super) runtime: Option<Duration>,
+    pub(super) submitted: Time,
+    pub(super) reason: String,
+}
 
 /// Builds a job for the engine and the simulation.
 /// `joining` are the limits that its surplus pods count against.
@@ -39,7 +48,7 @@ pub(super) fn build_queued_job(
         runtime: waiting.runtime,
         limit,
         gpu_hour_limits: Vec::new(),
-        surplus: job_pods::surplus_pods(compiled, &ticket, joining),
+        surplus: surplus_pods(compiled, &ticket, joining),
         restart: compiled.job().spec().restart.clone().unwrap_or_default(),
     }
 }

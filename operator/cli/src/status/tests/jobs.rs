@@ -48,7 +48,7 @@ fn report_of_a_starting_job() {
             "queuedTime": "2026-01-01T09:00:00Z", "scheduledTime": "2026-01-01T11:59:00Z",
             "internal": {"awaitedPods": {"attempt": 1, "round": 0, "countedRound": 0, "heldGroups": ["eval"]}}}),
     );
-    let stuck = json!({"waiting": {"reason": "ImagePullBackOff",
+    let waiting = json!({"waiting": {"reason": "ImagePullBackOff",
         "message": "Back-off pulling image \"registry.example/train:1\": not found"}});
     let creates = || json!({"waiting": {"reason": "ContainerCreating"}});
     let mut report = report(
@@ -57,7 +57,7 @@ fn report_of_a_starting_job() {
             running_pod("store", 0, 1, "gpu-0"),
             with_second_rank(pod("worker", 1, 1, "gpu-0", creates(), "Pending"), 1),
             with_second_rank(pod("worker", 2, 1, "gpu-0", creates(), "Pending"), 2),
-            with_second_rank(pod("worker", 3, 1, "gpu-1", stuck, "Pending"), 3),
+            with_second_rank(pod("worker", 3, 1, "gpu-1", waiting, "Pending"), 3),
         ],
     );
     report.objects[1].state = ChildState::Missing;
@@ -89,12 +89,12 @@ fn report_of_an_elastic_job() {
             "internal": {"awaitedPods": {"attempt": 1, "round": 1, "countedRound": 1, "pods": [
                 {"name": "worker", "indexes": "1", "round": 1, "notBefore": "2026-01-01T12:00:10Z"}]}}}),
     );
-    let mut again = running_pod("worker", 3, 1, "gpu-1");
-    again["metadata"]["annotations"] = json!({"trellis.dev/round": "1"});
+    let mut restarted = running_pod("worker", 3, 1, "gpu-1");
+    restarted["metadata"]["annotations"] = json!({"trellis.dev/round": "1"});
     let pods = vec![
         running_pod("worker", 0, 1, "gpu-0"),
         running_pod("worker", 2, 1, "gpu-0"),
-        again,
+        restarted,
     ];
     insta::assert_snapshot!(text(&report(job, pods), false));
 }

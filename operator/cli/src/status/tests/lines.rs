@@ -60,8 +60,8 @@ fn condition_that_contradicts_the_phase_is_listed() {
         condition.status = "False".to_owned();
     }
     let text = text(&report, false);
-    let told = "Conditions:   Ready is False, and in phase Running it must be True: Running";
-    assert!(text.contains(told), "{text}");
+    let expected = "Conditions:   Ready is False, and in phase Running it must be True: Running";
+    assert!(text.contains(expected), "{text}");
     assert!(
         text.contains("              Stalled is missing\n"),
         "{text}"

@@ -35,13 +35,13 @@ impl LabelledLines {
         let mut before = "";
         for (label, text, tone) in &self.lines {
             let lines = wrap_text(text, LABEL_WIDTH, width, *tone);
-            let shown = match *label == before {
+            let shown_label = match *label == before {
                 true => String::new(),
                 false => format!("{label}:"),
             };
             before = label;
             // The label replaces the indentation of the first line.
-            out.push_str(&format!("{shown:<LABEL_WIDTH$}"));
+            out.push_str(&format!("{shown_label:<LABEL_WIDTH$}"));
             out.push_str(lines.get(LABEL_WIDTH..).unwrap_or_default());
         }
         out
@@ -54,12 +54,12 @@ mod tests {
 
     #[test]
     fn label_is_printed_once() {
-        let mut said = LabelledLines::default();
-        said.push("Phase", "Running");
-        said.push("Phase", "all is well");
-        said.push("Queue", "");
+        let mut lines = LabelledLines::default();
+        lines.push("Phase", "Running");
+        lines.push("Phase", "all is well");
+        lines.push("Queue", "");
         assert_eq!(
-            said.render(None),
+            lines.render(None),
             "Phase:        Running\n              all is well\n"
         );
     }

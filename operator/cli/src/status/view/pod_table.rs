@@ -128,8 +128,8 @@ fn build_cells(row: &PodRow<'_>, current: Option<i64>, now: Timestamp, wide: boo
     }
     let earlier = current.filter(|current| first.attempt != *current);
     let earlier = earlier.map(|_| format!("of attempt {}", first.attempt));
-    let said = state.message.as_deref().map(sanitize);
-    let note: Vec<_> = earlier.into_iter().chain(said).collect();
+    let message = state.message.as_deref().map(sanitize);
+    let note: Vec<_> = earlier.into_iter().chain(message).collect();
     cells.push(note.join(": ").into());
     cells
 }

@@ -20,31 +20,31 @@ pub fn render_head(report: &StatusReport, now: Timestamp, width: Option<usize>) 
     let title = format!("trainingjob.trellis.dev/{name}");
     let mut out = paint(&title, Tone::Head);
     out.push_str(&format!(" in namespace {namespace}\n"));
-    let mut said = LabelledLines::default();
-    add_phase(job, &mut said);
+    let mut lines = LabelledLines::default();
+    add_phase(job, &mut lines);
     if let Some(status) = &job.status {
-        add_place(job, status, &mut said);
+        add_place(job, status, &mut lines);
     }
-    add_submission(job, now, &mut said);
+    add_submission(job, now, &mut lines);
     if let Some(status) = &job.status {
-        add_attempts(job, status, now, &mut said);
-        add_failures(status, now, &mut said);
-        add_policy(status, &mut said);
-        add_conditions(status, &mut said);
+        add_attempts(job, status, now, &mut lines);
+        add_failures(status, now, &mut lines);
+        add_policy(status, &mut lines);
+        add_conditions(status, &mut lines);
     }
-    out.push_str(&said.render(width));
+    out.push_str(&lines.render(width));
     out
 }
 
-fn add_phase(job: &TrainingJob, said: &mut LabelledLines) {
+fn add_phase(job: &TrainingJob, lines: &mut LabelledLines) {
     if let Some(manager) = job.spec.external_manager() {
         let text = format!("{manager} manages it (spec.managedBy): Trellis does not run it");
-        said.push("Managed by", text);
+        lines.push("Managed by", text);
     }
     let status = job.status.as_ref();
     let Some((status, phase)) = status.and_then(|status| Some((status, status.phase?))) else {
         let text = "none yet: no operator has processed it. If this persists, `kubectl get pods -A -l trellis.dev/role=leader` shows whether an operator leads";
-        said.push_with_tone("Phase", text, Tone::Waiting);
+        lines.push_with_tone("Phase", text, Tone::Waiting);
         return;
     };
     let reason = status.reason.map(Reason::as_str);
@@ -53,26 +53,26 @@ fn add_phase(job: &TrainingJob, said: &mut LabelledLines) {
         Some(reason) => format!("{phase} ({reason})", phase = phase.as_str()),
         None => phase.as_str().to_owned(),
     };
-    said.push_with_tone("Phase", word, phase_tone(phase));
-    said.push(
+    lines.push_with_tone("Phase", word, phase_tone(phase));
+    lines.push(
         "Phase",
         sanitize(status.message.as_deref().unwrap_or_default()),
     );
     if job.metadata.deletion_timestamp.is_some() {
-        said.push_with_tone("Phase", "it is being deleted", Tone::Waiting);
+        lines.push_with_tone("Phase", "it is being deleted", Tone::Waiting);
     }
     if let Some(generation) = job.metadata.generation
         && status
             .observed_generation
-            .is_some_and(|seen| seen < generation)
+            .is_some_and(|observed| observed < generation)
     {
         let text = "this status is of the previous spec; the operator has not processed the last change yet";
-        said.push_with_tone("Phase", text, Tone::Waiting);
+        lines.push_with_tone("Phase", text, Tone::Waiting);
     }
     let remedy = remedy(Some(status), status.reason);
     let acts = !remedy.starts_with("Nothing") && remedy != "Read the message.";
     if acts && phase != JobPhase::Complete {
-        said.push("To do", &remedy);
+        lines.push("To do", &remedy);
     }
 }
 
@@ -98,7 +98,7 @@ pub fn remedy(status: Option<&TrainingJobStatus>, reason: Option<Reason>) -> Str
     }
 }
 
-fn add_place(job: &TrainingJob, status: &TrainingJobStatus, said: &mut LabelledLines) {
+fn add_place(job: &TrainingJob, status: &TrainingJobStatus, lines: &mut LabelledLines) {
     if let Some(ready) = &status.ready {
         let nodes = status.nodes.filter(|nodes| *nodes > 0);
         let nodes = nodes.map(|nodes| match nodes {
@@ -113,7 +113,7 @@ fn add_place(job: &TrainingJob, status: &TrainingJobStatus, said: &mut LabelledL
         let gpus = status.gpus.filter(|gpus| *gpus > 0);
         let gpus = gpus.map(|gpus| format!(", {gpus} GPUs"));
         let nodes = nodes.unwrap_or_default();
-        said.push(
+        lines.push(
             "Ready",
             format!("{ready} pods{nodes}{failed}{}", gpus.unwrap_or_default()),
         );
@@ -121,18 +121,18 @@ fn add_place(job: &TrainingJob, status: &TrainingJobStatus, said: &mut LabelledL
     let queue = status.queue.clone().or_else(|| job.spec.queue_name.clone());
     let class = job.spec.priority_class_name.as_ref();
     let class = class.map(|class| format!(", priority class {class}"));
-    said.push(
+    lines.push(
         "Queue",
         queue.map_or_else(String::new, |queue| {
             format!("{queue}{}", class.unwrap_or_default())
         }),
     );
     if let Some(profile) = &status.profile {
-        said.push("Profile", profile.name.as_str());
+        lines.push("Profile", profile.name.as_str());
     }
 }
 
-fn add_submission(job: &TrainingJob, now: Timestamp, said: &mut LabelledLines) {
+fn add_submission(job: &TrainingJob, now: Timestamp, lines: &mut LabelledLines) {
     let Some(created) = job.metadata.creation_timestamp.as_ref() else {
         return;
     };
@@ -151,7 +151,7 @@ fn add_submission(job: &TrainingJob, now: Timestamp, said: &mut LabelledLines) {
             (None, None) => String::new(),
         },
     };
-    said.push("Submitted", format!("{}{by}", format_ago(created.0, now)));
+    lines.push("Submitted", format!("{}{by}", format_ago(created.0, now)));
 }
 
 /// Returns the user in the annotation of the job.
@@ -216,7 +216,7 @@ fn add_attempts(
     }
 }
 
-fn add_failures(status: &TrainingJobStatus, now: Timestamp, said: &mut LabelledLines) {
+fn add_failures(status: &TrainingJobStatus, now: Timestamp, lines: &mut LabelledLines) {
     let away = status
         .excluded_nodes
         .iter()
@@ -233,12 +233,12 @@ fn add_failures(status: &TrainingJobStatus, now: Timestamp, said: &mut LabelledL
             node.reason.as_str(),
             node.attempt
         );
-        said.push("Avoided", text);
+        lines.push("Avoided", text);
     }
     if let Some(failure) = &status.last_failure {
-        said.push_with_tone("Last failure", describe_failure(failure, now), Tone::Bad);
+        lines.push_with_tone("Last failure", describe_failure(failure, now), Tone::Bad);
         let line = failure.last_line.as_deref().map(sanitize);
-        said.push("Last failure", line.unwrap_or_default());
+        lines.push("Last failure", line.unwrap_or_default());
     }
     if let Some(last) = &status.last_preemption {
         let text = format!(
@@ -247,7 +247,7 @@ fn add_failures(status: &TrainingJobStatus, now: Timestamp, said: &mut LabelledL
             last.attempt,
             sanitize(&last.message)
         );
-        said.push("Preempted", text);
+        lines.push("Preempted", text);
     }
 }
 
@@ -268,23 +268,23 @@ fn describe_failure(failure: &LastFailure, now: Timestamp) -> String {
     )
 }
 
-fn add_policy(status: &TrainingJobStatus, said: &mut LabelledLines) {
+fn add_policy(status: &TrainingJobStatus, lines: &mut LabelledLines) {
     let Some(policy) = &status.policy else { return };
     let decision = policy.decision.filter(|d| *d != PolicyDecision::Allowed);
     if let Some(decision) = decision {
-        said.push_with_tone("Policy", decision.as_str(), Tone::Bad);
+        lines.push_with_tone("Policy", decision.as_str(), Tone::Bad);
         for id in &policy.policies {
-            said.push("Policy", format!("decided by {}", sanitize(id)));
+            lines.push("Policy", format!("decided by {}", sanitize(id)));
         }
         for permit in &policy.missing_permits {
-            said.push("Policy", format!("no permit for {}", sanitize(permit)));
+            lines.push("Policy", format!("no permit for {}", sanitize(permit)));
         }
     }
     for error in &policy.errors {
-        said.push_with_tone("Policy", sanitize(error), Tone::Bad);
+        lines.push_with_tone("Policy", sanitize(error), Tone::Bad);
     }
     for warning in &policy.warnings {
-        said.push_with_tone(
+        lines.push_with_tone(
             "Policy",
             format!("would deny: {}", sanitize(warning)),
             Tone::Waiting,
@@ -294,7 +294,7 @@ fn add_policy(status: &TrainingJobStatus, said: &mut LabelledLines) {
 
 /// Adds conditions that contradict the phase (docs/api.md).
 /// Another client or another version has written them.
-fn add_conditions(status: &TrainingJobStatus, said: &mut LabelledLines) {
+fn add_conditions(status: &TrainingJobStatus, lines: &mut LabelledLines) {
     let phase = status
         .phase
         .filter(|phase| *phase != JobPhase::Unrecognized);
@@ -333,6 +333,6 @@ fn add_conditions(status: &TrainingJobStatus, said: &mut LabelledLines) {
             ),
             None => format!("{} is missing", expected.type_),
         };
-        said.push_with_tone("Conditions", text, Tone::Bad);
+        lines.push_with_tone("Conditions", text, Tone::Bad);
     }
 }

@@ -35,8 +35,8 @@ pub fn describe_wait(status: &TrainingJobStatus, now: Timestamp) -> String {
             )
         });
         let since = since.map(|since| format!("{since} so far"));
-        let said: Vec<_> = since.into_iter().chain(retry).collect();
-        return said.join(", ");
+        let parts: Vec<_> = since.into_iter().chain(retry).collect();
+        return parts.join(", ");
     }
     let Some(placed) = status.scheduled_time.as_ref().map(|time| time.0) else {
         return String::new();

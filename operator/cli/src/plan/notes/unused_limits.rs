@@ -7,11 +7,11 @@ use trellis_api::queue::DEFAULT_FLAVOR;
 use trellis_api::{QuotaPolicy, names};
 use trellis_policies::quota::missing_flavors;
 
-use super::snapshot::ClusterSnapshot;
+use crate::plan::snapshot::ClusterSnapshot;
 
 /// Returns a note for each reference of these policies to a missing object.
 /// If the snapshot has no object of a kind, references to that kind give no note.
-pub(super) fn note_unused_limits(
+pub(crate) fn note_unused_limits(
     policies: &BTreeSet<String>,
     snapshot: &ClusterSnapshot,
 ) -> Vec<String> {

@@ -14,7 +14,7 @@ pub(crate) struct PolicyFiles {
 
 impl PolicyFiles {
     /// Marks the objects as the complete set, even if there are none.
-    pub(super) fn mark_complete(&mut self) {
+    pub(crate) fn mark_complete(&mut self) {
         self.objects.get_or_insert_default();
         self.loaded = None;
     }
@@ -39,12 +39,6 @@ impl PolicyFiles {
             self.objects.get_or_insert_default().extend(objects);
             self.loaded = None;
         }
-    }
-
-    /// Returns true if an object has no name.
-    pub(super) fn has_nameless(&self) -> bool {
-        let mut keys = self.objects.iter().flat_map(BTreeMap::keys);
-        keys.any(|key| key.name.is_empty())
     }
 
     /// Returns true if the input does not tell which policies exist.
@@ -72,12 +66,13 @@ impl PolicyFiles {
         };
         let (policies, verdicts) = loader.load(None, objects);
         self.loaded = Some(policies);
-        let wrong = verdicts.iter().flat_map(|verdict| {
+        let problems = verdicts.iter().flat_map(|verdict| {
             let (kind, name) = (verdict.key.kind(), verdict.key.to_string());
-            let told = move |problem| format!("{kind} {name:?} does not take effect: {problem}");
-            verdict.problems.iter().map(told)
+            let describe =
+                move |problem| format!("{kind} {name:?} does not take effect: {problem}");
+            verdict.problems.iter().map(describe)
         });
-        wrong.collect()
+        problems.collect()
     }
 
     /// The policies, if they are loaded.

@@ -17,9 +17,11 @@ use trellis_gang::observed::{
 };
 use trellis_policies::cedar::Requester;
 
+use super::object_reads::{get_named_jobs, list_all, read_all, read_selected};
 use super::policy_facts;
-use super::snapshot::{self, ClusterSnapshot};
-use crate::cluster::{ApiFailure, ErrorHints, get_optional, list};
+use crate::cluster::{ApiFailure, ErrorHints, get_optional};
+use crate::file_job::namespaces_of;
+use crate::plan::snapshot::{ClusterSnapshot, resource_list};
 
 /// The purpose of reading a cluster.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +66,7 @@ impl ReadPurpose {
         match self {
             Self::Plan => format!(
                 "a plan needs the rights to get and list {} in all namespaces: docs/plan.md has the ClusterRole",
-                snapshot::resource_list()
+                resource_list()
             ),
             Self::Policies => "policies need the rights to get and list clusterjobpolicies, jobpolicies, trainingqueues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services in all namespaces: docs/plan.md has the ClusterRole".to_owned(),
         }
@@ -103,11 +105,11 @@ impl ClusterReader {
     }
 
     /// Reads all objects that a plan of these jobs depends on.
-    pub(super) fn read(&self, jobs: &[TrainingJob]) -> anyhow::Result<ClusterContents> {
-        let seen = self
+    pub(crate) fn read(&self, jobs: &[TrainingJob]) -> anyhow::Result<ClusterContents> {
+        let contents = self
             .cluster
             .block_on(read_cluster(self.cluster.client(), jobs));
-        seen.map_err(|unread| unread.explain(&self.purpose.hints()))
+        contents.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 
     /// Reads the policies and all objects that they use to decide about these jobs.
@@ -129,13 +131,13 @@ impl ClusterReader {
     pub(crate) fn get_jobs(&self, jobs: &[TrainingJob]) -> anyhow::Result<Vec<TrainingJob>> {
         let found = self
             .cluster
-            .block_on(policy_facts::get_named_jobs(self.cluster.client(), jobs));
+            .block_on(get_named_jobs(self.cluster.client(), jobs));
         found.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 
     /// Asks the API server for the user's own identity, as it would stamp our writes.
     /// Returns None if the API server does not tell it; the plan works without it.
-    pub(super) fn whoami(&self) -> Option<Requester> {
+    pub(crate) fn whoami(&self) -> Option<Requester> {
         let api = Api::<SelfSubjectReview>::all(self.cluster.client().clone());
         let question = SelfSubjectReview::default();
         let params = PostParams::default();
@@ -145,17 +147,13 @@ impl ClusterReader {
 
     /// Lists all TrainingJobs.
     pub(crate) fn list_jobs(&self) -> anyhow::Result<Vec<TrainingJob>> {
-        let jobs = self
-            .cluster
-            .block_on(policy_facts::list_jobs(self.cluster.client()));
+        let jobs = self.cluster.block_on(list_all(self.cluster.client()));
         jobs.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 
     /// Lists all PodGroups.
     pub(crate) fn list_pod_groups(&self) -> anyhow::Result<Vec<PodGroup>> {
-        let groups = self
-            .cluster
-            .block_on(policy_facts::list_pod_groups(self.cluster.client()));
+        let groups = self.cluster.block_on(list_all(self.cluster.client()));
         groups.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 }
@@ -164,84 +162,37 @@ async fn read_cluster(
     client: &Client,
     jobs: &[TrainingJob],
 ) -> Result<ClusterContents, ApiFailure> {
-    let mut seen = ClusterSnapshot {
+    let mut snapshot = ClusterSnapshot {
         read_at: Some(Timestamp::now()),
         ..ClusterSnapshot::default()
     };
-    let snapshot = &mut seen;
-    let everything = ListParams::default();
-    for node in list(&Api::<SlimNode>::all(client.clone()), &everything)
-        .await?
-        .unwrap_or_default()
-    {
-        snapshot.add_node(node);
-    }
+    let contents = &mut snapshot;
+    read_all::<SlimNode>(client, contents).await?;
     // Only these pods use resources of a node.
     let holding = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
     let holding = ListParams::default().fields(holding);
-    for pod in list(&Api::<SlimPod>::all(client.clone()), &holding)
-        .await?
-        .unwrap_or_default()
-    {
-        snapshot.add_pod(pod);
-    }
-    let notes = policy_facts::read_facts(client, jobs, snapshot).await?;
-    let quotas = list(&Api::<QuotaPolicy>::all(client.clone()), &everything).await?;
-    for quota in quotas.unwrap_or_default() {
-        snapshot.add_quota_policy(quota);
-    }
-    let ledgers = list(&Api::<QuotaLedger>::all(client.clone()), &everything).await?;
-    for ledger in ledgers.unwrap_or_default() {
-        snapshot.add_quota_ledger(ledger);
-    }
+    let pods: Api<SlimPod> = Api::all(client.clone());
+    read_selected(&pods, &holding, contents).await?;
+    let notes = policy_facts::read_facts(client, jobs, contents).await?;
+    read_all::<QuotaPolicy>(client, contents).await?;
+    read_all::<QuotaLedger>(client, contents).await?;
     // The planned jobs may exist already, and other jobs may be pending before them.
-    for job in policy_facts::list_jobs(client).await? {
-        snapshot.add_job(job);
-    }
-    for flavor in list(&Api::<ResourceFlavor>::all(client.clone()), &everything)
-        .await?
-        .unwrap_or_default()
-    {
-        snapshot.add_flavor(flavor);
-    }
-    for topology in list(&Api::<Topology>::all(client.clone()), &everything)
-        .await?
-        .unwrap_or_default()
-    {
-        snapshot.add_topology(topology);
-    }
-    for group in policy_facts::list_pod_groups(client).await? {
-        snapshot.add_pod_group(group);
-    }
-    for namespace in policy_facts::namespaces_of(jobs) {
+    read_all::<TrainingJob>(client, contents).await?;
+    read_all::<ResourceFlavor>(client, contents).await?;
+    read_all::<Topology>(client, contents).await?;
+    read_all::<PodGroup>(client, contents).await?;
+    for namespace in namespaces_of(jobs) {
         let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), namespace);
-        for quota in list(&quotas, &everything).await?.unwrap_or_default() {
-            snapshot.add_resource_quota(quota);
-        }
+        read_selected(&quotas, &ListParams::default(), contents).await?;
     }
-    read_devices(client, snapshot).await?;
+    // Pods of DaemonSets that do not exist yet will use resources of the nodes.
+    read_all::<SlimDaemonSet>(client, contents).await?;
+    read_all::<SlimDeviceClass>(client, contents).await?;
     for job in jobs {
         let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
-        read_claims(client, namespace, job, snapshot).await?;
+        read_claims(client, namespace, job, contents).await?;
     }
-    Ok(ClusterContents {
-        snapshot: seen,
-        notes,
-    })
-}
-
-/// Reads DaemonSets, which will use resources, and DeviceClasses.
-async fn read_devices(client: &Client, snapshot: &mut ClusterSnapshot) -> Result<(), ApiFailure> {
-    let everything = ListParams::default();
-    let sets = list(&Api::<SlimDaemonSet>::all(client.clone()), &everything).await?;
-    for set in sets.unwrap_or_default() {
-        snapshot.add_daemon_set(set);
-    }
-    let classes = list(&Api::<SlimDeviceClass>::all(client.clone()), &everything).await?;
-    for class in classes.unwrap_or_default() {
-        snapshot.add_device_class(class);
-    }
-    Ok(())
+    Ok(ClusterContents { snapshot, notes })
 }
 
 /// Reads the claims that a job mounts, with their volumes and classes.
@@ -269,11 +220,11 @@ async fn read_claims(
         let (volume, class) = (&claim.spec.volume_name, &claim.spec.storage_class_name);
         if !volume.is_empty() {
             let found = get_optional(&Api::<SlimVolume>::all(client.clone()), volume).await?;
-            found.into_iter().for_each(|v| snapshot.add_volume(v));
+            found.into_iter().for_each(|volume| snapshot.add(volume));
         } else if class.is_some() {
             read_storage_class(client, class.as_deref(), snapshot).await?;
         }
-        snapshot.add_claim(claim);
+        snapshot.add(claim);
     }
     Ok(())
 }
@@ -288,22 +239,14 @@ async fn read_storage_class(
     let api = Api::<SlimStorageClass>::all(client.clone());
     let class = match name {
         Some(name) => get_optional(&api, name).await?,
-        None => {
-            let all = list(&api, &ListParams::default()).await?;
-            default_class(all.unwrap_or_default())
-        }
+        None => default_class(list_all(client).await?),
     };
     if class
         .as_ref()
         .is_some_and(SlimStorageClass::binds_on_first_consumer)
     {
-        let all = Api::<SlimVolume>::all(client.clone());
-        let volumes = list(&all, &ListParams::default()).await?;
-        let volumes = volumes.unwrap_or_default().into_iter();
-        volumes.for_each(|v| snapshot.add_volume(v));
+        read_all::<SlimVolume>(client, snapshot).await?;
     }
-    class
-        .into_iter()
-        .for_each(|c| snapshot.add_storage_class(c));
+    class.into_iter().for_each(|class| snapshot.add(class));
     Ok(())
 }

@@ -7,16 +7,13 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::{TrainingJob, names};
 
-use super::policy_facts;
-use super::snapshot::ClusterSnapshot;
+use crate::file_job::namespaces_of;
+use crate::plan::snapshot::ClusterSnapshot;
 
 /// Returns a note about namespaces of these jobs that no file contains.
 /// None: all are known, or no decision depends on their labels.
 pub(crate) fn note_unlabelled(jobs: &[TrainingJob], snapshot: &ClusterSnapshot) -> Option<String> {
-    format_note(&find_unlabelled(
-        policy_facts::namespaces_of(jobs),
-        snapshot,
-    ))
+    format_note(&find_unlabelled(namespaces_of(jobs), snapshot))
 }
 
 /// Returns the unknown namespaces, if a decision depends on their labels.

@@ -7,7 +7,7 @@ use trellis_gang::binding::Storage;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
 
-use super::snapshot::ClusterSnapshot;
+use super::cluster_snapshot::ClusterSnapshot;
 
 /// A view on the claims, volumes and classes of a snapshot, for one namespace.
 #[derive(Clone, Copy)]

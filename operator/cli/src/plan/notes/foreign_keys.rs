@@ -29,7 +29,7 @@ const KEYS: [(&str, &str); 9] = [
 ];
 
 /// Returns a note for each of these keys on a job.
-pub(super) fn note_foreign_keys(jobs: &[TrainingJob]) -> Vec<String> {
+pub(crate) fn note_foreign_keys(jobs: &[TrainingJob]) -> Vec<String> {
     let notes = jobs.iter().flat_map(|job| {
         let name = job.metadata.name.as_deref().unwrap_or_default();
         let labels = job.metadata.labels.iter().flatten();

@@ -1,0 +1,82 @@
+//! The pods of a job's task groups.
+
+use trellis_compiler::{CompiledGroup, CompiledJob};
+use trellis_gang::engine;
+use trellis_gang::engine::{AttemptState, SurplusPodId};
+use trellis_scheduler::LimitDraw;
+use trellis_simulate::{RequiredLevel, ScriptSurplusPod};
+
+/// The part of a task group that is needed to name its pods.
+#[derive(Clone, Debug)]
+pub(super) struct GroupPods {
+    pub(super) name: String,
+    pub(super) pods: u32,
+    pub(super) is_elastic: bool,
+    /// Rank of the first pod. None: its pods have no ranks.
+    pub(super) first_rank: Option<u32>,
+}
+
+impl GroupPods {
+    /// Returns the task groups of a job.
+    pub(super) fn from_job(job: &CompiledJob) -> Vec<Self> {
+        let groups = job.groups().iter().map(|group| {
+            let written = job.job().spec().group(group.name());
+            Self {
+                name: group.name().to_owned(),
+                pods: group.replicas(),
+                is_elastic: is_elastic(job, group),
+                first_rank: written
+                    .is_some_and(trellis_api::job::TaskGroup::is_in_world)
+                    .then(|| group.first_rank()),
+            }
+        });
+        groups.collect()
+    }
+}
+
+fn is_elastic(job: &CompiledJob, group: &CompiledGroup) -> bool {
+    let written = job.job().spec().group(group.name());
+    group.gang_size() < group.replicas()
+        && written.is_some_and(trellis_api::job::TaskGroup::is_in_gang)
+}
+
+/// Returns the surplus pods of a job, by group and index.
+pub(super) fn surplus_pods(
+    job: &CompiledJob,
+    ticket: &AttemptState,
+    draws: &[LimitDraw],
+) -> Vec<ScriptSurplusPod> {
+    let spec = job.job().spec();
+    let mut pods = Vec::new();
+    for group in job.groups() {
+        let level = spec.required_level(group.name());
+        let level = level.map(|(name, is_of_group)| RequiredLevel {
+            name: name.to_owned(),
+            is_of_group,
+        });
+        for index in group.gang_size()..group.replicas() {
+            let member = SurplusPodId {
+                group: group.name().to_owned(),
+                index,
+            };
+            let (actual, plan) = Default::default();
+            let Some(mut gang) =
+                engine::gang_from_surplus_pod(job, ticket, &actual, &plan, &member)
+            else {
+                continue;
+            };
+            gang.draws = draws.to_vec();
+            pods.push((
+                member,
+                ScriptSurplusPod {
+                    gang,
+                    is_elastic: is_elastic(job, group),
+                    level: level.clone(),
+                },
+            ));
+        }
+    }
+    // The operator uses the same order.
+    pods.sort_by(|(a, _), (b, _)| a.cmp(b));
+    pods.into_iter().map(|(_, pod)| pod).collect()
+}
