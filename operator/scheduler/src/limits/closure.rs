@@ -7,7 +7,7 @@ use crate::time::Time;
 /// The reason why a gang may not draw on a limit for some time, even if the limit has room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitClosure {
-    /// The reason, as it appears in the message of a pending gang: `all 100 GPU hours are burnt`.
+    /// The reason, as it appears in the message of a pending gang: `all 100 GPU hours are used`.
     pub why: String,
     /// The end of the closure. None: unknown.
     pub until: Option<Time>,

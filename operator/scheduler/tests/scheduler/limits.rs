@@ -186,7 +186,7 @@ fn lowered_limit_stops_no_running_gang_and_admits_none() {
 
 fn budget_closure(until: Option<Time>) -> LimitClosure {
     LimitClosure {
-        why: "all 8 GPU hours are burnt".to_owned(),
+        why: "all 8 GPU hours are used".to_owned(),
         until,
     }
 }
@@ -208,14 +208,14 @@ fn closed_limit_admits_no_gang_until_it_is_open() {
     assert_eq!(cycle(&mut engine), ["-b QuotaPolicyExceeded"]);
     assert_eq!(
         explanation_text(&mut engine, "b"),
-        "quota policy \"p\", gpuHours: all 8 GPU hours are burnt, and nothing starts until \
+        "quota policy \"p\", gpuHours: all 8 GPU hours are used, and nothing starts until \
          1970-01-01T00:00:00Z"
     );
     engine.close_limit(limit_name("gpuHours"), budget_closure(None));
     cycle(&mut engine);
     assert_eq!(
         explanation_text(&mut engine, "b"),
-        "quota policy \"p\", gpuHours: all 8 GPU hours are burnt, and nothing starts before that \
+        "quota policy \"p\", gpuHours: all 8 GPU hours are used, and nothing starts before that \
          changes"
     );
     assert!(engine.placement(&id("a")).is_some(), "what runs goes on");

@@ -181,7 +181,7 @@ fn apply_event(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(
                 }
                 Some(until) => {
                     let closure = LimitClosure {
-                        why: "all is burnt".to_owned(),
+                        why: "all is used".to_owned(),
                         until: until.map(|later| model.now.plus_millis(later)),
                     };
                     engine.close_limit(limit.clone(), closure.clone());

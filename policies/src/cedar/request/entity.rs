@@ -6,19 +6,9 @@ use std::collections::HashSet;
 use super::entity_kind::EntityKind;
 use super::policy_request::PolicyRequest;
 use super::principal::{JobAttributes, RequestingNamespace};
-use super::resource::{ResourceEntity, name_attribute, string_value};
+use super::resource::{RequestBuildError, ResourceEntity, name_attribute, string_value};
 use super::schema::PolicySchema;
 use cedar_policy::{Entity, EntityUid, RestrictedExpression as Value};
-
-/// A request could not be put together: nothing can be decided about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RequestBuildError(pub(crate) String);
-
-impl<E: std::error::Error> From<E> for RequestBuildError {
-    fn from(error: E) -> Self {
-        Self(error.to_string())
-    }
-}
 
 /// The id of a kind that the schema has.
 pub(crate) fn entity_uid(

@@ -4,9 +4,9 @@
 use cedar_policy::RestrictedExpression as Value;
 use trellis_api::job_policy::TestResource;
 
-use super::entity::RequestBuildError;
 use super::resource::{
-    InvalidTestRequest, Resource, ResourceEntity, collect_attributes, required_name,
+    InvalidTestRequest, RequestBuildError, Resource, ResourceEntity, collect_attributes,
+    required_name,
 };
 
 /// An image, as the job writes it.

@@ -6,9 +6,9 @@ use trellis_api::job_policy::TestResource;
 use trellis_compiler::{Endpoint, Peer};
 
 use super::cidr::canonical_cidr;
-use super::entity::RequestBuildError;
 use super::resource::{
-    AttributeValues, InvalidTestRequest, Resource, ResourceEntity, collect_attributes, string_value,
+    AttributeValues, InvalidTestRequest, RequestBuildError, Resource, ResourceEntity,
+    collect_attributes, string_value,
 };
 
 /// The other end of a connection, and the namespace that its Service is in.

@@ -2,9 +2,8 @@
 
 use trellis_api::job_policy::TestResource;
 
-use super::entity::RequestBuildError;
 use super::resource::{
-    InvalidTestRequest, Resource, ResourceEntity, name_attribute, required_name,
+    InvalidTestRequest, RequestBuildError, Resource, ResourceEntity, name_attribute, required_name,
 };
 
 /// The job itself, which submits itself.

@@ -3,9 +3,9 @@
 use cedar_policy::RestrictedExpression as Value;
 use trellis_api::job_policy::TestResource;
 
-use super::entity::RequestBuildError;
 use super::resource::{
-    InvalidTestRequest, Resource, ResourceEntity, collect_attributes, required_name, string_value,
+    InvalidTestRequest, RequestBuildError, Resource, ResourceEntity, collect_attributes,
+    required_name, string_value,
 };
 
 /// A queue, and its selection of the job's namespace.

@@ -2,10 +2,11 @@
 
 use cedar_policy::{Context, Entities, EntityUid, Request, RestrictedExpression as Value};
 
-use super::entity::{self, RequestBuildError};
+use super::entity;
 use super::entity_kind::EntityKind;
 use super::policy_request::PolicyRequest;
 use super::principal::{JobAttributes, Requester, RequestingNamespace};
+use super::resource::RequestBuildError;
 use super::schema::PolicySchema;
 
 /// Longest text of a request, in characters, that policies look at: an image may be as long

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use cedar_policy::RestrictedExpression as Value;
 use trellis_api::job_policy::TestResource;
 
-use super::entity::RequestBuildError;
 use crate::cedar::problem::PolicyProblem;
 
 /// The resource of a request. Each kind of resource has a type in a file of its own.
@@ -23,6 +22,16 @@ pub(super) trait Resource {
 
     /// The resource in words. `kind` is its kind in policies. None: the job itself.
     fn describe(&self, kind: &str) -> Option<String>;
+}
+
+/// The reason why a request cannot be built, so that nothing can be decided about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestBuildError(pub(crate) String);
+
+impl<E: std::error::Error> From<E> for RequestBuildError {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
 }
 
 /// Values of an entity's attributes, by name.

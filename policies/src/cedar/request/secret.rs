@@ -5,10 +5,10 @@ use trellis_api::job::SecretStoreKind;
 use trellis_api::job_policy::TestResource;
 use trellis_compiler::RemoteSecret;
 
-use super::entity::RequestBuildError;
 use super::object_name::NamespacedName;
 use super::resource::{
-    InvalidTestRequest, Resource, ResourceEntity, collect_attributes, string_value,
+    InvalidTestRequest, RequestBuildError, Resource, ResourceEntity, collect_attributes,
+    string_value,
 };
 
 /// A secret that a job reads.

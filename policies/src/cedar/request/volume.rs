@@ -2,10 +2,10 @@
 
 use trellis_api::job_policy::{TestResource, TestVolumeKind};
 
-use super::entity::RequestBuildError;
 use super::object_name::NamespacedName;
 use super::resource::{
-    InvalidTestRequest, Resource, ResourceEntity, collect_attributes, string_value,
+    InvalidTestRequest, RequestBuildError, Resource, ResourceEntity, collect_attributes,
+    string_value,
 };
 
 /// The object behind a volume.
