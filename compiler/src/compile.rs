@@ -7,10 +7,9 @@ use trellis_api::ResolvedJob;
 
 use crate::compile_input::CompileInput;
 use crate::hash::Hasher;
-use crate::network_policy::ResolvedTrafficRules;
-use crate::{
-    CompileContext, CompiledGroup, CompiledJob, Demand, Settings, demand, external_secrets,
-};
+use crate::objects::external_secrets;
+use crate::objects::network_policy::ResolvedTrafficRules;
+use crate::{CompileContext, CompiledGroup, CompiledJob, Demand, Settings, demand};
 
 /// Compiles a job whose every task group has its CPU and memory, at the stage of its surroundings:
 /// never the groups of two stages together. The same input gives the same objects, byte for byte.

@@ -9,11 +9,9 @@ use trellis_api::external_secret::ExternalSecret;
 use trellis_api::{PodGroup, QueueResources, ValidatedJob, names};
 
 use crate::compile_input::CompileInput;
-use crate::network_policy::{self, ResolvedTrafficRules};
-use crate::{
-    CompiledGroup, Demand, HashedProfile, RequiredObject, external_secrets, framework, pod_group,
-    required_objects, service,
-};
+use crate::objects::network_policy::{self, ResolvedTrafficRules};
+use crate::objects::{external_secrets, pod_group, service};
+use crate::{CompiledGroup, Demand, HashedProfile, RequiredObject, framework, required_objects};
 
 /// Every object of a job, in the order of creation: Service, NetworkPolicy, ConfigMaps,
 /// ExternalSecrets, PodGroup, and pods once the job is placed.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
 use trellis_api::job::{NetworkPort, SecretStoreKind, TrafficRule};
 
-use crate::network_policy::{ResolvedTrafficRule, ResolvedTrafficRules};
+use crate::objects::network_policy::{ResolvedTrafficRule, ResolvedTrafficRules};
 
 /// One object or permission that a job makes use of. Privileges are not listed here: policies look
 /// for them in the final pods.

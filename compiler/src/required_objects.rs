@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
 
-use crate::{CompiledJob, Demand, PodPlacement, external_secrets, framework};
+use crate::objects::external_secrets;
+use crate::{CompiledJob, Demand, PodPlacement, framework};
 
 /// An object of the job's namespace that its pods cannot start without, and that is not made
 /// with the job. Claims are not listed here: where their volumes are is another question.

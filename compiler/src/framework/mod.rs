@@ -15,9 +15,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, Probe, Secret};
 use trellis_api::job::{Framework, TaskGroup};
 use trellis_api::{ValidatedJob, names};
 
+use crate::Demand;
 use crate::environment::TrellisVariable;
 use crate::gang_facts::GangFacts;
-use crate::{Demand, metadata};
+use crate::objects::metadata;
 
 /// Where pods find the files of [`config_maps`].
 const HOSTS_PATH: &str = "/etc/trellis/hosts";

@@ -11,8 +11,9 @@ use trellis_api::external_secret::{
 use trellis_api::job::{JobSecret, RemoteValue, SecretStore};
 use trellis_api::{ValidatedJob, names};
 
+use super::metadata;
 use crate::demand::{Demand, RemoteSecret};
-use crate::{hash_of, metadata};
+use crate::hash_of;
 
 /// The key by which a Secret is known for one that images are pulled with, and its type.
 const IMAGE_PULL_SECRET: (&str, &str) = (".dockerconfigjson", "kubernetes.io/dockerconfigjson");

@@ -14,8 +14,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use trellis_api::job::{Network, TrafficRule};
 use trellis_api::{ValidatedJob, names};
 
+use super::metadata;
 use crate::resolved_service::network_policy_port;
-use crate::{CompileContext, DnsPeer, DnsServers, ResolvedService, Settings, metadata};
+use crate::{CompileContext, DnsPeer, DnsServers, ResolvedService, Settings};
 
 /// A rule of a `spec.network`, resolved.
 pub(crate) struct ResolvedTrafficRule<'a> {

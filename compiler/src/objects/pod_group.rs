@@ -4,7 +4,8 @@ use trellis_api::job::TaskGroup;
 use trellis_api::pod_group::PodGroupMember;
 use trellis_api::{PodGroup, PodGroupSpec, ValidatedJob};
 
-use crate::{CompileContext, CompiledGroup, metadata};
+use super::metadata;
+use crate::{CompileContext, CompiledGroup};
 
 pub(crate) fn build(
     job: &ValidatedJob,

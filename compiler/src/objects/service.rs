@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{ContainerPort, Service, ServiceSpec};
 use trellis_api::{ValidatedJob, names};
 
-use crate::{CompiledGroup, metadata, ports};
+use super::metadata;
+use crate::{CompiledGroup, ports};
 
 pub(crate) fn build(job: &ValidatedJob, groups: &[CompiledGroup]) -> Service {
     let containers: Vec<ContainerPort> = groups.iter().flat_map(CompiledGroup::ports).collect();

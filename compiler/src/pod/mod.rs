@@ -28,7 +28,8 @@ use trellis_api::{ComputeResources, Quantity, ValidatedJob, names};
 use crate::environment::{self, PodEnvironment, PodIdentity};
 use crate::framework::{self, Injection};
 use crate::gang_facts::GangFacts;
-use crate::{CompileContext, PodPlacement, external_secrets, metadata, ports, resources};
+use crate::objects::{external_secrets, metadata};
+use crate::{CompileContext, PodPlacement, ports, resources};
 
 /// Annotations that keep autoscalers from moving one pod of a gang.
 const NO_DISRUPTION_ANNOTATIONS: [(&str, &str); 2] = [

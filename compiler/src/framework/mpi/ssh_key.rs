@@ -10,7 +10,7 @@ use p521::pkcs8::LineEnding;
 use p521::{PublicKey, SecretKey};
 use trellis_api::{ValidatedJob, names};
 
-use crate::metadata;
+use crate::objects::metadata;
 
 /// The key's name in ssh (RFC 5656, 3.1 and 10.1).
 const ALGORITHM: &str = "ecdsa-sha2-nistp521";
