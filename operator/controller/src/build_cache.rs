@@ -159,7 +159,7 @@ impl JobBuild {
         let stage_hold = self
             .blocked_stage
             .as_ref()
-            .map(|stage_hold| &stage_hold.held);
+            .map(|stage_hold| &stage_hold.hold);
         let mut holds = self.result.as_ref().err().into_iter().chain(stage_hold);
         holds.any(JobHold::is_refused) && !job_context.has_pods()
     }

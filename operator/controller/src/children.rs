@@ -273,8 +273,8 @@ mod tests {
     fn conflict(meta: Value) -> (JobPhase, Reason, String) {
         let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
         let job = Key::new("ns", "j");
-        let held = explain_conflict("Service", &job, &job, &meta);
-        (held.phase, held.reason, held.message)
+        let hold = explain_conflict("Service", &job, &job, &meta);
+        (hold.phase, hold.reason, hold.message)
     }
 
     fn owned_by(kind: &str, name: &str) -> Value {

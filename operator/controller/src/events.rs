@@ -94,18 +94,20 @@ impl EventQueue {
 /// Writes events until the sender is dropped. The time in this queue counts as waiting time in the
 /// write limiter. Otherwise the limiter would admit only one event in ten seconds.
 async fn write_events(
-    told: mpsc::Receiver<QueuedEvent>,
+    queued: mpsc::Receiver<QueuedEvent>,
     recorder: impl Fn() -> Recorder,
     commands: Commands,
     dropped: Arc<AtomicU64>,
 ) {
-    let told = stream::unfold(told, async |mut told| Some((told.recv().await?, told)));
-    let written = told.for_each_concurrent(MAX_CONCURRENT_WRITES, async |chapter| {
+    let queued = stream::unfold(queued, async |mut queued| {
+        Some((queued.recv().await?, queued))
+    });
+    let written = queued.for_each_concurrent(MAX_CONCURRENT_WRITES, async |event_to_write| {
         let QueuedEvent {
             subject: about,
             event,
             happened_at: since,
-        } = chapter;
+        } = event_to_write;
         let commands = commands.with_low_priority_since(since);
         if let Err(error) = commands.publish_event(&recorder(), &event, &about).await {
             debug!(%error, "an event was not written");

@@ -50,8 +50,8 @@ pub fn predict_job(
         result,
         blocked_stage,
     } = build::build_job(&job_context, settings);
-    let blocked_stage = blocked_stage.map(|stage| stage.held);
-    let held = match result.and_then(|job| blocked_stage.map_or(Ok(job), Err)) {
+    let blocked_stage = blocked_stage.map(|stage| stage.hold);
+    let hold = match result.and_then(|job| blocked_stage.map_or(Ok(job), Err)) {
         // The usage of the limits may include a stored job, so its limits are not checked here.
         Ok(job) if is_new && !is_exempt => {
             let limits = policy_outcome
@@ -65,13 +65,13 @@ pub fn predict_job(
         }
         Ok(_) => None,
         // The invalid spec of a new job is refused at once, even if the job is suspended.
-        Err(held) if is_exempt && !(is_new && held.reason == Reason::InvalidSpec) => {
-            Some(JobHold::waiting(held.reason, held.message))
+        Err(hold) if is_exempt && !(is_new && hold.reason == Reason::InvalidSpec) => {
+            Some(JobHold::waiting(hold.reason, hold.message))
         }
-        Err(held) => Some(held),
+        Err(hold) => Some(hold),
     };
     JobPrediction {
-        held,
+        held: hold,
         warnings: policy_outcome
             .map(|d| d.verdict.warnings)
             .unwrap_or_default(),

@@ -148,8 +148,8 @@ mod tests {
             "{message}"
         );
         profiles.extend([known("b", json!({"globalDefault": true}))]);
-        for one in ["a", "b"] {
-            let (ready, reason, message) = ready_condition(one, &profiles);
+        for name in ["a", "b"] {
+            let (ready, reason, message) = ready_condition(name, &profiles);
             assert_eq!(
                 (ready.as_str(), reason.as_str()),
                 ("False", "ProfileMisconfigured")

@@ -66,7 +66,7 @@ impl Controller {
             (None, Some(Ok(job))) => {
                 let hold = self.find_missing_volume_or_secret(key, job_context, job);
                 let hold =
-                    hold.or_else(|| blocked_stage.map(|blocked_stage| blocked_stage.held.clone()));
+                    hold.or_else(|| blocked_stage.map(|blocked_stage| blocked_stage.hold.clone()));
                 hold.map_or_else(|| Ok(job.clone()), Err)
             }
             (None, Some(Err(hold))) => Err(hold.clone()),

@@ -22,8 +22,8 @@ fn trace_endpoint(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
         "OTEL_EXPORTER_OTLP_ENDPOINT",
     ];
-    let mut given = names.into_iter().filter_map(variable);
-    given.find(|endpoint| !endpoint.trim().is_empty())
+    let mut endpoints = names.into_iter().filter_map(variable);
+    endpoints.find(|endpoint| !endpoint.trim().is_empty())
 }
 
 #[cfg(test)]

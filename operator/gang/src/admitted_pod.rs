@@ -51,8 +51,8 @@ impl PartialEq for AdmittedPod {
         } = self;
         let have_equal_claims = own_claims.len() == other.ephemeral_claims.len()
             && own_claims.iter().all(|(volume, claim)| {
-                let other = other.ephemeral_claims.get(volume);
-                other.is_some_and(|other| claim.has_same_requirements(other))
+                let same_volume = other.ephemeral_claims.get(volume);
+                same_volume.is_some_and(|other| claim.has_same_requirements(other))
             });
         have_equal_claims
             && (request, constraints, claims, labels, unsupported)

@@ -196,7 +196,7 @@ pub fn requester_name<'a>(
 #[derive(Clone, Debug)]
 pub struct BlockedStage {
     /// The reason, as the job's status shows it.
-    pub held: JobHold,
+    pub hold: JobHold,
     /// Decision of the policies on that stage, if they were evaluated.
     pub verdict: Option<PolicyVerdict>,
 }
@@ -210,15 +210,15 @@ pub fn find_blocked_stage(
 ) -> Option<BlockedStage> {
     let stages = job.job().spec().stage_count();
     (around.stage.saturating_add(1)..=stages).find_map(|stage| {
-        let (held, verdict) = find_stage_obstacle(job, &around.at_stage(stage), settings)?;
-        let message = format!("stage {stage} of {stages}: {}", held.message);
-        let held = JobHold { message, ..held };
-        Some(BlockedStage { held, verdict })
+        let (hold, verdict) = find_stage_hold(job, &around.at_stage(stage), settings)?;
+        let message = format!("stage {stage} of {stages}: {}", hold.message);
+        let hold = JobHold { message, ..hold };
+        Some(BlockedStage { hold, verdict })
     })
 }
 
 /// Returns why a stage could not run, and the decision of the policies on it.
-fn find_stage_obstacle(
+fn find_stage_hold(
     job: &ResolvedJob,
     around: &BuildContext<'_>,
     settings: &Arc<Settings>,
@@ -232,8 +232,8 @@ fn find_stage_obstacle(
     let status = decision.to_policy_verdict(&outcome);
     // An unusable quota policy holds the current stage, so it is not reported again for a later
     // one.
-    let held = allow_or_refuse(outcome, &verdict).err()?;
-    Some((held, Some(status)))
+    let hold = allow_or_refuse(outcome, &verdict).err()?;
+    Some((hold, Some(status)))
 }
 
 /// Returns the job, if it is not denied.
@@ -242,9 +242,9 @@ fn allow_or_refuse(
     verdict: &QuotaVerdict,
 ) -> Result<AuthorizedJob, JobHold> {
     let job = outcome.map_err(|not| JobHold::from(&not))?;
-    let held = refuse_over_limit(&verdict.refusals);
-    let held = held.or_else(|| refuse_unplaceable_job(job.compiled()));
-    held.map_or(Ok(job), Err)
+    let hold = refuse_over_limit(&verdict.refusals);
+    let hold = hold.or_else(|| refuse_unplaceable_job(job.compiled()));
+    hold.map_or(Ok(job), Err)
 }
 
 /// Refuses a job that asks for more than its limits ever allow, until the job or a policy changes.

@@ -119,13 +119,13 @@ pub fn unreachable_volumes(
 }
 
 impl VolumeRequirements {
-    fn add(&mut self, what: ClaimSource, mounted: VolumeRequirement) {
-        match what {
+    fn add(&mut self, source: ClaimSource, requirement: VolumeRequirement) {
+        match source {
             ClaimSource::Existing(name) => {
-                self.claims.insert(name, mounted);
+                self.claims.insert(name, requirement);
             }
             ClaimSource::Ephemeral { group, volume, .. } => {
-                self.ephemeral.insert((group, volume), mounted);
+                self.ephemeral.insert((group, volume), requirement);
             }
         }
     }
@@ -186,9 +186,9 @@ pub fn find_volumes(
                 ..
             } => {
                 let mounted = find_ephemeral_volume(volume, asked, storage);
-                let mounted = mounted.or_else(|what| match is_placed {
+                let mounted = mounted.or_else(|problem| match is_placed {
                     true => Ok(VolumeRequirement::unreachable()),
-                    false => Err(what),
+                    false => Err(problem),
                 });
                 mounted.map_err(|problem| {
                     let message = format!("{field}: the claim of each pod's own {problem}");
@@ -211,7 +211,7 @@ pub fn find_claim_volume(
     name: &str,
     storage: &impl Storage,
 ) -> Result<VolumeRequirement, (Reason, String)> {
-    let not_found = |what: &str| (Reason::ClaimNotFound, what.to_owned());
+    let not_found = |problem: &str| (Reason::ClaimNotFound, problem.to_owned());
     let Some(claim) = storage.claim(name) else {
         return Err(not_found("does not exist: create it or name another"));
     };
@@ -220,14 +220,14 @@ pub fn find_claim_volume(
             "is being deleted: create it anew or name another",
         ));
     }
-    let not_bound = |what: String| (Reason::ClaimNotBound, what);
+    let not_bound = |problem: String| (Reason::ClaimNotBound, problem);
     if !claim.is_bound() {
         return find_unbound_claim_volume(&claim, storage).map_err(not_bound);
     }
     let bound_to = claim.spec.volume_name.as_str();
     let Some(volume) = storage.volume(bound_to) else {
-        let what = format!("is bound to volume {bound_to:?}, which does not exist");
-        return Err(not_bound(what));
+        let problem = format!("is bound to volume {bound_to:?}, which does not exist");
+        return Err(not_bound(problem));
     };
     Ok(VolumeRequirement {
         node_terms: volumes::volume_node_terms(&volume),
@@ -241,16 +241,16 @@ pub fn find_claim_volume(
 /// Why the claims can get no volume, according to their class and the volumes.
 fn find_ephemeral_volume(
     volume: &str,
-    asked: &SlimClaimSpec,
+    spec: &SlimClaimSpec,
     storage: &impl Storage,
 ) -> Result<VolumeRequirement, String> {
-    let claim = storage.new_claim(volume, asked);
+    let claim = storage.new_claim(volume, spec);
     let class = match (storage.class(claim.class()), claim.class()) {
         (Some(class), _) => class,
         (None, "") if claim.spec.storage_class_name.is_none() => {
-            let what =
+            let problem =
                 "names no StorageClass, and none is the cluster's default: set storageClassName";
-            return Err(what.to_owned());
+            return Err(problem.to_owned());
         }
         (None, "") => {
             return Err("is of no StorageClass: name one that provisions volumes".to_owned());

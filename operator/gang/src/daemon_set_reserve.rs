@@ -34,12 +34,12 @@ pub fn reserve_for_daemon_sets<'a>(
         .into_iter()
         .filter(|set| will_run_daemon_pod(set, node, &has));
     let awaited: Vec<Resources> = awaited.map(daemon_pod_request).collect();
-    for one in awaited {
-        for (resource, amount) in one.iter() {
+    for request in awaited {
+        for (resource, amount) in request.iter() {
             let offered = node.allocatable.get(resource);
             if offered > 0 {
-                let left = offered.saturating_sub(amount);
-                node.allocatable.set(resource.clone(), left);
+                let remaining = offered.saturating_sub(amount);
+                node.allocatable.set(resource.clone(), remaining);
             }
         }
     }

@@ -31,7 +31,7 @@ impl Deletions {
     pub fn is_due(&self, uid: &str, force: bool, now: Instant) -> bool {
         self.requests
             .get(uid)
-            .is_none_or(|asked| (force && !asked.force) || asked.retry_at <= now)
+            .is_none_or(|request| (force && !request.force) || request.retry_at <= now)
     }
 
     /// Records that the delete of a pod is requested.
@@ -42,12 +42,12 @@ impl Deletions {
             }
             _ => FIRST_PAUSE,
         };
-        let asked = DeleteRequest {
+        let request = DeleteRequest {
             force,
             pause,
             retry_at: now.checked_add(pause).unwrap_or(now),
         };
-        self.requests.insert(uid.to_owned(), asked);
+        self.requests.insert(uid.to_owned(), request);
     }
 
     /// Forgets pods that no longer exist.
@@ -73,7 +73,7 @@ impl Deletions {
     /// Returns when the next pause is over.
     #[must_use]
     pub fn next_retry(&self, now: Instant) -> Option<Instant> {
-        let later = self.requests.values().map(|asked| asked.retry_at);
+        let later = self.requests.values().map(|request| request.retry_at);
         later.filter(|again| *again > now).min()
     }
 }

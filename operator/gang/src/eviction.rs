@@ -9,12 +9,12 @@ use trellis_policies::cedar::{JobDecision, PolicyRequest};
 pub type EvictionReasons = BTreeMap<String, String>;
 
 /// Returns true if the request applies to the placed gang. A flavor counts only if the gang got it.
-fn applies_to_placed_gang(plan: &Plan, ask: &PolicyRequest) -> bool {
-    match ask {
+fn applies_to_placed_gang(plan: &Plan, request: &PolicyRequest) -> bool {
+    match request {
         PolicyRequest::UseFlavor(name) => plan
             .groups
             .iter()
-            .any(|group| group.flavors.values().any(|given| given == name)),
+            .any(|group| group.flavors.values().any(|flavor| flavor == name)),
         _ => true,
     }
 }

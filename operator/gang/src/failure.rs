@@ -203,10 +203,10 @@ impl ObservedAttempt<'_> {
                 && !self.awaited.contains(group, *index)
         });
         missing.map(|(group, index, node)| {
-            let what = names::pod_name("", group, index);
+            let pod_name = names::pod_name("", group, index);
             let message = format!("pod {index} of group {group:?} was deleted by another client");
             Fault {
-                pod: what.trim_start_matches('-').to_owned(),
+                pod: pod_name.trim_start_matches('-').to_owned(),
                 group: group.to_owned(),
                 index: Some(index),
                 node: Some(node.to_owned()),
@@ -219,8 +219,8 @@ impl ObservedAttempt<'_> {
 /// Returns true if the pod is being deleted and had not failed before: its exit code then only
 /// shows how it reacts to the stop.
 fn is_stopped_by_deletion(pod: &PodView) -> bool {
-    let stopped = |ended: Option<Timestamp>| match (pod.deletion_requested, ended) {
-        (Some(asked), Some(ended)) => ended >= asked,
+    let stopped = |ended_at: Option<Timestamp>| match (pod.deletion_requested, ended_at) {
+        (Some(requested_at), Some(ended_at)) => ended_at >= requested_at,
         _ => false,
     };
     match &pod.phase {
@@ -263,7 +263,7 @@ fn container_fault(name: &str, pod: &PodView) -> Option<Fault> {
         return None;
     };
     let node = pod.node.as_deref().unwrap_or_default();
-    let of = |reason, message, blame| Fault {
+    let new_fault = |reason, message, blame| Fault {
         exit_code: *exit_code,
         last_line: last_line.clone(),
         kubelet_reason: word.clone(),
@@ -271,7 +271,7 @@ fn container_fault(name: &str, pod: &PodView) -> Option<Fault> {
     };
     if NODE_REASONS.contains(&word.as_str()) {
         let message = format!("pod {name:?} was stopped by node {node:?}: {word}");
-        return Some(of(Reason::PodDisrupted, message, Blame::Cluster));
+        return Some(new_fault(Reason::PodDisrupted, message, Blame::Cluster));
     }
     let reason = match word.as_str() {
         "OOMKilled" => Reason::OutOfMemory,
@@ -281,5 +281,5 @@ fn container_fault(name: &str, pod: &PodView) -> Option<Fault> {
     let said = last_line.as_deref();
     let said = said.map_or_else(String::new, |line| format!("; it said: {line}"));
     let message = format!("pod {name:?} on node {node:?} failed{code}: {word}{said}");
-    Some(of(reason, message, Blame::Job))
+    Some(new_fault(reason, message, Blame::Job))
 }

@@ -43,8 +43,8 @@ impl FlavorTolerations {
     /// flavor are left out.
     #[must_use]
     pub fn plan_groups(&self, groups: &[GroupFlavors]) -> Vec<PlannedGroup> {
-        let given = groups.iter().filter(|g| !g.flavors.is_empty());
-        given.map(|group| self.plan_group(group)).collect()
+        let with_flavors = groups.iter().filter(|g| !g.flavors.is_empty());
+        with_flavors.map(|group| self.plan_group(group)).collect()
     }
 
     fn plan_group(&self, group: &GroupFlavors) -> PlannedGroup {

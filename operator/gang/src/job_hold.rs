@@ -52,11 +52,11 @@ impl JobHold {
 impl From<&NotAuthorized> for JobHold {
     /// A denial refuses the job until the job or a policy changes. A decision that is not possible
     /// yet keeps it waiting.
-    fn from(not: &NotAuthorized) -> Self {
-        let held = match not {
+    fn from(refusal: &NotAuthorized) -> Self {
+        let new_hold = match refusal {
             NotAuthorized::Denied(_) => Self::refused,
             NotAuthorized::Undecided { .. } => Self::waiting,
         };
-        held(not.reason(), not.to_string())
+        new_hold(refusal.reason(), refusal.to_string())
     }
 }

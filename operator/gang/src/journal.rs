@@ -110,17 +110,17 @@ pub fn is_plan_complete(
     plan: &Plan,
     uid: &str,
     pods: &BTreeMap<String, PodView>,
-    held: &[String],
-    such: impl Fn(&PodView) -> bool,
+    held_groups: &[String],
+    matches_pod: impl Fn(&PodView) -> bool,
 ) -> bool {
-    let there: BTreeSet<(&str, u32, &str)> = pods
+    let existing: BTreeSet<(&str, u32, &str)> = pods
         .values()
-        .filter(|p| p.job_uid == uid && p.plan == plan.hash && such(p))
+        .filter(|p| p.job_uid == uid && p.plan == plan.hash && matches_pod(p))
         .filter_map(|p| Some((p.group.as_str(), p.index, p.node.as_deref()?)))
         .collect();
-    let is_held = |group: &str| held.iter().any(|held| held == group);
+    let is_held = |group: &str| held_groups.iter().any(|held| held == group);
     let mut members = members(plan).filter(|(group, ..)| !is_held(group));
-    !plan.assignments.is_empty() && members.all(|member| there.contains(&member))
+    !plan.assignments.is_empty() && members.all(|member| existing.contains(&member))
 }
 
 /// Returns the plan with the hash of an earlier plan that differs only in its time.
@@ -321,8 +321,12 @@ pub enum PlanAuthor {
 /// Returns the author of a journal's open plan. `inherited` is the hash of the plan that existed
 /// when this process began to lead.
 #[must_use]
-pub fn plan_author(journal: &PodGroupStatus, ours: Epoch, inherited: Option<&str>) -> PlanAuthor {
-    if journal.epoch == Some(ours.0) {
+pub fn plan_author(
+    journal: &PodGroupStatus,
+    current: Epoch,
+    inherited: Option<&str>,
+) -> PlanAuthor {
+    if journal.epoch == Some(current.0) {
         return PlanAuthor::ThisLeader;
     }
     let plan = journal.plan.as_ref().map(|p| p.hash.as_str());

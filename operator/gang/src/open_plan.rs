@@ -48,17 +48,17 @@ impl OpenPlan {
     /// Returns the demand of the pods that do not exist yet.
     #[must_use]
     pub fn remaining_demand(&self, pods: &BTreeMap<String, PodView>) -> QuotaDemand {
-        let mut ask = QuotaDemand::default();
+        let mut demand = QuotaDemand::default();
         for (group, count, pod) in &self.groups {
-            let there = pods
+            let existing = pods
                 .values()
                 .filter(|p| p.plan == self.hash && p.group == *group)
                 .count();
-            let there = i64::try_from(there).unwrap_or(i64::MAX);
-            let left = count.saturating_sub(there).max(0);
-            ask.add(left, &pod.request, &pod.quota_fields);
+            let existing = i64::try_from(existing).unwrap_or(i64::MAX);
+            let missing = count.saturating_sub(existing).max(0);
+            demand.add(missing, &pod.request, &pod.quota_fields);
         }
-        ask
+        demand
     }
 }
 

@@ -97,8 +97,11 @@ fn max_replicas(run: &AuthorizedAttempt, plan: &Plan, group: &CompiledGroup) -> 
     if !framework.spec().fixes_max_replicas {
         return group.replicas();
     }
-    let planned = plan.elastic.iter().find(|of| of.name == group.name());
-    let planned = planned.map_or(u32::MAX, |of| u32::try_from(of.replicas).unwrap_or(0));
+    let planned = plan
+        .elastic
+        .iter()
+        .find(|planned| planned.name == group.name());
+    let planned = planned.map_or(u32::MAX, |group| u32::try_from(group.replicas).unwrap_or(0));
     group.replicas().min(planned)
 }
 

@@ -26,7 +26,7 @@ pub fn find_in_pod(pod: &PodSpec) -> Option<UnsupportedRequirement> {
             ),
         });
     }
-    find_constraint(pod).map(|what| not_supported(&what))
+    find_constraint(pod).map(|requirement| not_supported(&requirement))
 }
 
 /// Returns the ports of all containers of the pod.
@@ -53,10 +53,10 @@ pub fn changed_ephemeral_volume(volume: &str) -> UnsupportedRequirement {
     ))
 }
 
-fn not_supported(what: &str) -> UnsupportedRequirement {
+fn not_supported(requirement: &str) -> UnsupportedRequirement {
     UnsupportedRequirement {
         reason: Reason::ConstraintNotSupported,
-        message: format!("admission gives the pods {what}, which trellis does not evaluate"),
+        message: format!("admission gives the pods {requirement}, which trellis does not evaluate"),
     }
 }
 

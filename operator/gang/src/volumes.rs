@@ -95,9 +95,9 @@ pub fn union_terms(
                 term.match_fields.as_slice(),
             ) {
                 ([], []) => {}
-                ([one], []) if one.operator == NodeSelectorOperator::In => {
-                    let of = values.entry(one.key.clone()).or_default();
-                    of.extend(one.values.iter().cloned());
+                ([expression], []) if expression.operator == NodeSelectorOperator::In => {
+                    let allowed = values.entry(expression.key.clone()).or_default();
+                    allowed.extend(expression.values.iter().cloned());
                 }
                 _ => {
                     terms.insert(term);
@@ -121,13 +121,13 @@ fn intersect_terms(reach: Vec<Vec<NodeSelectorTerm>>) -> Option<Vec<NodeSelector
     // A term without expressions matches nothing, but joined with another term it would match.
     let is_some =
         |t: &NodeSelectorTerm| !(t.match_expressions.is_empty() && t.match_fields.is_empty());
-    reach.into_iter().reduce(|one, other| {
-        let (one, other) = (
-            one.iter().filter(|t| is_some(t)),
-            other.iter().filter(|t| is_some(t)),
+    reach.into_iter().reduce(|left, right| {
+        let (left, right) = (
+            left.iter().filter(|t| is_some(t)),
+            right.iter().filter(|t| is_some(t)),
         );
-        one.flat_map(|a| {
-            other.clone().map(|b| NodeSelectorTerm {
+        left.flat_map(|a| {
+            right.clone().map(|b| NodeSelectorTerm {
                 match_expressions: [&a.match_expressions[..], &b.match_expressions].concat(),
                 match_fields: [&a.match_fields[..], &b.match_fields].concat(),
             })

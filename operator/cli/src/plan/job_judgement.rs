@@ -58,7 +58,7 @@ impl JudgementContext<'_> {
                 .combine_decisions(outcome, &verdict)
                 .and_then(|authorized| {
                     let later = find_blocked_stage(job, context, &Arc::default());
-                    later.map_or(Ok(authorized), |later| Err(later.held))
+                    later.map_or(Ok(authorized), |later| Err(later.hold))
                 });
             Ok(JobJudgement {
                 compiled,

@@ -116,11 +116,15 @@ mod tests {
     #[test]
     fn key_exists_if_created_or_recorded_in_the_status() {
         let text = || "why".to_owned();
-        let made =
-            |created: Result<(), WriteError>, was: bool| check_key_created(created, || was).is_ok();
-        for was in [false, true] {
-            assert!(made(Ok(()), was));
-            assert!(made(Err(WriteError::AlreadyExists(text())), was));
+        let key_exists = |created: Result<(), WriteError>, is_recorded: bool| {
+            check_key_created(created, || is_recorded).is_ok()
+        };
+        for is_recorded in [false, true] {
+            assert!(key_exists(Ok(()), is_recorded));
+            assert!(key_exists(
+                Err(WriteError::AlreadyExists(text())),
+                is_recorded
+            ));
             // It is not known whether the key exists, so the create is tried again.
             for error in [
                 WriteError::Conflict(text()),
@@ -131,11 +135,11 @@ mod tests {
                     message: text(),
                 },
             ] {
-                assert!(!made(Err(error), was));
+                assert!(!key_exists(Err(error), is_recorded));
             }
         }
-        assert!(!made(Err(WriteError::Exhausted(text())), false));
-        assert!(made(Err(WriteError::Exhausted(text())), true));
+        assert!(!key_exists(Err(WriteError::Exhausted(text())), false));
+        assert!(key_exists(Err(WriteError::Exhausted(text())), true));
     }
 
     #[test]
@@ -146,13 +150,13 @@ mod tests {
             .unwrap()
         };
         let name = names::ssh_secret_name("j", "5f2c9a1e-0000");
-        let was = |status: &TrainingJobStatus| had_key(Some(status), &name);
-        assert!(was(&status("Secret", &name, true)));
-        assert!(!was(&status("Secret", &name, false)));
-        assert!(!was(&status("ConfigMap", &name, true)));
+        let is_recorded = |status: &TrainingJobStatus| had_key(Some(status), &name);
+        assert!(is_recorded(&status("Secret", &name, true)));
+        assert!(!is_recorded(&status("Secret", &name, false)));
+        assert!(!is_recorded(&status("ConfigMap", &name, true)));
         // The key of an earlier job of this name.
         let earlier = names::ssh_secret_name("j", "00000000-0000");
-        assert!(!was(&status("Secret", &earlier, true)));
+        assert!(!is_recorded(&status("Secret", &earlier, true)));
         assert!(!had_key(None, &name));
     }
 }

@@ -118,8 +118,8 @@ impl Commands {
     }
 
     /// Raises the epoch above an epoch that was seen in a journal.
-    pub async fn raise_epoch_above(&self, seen: Epoch) {
-        self.leadership.raise_above(seen).await;
+    pub async fn raise_epoch_above(&self, journaled: Epoch) {
+        self.leadership.raise_above(journaled).await;
     }
 
     /// Runs one write to a namespace under the limit. The write fails if this replica does not lead
@@ -336,8 +336,13 @@ impl Commands {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> kube::Result<A> {
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let asked = span!("request", method = %request.method(), path = request.uri().path());
-        let text = self.client.request_text(request).instrument(asked).await?;
+        let request_span =
+            span!("request", method = %request.method(), path = request.uri().path());
+        let text = self
+            .client
+            .request_text(request)
+            .instrument(request_span)
+            .await?;
         watch::decode_object(&text).map_err(kube::Error::SerdeError)
     }
 }

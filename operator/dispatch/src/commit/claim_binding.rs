@@ -157,9 +157,9 @@ impl Committer {
         until: Timestamp,
         stop: &CancellationToken,
     ) -> Result<(), TaskOutcome> {
-        let mut asked = BTreeSet::new();
+        let mut requested = BTreeSet::new();
         let mut failed = None;
-        let mut told = false;
+        let mut is_explained = false;
         loop {
             let changed = self.context.cache.storage_changes();
             let undo = |stuck: BindingFailure| {
@@ -177,7 +177,7 @@ impl Committer {
                     BindingStep::BindVolume(volume) => self.give_volume(&key, &volume, plan).await,
                     // The annotation that this commit wrote is gone: the provisioner rejected the
                     // node.
-                    BindingStep::Provision(node) if asked.contains(&claim) => {
+                    BindingStep::Provision(node) if requested.contains(&claim) => {
                         let message = format!(
                             "PersistentVolumeClaim {claim:?}: no volume could be provisioned for node {node:?}: the claim's events say why"
                         );
@@ -187,7 +187,7 @@ impl Committer {
                     BindingStep::Provision(node) => {
                         let written = self.select_node(&key, &node, plan).await;
                         if written.is_ok() {
-                            asked.insert(claim.clone());
+                            requested.insert(claim.clone());
                         }
                         written
                     }
@@ -206,13 +206,13 @@ impl Committer {
                 awaited.get_or_insert(claim);
             }
             let Some(claim) = awaited else {
-                if told {
+                if is_explained {
                     self.context.explanations.write().remove(job);
                 }
                 return Ok(());
             };
-            let left = until.duration_since(Timestamp::now());
-            if left <= SignedDuration::ZERO {
+            let remaining = until.duration_since(Timestamp::now());
+            if remaining <= SignedDuration::ZERO {
                 let mut message = format!(
                     "PersistentVolumeClaim {claim:?} was not bound before the plan's deadline: its events say why"
                 );
@@ -221,9 +221,9 @@ impl Committer {
                 }
                 return Err(TaskOutcome::RollBack(Reason::ClaimNotBound, message));
             }
-            told = true;
+            is_explained = true;
             self.explain_unbound_claim(job, &claim);
-            let pause = POLL_INTERVAL.min(left.unsigned_abs());
+            let pause = POLL_INTERVAL.min(remaining.unsigned_abs());
             tokio::select! {
                 () = stop.cancelled() => return Err(TaskOutcome::Done),
                 () = changed => {}
@@ -236,7 +236,7 @@ impl Committer {
     /// controller manager does the rest, as after kube-scheduler (`GetBindVolumeToClaim`).
     async fn give_volume(&self, claim: &Key, volume: &str, plan: &Plan) -> Result<(), WriteError> {
         let key = Key::new("", volume);
-        let (Some(of), Some(volume)) = (
+        let (Some(bound_claim), Some(volume)) = (
             self.context.cache.claims.get(claim),
             self.context.cache.volumes.get(&key),
         ) else {
@@ -253,44 +253,47 @@ impl Committer {
                 "kind": "PersistentVolumeClaim",
                 "namespace": claim.namespace,
                 "name": claim.name,
-                "uid": of.metadata.uid,
+                "uid": bound_claim.metadata.uid,
             }},
         });
         let path = SlimVolume::url_path(&(), None);
-        let given: SlimVolume = self
+        let written: SlimVolume = self
             .commands
             .patch_as(&path, volume.name(), names::SCHEDULER_MANAGER, &patch)
             .await?;
         info!(%claim, volume = volume.name(), plan = plan.hash, "the volume is given to the claim");
-        self.context.apply_written_volume(&key, given);
+        self.context.apply_written_volume(&key, written);
         Ok(())
     }
 
     /// Asks the provisioner for a volume that the node can reach.
     async fn select_node(&self, claim: &Key, node: &str, plan: &Plan) -> Result<(), WriteError> {
-        let Some(of) = self.context.cache.claims.get(claim) else {
+        let Some(cached) = self.context.cache.claims.get(claim) else {
             return Ok(());
         };
         let patch = json!({"metadata": {
-            "uid": of.metadata.uid,
-            "resourceVersion": of.metadata.resource_version,
+            "uid": cached.metadata.uid,
+            "resourceVersion": cached.metadata.resource_version,
             "annotations": {SELECTED_NODE: node, names::PLAN: plan.hash},
         }});
         let path = SlimClaim::url_path(&(), Some(&claim.namespace));
-        let asked: SlimClaim = self
+        let written: SlimClaim = self
             .commands
             .patch_as(&path, &claim.name, names::SCHEDULER_MANAGER, &patch)
             .await?;
         info!(%claim, node, plan = plan.hash, "requested a volume for the claim");
-        self.context.apply_written_claim(claim, asked);
+        self.context.apply_written_claim(claim, written);
         Ok(())
     }
 
     /// Reports in the job's status which claim the gang waits for.
     fn explain_unbound_claim(&self, job: &Key, claim: &str) {
         let message = format!("PersistentVolumeClaim {claim:?} is being bound");
-        let told = GangExplanation::waiting(Reason::BackingOff, message);
-        self.context.explanations.write().insert(job.clone(), told);
+        let explanation = GangExplanation::waiting(Reason::BackingOff, message);
+        self.context
+            .explanations
+            .write()
+            .insert(job.clone(), explanation);
     }
 }
 

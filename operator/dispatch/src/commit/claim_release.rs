@@ -63,11 +63,11 @@ impl Committer {
             "annotations": annotations,
         }});
         let path = SlimClaim::url_path(&(), Some(&key.namespace));
-        let taken = self
+        let written = self
             .commands
             .patch_as(&path, &key.name, names::SCHEDULER_MANAGER, &patch)
             .await;
-        match taken {
+        match written {
             Ok(claim) => self.context.apply_written_claim(key, claim),
             Err(error) => check_release_error(error)?,
         }
@@ -84,15 +84,15 @@ impl Committer {
             "spec": {"claimRef": null},
         });
         let path = SlimVolume::url_path(&(), None);
-        let taken = self
+        let written = self
             .commands
             .patch_as(&path, volume.name(), names::SCHEDULER_MANAGER, &patch)
             .await;
-        match taken {
-            Ok(taken) => {
+        match written {
+            Ok(updated) => {
                 info!(volume = volume.name(), "the volume is taken back");
                 self.context
-                    .apply_written_volume(&Key::new("", volume.name()), taken);
+                    .apply_written_volume(&Key::new("", volume.name()), updated);
             }
             Err(error) => check_release_error(error)?,
         }

@@ -70,11 +70,11 @@ impl Committer {
             let budgets: Vec<DisruptionBudget> =
                 budgets.iter().map(DisruptionBudget::from_budget).collect();
             let external_pods = victims.iter().any(|victim| external_unit(victim).is_some());
-            let ours = match external_pods {
+            let filter = match external_pods {
                 true => all,
                 false => all.labels(&format!("{}={}", names::MANAGED_BY, names::MANAGER)),
             };
-            let pods: Vec<SlimPod> = self.commands.list(namespace, &ours).await?;
+            let pods: Vec<SlimPod> = self.commands.list(namespace, &filter).await?;
             let leaving = leaving_pods(&pods, &victims);
             if let Some(kept) = find_victim_over_budget(&budgets, &leaving) {
                 return Ok(Some(kept));
@@ -195,12 +195,12 @@ fn find_victim_over_budget(
     budgets.iter().find_map(|budget| {
         let mut healthy = leaving.iter().filter(|l| l.ready && budget.selects(l));
         let one_too_many = healthy.nth(budget.allowed)?;
-        let asked = leaving.iter().filter(|l| l.ready && budget.selects(l));
+        let affected = leaving.iter().filter(|l| l.ready && budget.selects(l));
         let message = format!(
             "PodDisruptionBudget {:?} allows {} disruptions where {} pods would have to leave, those of job \"{}\" among them",
             budget.name,
             budget.allowed,
-            asked.count(),
+            affected.count(),
             one_too_many.job
         );
         Some(ProtectedVictim {
@@ -296,7 +296,7 @@ mod tests {
             uid: uid.to_owned(),
             ..victim(name)
         };
-        let of = |victim: &NominatedVictim| {
+        let leaving_names = |victim: &NominatedVictim| {
             let leaving = leaving_pods(&pods, &[victim]);
             leaving
                 .into_iter()
@@ -304,13 +304,16 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let group = victim_named("PodGroup/a", "uid");
-        assert_eq!(of(&group), [("a-0".to_owned(), "ns/PodGroup/a".to_owned())]);
+        assert_eq!(
+            leaving_names(&group),
+            [("a-0".to_owned(), "ns/PodGroup/a".to_owned())]
+        );
         let alone = victim_named("Pod/alone", "alone");
         assert_eq!(
-            of(&alone),
+            leaving_names(&alone),
             [("alone".to_owned(), "ns/Pod/alone".to_owned())]
         );
-        assert_eq!(of(&victim_named("Pod/alone", "another")), []);
+        assert_eq!(leaving_names(&victim_named("Pod/alone", "another")), []);
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Committer {
     ) -> TaskOutcome {
         let groups = run.job.compiled().groups();
         let templates: Vec<_> = groups.iter().map(CompiledGroup::pod_builder).collect();
-        let of = |vacancy: &MissingPod| {
+        let template_of = |vacancy: &MissingPod| {
             let mut pods = templates.iter();
             pods.find(|pods| pods.group().name() == vacancy.group)
         };
@@ -49,7 +49,7 @@ impl Committer {
         };
         let missing = vacancies.iter().filter_map(|vacancy| {
             Some(PlannedMember {
-                template: of(vacancy)?,
+                template: template_of(vacancy)?,
                 index: vacancy.index,
                 node: &vacancy.node,
                 round: vacancy.round,

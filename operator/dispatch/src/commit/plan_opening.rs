@@ -146,17 +146,17 @@ impl Committer {
                 tolerations: brought,
                 ..PodPlacement::UNPLACED
             };
-            let asked = self
+            let answer = self
                 .preflight
                 .dry_run(&self.commands, &job.namespace, group, &at)
                 .await;
-            if let Err(WriteError::Refused { message, .. }) = asked {
+            if let Err(WriteError::Refused { message, .. }) = answer {
                 let node = self
                     .find_faulty_node(job, plan, (&group.pod_builder(), 0), &at)
                     .await;
                 return Err(TaskOutcome::PutOff(Reason::PodRefused, message).with_faulty_node(node));
             }
-            let admitted = asked.map_err(|error| match error {
+            let admitted = answer.map_err(|error| match error {
                 WriteError::Webhook(message) => TaskOutcome::PutOff(Reason::PodRefused, message),
                 WriteError::Unanswered(message) => TaskOutcome::PutOff(
                     Reason::BackingOff,

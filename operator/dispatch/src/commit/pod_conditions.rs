@@ -60,7 +60,7 @@ impl Committer {
             secondary: None,
         };
         let missed = Mutex::new(Vec::new());
-        let told = stream::iter(pods).for_each_concurrent(MAX_CONCURRENT_WRITES, async |(name, uid)| {
+        let writes = stream::iter(pods).for_each_concurrent(MAX_CONCURRENT_WRITES, async |(name, uid)| {
             // A pod that has a node by now must not get the condition.
             let read: Result<Option<SlimPod>, _> = commands.get(&namespace, &name).await;
             let waits = read.map(|read| {
@@ -96,7 +96,7 @@ impl Committer {
                 debug!(%error, "an event was not written");
             }
         });
-        told.await;
+        writes.await;
         missed.into_inner()
     }
 }

@@ -114,10 +114,10 @@ impl Committer {
         let groups = run.job.compiled().groups();
         let templates: Vec<_> = groups.iter().map(CompiledGroup::pod_builder).collect();
         let mut missing = planned_members(&templates, plan);
-        let held = &run.attempt.awaited.held_groups;
+        let held_groups = &run.attempt.awaited.held_groups;
         missing.retain(|pod| {
             let group = pod.template.group();
-            let is_held = held.iter().any(|held| held == group.name());
+            let is_held = held_groups.iter().any(|held| held == group.name());
             let there = there.get(&group.pod_name(pod.index));
             !is_held && there.is_none_or(|p| p.plan != plan.hash)
         });
@@ -313,8 +313,8 @@ impl Committer {
 
 /// Describes the amounts by which a stored pod's request exceeds the counted request.
 fn describe_excess_request(stored: &SlimPod, counted: &Resources) -> Option<String> {
-    let asked = resource_request::pod_request(stored);
-    let more = asked.iter().find(|(r, amount)| *amount > counted.get(r));
+    let request = resource_request::pod_request(stored);
+    let more = request.iter().find(|(r, amount)| *amount > counted.get(r));
     let (resource, amount) = more?;
     // The amount is in thousandths of a core, in bytes, or a count.
     let unit = if resource.as_str() == "cpu" { "m" } else { "" };

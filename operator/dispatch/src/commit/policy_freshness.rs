@@ -99,18 +99,18 @@ impl Committer {
     fn explain_policy_lag(&self, unit: &Key) {
         let lag = self.context.cache.freshness.lag();
         let message = format!("a place was found; {lag}");
-        let told = GangExplanation::waiting(Reason::CacheNotReady, message);
+        let explanation = GangExplanation::waiting(Reason::CacheNotReady, message);
         let mut certificates = self.context.explanations.write();
-        let before = certificates.insert(unit.clone(), told.clone());
+        let before = certificates.insert(unit.clone(), explanation.clone());
         drop(certificates);
-        if before.as_ref() != Some(&told) {
+        if before.as_ref() != Some(&explanation) {
             self.context.work_queue.add(unit.clone());
         }
     }
 }
 
-fn policies_changed(what: &str) -> TaskOutcome {
+fn policies_changed(objects: &str) -> TaskOutcome {
     TaskOutcome::Retry(format!(
-        "the {what} have changed since it was decided that it may run"
+        "the {objects} have changed since it was decided that it may run"
     ))
 }

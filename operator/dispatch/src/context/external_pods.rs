@@ -21,8 +21,9 @@ impl Context {
         if !self.cache.is_synced() {
             return;
         }
-        let held = |key: &Key, pod: &ExternalPod| &*key.namespace == namespace && pod.is_bound();
-        for (key, pod) in self.cache.external_pods.filter(held) {
+        let is_charged =
+            |key: &Key, pod: &ExternalPod| &*key.namespace == namespace && pod.is_bound();
+        for (key, pod) in self.cache.external_pods.filter(is_charged) {
             self.requeue_external_pod(&key, &pod);
         }
     }

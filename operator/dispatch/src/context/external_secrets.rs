@@ -20,11 +20,11 @@ fn owning_job(key: &Key, object: &SlimExternalSecret) -> Option<Key> {
 
 impl WatchSink {
     /// Removes an ExternalSecret from the cache, and updates its job.
-    fn remove_external_secret(&self, key: &Key, gone: impl FnOnce()) {
+    fn remove_external_secret(&self, key: &Key, remove: impl FnOnce()) {
         let all = &self.context.cache.external_secrets;
         let before = all.objects.get(key);
         let job = before.and_then(|before| owning_job(key, &before));
-        gone();
+        remove();
         if let Some(job) = job {
             if all.objects.get(key).is_none() {
                 all.remove(&job, key);

@@ -80,12 +80,12 @@ impl WatchSink {
                 continue;
             }
             info!(%zone, unhealthy, nodes, "gangs leave unhealthy nodes again");
-            let ill = self.context.cache.disruption.lock().unhealthy_nodes(&zone);
+            let unhealthy_nodes = self.context.cache.disruption.lock().unhealthy_nodes(&zone);
             for job in self
                 .context
                 .cache
                 .pods
-                .jobs_on_nodes(|node| ill.contains(node))
+                .jobs_on_nodes(|node| unhealthy_nodes.contains(node))
             {
                 self.context.touch(job);
             }
@@ -110,9 +110,9 @@ impl Sink<SlimNode> for WatchSink {
         };
         let before = self.context.cache.nodes.get(&key);
         let why = |node: &SlimNode| self.context.cache.unhealthy_rules.unhealthy_reason(node);
-        let was = before.as_ref().and_then(|before| why(before));
+        let reason_before = before.as_ref().and_then(|before| why(before));
         let is_unhealthy = why(&object).is_some();
-        let falls_ill = was.is_none() && is_unhealthy;
+        let becomes_unhealthy = reason_before.is_none() && is_unhealthy;
         let zone = EvictionZone::from_node(&object);
         // The disruption state of the zone must be current before jobs are reconciled.
         let turned = {
@@ -133,7 +133,7 @@ impl Sink<SlimNode> for WatchSink {
         if changed {
             self.context.cache.health_changed.notify_one();
         }
-        if falls_ill {
+        if becomes_unhealthy {
             for job in self
                 .context
                 .cache

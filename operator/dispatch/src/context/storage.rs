@@ -62,36 +62,37 @@ impl Context {
     /// the claims that could get it.
     fn volume_changed(&self, states: [Option<&SlimVolume>; 2]) {
         self.cache.storage_changed.notify_waiters();
-        let mut told: BTreeSet<Key> = BTreeSet::new();
+        let mut affected: BTreeSet<Key> = BTreeSet::new();
         for volume in states.into_iter().flatten() {
             match &volume.spec.claim_ref {
                 Some(claim) => {
-                    told.insert(Key::new(&claim.namespace, &claim.name));
+                    affected.insert(Key::new(&claim.namespace, &claim.name));
                 }
                 None => {
                     let claims = self.cache.claims.all().into_iter();
                     let wait = claims.filter(|c| c.is_free() && c.class() == volume.class());
-                    told.extend(wait.map(|claim| Key::from_meta(&claim.metadata)));
+                    affected.extend(wait.map(|claim| Key::from_meta(&claim.metadata)));
                 }
             }
         }
-        if told.is_empty() {
+        if affected.is_empty() {
             return;
         }
-        for key in &told {
+        for key in &affected {
             let claim = self.cache.claims.get(key);
             if let Some(pod) = claim.as_ref().and_then(|claim| claim.pod()) {
                 self.requeue_job_of_pod(&Key::new(&key.namespace, &pod.name));
             }
         }
         // Most pods are in other namespaces, so their claims need not be read.
-        let is_there = |namespace: &str| told.iter().any(|claim| &*claim.namespace == namespace);
-        self.requeue_external_pods_mounting(is_there, |claim| told.contains(claim));
+        let is_there =
+            |namespace: &str| affected.iter().any(|claim| &*claim.namespace == namespace);
+        self.requeue_external_pods_mounting(is_there, |claim| affected.contains(claim));
         self.requeue_jobs(|job| {
             let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
             is_there(namespace) && {
                 let mut claims = self.cache.job_claims(job).into_iter();
-                claims.any(|claim| told.contains(&Key::new(namespace, &claim)))
+                claims.any(|claim| affected.contains(&Key::new(namespace, &claim)))
             }
         });
     }

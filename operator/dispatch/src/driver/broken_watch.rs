@@ -16,7 +16,7 @@ pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 impl Driver {
     /// Returns true if the scheduler must not decide now. Reports the reason once for each waiting
     /// gang.
-    pub(super) fn is_watch_broken(&mut self, touched: &BTreeSet<Key>) -> bool {
+    pub(super) fn is_watch_broken(&mut self, to_advance: &BTreeSet<Key>) -> bool {
         let unseen = self.committer.cache().stale_watch();
         let changed = unseen != self.broken_watch;
         match (&self.broken_watch, &unseen) {
@@ -42,7 +42,7 @@ impl Driver {
                 let all = self.gangs.keys().chain(self.external_pods.units());
                 all.filter(waits).cloned().collect()
             }
-            Some(_) => touched.iter().filter(waits).cloned().collect(),
+            Some(_) => to_advance.iter().filter(waits).cloned().collect(),
             None => return false,
         };
         for job in jobs {
@@ -64,8 +64,8 @@ impl Driver {
         let id = engine::gang_id(job);
         match self.engine.explanation(&id) {
             Some(certificate) => {
-                let told = self.explain_refusal(&id, certificate);
-                self.record_explanation(job, told);
+                let explanation = self.explain_refusal(&id, certificate);
+                self.record_explanation(job, explanation);
             }
             // The engine has not explained this gang yet.
             None if external::is_external(job) => {}

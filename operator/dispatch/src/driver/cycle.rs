@@ -25,14 +25,14 @@ impl Driver {
         let mut is_first = true;
         loop {
             let events = self.next_events().await;
-            let touched = self.advance_gangs(events);
+            let to_advance = self.advance_gangs(events);
             if self.awaits_adoption() {
                 continue;
             }
             if std::mem::replace(&mut is_first, false) {
                 self.restore_queue_usage();
             }
-            if !self.is_watch_broken(&touched) {
+            if !self.is_watch_broken(&to_advance) {
                 // Counts before deciding, so that a used-up limit is closed. Counts again after it,
                 // so that started gangs use hours from now on.
                 self.count_hours();
@@ -50,13 +50,13 @@ impl Driver {
             .advance(engine::to_engine_time(Timestamp::now()));
         // Nodes, flavors and queues come first: running gangs are charged to the flavors of their
         // nodes.
-        let mut touched = BTreeSet::new();
+        let mut to_advance = BTreeSet::new();
         for event in self.events.take_all() {
-            self.handle_event(event, &mut touched);
+            self.handle_event(event, &mut to_advance);
         }
         self.resume_hours();
         self.take_over().await;
-        for job in touched {
+        for job in to_advance {
             self.advance(&job);
         }
         self.inheritance.start_adoption(Instant::now());
@@ -76,17 +76,17 @@ impl Driver {
 
     /// Handles the events, and takes the next step of each gang that they or an alarm concern.
     fn advance_gangs(&mut self, events: Vec<SchedulerEvent>) -> BTreeSet<Key> {
-        let mut touched = BTreeSet::new();
+        let mut to_advance = BTreeSet::new();
         for event in events {
-            self.handle_event(event, &mut touched);
+            self.handle_event(event, &mut to_advance);
         }
         while let Some(job) = self.alarms.take_due(Instant::now()) {
-            touched.insert(job);
+            to_advance.insert(job);
         }
-        for job in &touched {
+        for job in &to_advance {
             self.advance(job);
         }
-        touched
+        to_advance
     }
 
     /// Returns true while placed jobs are not adopted. Until then, no gang may be placed on their
@@ -101,13 +101,13 @@ impl Driver {
 
     /// Sends a snapshot to the callers that still wait.
     fn answer_snapshot_requests(&mut self) {
-        self.snapshot_requests.retain(|asked| !asked.is_closed());
+        self.snapshot_requests.retain(|caller| !caller.is_closed());
         if self.snapshot_requests.is_empty() {
             return;
         }
         let snapshot = Arc::new(self.engine.snapshot());
-        for asked in self.snapshot_requests.drain(..) {
-            let _ = asked.send(snapshot.clone());
+        for caller in self.snapshot_requests.drain(..) {
+            let _ = caller.send(snapshot.clone());
         }
     }
 

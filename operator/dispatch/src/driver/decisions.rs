@@ -44,16 +44,16 @@ impl Driver {
                 } => {
                     let (job, member) = engine::parse_gang_id(&id);
                     if member.is_some() {
-                        let told = self.explain_refusal(&id, &certificate);
-                        self.explain_waiting_surplus(&job, told);
+                        let explanation = self.explain_refusal(&id, &certificate);
+                        self.explain_waiting_surplus(&job, explanation);
                         continue;
                     }
                     self.lose_nomination(&job);
                     if self.allow_suspects(&job, &certificate) {
                         continue;
                     }
-                    let told = self.explain_refusal(&id, &certificate);
-                    self.record_explanation(&job, told);
+                    let explanation = self.explain_refusal(&id, &certificate);
+                    self.record_explanation(&job, explanation);
                 }
                 Decision::Preempt {
                     gang: id,
@@ -70,8 +70,8 @@ impl Driver {
                 Decision::Drain { victim } => self.drain(&victim),
                 Decision::Reserve { gang: id, .. } => {
                     if let Some(certificate) = self.engine.explanation(&id) {
-                        let told = self.explain_refusal(&id, certificate);
-                        self.record_explanation(&engine::job_key(&id), told);
+                        let explanation = self.explain_refusal(&id, certificate);
+                        self.record_explanation(&engine::job_key(&id), explanation);
                     }
                 }
             }

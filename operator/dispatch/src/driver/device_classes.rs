@@ -25,8 +25,8 @@ impl Driver {
             let certificate = self.engine.explanation(&id);
             let unmatched = certificate.filter(|c| c.reason == WaitReason::NoMatchingNodes);
             if let Some(certificate) = unmatched {
-                let told = self.explain_refusal(&id, certificate);
-                self.record_explanation(job, told);
+                let explanation = self.explain_refusal(&id, certificate);
+                self.record_explanation(job, explanation);
             }
         }
     }

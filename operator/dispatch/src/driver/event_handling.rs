@@ -12,7 +12,7 @@ use super::avoided_nodes::AvoidedNodes;
 use crate::{QueueReport, SchedulerEvent, TotalsReport};
 
 impl Driver {
-    pub(super) fn handle_event(&mut self, feed: SchedulerEvent, touched: &mut BTreeSet<Key>) {
+    pub(super) fn handle_event(&mut self, feed: SchedulerEvent, to_advance: &mut BTreeSet<Key>) {
         match feed {
             SchedulerEvent::Node(name) => {
                 self.devices_changed = true;
@@ -53,12 +53,12 @@ impl Driver {
                 }
             }
             SchedulerEvent::Repulsion(repulsion) => {
-                touched.extend(self.gangs_excluded_by(&repulsion));
-                touched.extend(self.external_gangs_excluded_by(&repulsion));
+                to_advance.extend(self.gangs_excluded_by(&repulsion));
+                to_advance.extend(self.external_gangs_excluded_by(&repulsion));
             }
             SchedulerEvent::DeviceClass => self.devices_changed = true,
             SchedulerEvent::Queue(name) => {
-                touched.extend(self.external_pods.waiting().cloned());
+                to_advance.extend(self.external_pods.waiting().cloned());
                 match self.committer.cache().queues.get(&Key::new("", &name)) {
                     Some(queue) => self
                         .engine
@@ -80,24 +80,24 @@ impl Driver {
                 };
             }
             SchedulerEvent::NamespaceQuota(namespace) => {
-                self.recheck_put_off_gangs(&namespace, touched)
+                self.recheck_put_off_gangs(&namespace, to_advance)
             }
             SchedulerEvent::Recheck(job) => {
-                touched.insert(job);
+                to_advance.insert(job);
             }
-            SchedulerEvent::Limits(job, limits) => self.set_limits(&job, limits, touched),
-            SchedulerEvent::DesiredGang(job, Some(wish)) => {
-                if self.set_desired_gang(&job, wish) {
-                    touched.insert(job);
+            SchedulerEvent::Limits(job, limits) => self.set_limits(&job, limits, to_advance),
+            SchedulerEvent::DesiredGang(job, Some(desired)) => {
+                if self.set_desired_gang(&job, desired) {
+                    to_advance.insert(job);
                 }
             }
             SchedulerEvent::DesiredGang(job, None) => {
                 self.clear_desired_gang(&job);
-                self.close_plan(&job, touched);
+                self.close_plan(&job, to_advance);
                 // Delete its remaining pods.
                 self.delete_orphans(&job);
             }
-            SchedulerEvent::RunCompleted(run) => self.learn_run(&run, touched),
+            SchedulerEvent::RunCompleted(run) => self.learn_run(&run, to_advance),
             SchedulerEvent::Undecided(job) => {
                 self.inheritance.adopt(&job);
             }
@@ -117,8 +117,8 @@ impl Driver {
             }
             SchedulerEvent::TaskEnded(job, outcome) => {
                 self.handle_task_result(&job, outcome);
-                self.close_plan(&job, touched);
-                touched.insert(job);
+                self.close_plan(&job, to_advance);
+                to_advance.insert(job);
             }
         }
     }
@@ -155,9 +155,9 @@ impl Driver {
 
     /// Closes a plan that is no longer carried out. This frees namespace quota, which may let other
     /// gangs start.
-    fn close_plan(&self, job: &Key, touched: &mut BTreeSet<Key>) {
+    fn close_plan(&self, job: &Key, to_advance: &mut BTreeSet<Key>) {
         if !self.is_committing(job) && self.committer.open_plans().remove(job) {
-            self.recheck_put_off_gangs(&job.namespace, touched);
+            self.recheck_put_off_gangs(&job.namespace, to_advance);
         }
     }
 
@@ -169,10 +169,10 @@ impl Driver {
     }
 
     /// Wakes the gangs of the namespace that were put off, because its quota may have room now.
-    fn recheck_put_off_gangs(&self, namespace: &str, touched: &mut BTreeSet<Key>) {
+    fn recheck_put_off_gangs(&self, namespace: &str, to_advance: &mut BTreeSet<Key>) {
         let from = self.over_quota.range(Key::new(namespace, "")..);
         let here = from.take_while(|(job, _)| &*job.namespace == namespace);
-        touched.extend(here.map(|(job, _)| job.clone()));
+        to_advance.extend(here.map(|(job, _)| job.clone()));
     }
 
     fn report_totals(&self) -> TotalsReport {
@@ -198,13 +198,13 @@ impl Driver {
             .collect()
     }
 
-    /// Stores a wish. Returns false if it is the same as before.
-    fn set_desired_gang(&mut self, job: &Key, wish: DesiredGang) -> bool {
+    /// Stores what the controller wants of the gang. Returns false if it is the same as before.
+    fn set_desired_gang(&mut self, job: &Key, desired: DesiredGang) -> bool {
         let state = self.gangs.entry(job.clone()).or_default();
-        if state.desired.as_ref() == Some(&wish) {
+        if state.desired.as_ref() == Some(&desired) {
             return false;
         }
-        if let Some(run) = wish.attempt() {
+        if let Some(run) = desired.attempt() {
             let compiled = run.job.compiled().hash();
             if state.compiled != compiled {
                 state.admitted.clear();
@@ -213,10 +213,10 @@ impl Driver {
                 compiled.clone_into(&mut state.compiled);
             }
         }
-        // The wish has changed, so the last failure may not recur.
+        // The desired gang has changed, so the last failure may not recur.
         state.pause.end();
         state.are_suspects_allowed = false;
-        state.desired = Some(wish);
+        state.desired = Some(desired);
         true
     }
 

@@ -109,7 +109,7 @@ mod tests {
             inheritance.add_job(job(name));
         }
         inheritance.adopt(&job("adopted"));
-        let expected = |of: &Key| &*of.name == "late";
+        let expected = |job: &Key| &*job.name == "late";
         assert!(inheritance.blocks_decisions(start, expected));
         assert!(inheritance.awaits_adoption());
         let end = start.checked_add(MAX_ADOPTION_WAIT).unwrap();

@@ -120,13 +120,13 @@ impl Driver {
         }
         let (_, policies) = self.committer.cache().quotas.active();
         let used: BTreeMap<&LimitName, i128> = self.engine.limit_usage().collect();
-        let held = self.hour_limits.iter().map(|(name, limit)| {
+        let charged = self.hour_limits.iter().map(|(name, limit)| {
             let gpus = used.get(name).copied().unwrap_or_default();
             (limit.clone(), i64::try_from(gpus).unwrap_or(i64::MAX))
         });
-        let held: Vec<_> = held.collect();
+        let charged: Vec<_> = charged.collect();
         let now = Timestamp::now().as_second();
-        for (limit, gate) in self.hours.count_until(&policies, held, now) {
+        for (limit, gate) in self.hours.count_until(&policies, charged, now) {
             let limit = limit_name(&limit);
             match gate {
                 Some(closure) => self.engine.close_limit(limit, closure),
@@ -224,14 +224,15 @@ impl Driver {
                 _ => Amount::from_units(units),
             })
         };
-        let told = |held: Vec<(FlavorName, ResourceName, i128)>| -> Vec<AllocatedAmount> {
-            let held = held.into_iter();
-            held.map(|(flavor, resource, units)| AllocatedAmount {
-                flavor: flavor.as_str().to_owned(),
-                amount: amount(resource.as_str(), units),
-                resource: resource.as_str().to_owned(),
-            })
-            .collect()
+        let to_amounts = |charge: Vec<(FlavorName, ResourceName, i128)>| -> Vec<AllocatedAmount> {
+            let charge = charge.into_iter();
+            charge
+                .map(|(flavor, resource, units)| AllocatedAmount {
+                    flavor: flavor.as_str().to_owned(),
+                    amount: amount(resource.as_str(), units),
+                    resource: resource.as_str().to_owned(),
+                })
+                .collect()
         };
         let jobs = self.gangs.iter().flat_map(|(job, state)| {
             let draws = || match &state.limits {
@@ -240,12 +241,12 @@ impl Driver {
             };
             let is_inside = state.engine_state != EngineState::Absent;
             // A leaving gang holds no quota. A restarting gang waits, and holds its kept place.
-            let held = is_inside.then(|| self.engine.queue_charge(&engine::gang_id(job)));
-            let held = held.flatten().map(|held| (draws(), Some(held)));
+            let charge = is_inside.then(|| self.engine.queue_charge(&engine::gang_id(job)));
+            let charge = charge.flatten().map(|charge| (draws(), Some(charge)));
             let waits = (state.engine_state == EngineState::Waiting).then(|| (draws(), None));
-            [held, waits].into_iter().flatten()
+            [charge, waits].into_iter().flatten()
         });
-        let jobs = jobs.map(|(draws, held)| (draws, held.map(&told)));
+        let jobs = jobs.map(|(draws, charge)| (draws, charge.map(&to_amounts)));
         // Surplus pods do not count as jobs.
         let surplus = self.gangs.iter().flat_map(|(job, state)| {
             let limits = state.limits.iter().flat_map(|limits| &limits.draws);
@@ -257,18 +258,18 @@ impl Driver {
             };
             let draws: Vec<Drawing> = limits.filter(is_amount).cloned().collect();
             state.surplus.placed().filter_map(move |member| {
-                let held = self
+                let charge = self
                     .engine
                     .queue_charge(&engine::surplus_gang_id(job, member))?;
-                Some((draws.clone(), Some(held)))
+                Some((draws.clone(), Some(charge)))
             })
         });
-        let surplus = surplus.map(|(draws, held)| (draws, held.map(&told)));
+        let surplus = surplus.map(|(draws, charge)| (draws, charge.map(&to_amounts)));
         let external_pods = self
             .external_pods
             .draws()
             .filter_map(|(unit, inside, limits)| {
-                let held = match inside {
+                let charge = match inside {
                     EngineState::Absent => return None,
                     EngineState::Waiting => None,
                     EngineState::Nominated | EngineState::Placed | EngineState::Restarting => {
@@ -279,13 +280,13 @@ impl Driver {
                     Some(limits) => limits.draws.clone(),
                     None => self.planned_drawings(&external::journal_pod_group(unit)),
                 };
-                Some((draws, held))
+                Some((draws, charge))
             });
-        let external_pods = external_pods.map(|(draws, held)| (draws, held.map(&told)));
+        let external_pods = external_pods.map(|(draws, charge)| (draws, charge.map(&to_amounts)));
         let jobs: Vec<_> = jobs.chain(surplus).chain(external_pods).collect();
-        let mut counted = count_usage(jobs.iter().map(|(draws, held)| CountedJob {
+        let mut counted = count_usage(jobs.iter().map(|(draws, charge)| CountedJob {
             draws,
-            amounts: held.as_deref(),
+            amounts: charge.as_deref(),
         }));
         // GPU-hours are used up, not held.
         counted.retain(|limit, _| limit.quantity != LimitedQuantity::GpuHours);

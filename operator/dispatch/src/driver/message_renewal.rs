@@ -73,13 +73,13 @@ impl Driver {
                 ..self.explain_refusal(&id, &refusal)
             };
             let mut certificates = context.explanations.write();
-            let Some(told) = certificates.get_mut(&job) else {
+            let Some(shown) = certificates.get_mut(&job) else {
                 continue;
             };
             // The engine itself reports a changed reason.
-            let is_written = told.only_numbers_changed && renewed.message == told.message;
-            if renewed.has_same_reason(told) && !is_written {
-                *told = renewed;
+            let is_written = shown.only_numbers_changed && renewed.message == shown.message;
+            if renewed.has_same_reason(shown) && !is_written {
+                *shown = renewed;
                 drop(certificates);
                 context.work_queue.add(job);
             }
@@ -113,13 +113,13 @@ mod tests {
     fn waiting_jobs_are_renewed_in_turn_at_a_bounded_rate() {
         let (mut renewal, waiting) = (MessageRenewal::default(), waiting_jobs(40));
         let start = Instant::now();
-        let mut taken = Vec::new();
+        let mut renewed_jobs = Vec::new();
         for second in 0..60 {
-            taken.extend(renewal.take_due(start + Duration::from_secs(second), &waiting));
+            renewed_jobs.extend(renewal.take_due(start + Duration::from_secs(second), &waiting));
         }
-        assert_eq!(taken.len(), 6 * MAX_RENEWED_AT_ONCE);
-        let turns = waiting.keys().cycle().take(taken.len());
-        assert_eq!(taken, turns.cloned().collect::<Vec<_>>());
+        assert_eq!(renewed_jobs.len(), 6 * MAX_RENEWED_AT_ONCE);
+        let turns = waiting.keys().cycle().take(renewed_jobs.len());
+        assert_eq!(renewed_jobs, turns.cloned().collect::<Vec<_>>());
     }
 
     fn node(name: &str, gpus: i64) -> Node {

@@ -136,7 +136,7 @@ fn is_abandoned(pod: &PodView, named: Option<&CurrentJob>) -> bool {
 fn due_deletions(
     pods: &BTreeMap<String, PodView>,
     force: impl Fn(&PodView) -> Option<bool>,
-    asked: &mut Deletions,
+    deletions: &mut Deletions,
     now: Instant,
 ) -> Vec<PodDeletion> {
     let orphans = pods.iter().filter_map(|(name, pod)| {
@@ -144,9 +144,9 @@ fn due_deletions(
         Some((name, pod, force))
     });
     let due = orphans.filter(|(_, pod, force)| {
-        let is_due = asked.is_due(&pod.uid, *force, now);
+        let is_due = deletions.is_due(&pod.uid, *force, now);
         if is_due {
-            asked.record_request(&pod.uid, *force, now);
+            deletions.record_request(&pod.uid, *force, now);
         }
         is_due
     });

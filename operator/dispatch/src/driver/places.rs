@@ -142,14 +142,17 @@ impl Driver {
             !kept_away && !is_ill && context.cache.is_open(node)
         };
         let nodes: BTreeSet<&str> = plan.assignments.iter().map(|a| a.node.as_str()).collect();
-        let left: Vec<NodeName> = nodes
+        let left_nodes: Vec<NodeName> = nodes
             .into_iter()
             .filter(|node| !is_well(node))
             .map(NodeName::new)
             .collect();
         let until = Timestamp::now().saturating_add(RESTART_KEEP_TIME);
         let until = engine::to_engine_time(until.unwrap_or(Timestamp::MAX));
-        if !self.engine.keep_place(&engine::gang_id(job), &left, until) {
+        if !self
+            .engine
+            .keep_place(&engine::gang_id(job), &left_nodes, until)
+        {
             return self.withdraw(job);
         }
         if let Some(state) = self.gangs.get_mut(job) {
@@ -261,8 +264,8 @@ impl Driver {
             // A victim that has been asked to leave stops already. A surplus pod counts as any
             // other pod until its job has been looked at.
             if self.record_victim(job, group, victim, false) && victim.pod.is_none() {
-                let who = Key::new(&victim.namespace, &victim.name);
-                victims.push(engine::gang_id(&who));
+                let victim_key = Key::new(&victim.namespace, &victim.name);
+                victims.push(engine::gang_id(&victim_key));
             }
         }
         self.gangs.entry(job.clone()).or_default().engine_state = EngineState::Nominated;

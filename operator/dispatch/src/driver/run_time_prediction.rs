@@ -30,7 +30,7 @@ impl Driver {
 
     /// Learns once from a completed run. If the queue's prediction changes, wakes the gangs that
     /// wait in the queue.
-    pub(super) fn learn_run(&mut self, run: &CompletedRun, touched: &mut BTreeSet<Key>) {
+    pub(super) fn learn_run(&mut self, run: &CompletedRun, to_advance: &mut BTreeSet<Key>) {
         let known = self.learned_runs.insert(run.job.clone(), run.uid.clone());
         if known.as_ref() == Some(&run.uid) {
             return;
@@ -45,7 +45,7 @@ impl Driver {
                 gang.engine_state == EngineState::Waiting
                     && attempt.is_some_and(|attempt| attempt.job.compiled().queue() == run.queue)
             });
-            touched.extend(waiting.map(|(job, _)| job.clone()));
+            to_advance.extend(waiting.map(|(job, _)| job.clone()));
         }
     }
 

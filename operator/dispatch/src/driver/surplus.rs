@@ -81,12 +81,14 @@ fn finishing_groups<'a>(
     pods: &'a BTreeMap<String, PodView>,
     finished: Option<&'a FinishedPods>,
 ) -> BTreeSet<&'a str> {
-    let done = |p: &&PodView| p.plan == plan.hash && p.phase == PodPhase::Succeeded;
-    let seen = pods.values().filter(done).map(|pod| pod.group.as_str());
+    let is_done = |p: &&PodView| p.plan == plan.hash && p.phase == PodPhase::Succeeded;
+    let from_pods = pods.values().filter(is_done).map(|pod| pod.group.as_str());
     let finished = finished.filter(|f| f.attempt == plan.attempt);
-    let told = finished.into_iter().flat_map(|f| &f.groups);
-    let told = told.filter(|group| !group.completed_indexes.is_empty());
-    seen.chain(told.map(|group| group.name.as_str())).collect()
+    let recorded = finished.into_iter().flat_map(|f| &f.groups);
+    let recorded = recorded.filter(|group| !group.completed_indexes.is_empty());
+    from_pods
+        .chain(recorded.map(|group| group.name.as_str()))
+        .collect()
 }
 
 impl Driver {
@@ -213,7 +215,7 @@ impl Driver {
                 .map(|name| (name, vec![(NodeName::new(node), 1)]))
                 .collect();
             let mut flavors = engine::flavors_from_plan(plan);
-            flavors.retain(|given| given.group.as_str() == member.group);
+            flavors.retain(|group| group.group.as_str() == member.group);
             let now = engine::to_engine_time(Timestamp::now());
             self.engine
                 .restore_gang_with_flavors(gang, placement, &flavors, now);
@@ -318,8 +320,8 @@ impl Driver {
             self.withdraw_surplus_pod(job, member);
             return;
         }
-        let given = SurplusPlacement::Assigned(Box::new(place));
-        state.surplus.states.insert(member.clone(), given);
+        let assigned = SurplusPlacement::Assigned(Box::new(place));
+        state.surplus.states.insert(member.clone(), assigned);
         let context = self.committer.context();
         context.send_event(crate::SchedulerEvent::Recheck(job.clone()));
     }

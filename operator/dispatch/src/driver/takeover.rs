@@ -32,15 +32,15 @@ impl Driver {
         });
         let journals = groups.iter().chain(&of_external_pods);
         let journals = journals.filter_map(|g| g.status.as_ref());
-        if let Ok(ours) = self.committer.commands().epoch()
-            && let Some(seen) = highest_epoch(journals).filter(|seen| *seen >= ours)
+        if let Ok(epoch) = self.committer.commands().epoch()
+            && let Some(highest) = highest_epoch(journals).filter(|highest| *highest >= epoch)
         {
             info!(
-                ours = ours.0,
-                seen = seen.0,
-                "the lease has begun anew; the term is raised"
+                epoch = epoch.0,
+                highest_journaled = highest.0,
+                "raises the epoch above those of the journals, because the lease was recreated"
             );
-            self.committer.commands().raise_epoch_above(seen).await;
+            self.committer.commands().raise_epoch_above(highest).await;
         }
         for group in &groups {
             let job = Key::from_meta(group.meta());

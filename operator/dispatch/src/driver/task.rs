@@ -20,11 +20,11 @@ pub(super) struct GangTask {
 impl GangTask {
     /// Returns true if the task's work is still wanted: the same attempt of the same job, compiled
     /// to the same result.
-    pub(super) fn is_wanted(&self, wish: Option<&DesiredGang>) -> bool {
+    pub(super) fn is_wanted(&self, desired: Option<&DesiredGang>) -> bool {
         let Some(started) = &self.run else {
             return true;
         };
-        wish.and_then(DesiredGang::attempt).is_some_and(|run| {
+        desired.and_then(DesiredGang::attempt).is_some_and(|run| {
             run.attempt.number == started.attempt.number
                 && run.uid == self.uid
                 && run.job.compiled().hash() == started.job.compiled().hash()
@@ -41,22 +41,22 @@ mod tests {
 
     #[test]
     fn task_is_wanted_only_for_its_own_attempt_and_job() {
-        let task = |uid: &str, of: Option<&DesiredGang>| GangTask {
+        let task = |uid: &str, desired: Option<&DesiredGang>| GangTask {
             uid: uid.to_owned(),
-            run: of.and_then(DesiredGang::attempt).cloned(),
+            run: desired.and_then(DesiredGang::attempt).cloned(),
             stop: CancellationToken::new(),
         };
         let (first, second) = (desired_run(1), desired_run(2));
-        let mine = task("mine", Some(&first));
-        assert!(mine.is_wanted(Some(&first)));
+        let own_task = task("mine", Some(&first));
+        assert!(own_task.is_wanted(Some(&first)));
         // The job was compiled again, with the same result.
-        assert!(mine.is_wanted(Some(&desired_run(1))));
-        assert!(!mine.is_wanted(Some(&second)));
+        assert!(own_task.is_wanted(Some(&desired_run(1))));
+        assert!(!own_task.is_wanted(Some(&second)));
         let changed = desired_run_with(1, json!({"preemptibility": "ProtectedWithinQuota"}));
-        assert!(!mine.is_wanted(Some(&changed)));
+        assert!(!own_task.is_wanted(Some(&changed)));
         assert!(!task("another", Some(&first)).is_wanted(Some(&first)));
-        assert!(!mine.is_wanted(Some(&DesiredGang::Wait)));
-        assert!(!mine.is_wanted(None));
+        assert!(!own_task.is_wanted(Some(&DesiredGang::Wait)));
+        assert!(!own_task.is_wanted(None));
         // A task without a run has to finish in any case.
         assert!(task("another", None).is_wanted(None));
     }

@@ -61,16 +61,16 @@ async fn job_deleted_during_a_commit_pause_frees_its_namespace_quota() {
         demands.iter().map(QuotaDemand::count).sum()
     };
 
-    let mut touched = BTreeSet::new();
+    let mut to_advance = BTreeSet::new();
     driver.handle_event(
         SchedulerEvent::DesiredGang(deleted.clone(), Some(desired_run(1))),
-        &mut touched,
+        &mut to_advance,
     );
-    touched.clear();
+    to_advance.clear();
     assert_eq!(promised_pods(&driver), 3);
-    driver.handle_event(SchedulerEvent::DesiredGang(deleted, None), &mut touched);
+    driver.handle_event(SchedulerEvent::DesiredGang(deleted, None), &mut to_advance);
     assert_eq!(promised_pods(&driver), 0);
-    assert_eq!(touched.into_iter().collect::<Vec<_>>(), [waiting]);
+    assert_eq!(to_advance.into_iter().collect::<Vec<_>>(), [waiting]);
 }
 
 /// The operator loses the right to watch nodes, and gets it back.
@@ -205,11 +205,11 @@ async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
         SchedulerEvent::DesiredGang(job.clone(), Some(DesiredGang::Run(run.into())))
     };
     let handle_events = |driver: &mut Driver, events: Vec<SchedulerEvent>| {
-        let mut touched = BTreeSet::new();
+        let mut to_advance = BTreeSet::new();
         for event in events {
-            driver.handle_event(event, &mut touched);
+            driver.handle_event(event, &mut to_advance);
         }
-        for job in touched {
+        for job in to_advance {
             driver.advance(&job);
         }
         driver.decide();

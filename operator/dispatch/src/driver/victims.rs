@@ -114,32 +114,32 @@ impl Driver {
         let mut named = Vec::new();
         let mut unreadable = BTreeSet::new();
         for victim in victims {
-            let (of, member) = engine::parse_gang_id(&victim.gang);
-            let who = victim_key(victim);
+            let (victim_job, member) = engine::parse_gang_id(&victim.gang);
+            let victim_key = victim_key(victim);
             let Some(because) = engine::to_preemption_reason(victim.reason) else {
                 continue;
             };
-            let Some(uid) = self.job_uid(&of) else {
-                unreadable.insert(who);
+            let Some(uid) = self.job_uid(&victim_job) else {
+                unreadable.insert(victim_key);
                 continue;
             };
-            let Some(plan) = self.place_hash(&of) else {
-                self.cancel_unwritten_plan(&of);
+            let Some(plan) = self.place_hash(&victim_job) else {
+                self.cancel_unwritten_plan(&victim_job);
                 continue;
             };
             let nominated = NominatedVictim {
-                namespace: of.namespace.to_string(),
-                name: of.name.to_string(),
+                namespace: victim_job.namespace.to_string(),
+                name: victim_job.name.to_string(),
                 uid,
                 plan,
-                pod: member.map(|member| member.pod_name(&of.name)),
+                pod: member.map(|member| member.pod_name(&victim_job.name)),
                 because,
             };
             self.record_victim(job, group, &nominated, false);
             named.push(nominated);
         }
-        for who in &unreadable {
-            self.keep_in_place(who, PROTECTED_FOR);
+        for victim_key in &unreadable {
+            self.keep_in_place(victim_key, PROTECTED_FOR);
         }
         unreadable.is_empty().then_some(named)
     }
@@ -162,12 +162,12 @@ impl Driver {
 
     /// Makes a gang leave because its queue is drained.
     pub(super) fn drain(&mut self, victim: &Victim) {
-        let (of, who) = (engine::job_key(&victim.gang), victim_key(victim));
-        let Some(plan) = self.place_hash(&of) else {
-            self.cancel_unwritten_plan(&of);
+        let (victim_job, victim_key) = (engine::job_key(&victim.gang), victim_key(victim));
+        let Some(plan) = self.place_hash(&victim_job) else {
+            self.cancel_unwritten_plan(&victim_job);
             return;
         };
-        let queue = self.queue_of(&of);
+        let queue = self.queue_of(&victim_job);
         let leaving = LeavingGang {
             preemptor: None,
             plan,
@@ -175,16 +175,16 @@ impl Driver {
             since: Instant::now(),
             message: format!("queue {queue:?} is being drained"),
         };
-        self.leaving.insert(who, leaving);
-        self.advance(&of);
+        self.leaving.insert(victim_key, leaving);
+        self.advance(&victim_job);
     }
 
     /// Returns the name of the queue in which a gang counts.
-    fn queue_of(&self, of: &Key) -> String {
-        if external::is_external(of) {
-            return self.external_queue(of);
+    fn queue_of(&self, gang: &Key) -> String {
+        if external::is_external(gang) {
+            return self.external_queue(gang);
         }
-        let group = self.committer.cache().pod_groups.get(of);
+        let group = self.committer.cache().pod_groups.get(gang);
         group.map(|g| g.spec.queue_name.clone()).unwrap_or_default()
     }
 
@@ -208,39 +208,41 @@ impl Driver {
         by: &Key,
         group: &PodGroup,
         victim: &NominatedVictim,
-        told: bool,
+        is_journaled: bool,
     ) -> bool {
-        let of = Key::new(&victim.namespace, &victim.name);
-        let another = self.job_uid(&of).is_some_and(|uid| uid != victim.uid);
-        if another || self.place_hash(&of).as_ref() != Some(&victim.plan) {
+        let victim_job = Key::new(&victim.namespace, &victim.name);
+        let is_other_job = self
+            .job_uid(&victim_job)
+            .is_some_and(|uid| uid != victim.uid);
+        if is_other_job || self.place_hash(&victim_job).as_ref() != Some(&victim.plan) {
             return false;
         }
-        let Some(who) = engine::victim_key(victim) else {
+        let Some(victim_key) = engine::victim_key(victim) else {
             return false;
         };
-        let before = self.leaving.get(&who);
+        let before = self.leaving.get(&victim_key);
         let since = before.map_or_else(Instant::now, |before| before.since);
         let leaving = LeavingGang {
             preemptor: Some(by.clone()),
             plan: victim.plan.clone(),
-            is_journaled: told,
+            is_journaled,
             since,
             message: leave_message(by, group, victim.because),
         };
-        self.leaving.insert(who, leaving);
+        self.leaving.insert(victim_key, leaving);
         true
     }
 
     /// Releases the victims of this preemptor. Those that have not begun to leave stay.
     pub(super) fn release_victims(&mut self, job: &Key) {
-        let theirs = |leaving: &LeavingGang| leaving.preemptor.as_ref() == Some(job);
-        let spared: Vec<Key> = self
+        let is_for_job = |leaving: &LeavingGang| leaving.preemptor.as_ref() == Some(job);
+        let released: Vec<Key> = self
             .leaving
-            .extract_if(.., |_, leaving| theirs(leaving))
-            .map(|(who, _)| who)
+            .extract_if(.., |_, leaving| is_for_job(leaving))
+            .map(|(victim_key, _)| victim_key)
             .collect();
-        for who in spared {
-            self.keep_in_place(&who, SignedDuration::ZERO);
+        for victim_key in released {
+            self.keep_in_place(&victim_key, SignedDuration::ZERO);
         }
     }
 

@@ -202,9 +202,9 @@ fn read_supported_spec<'a>(
     name: &str,
     pod: &'a ExternalPod,
 ) -> Result<&'a PodSpec, GangExplanation> {
-    let not = |what: String| {
+    let unsupported = |requirement: String| {
         let message = format!(
-            "pod {name:?} asks for {what}, which trellis does not evaluate: leave it out, or have another scheduler place the pod"
+            "pod {name:?} asks for {requirement}, which trellis does not evaluate: leave it out, or have another scheduler place the pod"
         );
         Err(GangExplanation::waiting(
             Reason::ConstraintNotSupported,
@@ -213,8 +213,8 @@ fn read_supported_spec<'a>(
     };
     let spec = match &pod.spec {
         Some(Ok(spec)) => spec,
-        Some(Err(error)) => return not(format!("what cannot be read ({error})")),
-        None => return not("what has not been seen".to_owned()),
+        Some(Err(error)) => return unsupported(format!("what cannot be read ({error})")),
+        None => return unsupported("what has not been seen".to_owned()),
     };
     if let Some(claim) = spec.resource_claims.iter().flatten().next() {
         let message = format!(
@@ -226,8 +226,8 @@ fn read_supported_spec<'a>(
             message,
         ));
     }
-    if let Some(what) = unsupported_requirement::find_constraint(spec) {
-        return not(what);
+    if let Some(requirement) = unsupported_requirement::find_constraint(spec) {
+        return unsupported(requirement);
     }
     match long_image(spec) {
         Some((field, length)) => Err(GangExplanation::refused(

@@ -53,8 +53,8 @@ impl LeaseObservation {
 
 /// Returns the time until the next check of a lease that is held for `left`. It is no later than
 /// the end of the lease. None: the lease is over.
-fn next_check(left: Duration, pause: Duration) -> Option<Duration> {
-    (!left.is_zero()).then(|| left.min(pause))
+fn next_check(remaining: Duration, pause: Duration) -> Option<Duration> {
+    (!remaining.is_zero()).then(|| remaining.min(pause))
 }
 
 /// One candidate for the lease.
@@ -115,7 +115,7 @@ impl Candidate {
 
     async fn try_acquire(&self, unchanged: &mut LeaseObservation) -> kube::Result<LeaseCheck> {
         let Some(mut lease) = self.api.get_opt(LEASE_NAME).await? else {
-            let asked = Instant::now();
+            let requested_at = Instant::now();
             let lease = Lease {
                 metadata: ObjectMeta {
                     name: Some(LEASE_NAME.to_owned()),
@@ -128,26 +128,27 @@ impl Candidate {
                 Err(kube::Error::Api(status)) if status.code == 409 => {
                     return Ok(LeaseCheck::CheckAgainIn(self.check_interval()));
                 }
-                other => other?,
+                result => result?,
             };
-            return Ok(self.start_leadership(lease, asked));
+            return Ok(self.start_leadership(lease, requested_at));
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
-        let held = spec
+        let is_held = spec
             .holder_identity
             .as_deref()
             .is_some_and(|h| !h.is_empty());
-        if held {
-            let left = unchanged.remaining(&version, Instant::now(), self.takeover_delay(&lease));
-            if let Some(wait) = next_check(left, self.check_interval()) {
+        if is_held {
+            let remaining =
+                unchanged.remaining(&version, Instant::now(), self.takeover_delay(&lease));
+            if let Some(wait) = next_check(remaining, self.check_interval()) {
                 return Ok(LeaseCheck::CheckAgainIn(wait));
             }
         }
         let transitions = spec.lease_transitions.unwrap_or(0).saturating_add(1);
         lease.spec = Some(self.spec(transitions));
         let lease = self.with_request_time(lease);
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         match self
             .api
             .replace(LEASE_NAME, &PostParams::default(), &lease)
@@ -156,7 +157,7 @@ impl Candidate {
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 Ok(LeaseCheck::CheckAgainIn(self.check_interval()))
             }
-            other => Ok(self.start_leadership(other?, asked)),
+            result => Ok(self.start_leadership(result?, requested_at)),
         }
     }
 
@@ -170,12 +171,12 @@ impl Candidate {
     fn takeover_delay(&self, lease: &Lease) -> Duration {
         let spec = lease.spec.as_ref();
         let seconds = spec.and_then(|s| s.lease_duration_seconds).unwrap_or(0);
-        let theirs = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let lease_duration = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         let published = lease.metadata.annotations.as_ref();
         let published = published.and_then(|a| a.get(REQUEST_SECONDS)?.parse().ok());
         // A holder that publishes no time waits no longer than the general maximum.
         let request = published.map_or(REQUEST_TIMEOUT, Duration::from_secs);
-        theirs
+        lease_duration
             .max(self.duration)
             .saturating_add(request.min(REQUEST_TIMEOUT))
     }
@@ -189,10 +190,10 @@ impl Candidate {
         lease
     }
 
-    fn start_leadership(&self, lease: Lease, asked: Instant) -> LeaseCheck {
+    fn start_leadership(&self, lease: Lease, requested_at: Instant) -> LeaseCheck {
         let epoch = epoch_of(transitions(&lease));
-        let leadership = Leadership::new(epoch, asked, self.duration);
-        leadership.extend(asked, self.duration);
+        let leadership = Leadership::new(epoch, requested_at, self.duration);
+        leadership.extend(requested_at, self.duration);
         info!(epoch = epoch.0, identity = %self.identity, "leading");
         LeaseCheck::Acquired(Box::new((leadership, lease)))
     }
@@ -222,7 +223,7 @@ impl Candidate {
             if leadership.check().is_err() {
                 break;
             }
-            let asked = Instant::now();
+            let requested_at = Instant::now();
             let wanted = transitions_of(*raised.borrow_and_update());
             let mut renewed = lease.clone();
             if let Some(spec) = &mut renewed.spec {
@@ -238,7 +239,7 @@ impl Candidate {
                 Ok(renewed) => {
                     lease = renewed;
                     leadership.record_transitions(transitions(&lease));
-                    leadership.extend(asked, self.duration);
+                    leadership.extend(requested_at, self.duration);
                 }
                 // A conflict may come from our own write whose answer was lost: read who holds the
                 // lease.

@@ -41,18 +41,18 @@ impl LeaderLabel {
 
     /// Keeps the label on this replica's pod and on no other, while it leads. Never returns.
     pub async fn maintain(self, leadership: Leadership) {
-        let mut told = None;
+        let mut logged_error = None;
         loop {
             match self.check_labels(&leadership).await {
                 Ok(()) => {
-                    told = None;
+                    logged_error = None;
                     tokio::time::sleep(CHECK_INTERVAL).await;
                 }
                 Err(error) => {
                     let error = error.to_string();
-                    if told.as_ref() != Some(&error) {
+                    if logged_error.as_ref() != Some(&error) {
                         warn!(%error, pod = self.pod, "the pod is not labelled as the one that leads: the Service {} does not find it", trellis_api::visibility::SERVICE);
-                        told = Some(error);
+                        logged_error = Some(error);
                     }
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
@@ -61,12 +61,12 @@ impl LeaderLabel {
     }
 
     async fn check_labels(&self, leadership: &Leadership) -> kube::Result<()> {
-        let bear = format!("{}={}", names::ROLE, names::LEADER);
-        let bear = ListParams::default().labels(&bear);
-        let bear = self.pods.list(&bear).await?;
-        let bear: Vec<String> = bear.iter().map(|pod| pod.name_any()).collect();
+        let labelled = format!("{}={}", names::ROLE, names::LEADER);
+        let labelled = ListParams::default().labels(&labelled);
+        let labelled = self.pods.list(&labelled).await?;
+        let labelled: Vec<String> = labelled.iter().map(|pod| pod.name_any()).collect();
         // Former leaders come first: they may be dead, and no other replica removes their label.
-        for other in bear.iter().filter(|name| **name != self.pod) {
+        for other in labelled.iter().filter(|name| **name != self.pod) {
             if leadership.check().is_err() {
                 return Ok(());
             }
@@ -77,7 +77,7 @@ impl LeaderLabel {
                 Err(error) => return Err(error),
             }
         }
-        if !bear.contains(&self.pod) && leadership.check().is_ok() {
+        if !labelled.contains(&self.pod) && leadership.check().is_ok() {
             self.patch(&self.pod, &json!(names::LEADER)).await?;
             info!(pod = self.pod, "it is labelled as the one that leads");
         }

@@ -60,14 +60,14 @@ impl Leadership {
     /// Returns how long the lease is ours without a renewal. None: it is not ours.
     fn remaining(&self) -> Option<Duration> {
         let until = Duration::from_millis(self.valid_until.load(Ordering::Acquire));
-        let left = until.checked_sub(self.start.elapsed())?;
-        (!left.is_zero()).then_some(left)
+        let remaining = until.checked_sub(self.start.elapsed())?;
+        (!remaining.is_zero()).then_some(remaining)
     }
 
     /// Waits until the lease is no longer ours, or may no longer be ours.
     pub async fn wait_until_lost(&self) {
-        while let Some(left) = self.remaining() {
-            tokio::time::sleep(left).await;
+        while let Some(remaining) = self.remaining() {
+            tokio::time::sleep(remaining).await;
         }
     }
 
@@ -79,8 +79,8 @@ impl Leadership {
 
     /// Raises the epoch above an epoch that was seen in a journal, first in the Lease. Waits until
     /// that is done. Waits forever once the lease is lost.
-    pub async fn raise_above(&self, seen: Epoch) {
-        let above = Epoch(seen.0.saturating_add(1));
+    pub async fn raise_above(&self, journaled: Epoch) {
+        let above = Epoch(journaled.0.saturating_add(1));
         self.wanted_epoch.send_if_modified(|wanted| {
             let higher = above > *wanted;
             *wanted = above.max(*wanted);
@@ -124,10 +124,10 @@ impl Leadership {
     }
 
     /// Returns the leadership of a test, with a lease that is not renewed.
-    pub fn with_remaining(left: Duration) -> Self {
+    pub fn with_remaining(remaining: Duration) -> Self {
         let now = Instant::now();
         let leadership = Self::new(Epoch(1), now, Duration::from_secs(3600));
-        leadership.extend(now, left);
+        leadership.extend(now, remaining);
         leadership
     }
 }

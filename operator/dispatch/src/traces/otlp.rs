@@ -30,9 +30,9 @@ pub fn begin<S>() -> (Option<SpanLayer<S>>, Traces)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let asked = super::trace_endpoint(|name| std::env::var(name).ok());
+    let endpoint = super::trace_endpoint(|name| std::env::var(name).ok());
     // The exporter itself reads the endpoint and its other variables.
-    match asked.map(|_| exporter(None)) {
+    match endpoint.map(|_| exporter(None)) {
         None => (
             None,
             Traces {
@@ -41,11 +41,11 @@ where
             },
         ),
         Some(Ok(exporter)) => build_layer(exporter),
-        Some(Err(wrong)) => (
+        Some(Err(error_message)) => (
             None,
             Traces {
                 provider: None,
-                error: Some(wrong),
+                error: Some(error_message),
             },
         ),
     }
@@ -70,12 +70,12 @@ where
         .with_resource(resource)
         .build();
     let spans = tracing_opentelemetry::layer().with_tracer(provider.tracer("trellis"));
-    let ours = Targets::new().with_target("trellis::traces", LevelFilter::DEBUG);
+    let own_spans = Targets::new().with_target("trellis::traces", LevelFilter::DEBUG);
     let traces = Traces {
         provider: Some(provider),
         error: None,
     };
-    (Some(spans.with_filter(ours)), traces)
+    (Some(spans.with_filter(own_spans)), traces)
 }
 
 impl Traces {

@@ -19,9 +19,9 @@ pub fn unbound_claim_requirement<V: Borrow<SlimVolume>>(
     all: &[V],
 ) -> Option<VolumeRequirement> {
     let found = find_candidates(claim, all);
-    let given = found.iter().any(|volume| volume.spec.claim_ref.is_some());
+    let is_reserved = found.iter().any(|volume| volume.spec.claim_ref.is_some());
     let mut reaches: Vec<_> = found.into_iter().map(volumes::volume_node_terms).collect();
-    if !given {
+    if !is_reserved {
         reaches.extend(provisioning_terms(claim, class));
     }
     if reaches.is_empty() {

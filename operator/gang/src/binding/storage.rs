@@ -27,8 +27,8 @@ pub trait Storage {
     fn node_labels(&self, name: &str) -> Option<BTreeMap<String, String>>;
 
     /// Returns a claim with this spec that does not exist yet, with the class that it will get.
-    fn new_claim(&self, name: &str, asked: &SlimClaimSpec) -> SlimClaim {
-        let class = asked.storage_class_name.clone();
+    fn new_claim(&self, name: &str, spec: &SlimClaimSpec) -> SlimClaim {
+        let class = spec.storage_class_name.clone();
         let default = || self.default_class()?.metadata.name.clone();
         SlimClaim {
             metadata: ObjectMeta {
@@ -37,7 +37,7 @@ pub trait Storage {
             },
             spec: SlimClaimSpec {
                 storage_class_name: class.or_else(default),
-                ..asked.clone()
+                ..spec.clone()
             },
             ..SlimClaim::default()
         }

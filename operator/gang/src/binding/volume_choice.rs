@@ -66,12 +66,12 @@ pub fn choose_volumes(
     let size = |name: &String| stock.claims.get(name).map(|claim| claim.amount());
     let mut sorted: Vec<_> = mounts.iter().collect();
     sorted.sort_by_key(|(name, _)| (size(name), *name));
-    let mut taken = stock.reserved_volumes.clone();
+    let mut reserved = stock.reserved_volumes.clone();
     let mut steps = Vec::with_capacity(sorted.len());
     for (name, mount) in sorted {
-        let step = stock.choose_step(name, mount, &taken)?;
+        let step = stock.choose_step(name, mount, &reserved)?;
         if let BindingStep::BindVolume(volume) = &step {
-            taken.insert(volume.clone());
+            reserved.insert(volume.clone());
         }
         steps.push((name.clone(), step));
     }
@@ -83,37 +83,37 @@ impl BindingCandidates {
         &self,
         name: &str,
         mount: &ClaimMount,
-        taken: &BTreeSet<String>,
+        reserved: &BTreeSet<String>,
     ) -> Result<BindingStep, BindingFailure> {
-        let stuck = |reason: Reason, what: String, nodes: BTreeSet<String>| BindingFailure {
+        let stuck = |reason: Reason, problem: String, nodes: BTreeSet<String>| BindingFailure {
             reason,
-            message: format!("PersistentVolumeClaim {name:?} {what}"),
+            message: format!("PersistentVolumeClaim {name:?} {problem}"),
             nodes,
         };
         let claim = self.claims.get(name);
         let claim = claim.filter(|claim| claim.metadata.deletion_timestamp.is_none());
         let Some(claim) = claim else {
-            let what = "is not there any more".to_owned();
-            return Err(stuck(Reason::ClaimNotFound, what, BTreeSet::new()));
+            let problem = "is not there any more".to_owned();
+            return Err(stuck(Reason::ClaimNotFound, problem, BTreeSet::new()));
         };
-        let unbound = |what: String, nodes| stuck(Reason::ClaimNotBound, what, nodes);
+        let unbound = |problem: String, nodes| stuck(Reason::ClaimNotBound, problem, nodes);
         if claim.status.phase == "Lost" {
-            let what = format!("has lost its volume {:?}", claim.spec.volume_name);
-            return Err(unbound(what, BTreeSet::new()));
+            let problem = format!("has lost its volume {:?}", claim.spec.volume_name);
+            return Err(unbound(problem, BTreeSet::new()));
         }
         if claim.is_bound() {
             let Some(volume) = self.volume(&claim.spec.volume_name) else {
                 return Ok(BindingStep::Wait);
             };
             return match self.unreachable_nodes(&volumes::volume_node_terms(volume), mount) {
-                far if far.is_empty() => Ok(BindingStep::Bound),
-                far => {
+                unreachable if unreachable.is_empty() => Ok(BindingStep::Bound),
+                unreachable => {
                     let volume = volume.name();
-                    let what = format!(
+                    let problem = format!(
                         "has volume {volume:?}, which {} not reach",
-                        format_nodes(&far)
+                        format_nodes(&unreachable)
                     );
-                    Err(unbound(what, far))
+                    Err(unbound(problem, unreachable))
                 }
             };
         }
@@ -123,16 +123,16 @@ impl BindingCandidates {
             return Ok(BindingStep::Wait);
         };
         if claim.has_mode("ReadWriteOncePod") && mount.pods > 1 {
-            let what = format!("is ReadWriteOncePod, and {} pods mount it", mount.pods);
-            return Err(unbound(what, BTreeSet::new()));
+            let problem = format!("is ReadWriteOncePod, and {} pods mount it", mount.pods);
+            return Err(unbound(problem, BTreeSet::new()));
         }
         if is_single_node(claim) && mount.nodes.len() > 1 {
-            let what = format!(
+            let problem = format!(
                 "is ReadWriteOnce, and the {} pods that mount it would be on {} nodes: they must be on one",
                 mount.pods,
                 mount.nodes.len()
             );
-            return Err(unbound(what, BTreeSet::new()));
+            return Err(unbound(problem, BTreeSet::new()));
         }
         if claim
             .selected_node()
@@ -140,8 +140,13 @@ impl BindingCandidates {
         {
             return Ok(BindingStep::Wait);
         }
-        self.choose_volume(claim, class, mount, taken)
-            .map_err(|far| unbound(self.explain_failure(claim, mount, &far), far))
+        self.choose_volume(claim, class, mount, reserved)
+            .map_err(|unreachable| {
+                unbound(
+                    self.explain_failure(claim, mount, &unreachable),
+                    unreachable,
+                )
+            })
     }
 
     /// Returns the smallest volume that all nodes reach, else a volume to provision for the first
@@ -228,27 +233,27 @@ impl BindingCandidates {
 /// Returns the message that there is no volume for the claim.
 #[must_use]
 pub fn no_volume_message(claim: &SlimClaim) -> String {
-    let asked = claim.spec.resources.requests.get("storage");
-    let asked = asked.map_or("", |quantity| quantity.0.as_str());
+    let size = claim.spec.resources.requests.get("storage");
+    let size = size.map_or("", |quantity| quantity.0.as_str());
     format!(
-        "is not bound: no PersistentVolume of its StorageClass {:?} is free that has {asked} and access modes {}, and the class provisions none: create one, or correct the claim",
+        "is not bound: no PersistentVolume of its StorageClass {:?} is free that has {size} and access modes {}, and the class provisions none: create one, or correct the claim",
         claim.class(),
         claim.spec.access_modes.join(", ")
     )
 }
 
-fn format_nodes(far: &BTreeSet<String>) -> String {
-    let named: Vec<_> = far
+fn format_nodes(nodes: &BTreeSet<String>) -> String {
+    let named: Vec<_> = nodes
         .iter()
         .take(MAX_NAMED_NODES)
         .map(|n| format!("{n:?}"))
         .collect();
-    let more = if far.len() > MAX_NAMED_NODES {
+    let more = if nodes.len() > MAX_NAMED_NODES {
         ", ..."
     } else {
         ""
     };
-    match far.len() {
+    match nodes.len() {
         1 => format!("node {} does", named.join("")),
         _ => format!("nodes {}{more} do", named.join(", ")),
     }

@@ -30,11 +30,11 @@ pub fn find_candidates<'a, V: Borrow<SlimVolume>>(
 ) -> Vec<&'a SlimVolume> {
     let all = || all.iter().map(Borrow::borrow);
     let is_enough = |volume: &&SlimVolume| is_suitable(volume, claim);
-    let mut given = all()
+    let mut reserved = all()
         .filter(|volume| is_reserved_for(volume, claim))
         .filter(is_enough);
-    if let Some(given) = given.next() {
-        return vec![given];
+    if let Some(reserved) = reserved.next() {
+        return vec![reserved];
     }
     let mut free: Vec<_> = all()
         .filter(|volume| is_free(volume, claim))
@@ -49,15 +49,15 @@ fn is_suitable(volume: &SlimVolume, claim: &SlimClaim) -> bool {
     let mode = |mode: &Option<String>| mode.as_deref().unwrap_or("Filesystem").to_owned();
     let attributes = |class: &Option<String>| class.as_deref().unwrap_or_default().to_owned();
     let is_large = match (volume.amount(), claim.amount()) {
-        (Some(has), Some(asked)) => has >= asked,
+        (Some(capacity), Some(requested)) => capacity >= requested,
         _ => false,
     };
-    let (offered, asked) = (&volume.spec, &claim.spec);
+    let (offered, requested) = (&volume.spec, &claim.spec);
     is_large
         && volume.metadata.deletion_timestamp.is_none()
-        && mode(&offered.volume_mode) == mode(&asked.volume_mode)
+        && mode(&offered.volume_mode) == mode(&requested.volume_mode)
         && attributes(&offered.volume_attributes_class_name)
-            == attributes(&asked.volume_attributes_class_name)
+            == attributes(&requested.volume_attributes_class_name)
 }
 
 /// Returns true if the volume is available and has the class, labels and access modes that the
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn candidate_volume_meets_all_requirements_of_the_claim() {
         let plain = claim(json!({}));
-        for (asked, offered, fits) in [
+        for (claim_spec, volume_fields, fits) in [
             (json!({}), json!({}), true),
             (
                 json!({}),
@@ -186,48 +186,51 @@ mod tests {
                 false,
             ),
         ] {
-            let found = names(&claim(asked.clone()), &[volume("v", offered.clone())]);
-            assert_eq!(!found.is_empty(), fits, "{asked} {offered}");
+            let found = names(
+                &claim(claim_spec.clone()),
+                &[volume("v", volume_fields.clone())],
+            );
+            assert_eq!(!found.is_empty(), fits, "{claim_spec} {volume_fields}");
         }
         assert!(names(&plain, &[]).is_empty());
     }
 
     #[test]
     fn candidate_volumes_are_sorted_by_size_then_name() {
-        let of =
+        let volume_of_size =
             |name: &str, size: &str| volume(name, json!({"spec": {"capacity": {"storage": size}}}));
-        let all = [
-            of("c", "20Gi"),
-            of("b", "10Gi"),
-            of("d", "10240Mi"),
-            of("a", "1Ti"),
+        let volumes = [
+            volume_of_size("c", "20Gi"),
+            volume_of_size("b", "10Gi"),
+            volume_of_size("d", "10240Mi"),
+            volume_of_size("a", "1Ti"),
         ];
-        assert_eq!(names(&claim(json!({})), &all), ["b", "d", "c", "a"]);
+        assert_eq!(names(&claim(json!({})), &volumes), ["b", "d", "c", "a"]);
     }
 
     /// Class, labels and access modes are not checked for a volume that a user has reserved.
     #[test]
     fn volume_reserved_for_the_claim_is_the_only_candidate() {
-        let to = |name: &str, uid: Value| {
+        let reserved_for = |name: &str, uid: Value| {
             json!({"spec": {"storageClassName": "other",
                 "claimRef": {"namespace": "a", "name": name, "uid": uid}}})
         };
-        let asked = claim(json!({}));
-        for (given, only) in [
-            (to("data", json!("c")), vec!["given"]),
-            (to("data", Value::Null), vec!["given"]),
+        let claim_data = claim(json!({}));
+        for (fields, expected) in [
+            (reserved_for("data", json!("c")), vec!["given"]),
+            (reserved_for("data", Value::Null), vec!["given"]),
             // The volume belonged to an earlier claim of that name.
-            (to("data", json!("earlier")), vec!["free"]),
-            (to("other", json!("o")), vec!["free"]),
+            (reserved_for("data", json!("earlier")), vec!["free"]),
+            (reserved_for("other", json!("o")), vec!["free"]),
         ] {
-            let all = [volume("free", json!({})), volume("given", given.clone())];
-            assert_eq!(names(&asked, &all), only, "{given}");
+            let all = [volume("free", json!({})), volume("given", fields.clone())];
+            assert_eq!(names(&claim_data, &all), expected, "{fields}");
         }
-        let mut small = to("data", json!("c"));
+        let mut small = reserved_for("data", json!("c"));
         merge(
             &mut small,
             json!({"spec": {"capacity": {"storage": "1Gi"}}}),
         );
-        assert!(names(&asked, &[volume("given", small)]).is_empty());
+        assert!(names(&claim_data, &[volume("given", small)]).is_empty());
     }
 }

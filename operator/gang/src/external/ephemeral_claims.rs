@@ -32,9 +32,9 @@ pub fn check_claim(
     claim: &str,
     storage: &impl Storage,
 ) -> Result<(), GangExplanation> {
-    let waits = |what: &str| {
+    let waits = |problem: &str| {
         let message = format!(
-            "pod {pod:?} waits for PersistentVolumeClaim {claim:?} of its ephemeral volume: {what}"
+            "pod {pod:?} waits for PersistentVolumeClaim {claim:?} of its ephemeral volume: {problem}"
         );
         Err(GangExplanation::waiting(Reason::ClaimNotBound, message))
     };

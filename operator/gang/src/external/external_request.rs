@@ -74,9 +74,9 @@ impl ExternalRequest {
     }
 
     fn demand(&self) -> impl PartialEq {
-        let of = (&self.queue, self.priority, self.preempts);
+        let rank = (&self.queue, self.priority, self.preempts);
         let pods = (&self.groups, self.one_node, &self.claims);
-        (of, pods, self.grace, self.active_seconds)
+        (rank, pods, self.grace, self.active_seconds)
     }
 
     /// Returns the claims that the pods mount on these nodes.

@@ -43,15 +43,15 @@ pub fn pod_gang_key(pod: &Key) -> Key {
 /// Returns the external gang that the key names. None for a job.
 #[must_use]
 pub fn parse_gang_key(key: &Key) -> Option<ExternalGangRef> {
-    let of = |name: &str| Key::new(&key.namespace, name);
+    let to_key = |name: &str| Key::new(&key.namespace, name);
     let group = key
         .name
         .strip_prefix(POD_GROUP_PREFIX)
-        .map(|name| ExternalGangRef::Group(of(name)));
+        .map(|name| ExternalGangRef::Group(to_key(name)));
     group.or_else(|| {
         key.name
             .strip_prefix(POD_PREFIX)
-            .map(|name| ExternalGangRef::Pod(of(name)))
+            .map(|name| ExternalGangRef::Pod(to_key(name)))
     })
 }
 

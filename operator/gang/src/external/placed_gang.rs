@@ -97,13 +97,15 @@ pub fn to_placed_gang(
     place: u64,
     group: Option<&PodGroupSpec>,
     (queue, priority): (&str, i32),
-    held: &[PlacedPod],
+    placed: &[PlacedPod],
 ) -> PlacedExternalGang {
     let mut names = BTreeMap::new();
     let mut placement = Placement::new();
     let mut task_groups = Vec::new();
     let mut flavors = Vec::new();
-    for (number, ((_, request, given), nodes)) in group_alike_pods(held).into_iter().enumerate() {
+    for (number, ((_, request, pod_flavors), nodes)) in
+        group_alike_pods(placed).into_iter().enumerate()
+    {
         let name = group_name(number);
         let mut index: usize = 0;
         let mut runs = Vec::with_capacity(nodes.len());
@@ -115,11 +117,11 @@ pub fn to_placed_gang(
             }
         }
         placement.push(GroupName::new(name.as_str()), runs);
-        if !given.is_empty() {
-            let given = given.iter();
+        if !pod_flavors.is_empty() {
+            let pod_flavors = pod_flavors.iter();
             flavors.push(GroupFlavors {
                 group: GroupName::new(name.as_str()),
-                flavors: given
+                flavors: pod_flavors
                     .map(|(r, f)| (ResourceName::new(r.as_str()), FlavorName::new(f.as_str())))
                     .collect(),
             });
@@ -134,11 +136,11 @@ pub fn to_placed_gang(
             )
         });
     }
-    let grace = held.iter().map(|pod| pod.grace).max().unwrap_or(0);
+    let grace = placed.iter().map(|pod| pod.grace).max().unwrap_or(0);
     // A gang with a pod that may run forever holds its place forever.
-    let active: Option<Vec<i64>> = held.iter().map(|pod| pod.active_seconds).collect();
+    let active: Option<Vec<i64>> = placed.iter().map(|pod| pod.active_seconds).collect();
     let runtime = active.and_then(|all| all.into_iter().max());
-    let newest = held.iter().filter_map(|pod| pod.created).max();
+    let newest = placed.iter().filter_map(|pod| pod.created).max();
     let gang = Gang {
         priority,
         submitted: engine::to_engine_time(newest.unwrap_or_default()),
@@ -159,10 +161,10 @@ pub fn to_placed_gang(
 
 /// Groups pods with equal properties. The groups are numbered in the order of their first pods, as
 /// the groups of a waiting gang are.
-fn group_alike_pods(held: &[PlacedPod]) -> Vec<AlikePlacedPods<'_>> {
+fn group_alike_pods(placed: &[PlacedPod]) -> Vec<AlikePlacedPods<'_>> {
     let mut numbers: BTreeMap<SharedProperties<'_>, usize> = BTreeMap::new();
     let mut groups: Vec<AlikePlacedPods<'_>> = Vec::new();
-    for pod in held {
+    for pod in placed {
         let alike = (pod.group.as_deref(), &pod.request, &pod.flavors);
         let number = *numbers.entry(alike).or_insert(groups.len());
         if number == groups.len() {

@@ -109,8 +109,8 @@ pub fn regroup_like_plan(plan: &Plan, asks: ExternalRequest) -> Option<ExternalR
 /// Returns the flavors that the plan gives to a group, by resource.
 #[must_use]
 pub fn group_flavors<'a>(plan: &'a Plan, group: &str) -> Option<&'a FlavorsByResource> {
-    let found = plan.groups.iter().find(|given| given.name == group);
-    found.map(|given| &given.flavors)
+    let found = plan.groups.iter().find(|planned| planned.name == group);
+    found.map(|planned| &planned.flavors)
 }
 
 /// Returns the pods of a plan, with their nodes.
@@ -181,11 +181,11 @@ fn rolled_back_plans(before: &PodGroupStatus) -> Vec<String> {
 /// Returns the status once a placed gang has no pods left.
 #[must_use]
 pub fn clear_place(before: &PodGroupStatus) -> Option<PodGroupStatus> {
-    let held = matches!(
+    let had_place = matches!(
         before.phase,
         Some(PodGroupPhase::Placed | PodGroupPhase::Unwinding)
     );
-    held.then(|| PodGroupStatus {
+    had_place.then(|| PodGroupStatus {
         phase: Some(PodGroupPhase::Pending),
         plan: None,
         evict_until: None,

@@ -51,10 +51,10 @@ impl SinglePod<'_> {
             return SinglePodStep::Forget;
         };
         if pod.charged_queue().is_some() && !self.is_in_gang_place {
-            let due = pod.can_be_deleted() && self.deletions.is_due(&pod.uid, false, self.clock);
+            let is_due = pod.can_be_deleted() && self.deletions.is_due(&pod.uid, false, self.clock);
             let deletion = PodDeletion::from_external_pod(self.name, pod);
             return match self.eviction_delayable {
-                _ if !due => SinglePodStep::Hold,
+                _ if !is_due => SinglePodStep::Hold,
                 _ if pod.has_overlong_grace => SinglePodStep::Delete(deletion),
                 Some(true) => SinglePodStep::Evict(deletion),
                 Some(false) => SinglePodStep::Delete(deletion),

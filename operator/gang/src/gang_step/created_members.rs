@@ -115,8 +115,10 @@ impl<'a> Members for CreatedMembers<'a> {
     fn is_whole(gang: &ObservedGang<'_, Self>, plan: &Plan) -> bool {
         let members = &gang.members;
         members.desired.attempt().is_some_and(|run| {
-            let held = &run.attempt.awaited.held_groups;
-            journal::is_plan_complete(plan, members.uid, members.pods, held, |pod| !pod.deleting)
+            let held_groups = &run.attempt.awaited.held_groups;
+            journal::is_plan_complete(plan, members.uid, members.pods, held_groups, |pod| {
+                !pod.deleting
+            })
         })
     }
 
@@ -186,8 +188,8 @@ impl<'a> Members for CreatedMembers<'a> {
 
     fn finished_step(gang: &ObservedGang<'_, Self>) -> Step {
         let keeps = matches!(gang.members.desired, DesiredGang::Finish { keep: true, .. });
-        let left = gang.departing_pods(|p| !(keeps && p.phase.is_over()));
-        left.step().unwrap_or(GangStep::Withdraw)
+        let departing = gang.departing_pods(|p| !(keeps && p.phase.is_over()));
+        departing.step().unwrap_or(GangStep::Withdraw)
     }
 }
 

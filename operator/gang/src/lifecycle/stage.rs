@@ -10,16 +10,16 @@ use crate::observed::PodView;
 
 /// Returns the current stage of a job. None if the job has only one.
 pub(super) fn current_stage(o: &ObservedJob<'_>) -> Option<JobStage> {
-    let of = i64::from(o.whole_spec.stage_count());
+    let count = i64::from(o.whole_spec.stage_count());
     let stage = o.status.stage.clone().unwrap_or(JobStage {
         number: 1,
-        of,
+        of: count,
         first_attempt: 1,
         since: None,
     });
-    (of > 1).then(|| JobStage {
-        number: stage.number.clamp(1, of),
-        of,
+    (count > 1).then(|| JobStage {
+        number: stage.number.clamp(1, count),
+        of: count,
         ..stage
     })
 }

@@ -13,12 +13,12 @@ impl Evaluation<'_> {
         // The next attempt is placed anew and has its full startup time, whether the suspension is
         // revoked or not.
         self.status.scheduled_time = None;
-        let held = !matches!(
+        let has_place = !matches!(
             self.observed.journal.phase,
             None | Some(PodGroupPhase::Pending | PodGroupPhase::Finished)
         );
         let pods = self.own_pods().count();
-        if held || pods > 0 {
+        if has_place || pods > 0 {
             let message = match pods {
                 1 => "suspending: 1 pod is still there".to_owned(),
                 many => format!("suspending: {many} pods are still there"),

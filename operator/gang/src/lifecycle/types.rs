@@ -22,8 +22,8 @@ pub enum JobReadiness {
 }
 
 impl From<JobHold> for JobReadiness {
-    fn from(held: JobHold) -> Self {
-        Self::OnHold(held)
+    fn from(hold: JobHold) -> Self {
+        Self::OnHold(hold)
     }
 }
 

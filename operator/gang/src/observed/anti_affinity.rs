@@ -295,9 +295,9 @@ mod tests {
             // The node has no label of that key.
             (json!({"topologyKey": "rack"}), "db", "llm", false),
         ] {
-            let seen = domains(&index_with(term(more.clone())), namespace, app);
+            let found = domains(&index_with(term(more.clone())), namespace, app);
             let expected: &[&str] = if kept_out { &["zone=zone-of-n"] } else { &[] };
-            assert_eq!(seen, expected, "{more} {namespace} {app}");
+            assert_eq!(found, expected, "{more} {namespace} {app}");
         }
     }
 
@@ -330,13 +330,13 @@ mod tests {
         let mut index = AntiAffinityIndex::default();
         let key = Key::new("db", "db-0");
         assert!(index.apply(&key, &pod("n", json!([]))).is_empty());
-        let mut ours = pod("n", json!([{"topologyKey": "zone", "labelSelector": {}}]));
-        ours.metadata.owner_references = serde_json::from_value(json!([{
+        let mut job_pod = pod("n", json!([{"topologyKey": "zone", "labelSelector": {}}]));
+        job_pod.metadata.owner_references = serde_json::from_value(json!([{
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j", "uid": "j",
             "controller": true,
         }]))
         .unwrap();
-        assert!(index.apply(&key, &ours).is_empty());
+        assert!(index.apply(&key, &job_pod).is_empty());
         assert!(index.pods.is_empty());
     }
 }

@@ -136,12 +136,12 @@ impl ZoneDisruption {
             Some(now) => self.nodes.insert(node.to_owned(), now.clone()),
             None => self.nodes.remove(node),
         };
-        let touched: BTreeSet<EvictionZone> =
+        let changed_zones: BTreeSet<EvictionZone> =
             before.iter().chain(&now).map(|(z, _)| z.clone()).collect();
-        let was = touched
+        let before_change = changed_zones
             .into_iter()
             .map(|zone| (self.is_disrupted(&zone), zone));
-        let was: Vec<_> = was.collect();
+        let before_change: Vec<_> = before_change.collect();
         if let Some((zone, unhealthy)) = &before {
             let tally = self.zones.entry(zone.clone()).or_default();
             tally.nodes = tally.nodes.saturating_sub(1);
@@ -152,16 +152,18 @@ impl ZoneDisruption {
             tally.nodes = tally.nodes.saturating_add(1);
             tally.unhealthy = tally.unhealthy.saturating_add(usize::from(*unhealthy));
         }
-        let changes = was.into_iter().filter_map(|(was, zone)| {
-            let disrupted = self.is_disrupted(&zone);
-            let tally = self.zones.get(&zone).copied().unwrap_or_default();
-            (was != disrupted).then_some(ZoneChange {
-                zone,
-                disrupted,
-                unhealthy: tally.unhealthy,
-                nodes: tally.nodes,
-            })
-        });
+        let changes = before_change
+            .into_iter()
+            .filter_map(|(was_disrupted, zone)| {
+                let disrupted = self.is_disrupted(&zone);
+                let tally = self.zones.get(&zone).copied().unwrap_or_default();
+                (was_disrupted != disrupted).then_some(ZoneChange {
+                    zone,
+                    disrupted,
+                    unhealthy: tally.unhealthy,
+                    nodes: tally.nodes,
+                })
+            });
         let changes = changes.collect();
         self.zones.retain(|_, tally| tally.nodes > 0);
         changes

@@ -1,4 +1,4 @@
-//! ExternalSecrets of our jobs, as far as they tell whether their Secret exists.
+//! The ExternalSecrets of jobs, with the fields that show whether their Secret exists.
 
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -65,7 +65,8 @@ impl SlimExternalSecret {
         let synced = self.status.synced_resource_version.as_deref();
         let synced = synced.and_then(|version| version.split_once('-')?.0.parse::<i64>().ok());
         // A version of External Secrets Operator with another format: its condition is trusted.
-        let is_current = synced.is_none_or(|of| Some(of) == self.metadata.generation);
+        let is_current =
+            synced.is_none_or(|generation| Some(generation) == self.metadata.generation);
         (!is_current).then(|| "it has changed, and is being read anew".to_owned())
     }
 

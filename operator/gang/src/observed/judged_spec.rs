@@ -82,7 +82,7 @@ impl JudgedSpec {
     pub fn changed_parts(&self) -> Option<String> {
         let changed = self.changed.iter().zip(PARTS);
         let changed: Vec<_> = changed
-            .filter(|(is, _)| **is)
+            .filter(|(is_changed, _)| **is_changed)
             .map(|(_, part)| part)
             .collect();
         (!changed.is_empty()).then(|| changed.join(", "))

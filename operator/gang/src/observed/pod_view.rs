@@ -102,8 +102,8 @@ pub struct StartObstacle {
     pub container: String,
     /// The kubelet's message.
     pub message: String,
-    /// Time from which the container could have started, as far as the kubelet reports it: when the
-    /// init containers before it had ended, else when the kubelet accepted the pod.
+    /// Time from which the container could have started: when the init containers before it had
+    /// ended, else when the kubelet accepted the pod. None if the kubelet reports neither.
     pub since: Option<Timestamp>,
 }
 
@@ -339,8 +339,8 @@ fn earliest_start(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
         let ended = ended.and_then(|ended| ended.finished_at.as_ref());
         ended.or_else(|| runs.and_then(|runs| runs.started_at.as_ref()))
     });
-    let taken = pod.status.start_time.iter();
-    done.chain(taken).map(|time| time.0).max()
+    let accepted = pod.status.start_time.iter();
+    done.chain(accepted).map(|time| time.0).max()
 }
 
 /// Texts with which kubelets report a missing Secret, ConfigMap or key.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use trellis_api::names;
 
-/// Metadata without `managedFields`, which are most of it.
+/// Metadata without `managedFields`, which would take most of the memory.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimMeta {

@@ -1,5 +1,5 @@
-//! Claims, volumes and storage classes, as far as they determine where a pod may run and which
-//! volumes fit which claims.
+//! Claims, volumes and storage classes, with the fields that determine on which nodes a pod may run
+//! and which volumes fit which claims.
 
 mod claim;
 mod class;

@@ -37,8 +37,8 @@ const THRESHOLD: f64 = 0.55;
 /// Default of the node lifecycle controller: one node every 10 seconds.
 const RATE: f64 = 0.1;
 
-/// Signs of unhealthy nodes, which get no new pods, whatever their tolerations, and whose pods are
-/// evicted.
+/// Signs of unhealthy nodes. Such a node gets no new pods, not even pods that tolerate its taints,
+/// and its pods are evicted.
 #[derive(Clone, Debug)]
 pub struct UnhealthyRules {
     /// Types of node conditions that are bad while they are True.
@@ -81,7 +81,7 @@ impl UnhealthyRules {
     }
 
     /// Returns why the node is unhealthy: the first sign that it has, in the order of the lists.
-    /// None if it has none.
+    /// None if the node is healthy.
     #[must_use]
     pub fn unhealthy_reason(&self, node: &SlimNode) -> Option<String> {
         let is_true = |type_: &&String| {

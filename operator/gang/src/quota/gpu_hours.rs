@@ -142,15 +142,15 @@ impl GpuHourUsage {
     pub fn count_until(
         &mut self,
         policies: &QuotaPolicies,
-        held: impl IntoIterator<Item = (LimitId, i64)>,
+        charged: impl IntoIterator<Item = (LimitId, i64)>,
         now: i64,
     ) -> Vec<(LimitId, LimitGate)> {
-        let mut held: BTreeMap<LimitId, i64> = held.into_iter().collect();
+        let mut charged: BTreeMap<LimitId, i64> = charged.into_iter().collect();
         for limit in self.meters.keys() {
-            held.entry(limit.clone()).or_default();
+            charged.entry(limit.clone()).or_default();
         }
         let mut gates = Vec::new();
-        for (limit, gpus) in held {
+        for (limit, gpus) in charged {
             let Some(hours) = policies.gpu_hours(&limit.policy) else {
                 let mut unusable = policies.unusable().iter();
                 if unusable.any(|(name, _)| *name == limit.policy) {

@@ -166,7 +166,7 @@ impl Limiter {
             limiter: self,
             namespace: namespace.into(),
         };
-        let (left, _waiting) = {
+        let (permit_freed, _waiting) = {
             let mut state = self.state.lock();
             if state.has_room(namespace) {
                 state.namespaces.take_permit(namespace);
@@ -179,12 +179,12 @@ impl Limiter {
             (state.namespaces.add_waiting_write(namespace), waiting)
         };
         loop {
-            left.notified().await;
+            permit_freed.notified().await;
             let mut state = self.state.lock();
             if state.has_room(namespace) {
                 state.namespaces.take_permit(namespace);
                 if state.has_room(namespace) {
-                    left.notify_one();
+                    permit_freed.notify_one();
                 }
                 return share();
             }

@@ -45,24 +45,24 @@ impl Driver {
     ) {
         let phase = journal.phase.unwrap_or_default();
         let Some(plan) = &journal.plan else { return };
-        let held = match phase {
+        let placed = match phase {
             PodGroupPhase::Committing => {
-                let mut held = plan_allocations(unit, plan, pods);
-                held.sort_by(|a, b| a.pod.cmp(&b.pod));
-                held
+                let mut placed = plan_allocations(unit, plan, pods);
+                placed.sort_by(|a, b| a.pod.cmp(&b.pod));
+                placed
             }
             PodGroupPhase::Placed => {
-                let held = place_allocations(unit, journal, pods);
-                self.merge_joined_pods(unit, held)
+                let placed = place_allocations(unit, journal, pods);
+                self.merge_joined_pods(unit, placed)
             }
             // Stopping pods hold their quota until they have stopped, also under a new leader.
             PodGroupPhase::Unwinding => {
-                let mut held = place_allocations(unit, journal, pods);
-                held.retain(|pod| !self.external_pods.pod_names.contains_key(&pod.pod));
-                if !self.is_absent_from_engine(unit) || held.is_empty() {
+                let mut placed = place_allocations(unit, journal, pods);
+                placed.retain(|pod| !self.external_pods.pod_names.contains_key(&pod.pod));
+                if !self.is_absent_from_engine(unit) || placed.is_empty() {
                     return self.withdraw(unit);
                 }
-                held
+                placed
             }
             _ => return,
         };
@@ -72,7 +72,7 @@ impl Driver {
             joins: false,
             since: journal::plan_start(plan).unwrap_or_else(Timestamp::now),
         };
-        self.charge_pods(unit, Some(&group.spec), place, held);
+        self.charge_pods(unit, Some(&group.spec), place, placed);
         if phase == PodGroupPhase::Unwinding {
             self.withdraw(unit);
         }
@@ -80,7 +80,7 @@ impl Driver {
 
     /// Merges pods that came one by one into the gang. Merges them later and all at once, because
     /// each merge makes the engine restore the whole gang.
-    fn merge_joined_pods(&mut self, unit: &Key, mut held: Vec<PlacedPod>) -> Vec<PlacedPod> {
+    fn merge_joined_pods(&mut self, unit: &Key, mut placed: Vec<PlacedPod>) -> Vec<PlacedPod> {
         let now = Instant::now();
         let joined = self
             .external_pods
@@ -93,16 +93,16 @@ impl Driver {
         let not_now = next.is_some() || self.leaving.contains_key(unit);
         let (external_pods, leaving) = (&self.external_pods, &self.leaving);
         let context = self.committer.context();
-        let before = held.len();
-        held.retain(|held| {
-            let alone = external::pod_gang_key(&held.pod);
-            let name = external_pods.pod_name(&held.pod);
+        let before = placed.len();
+        placed.retain(|pod| {
+            let alone = external::pod_gang_key(&pod.pod);
+            let name = external_pods.pod_name(&pod.pod);
             let is_alone = name.is_some_and(|name| engine_gang::is_pod_of_gang(&alone, name));
             let stops = || {
                 context
                     .cache
                     .external_pods
-                    .get(&held.pod)
+                    .get(&pod.pod)
                     .is_none_or(|pod| pod.deleting)
             };
             let is_busy = || {
@@ -113,11 +113,11 @@ impl Driver {
         });
         if let Some(at) = next
             .or(now.checked_add(MERGE_INTERVAL))
-            .filter(|_| held.len() < before)
+            .filter(|_| placed.len() < before)
         {
             self.alarms.set(unit, at);
         }
-        held
+        placed
     }
 
     /// Counts the gang for limits per job, which apply to pods that join: members that stay, and
@@ -145,14 +145,14 @@ impl Driver {
         let Some(pod) = self.committer.cache().external_pods.get(key) else {
             return;
         };
-        let held = bound_allocation(key.clone(), &pod).into_iter().collect();
+        let placed = bound_allocation(key.clone(), &pod).into_iter().collect();
         let place = ChargeTarget {
             queue: pod.queue.as_deref().unwrap_or_default(),
             priority: gang.and_then(|plan| plan.priority).unwrap_or(pod.priority),
             joins: gang.is_some(),
             since: pod.created.unwrap_or_else(Timestamp::now),
         };
-        self.charge_pods(unit, None, place, held);
+        self.charge_pods(unit, None, place, placed);
         self.keep_unless_leaving(unit);
     }
 
@@ -161,43 +161,43 @@ impl Driver {
         unit: &Key,
         group: Option<&PodGroupSpec>,
         place: ChargeTarget<'_>,
-        held: Vec<PlacedPod>,
+        placed: Vec<PlacedPod>,
     ) {
-        if held.is_empty() {
+        if placed.is_empty() {
             return self.withdraw(unit);
         }
-        let limits = self.judge_external_pods(unit, place.queue, place.joins, &held);
+        let limits = self.judge_external_pods(unit, place.queue, place.joins, &placed);
         let fresh = self.external_pods.next_place_number();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let is_placed = state.engine_state == EngineState::Placed;
         // The engine does not change a gang after it was asked to leave.
         if is_placed
-            && (is_same_placement(&state.allocations, &held) || self.leaving.contains_key(unit))
+            && (is_same_placement(&state.allocations, &placed) || self.leaving.contains_key(unit))
         {
             return;
         }
         let tentative = is_placed && state.allocations.is_empty();
-        let is_promised = |held: &PlacedPod| {
-            let name = self.external_pods.pod_names.get(&held.pod);
+        let is_promised = |pod: &PlacedPod| {
+            let name = self.external_pods.pod_names.get(&pod.pod);
             name.is_some_and(|name| engine_gang::is_pod_of_gang(unit, name))
         };
-        if tentative && held.iter().all(is_promised) {
+        if tentative && placed.iter().all(is_promised) {
             // The engine has just found this place.
-            state.allocations = held;
+            state.allocations = placed;
             return;
         }
         state.engine_state = EngineState::Placed;
         state.place_number = fresh;
-        state.allocations.clone_from(&held);
+        state.allocations.clone_from(&placed);
         let counts = (place.queue, place.priority);
-        let mut standing = to_placed_gang(unit, fresh, group, counts, &held);
+        let mut standing = to_placed_gang(unit, fresh, group, counts, &placed);
         standing.gang.draws = limits.to_draws();
         // The replacement of a lost pod must not change the start of its gang's waiting time.
         let since = engine::to_engine_time(place.since);
         standing.gang.submitted = standing.gang.submitted.min(since);
         // Pods that came one by one belong to the gang from now on.
         let mut joined = None;
-        for pod in &held {
+        for pod in &placed {
             let alone = external::pod_gang_key(&pod.pod);
             if alone != *unit && self.external_pods.gangs.remove(&alone).is_some() {
                 joined = Some(Instant::now());
@@ -222,7 +222,7 @@ impl Driver {
             &standing.flavors,
             since,
         );
-        for pod in held.iter().filter(|held| held.is_bound) {
+        for pod in placed.iter().filter(|pod| pod.is_bound) {
             if let Some(name) = self.external_pods.pod_names.get(&pod.pod) {
                 let node = trellis_scheduler::NodeName::new(pod.node.as_str());
                 self.engine
@@ -238,13 +238,13 @@ impl Driver {
         unit: &Key,
         queue: &str,
         joins: bool,
-        held: &[PlacedPod],
+        placed: &[PlacedPod],
     ) -> Arc<JobLimits> {
         let context = self.committer.context().clone();
         let version = context.cache.quotas.version();
-        let pods = held
+        let pods = placed
             .iter()
-            .filter_map(|held| context.cache.external_pods.get(&held.pod));
+            .filter_map(|pod| context.cache.external_pods.get(&pod.pod));
         let accounts: ServiceAccounts = pods.map(|pod| pod.service_account.clone()).collect();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let known = state.limits.as_ref();

@@ -75,17 +75,17 @@ impl PodsJudgements {
         let Some(mut turn) = context.take_turn(unit) else {
             return;
         };
-        let asked = PodsJudgement {
+        let judgement = PodsJudgement {
             question: question.clone(),
             version: version.clone(),
             verdict: None,
         };
-        self.units.lock().insert(unit.clone(), asked);
-        let (units, of) = (self.units.clone(), unit.clone());
+        self.units.lock().insert(unit.clone(), judgement);
+        let (units, judged_unit) = (self.units.clone(), unit.clone());
         let decide = move |policies: Option<Arc<Policies>>| {
             let judged = question.decide(policies.as_deref());
             let mut units = units.lock();
-            let unit = units.get_mut(&of);
+            let unit = units.get_mut(&judged_unit);
             // The unit may have a different question by now.
             if let Some(unit) = unit.filter(|unit| unit.answers(&question, &version)) {
                 unit.verdict = Some(judged);

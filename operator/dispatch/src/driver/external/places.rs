@@ -278,10 +278,13 @@ impl Driver {
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
             return;
         };
-        let mut promised: BTreeSet<Key> =
-            state.allocations.drain(..).map(|held| held.pod).collect();
-        let asked = state.request.iter().flat_map(|asks| asks.pods());
-        promised.extend(asked.map(|pod| Key::new(&unit.namespace, &pod.name)));
+        let mut promised: BTreeSet<Key> = state
+            .allocations
+            .drain(..)
+            .map(|placed| placed.pod)
+            .collect();
+        let requested = state.request.iter().flat_map(|request| request.pods());
+        promised.extend(requested.map(|pod| Key::new(&unit.namespace, &pod.name)));
         if std::mem::take(&mut state.engine_state) != EngineState::Absent {
             self.engine.retire_gang(&engine::gang_id(unit));
         }
@@ -289,8 +292,8 @@ impl Driver {
         promised.extend(self.pods_of_unit(unit).into_iter().map(|(pod, _)| pod));
         for pod in promised {
             let name = self.external_pods.pod_names.get(&pod);
-            let is_its = name.is_some_and(|name| engine_gang::is_pod_of_gang(unit, name));
-            if is_its && !self.pods.contains_key(&pod) {
+            let is_own = name.is_some_and(|name| engine_gang::is_pod_of_gang(unit, name));
+            if is_own && !self.pods.contains_key(&pod) {
                 self.external_pods.pod_names.remove(&pod);
             }
         }
@@ -306,21 +309,21 @@ impl Driver {
         &self,
         group: &PodGroup,
     ) -> Result<BTreeMap<String, String>, GangExplanation> {
-        let asked = group.spec.topology.as_ref();
-        let Some(level) = asked.and_then(|asked| asked.required.as_deref()) else {
+        let topology = group.spec.topology.as_ref();
+        let Some(level) = topology.and_then(|topology| topology.required.as_deref()) else {
             return Ok(BTreeMap::new());
         };
         let unit = external::pod_group_gang_key(&Key::from_meta(&group.metadata));
         let state = self.external_pods.gangs.get(&unit);
-        let there = state
+        let allocations = state
             .map(|state| state.allocations.as_slice())
             .unwrap_or_default();
-        if there.is_empty() {
+        if allocations.is_empty() {
             // The gang has no place that the pod could join.
             return Ok(BTreeMap::new());
         }
-        let domain = there.iter().find_map(|held| {
-            let node = NodeName::new(held.node.as_str());
+        let domain = allocations.iter().find_map(|placed| {
+            let node = NodeName::new(placed.node.as_str());
             self.engine.domain_labels(level, &node)
         });
         domain.ok_or_else(|| {

@@ -177,66 +177,77 @@ impl Driver {
             });
         }
         let number = self.external_pods.next_condition_task();
-        let telling = &mut self
+        let conditions = &mut self
             .external_pods
             .gangs
             .entry(unit.clone())
             .or_default()
             .conditions;
-        if telling.running_task.is_some() {
+        if conditions.running_task.is_some() {
             // The condition is written once that task has ended.
             return false;
         }
         let there: HashSet<&str> = waiting.iter().map(|(_, pod)| pod.uid.as_str()).collect();
-        telling
+        conditions
             .written
             .retain(|uid, _| there.contains(uid.as_str()));
         let now = Instant::now();
         // The condition of a pod whose write failed is unknown.
-        let is_change =
-            |told: &WrittenCondition| !told.reason_prefix.is_empty() && told.reason_prefix != words;
-        if telling.written.values().any(is_change) {
-            telling.record_change(now);
+        let is_change = |written_condition: &WrittenCondition| {
+            !written_condition.reason_prefix.is_empty() && written_condition.reason_prefix != words
+        };
+        if conditions.written.values().any(is_change) {
+            conditions.record_change(now);
         }
-        let is_told_else = |told: &WrittenCondition| is_change(told) && told.not_before <= now;
-        let is_told_else = telling.written.values().any(is_told_else);
-        let next = add_saturating(now, telling.next_pause(reason, is_told_else));
-        let mut tell = Vec::new();
+        let is_rewritable = |written_condition: &WrittenCondition| {
+            is_change(written_condition) && written_condition.not_before <= now
+        };
+        let is_rewritable = conditions.written.values().any(is_rewritable);
+        let next = add_saturating(now, conditions.next_pause(reason, is_rewritable));
+        let mut to_write = Vec::new();
         let mut later: Option<Instant> = None;
         for (key, pod) in waiting {
-            let told = telling.written.get(&pod.uid);
-            if told.is_some_and(|told| told.reason_prefix == words) {
+            let written_condition = conditions.written.get(&pod.uid);
+            if written_condition
+                .is_some_and(|written_condition| written_condition.reason_prefix == words)
+            {
                 continue;
             }
-            if let Some(next) = told.map(|told| told.not_before).filter(|next| *next > now) {
+            if let Some(next) = written_condition
+                .map(|written_condition| written_condition.not_before)
+                .filter(|next| *next > now)
+            {
                 later = Some(later.map_or(next, |later| later.min(next)));
                 continue;
             }
             // An earlier leader wrote this condition.
             let shown = pod.unscheduled_condition.as_ref();
-            let is_shown = shown.is_some_and(|(_, told)| told.starts_with(&words));
-            if told.is_some() || !is_shown {
-                tell.push((key.name.to_string(), pod.uid.clone()));
+            let is_shown =
+                shown.is_some_and(|(_, written_condition)| written_condition.starts_with(&words));
+            if written_condition.is_some() || !is_shown {
+                to_write.push((key.name.to_string(), pod.uid.clone()));
             }
-            let told = WrittenCondition {
+            let written_condition = WrittenCondition {
                 reason_prefix: words.clone(),
                 not_before: next,
             };
-            telling.written.insert(pod.uid.clone(), told);
+            conditions
+                .written
+                .insert(pod.uid.clone(), written_condition);
         }
         if let Some(later) = later {
             self.alarms.set(unit, later);
         }
-        if !tell.is_empty() {
+        if !to_write.is_empty() {
             let message = pod_condition_message(unit, certificate);
-            debug!(gang = %unit, %reason, why = %message, pods = tell.len(), "waits");
-            telling.running_task = Some((number, certificate.clone()));
-            let all: Vec<String> = tell.iter().map(|(_, uid)| uid.clone()).collect();
+            debug!(gang = %unit, %reason, why = %message, pods = to_write.len(), "waits");
+            conditions.running_task = Some((number, certificate.clone()));
+            let all: Vec<String> = to_write.iter().map(|(_, uid)| uid.clone()).collect();
             let (committer, namespace) = (self.committer.clone(), unit.namespace.to_string());
             let context = committer.context().clone();
             let task = tokio::spawn(async move {
                 committer
-                    .write_pod_conditions(namespace, tell, reason, message)
+                    .write_pod_conditions(namespace, to_write, reason, message)
                     .await
             });
             let unit = unit.clone();
@@ -259,20 +270,20 @@ impl Driver {
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
             return;
         };
-        let telling = &mut state.conditions;
-        let is_it = |(of, _): &mut (u64, GangExplanation)| *of == number;
-        let Some((_, said)) = telling.running_task.take_if(is_it) else {
+        let conditions = &mut state.conditions;
+        let is_same_task = |(running, _): &mut (u64, GangExplanation)| *running == number;
+        let Some((_, explanation)) = conditions.running_task.take_if(is_same_task) else {
             return;
         };
-        let wait = MIN_CONDITION_INTERVAL.saturating_mul(1 << telling.failed_tasks);
+        let wait = MIN_CONDITION_INTERVAL.saturating_mul(1 << conditions.failed_tasks);
         let next = add_saturating(Instant::now(), wait);
-        telling.failed_tasks = match missed.is_empty() {
+        conditions.failed_tasks = match missed.is_empty() {
             true => 0,
-            false => telling.failed_tasks.saturating_add(1).min(MAX_DOUBLINGS),
+            false => conditions.failed_tasks.saturating_add(1).min(MAX_DOUBLINGS),
         };
         for uid in missed {
             let words = String::new();
-            telling.written.insert(
+            conditions.written.insert(
                 uid.clone(),
                 WrittenCondition {
                     reason_prefix: words,
@@ -281,7 +292,7 @@ impl Driver {
             );
         }
         if !missed.is_empty() {
-            telling.delayed.get_or_insert(said);
+            conditions.delayed.get_or_insert(explanation);
         }
         self.write_delayed_explanation(unit);
     }
@@ -312,9 +323,9 @@ impl Driver {
         if !settling.is_written {
             self.alarms.set(unit, settling.write_at);
         }
-        let said = settling.is_written;
+        let explanation = settling.is_written;
         state.conditions.settling = Some(settling);
-        said
+        explanation
     }
 
     /// Writes the reason to the PodGroup's status. Returns false if it is written later.

@@ -72,12 +72,12 @@ impl Driver {
 
     fn abandon_preemption(&mut self, unit: &Key, victims: &[Victim]) {
         for victim in victims {
-            let (of, member) = engine::parse_gang_id(&victim.gang);
-            let who = match member {
-                Some(member) => engine::surplus_pod_key(&of, &member),
-                None => of,
+            let (victim_job, member) = engine::parse_gang_id(&victim.gang);
+            let victim_key = match member {
+                Some(member) => engine::surplus_pod_key(&victim_job, &member),
+                None => victim_job,
             };
-            self.keep_in_place(&who, SignedDuration::ZERO);
+            self.keep_in_place(&victim_key, SignedDuration::ZERO);
         }
         self.withdraw(unit);
         // The journal may not hold the victims' places yet, so the gang pauses.
@@ -114,20 +114,21 @@ impl Driver {
             return;
         };
         let pods = self.committer.cache().external_pods.pods_of_group(&key);
-        let held = plan_allocations(unit, &plan, &pods);
+        let allocations = plan_allocations(unit, &plan, &pods);
         let queue = plan.queue.clone().unwrap_or_default();
         let priority = plan.priority.unwrap_or(0);
-        let by = preemptor_pod_group(unit, &queue, priority);
+        let preemptor = preemptor_pod_group(unit, &queue, priority);
         let mut victims = Vec::new();
         for victim in group.status.iter().flat_map(|journal| &journal.victims) {
-            if self.record_victim(&unit.clone(), &by, victim, false) && victim.pod.is_none() {
-                let who = Key::new(&victim.namespace, &victim.name);
-                victims.push(engine::gang_id(&who));
+            if self.record_victim(&unit.clone(), &preemptor, victim, false) && victim.pod.is_none()
+            {
+                let victim_key = Key::new(&victim.namespace, &victim.name);
+                victims.push(engine::gang_id(&victim_key));
             }
         }
         let place = self.external_pods.next_place_number();
-        let of = (queue.as_str(), priority);
-        let standing = to_placed_gang(unit, place, Some(&group.spec), of, &held);
+        let rank = (queue.as_str(), priority);
+        let standing = to_placed_gang(unit, place, Some(&group.spec), rank, &allocations);
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         state.engine_state = EngineState::Nominated;
         state.place_number = place;
@@ -192,8 +193,8 @@ impl Driver {
             .cache()
             .external_pods
             .pods_of_group(&Key::from_meta(&group.metadata));
-        let held = plan.map(|plan| plan_allocations(unit, plan, &pods));
-        self.judge_external_pods(unit, queue, false, &held.unwrap_or_default());
+        let allocations = plan.map(|plan| plan_allocations(unit, plan, &pods));
+        self.judge_external_pods(unit, queue, false, &allocations.unwrap_or_default());
     }
 
     /// Returns true if the gang still counts in the queue by whose quota its place was found.

@@ -90,20 +90,23 @@ impl Driver {
     ) -> Result<Option<ExternalRequest>, GangExplanation> {
         let journal = gang.and_then(|gang| gang.status.as_ref());
         let plan = journal.and_then(|journal| journal.plan.as_ref());
-        let of = gang.map(|gang| external::pod_group_gang_key(&Key::from_meta(&gang.metadata)));
-        let of = of.and_then(|of| self.external_pods.gangs.get(&of));
-        let holds =
-            of.filter(|of| of.engine_state == EngineState::Placed && !of.allocations.is_empty());
-        let place = match (gang, plan, holds) {
-            (Some(group), Some(plan), Some(of)) => PlacementRole::Joining {
+        let group_gang =
+            gang.map(|gang| external::pod_group_gang_key(&Key::from_meta(&gang.metadata)));
+        let group_gang =
+            group_gang.and_then(|group_gang| self.external_pods.gangs.get(&group_gang));
+        let placed_gang = group_gang.filter(|group_gang| {
+            group_gang.engine_state == EngineState::Placed && !group_gang.allocations.is_empty()
+        });
+        let role = match (gang, plan, placed_gang) {
+            (Some(group), Some(plan), Some(group_gang)) => PlacementRole::Joining {
                 group,
                 plan,
-                present_total: &of.total,
+                present_total: &group_gang.total,
             },
             (Some(group), ..) => PlacementRole::Gang(group),
             (None, ..) => PlacementRole::Alone,
         };
-        self.find_request(&external::pod_gang_key(key), place, [key.name.to_string()])
+        self.find_request(&external::pod_gang_key(key), role, [key.name.to_string()])
     }
 
     /// Returns the request of these pods of the unit. None: policies have not decided on it yet.

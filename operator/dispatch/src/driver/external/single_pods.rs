@@ -50,11 +50,12 @@ impl Driver {
         }
         let now = Instant::now();
         let plan = journal.plan.as_ref().filter(|_| holds && joins);
-        let told = self
+        let leaving = self
             .leaving
             .get(unit)
             .filter(|l| l.leave_request().is_some());
-        let told = told.map(|told| now.saturating_duration_since(told.since) < EVICTION_TIMEOUT);
+        let eviction_delayable =
+            leaving.map(|leaving| now.saturating_duration_since(leaving.since) < EVICTION_TIMEOUT);
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let retry = state.retry_at;
         let step = SinglePod {
@@ -62,7 +63,7 @@ impl Driver {
             pod: pod.as_deref(),
             gang_is_placed: group.as_ref().map(|_| gang.is_some()),
             is_in_gang_place: is_of_place,
-            eviction_delayable: told,
+            eviction_delayable,
             deletions: &state.deletions,
             clock: now,
         }

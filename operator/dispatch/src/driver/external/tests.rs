@@ -83,11 +83,11 @@ impl ExternalPodsFixture {
 
     /// Handles pending events, and lets the engine decide.
     fn decide(&mut self) {
-        let mut touched = BTreeSet::new();
+        let mut to_advance = BTreeSet::new();
         for event in self.driver.events.take_all() {
-            self.driver.handle_event(event, &mut touched);
+            self.driver.handle_event(event, &mut to_advance);
         }
-        for unit in touched {
+        for unit in to_advance {
             self.driver.advance(&unit);
         }
         self.driver.decide();
@@ -153,19 +153,19 @@ impl ExternalPodsFixture {
 
     /// Like [`Self::decide`], but drops results of tasks, which fail without an API server.
     fn decide_without_task_results(&mut self) {
-        let mut touched = BTreeSet::new();
+        let mut to_advance = BTreeSet::new();
         for event in self.driver.events.take_all() {
             if !matches!(
                 event,
                 SchedulerEvent::TaskEnded(..) | SchedulerEvent::ConditionsWritten(..)
             ) {
-                self.driver.handle_event(event, &mut touched);
+                self.driver.handle_event(event, &mut to_advance);
             }
         }
         while let Some(unit) = self.driver.alarms.take_due(Instant::now()) {
-            touched.insert(unit);
+            to_advance.insert(unit);
         }
-        for unit in touched {
+        for unit in to_advance {
             self.driver.advance(&unit);
         }
         self.driver.decide();

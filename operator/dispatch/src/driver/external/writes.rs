@@ -64,12 +64,12 @@ impl Driver {
     /// The pods keep the queue and the priority with which they were bound, because policies have
     /// not judged the PodGroup's current values.
     pub(super) fn adopt_external_pods(&mut self, unit: &Key, group: &PodGroup, pods: &Pods) {
-        let ours = || {
+        let charged_pods = || {
             let all = pods.values();
             all.filter(|pod| pod.gang_charged_queue().is_some())
         };
         // The adoption does not renew the gang's protection from preemption.
-        let since = ours().filter_map(|pod| pod.created).min();
+        let since = charged_pods().filter_map(|pod| pod.created).min();
         let until = since.and_then(|since| since.saturating_add(journal::PLAN_TIMEOUT).ok());
         let adopted = Plan {
             hash: trellis_compiler::hash_of(&(
@@ -78,8 +78,8 @@ impl Driver {
             )),
             attempt: 1,
             generation: group.metadata.generation.unwrap_or(0),
-            queue: ours().find_map(|pod| pod.queue.clone()),
-            priority: ours().map(|pod| pod.priority).min(),
+            queue: charged_pods().find_map(|pod| pod.queue.clone()),
+            priority: charged_pods().map(|pod| pod.priority).min(),
             deadline: until.map(Time),
             ..Plan::default()
         };

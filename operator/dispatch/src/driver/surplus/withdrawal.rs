@@ -32,9 +32,9 @@ impl Driver {
             let pod = pods.get(&member.pod_name(&job.name));
             pod.is_some_and(|pod| !pod.phase.is_over())
         };
-        let gone = state.surplus.states.keys().filter(|m| !is_there(m));
-        let gone: Vec<SurplusPodId> = gone.cloned().collect();
-        for member in gone {
+        let stopped = state.surplus.states.keys().filter(|m| !is_there(m));
+        let stopped: Vec<SurplusPodId> = stopped.cloned().collect();
+        for member in stopped {
             self.withdraw_surplus_pod(job, &member);
         }
     }
@@ -71,12 +71,13 @@ impl Driver {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        let given = state.surplus.states.iter();
-        let given = given.filter(|(_, inside)| matches!(inside, SurplusPlacement::Assigned(_)));
-        let absent = given.filter(|(member, _)| !pods.contains_key(&member.pod_name(&job.name)));
-        let given: Vec<SurplusPodId> = absent.map(|(member, _)| member.clone()).collect();
+        let assigned = state.surplus.states.iter();
+        let assigned =
+            assigned.filter(|(_, placement)| matches!(placement, SurplusPlacement::Assigned(_)));
+        let absent = assigned.filter(|(member, _)| !pods.contains_key(&member.pod_name(&job.name)));
+        let absent: Vec<SurplusPodId> = absent.map(|(member, _)| member.clone()).collect();
         let until = Instant::now().checked_add(REFUSED_FOR);
-        for member in given {
+        for member in absent {
             self.withdraw_surplus_pod(job, &member);
             if let (Some(state), Some(until)) = (self.gangs.get_mut(job), until) {
                 state.surplus.refused_until.insert(member, until);
@@ -110,17 +111,19 @@ impl Driver {
         let now = Instant::now();
         let mut leaving = BTreeMap::new();
         let from = Key::new(&job.namespace, &format!("{}/", job.name));
-        for (key, told) in self.leaving.range(from..) {
-            let (of, Some(member)) = engine::parse_gang_id(&GangId::new(key.to_string())) else {
+        for (key, leaving_pod) in self.leaving.range(from..) {
+            let (member_job, Some(member)) = engine::parse_gang_id(&GangId::new(key.to_string()))
+            else {
                 break;
             };
-            if of != *job {
+            if member_job != *job {
                 break;
             }
             let pod = pods.get(&member.pod_name(&job.name));
-            if let Some(pod) = pod.filter(|_| told.leave_request().is_some()) {
-                let patient = now.saturating_duration_since(told.since) < EVICTION_TIMEOUT;
-                leaving.insert(pod.uid.clone(), patient);
+            if let Some(pod) = pod.filter(|_| leaving_pod.leave_request().is_some()) {
+                let is_delayable =
+                    now.saturating_duration_since(leaving_pod.since) < EVICTION_TIMEOUT;
+                leaving.insert(pod.uid.clone(), is_delayable);
             }
         }
         SurplusPods {

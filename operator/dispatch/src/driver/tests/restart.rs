@@ -27,11 +27,11 @@ fn advance(
     );
     let journal = serde_json::to_value(journal).unwrap();
     sink.apply(job.clone(), pod_group(journal));
-    let mut touched = BTreeSet::new();
+    let mut to_advance = BTreeSet::new();
     let mut events = driver.events.take_all();
     events.push(SchedulerEvent::DesiredGang(job.clone(), Some(desired)));
     for event in events {
-        driver.handle_event(event, &mut touched);
+        driver.handle_event(event, &mut to_advance);
     }
     // No API server answers the write. The next call applies the state that the write would have
     // stored.

@@ -78,7 +78,8 @@ impl From<core::PersistentVolumeClaimSpec> for SlimClaimSpec {
 }
 
 impl SlimClaimSpec {
-    /// Returns true if both have equal requirements, whatever the spelling of their quantities.
+    /// Returns true if both have equal requirements. Quantities are compared by value: `1Gi` equals
+    /// `1024Mi`.
     #[must_use]
     pub fn has_same_requirements(&self, other: &Self) -> bool {
         let mode = |c: &Self| c.volume_mode.clone().unwrap_or(FILESYSTEM.to_owned());
