@@ -80,12 +80,12 @@ impl EventQueue {
             secondary: None,
         };
         let since = Instant::now();
-        let chapter = QueuedEvent {
+        let queued_event = QueuedEvent {
             subject: about,
             event,
             happened_at: since,
         };
-        if self.sender.try_send(chapter).is_err() {
+        if self.sender.try_send(queued_event).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

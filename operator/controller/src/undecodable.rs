@@ -55,14 +55,14 @@ impl Controller {
             .get(key)
             .is_some_and(|g| g.status.as_ref().is_some_and(|s| s.plan.is_some()));
         let message = undecodable_message(&job.error);
-        let said = undecodable_status_patch(
+        let status_patch = undecodable_status_patch(
             &raw.status,
             planned,
             &message,
             job.generation,
             Timestamp::now(),
         );
-        if let Some(status) = said {
+        if let Some(status) = status_patch {
             let patch = json!({
                 "metadata": {"uid": job.uid, "resourceVersion": raw.metadata.resource_version},
                 "status": status,
@@ -84,12 +84,16 @@ impl Controller {
                 uid: Some(job.uid.clone()),
                 ..ObjectReference::default()
             };
-            let chapter = TrainingJobStatus {
+            let refused_status = TrainingJobStatus {
                 message: Some(message),
                 ..TrainingJobStatus::default()
             };
-            self.events
-                .publish(about, JobPhase::Refused, Reason::InvalidSpec, &chapter);
+            self.events.publish(
+                about,
+                JobPhase::Refused,
+                Reason::InvalidSpec,
+                &refused_status,
+            );
         }
         self.refused_undecodable.lock().insert(key.clone(), job);
         Ok(())

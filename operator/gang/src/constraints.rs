@@ -138,8 +138,8 @@ pub fn parse_effect(word: &str) -> Option<TaintEffect> {
 
 /// Returns the tolerations of a pod that matter to the choice of nodes.
 fn convert_tolerations<'a>(all: impl IntoIterator<Item = &'a core::Toleration>) -> Vec<Toleration> {
-    let chosen = all.into_iter().filter(|t| !is_default_toleration(t));
-    chosen.filter_map(convert_toleration).collect()
+    let relevant = all.into_iter().filter(|t| !is_default_toleration(t));
+    relevant.filter_map(convert_toleration).collect()
 }
 
 /// Returns a toleration in the engine's form. None if it tolerates nothing, because its operator or

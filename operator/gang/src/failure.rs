@@ -278,8 +278,8 @@ fn container_fault(name: &str, pod: &PodView) -> Option<Fault> {
         _ => Reason::PodFailed,
     };
     let code = exit_code.map_or_else(String::new, |c| format!(" with exit code {c}"));
-    let said = last_line.as_deref();
-    let said = said.map_or_else(String::new, |line| format!("; it said: {line}"));
-    let message = format!("pod {name:?} on node {node:?} failed{code}: {word}{said}");
+    let log_line = last_line.as_deref();
+    let log_line = log_line.map_or_else(String::new, |line| format!("; it said: {line}"));
+    let message = format!("pod {name:?} on node {node:?} failed{code}: {word}{log_line}");
     Some(new_fault(reason, message, Blame::Job))
 }

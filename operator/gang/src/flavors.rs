@@ -49,8 +49,8 @@ impl FlavorTolerations {
 
     fn plan_group(&self, group: &GroupFlavors) -> PlannedGroup {
         let mut tolerations: Vec<Toleration> = Vec::new();
-        let brought = group.flavors.values().filter_map(|f| self.0.get(f));
-        for toleration in brought.flatten() {
+        let of_flavors = group.flavors.values().filter_map(|f| self.0.get(f));
+        for toleration in of_flavors.flatten() {
             if !tolerations.contains(toleration) {
                 tolerations.push(toleration.clone());
             }

@@ -75,7 +75,7 @@ fn has_data_source(volume: &Volume) -> bool {
 #[must_use]
 pub fn find_constraint(pod: &PodSpec) -> Option<String> {
     let affinity = pod.affinity.as_ref();
-    let near = affinity
+    let has_affinity = affinity
         .and_then(|a| {
             a.pod_affinity
                 .as_ref()?
@@ -83,7 +83,7 @@ pub fn find_constraint(pod: &PodSpec) -> Option<String> {
                 .as_ref()
         })
         .is_some_and(|terms| !terms.is_empty());
-    let apart = affinity
+    let has_anti_affinity = affinity
         .and_then(|a| {
             a.pod_anti_affinity
                 .as_ref()?
@@ -94,9 +94,9 @@ pub fn find_constraint(pod: &PodSpec) -> Option<String> {
     let mut spread = pod.topology_spread_constraints.iter().flatten();
     let port = container_ports(pod).find_map(|p| p.host_port.filter(|port| *port > 0));
     let mut volumes = pod.volumes.iter().flatten();
-    if near {
+    if has_affinity {
         Some("required pod affinity".to_owned())
-    } else if apart {
+    } else if has_anti_affinity {
         Some("required pod anti-affinity".to_owned())
     } else if spread.any(|s| s.when_unsatisfiable != "ScheduleAnyway") {
         Some("a topology spread constraint".to_owned())
@@ -175,9 +175,9 @@ mod tests {
                 Some("data of another volume in the ephemeral volume \"scratch\""),
             ),
         ] {
-            let said = find_in_spec(spec.clone());
-            assert_eq!(said.is_some(), words.is_some(), "{spec} {said:?}");
-            if let (Some((reason, message)), Some(words)) = (said, words) {
+            let found = find_in_spec(spec.clone());
+            assert_eq!(found.is_some(), words.is_some(), "{spec} {found:?}");
+            if let (Some((reason, message)), Some(words)) = (found, words) {
                 assert_eq!(reason, "ConstraintNotSupported");
                 assert!(message.contains(words), "{message}");
             }

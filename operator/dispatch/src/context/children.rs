@@ -177,17 +177,17 @@ impl Sink<SlimPod> for WatchSink {
             self.context
                 .send_event(SchedulerEvent::Repulsion(repulsion));
         }
-        let feed = SchedulerEvent::for_pod(key.clone(), &object);
+        let event = SchedulerEvent::for_pod(key.clone(), &object);
         let mut over = None;
-        match feed {
-            SchedulerEvent::Pod { .. } => self.context.send_event(feed),
+        match event {
+            SchedulerEvent::Pod { .. } => self.context.send_event(event),
             // The watch is behind the answer to the binding: the pod holds its node.
             _ if self
                 .context
                 .cache
                 .external_pods
                 .has_unobserved_binding(&key, &object) => {}
-            _ => over = Some(feed),
+            _ => over = Some(event),
         }
         // Updates the node's reserve for DaemonSet pods. It shrinks once the pod itself counts, and
         // grows again before the pod stops counting.

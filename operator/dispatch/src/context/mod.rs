@@ -61,7 +61,7 @@ impl Context {
     /// Returns the same context, with the rules that declare nodes unhealthy.
     #[must_use]
     pub fn with_unhealthy_rules(unhealthy: UnhealthyRules) -> (Arc<Self>, EventReceiver) {
-        let (feed, heard) = crate::event_channel();
+        let (sender, receiver) = crate::event_channel();
         let context = Self {
             cache: Arc::new(Cache::new(unhealthy)),
             evaluation_turns: EvaluationTurns::default(),
@@ -69,14 +69,14 @@ impl Context {
             work_queue: WorkQueue::default(),
             metrics: OperatorMetrics::default(),
             scheduler_pulse: Pulse::default(),
-            events: feed,
+            events: sender,
         };
-        (Arc::new(context), heard)
+        (Arc::new(context), receiver)
     }
 
     /// Sends an event to the scheduler.
-    pub fn send_event(&self, feed: SchedulerEvent) {
-        self.events.send(feed);
+    pub fn send_event(&self, event: SchedulerEvent) {
+        self.events.send(event);
     }
 
     /// Wakes the scheduler and the controller for a job that changed, or whose children changed.

@@ -12,8 +12,8 @@ use super::avoided_nodes::AvoidedNodes;
 use crate::{QueueReport, SchedulerEvent, TotalsReport};
 
 impl Driver {
-    pub(super) fn handle_event(&mut self, feed: SchedulerEvent, to_advance: &mut BTreeSet<Key>) {
-        match feed {
+    pub(super) fn handle_event(&mut self, event: SchedulerEvent, to_advance: &mut BTreeSet<Key>) {
+        match event {
             SchedulerEvent::Node(name) => {
                 self.devices_changed = true;
                 match self.committer.cache().engine_node(&name) {

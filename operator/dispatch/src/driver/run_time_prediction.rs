@@ -54,8 +54,8 @@ impl Driver {
     pub(super) fn with_prediction(&self, job: &Key, gang: Gang) -> Gang {
         let by_name = self.predictor.predict(&job.to_string());
         let predicted = by_name.or_else(|| {
-            let said = gang.runtime.or(self.engine.default_runtime(&gang.queue));
-            let unknown = said.is_none();
+            let declared = gang.runtime.or(self.engine.default_runtime(&gang.queue));
+            let unknown = declared.is_none();
             unknown
                 .then(|| self.predictor.predict_for_queue(&gang.queue))
                 .flatten()

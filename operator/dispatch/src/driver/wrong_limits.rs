@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn limit_is_reported_once_it_has_been_wrong_for_long() {
+    async fn wrong_limit_is_reported_after_a_while() {
         let mut limits = WrongLimits::default();
         let wrong = || BTreeSet::from([limit()]);
         let start = Instant::now();
@@ -68,7 +68,7 @@ mod tests {
         assert!(limits.update(wrong(), start).is_empty());
         assert_eq!(limits.update(wrong(), later), wrong());
         assert_eq!(limits.reported_count(), 1);
-        // A limit that was right in between begins again.
+        // A correct limit ends the period, so the next one begins anew.
         assert!(limits.update(BTreeSet::new(), later).is_empty());
         assert!(limits.update(wrong(), later).is_empty());
         assert_eq!(limits.reported_count(), 0);

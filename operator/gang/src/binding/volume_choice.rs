@@ -156,53 +156,59 @@ impl BindingCandidates {
         claim: &SlimClaim,
         class: &SlimStorageClass,
         mount: &ClaimMount,
-        taken: &BTreeSet<String>,
+        reserved: &BTreeSet<String>,
     ) -> Result<BindingStep, BTreeSet<String>> {
-        let mut nearest: Option<BTreeSet<String>> = None;
-        let mut note = |far: BTreeSet<String>| {
-            if nearest.as_ref().is_none_or(|near| far.len() < near.len()) {
-                nearest = Some(far);
+        let mut fewest_unreachable: Option<BTreeSet<String>> = None;
+        let mut note_unreachable = |unreachable: BTreeSet<String>| {
+            if fewest_unreachable
+                .as_ref()
+                .is_none_or(|fewest| unreachable.len() < fewest.len())
+            {
+                fewest_unreachable = Some(unreachable);
             }
         };
         let found = find_candidates(claim, &self.volumes);
-        for volume in found.iter().filter(|volume| !taken.contains(volume.name())) {
-            let far = self.unreachable_nodes(&volumes::volume_node_terms(volume), mount);
-            match (far.is_empty(), &volume.spec.claim_ref) {
+        for volume in found
+            .iter()
+            .filter(|volume| !reserved.contains(volume.name()))
+        {
+            let unreachable = self.unreachable_nodes(&volumes::volume_node_terms(volume), mount);
+            match (unreachable.is_empty(), &volume.spec.claim_ref) {
                 (true, Some(_)) => return Ok(BindingStep::Wait),
                 (true, None) => return Ok(BindingStep::BindVolume(volume.name().to_owned())),
-                (false, _) => note(far),
+                (false, _) => note_unreachable(unreachable),
             }
         }
-        let is_given = found.iter().any(|volume| volume.spec.claim_ref.is_some());
-        if !is_given && let Some(reach) = provisioning_terms(claim, class) {
-            let far = self.unreachable_nodes(&reach, mount);
-            let first = mount.nodes.first().filter(|_| far.is_empty());
+        let is_reserved = found.iter().any(|volume| volume.spec.claim_ref.is_some());
+        if !is_reserved && let Some(reach) = provisioning_terms(claim, class) {
+            let unreachable = self.unreachable_nodes(&reach, mount);
+            let first = mount.nodes.first().filter(|_| unreachable.is_empty());
             if let Some(node) = first {
                 return Ok(BindingStep::Provision(node.clone()));
             }
-            note(far);
+            note_unreachable(unreachable);
         }
         // If there is no volume at all, other nodes would not help.
-        Err(nearest.unwrap_or_default())
+        Err(fewest_unreachable.unwrap_or_default())
     }
 
     fn explain_failure(
         &self,
         claim: &SlimClaim,
         mount: &ClaimMount,
-        far: &BTreeSet<String>,
+        unreachable: &BTreeSet<String>,
     ) -> String {
         if let Some(node) = foreign_selected_node(claim) {
             return format!(
                 "is being provisioned for node {node:?}, and its pods would be elsewhere"
             );
         }
-        match far.is_empty() {
+        match unreachable.is_empty() {
             true => no_volume_message(claim),
             false => format!(
                 "is not bound, and no volume that it may have is reached from all {} of its pods' nodes: {} not reach the nearest",
                 mount.nodes.len(),
-                format_nodes(far)
+                format_nodes(unreachable)
             ),
         }
     }

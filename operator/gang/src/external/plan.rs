@@ -23,12 +23,12 @@ use crate::observed::FlavorsByResource;
 pub fn build_plan(
     unit_uid: &str,
     generation: i64,
-    asks: &ExternalRequest,
+    request: &ExternalRequest,
     place: &GangPlacement,
     now: Timestamp,
 ) -> Plan {
     let mut assignments = Vec::new();
-    for (number, alike) in asks.groups.iter().enumerate() {
+    for (number, alike) in request.groups.iter().enumerate() {
         let name = engine_gang::group_name(number);
         let placed = place.placement.groups().iter();
         let runs = placed
@@ -36,7 +36,7 @@ pub fn build_plan(
             .flat_map(|g| &g.runs);
         let mut pods = alike.pods.iter().cloned();
         for (node, count) in runs {
-            let here: Vec<PlannedPod> = pods
+            let node_pods: Vec<PlannedPod> = pods
                 .by_ref()
                 .take(usize::try_from(*count).unwrap_or(0))
                 .collect();
@@ -44,7 +44,7 @@ pub fn build_plan(
                 group: name.clone(),
                 node: node.as_str().to_owned(),
                 count: i64::from(*count),
-                pods: here,
+                pods: node_pods,
             });
         }
     }
@@ -58,14 +58,14 @@ pub fn build_plan(
         hash: trellis_compiler::hash_of(&text),
         attempt: 1,
         generation,
-        queue: Some(asks.queue.clone()),
-        priority: Some(asks.priority),
+        queue: Some(request.queue.clone()),
+        priority: Some(request.priority),
         resources_per_gpu: None,
-        policy_set: Some(asks.authorization.set_hash().to_owned()),
+        policy_set: Some(request.authorization.set_hash().to_owned()),
         deadline: now.saturating_add(PLAN_TIMEOUT).ok().map(Time),
         groups: place.groups.clone(),
         limits: place.limits.clone(),
-        active_seconds: asks.active_seconds,
+        active_seconds: request.active_seconds,
         assignments,
         ..Plan::default()
     }
@@ -75,19 +75,21 @@ pub fn build_plan(
 /// place, so it stays valid even if pods of one group differ by now. None if the plan has other
 /// pods, or if pods of one group request different resources.
 #[must_use]
-pub fn regroup_like_plan(plan: &Plan, asks: ExternalRequest) -> Option<ExternalRequest> {
-    let mut found: BTreeMap<&str, &AlikePods> = BTreeMap::new();
-    for alike in &asks.groups {
-        let names = alike.pods.iter().map(|pod| pod.name.as_str());
-        found.extend(names.map(|name| (name, alike)));
+pub fn regroup_like_plan(plan: &Plan, request: ExternalRequest) -> Option<ExternalRequest> {
+    let mut groups_by_pod: BTreeMap<&str, &AlikePods> = BTreeMap::new();
+    for current in &request.groups {
+        let names = current.pods.iter().map(|pod| pod.name.as_str());
+        groups_by_pod.extend(names.map(|name| (name, current)));
     }
     let mut groups: Vec<(&str, AlikePods)> = Vec::new();
     for run in &plan.assignments {
         for pod in &run.pods {
-            let alike = *found.get(pod.name.as_str())?;
+            let current = *groups_by_pod.get(pod.name.as_str())?;
             let known = groups.iter_mut().find(|(name, _)| *name == run.group);
             match known {
-                Some((_, group)) if group.request == alike.request => group.pods.push(pod.clone()),
+                Some((_, group)) if group.request == current.request => {
+                    group.pods.push(pod.clone())
+                }
                 Some(_) => return None,
                 None => {
                     let pods = vec![pod.clone()];
@@ -95,7 +97,7 @@ pub fn regroup_like_plan(plan: &Plan, asks: ExternalRequest) -> Option<ExternalR
                         &run.group,
                         AlikePods {
                             pods,
-                            ..alike.clone()
+                            ..current.clone()
                         },
                     ));
                 }
@@ -103,7 +105,7 @@ pub fn regroup_like_plan(plan: &Plan, asks: ExternalRequest) -> Option<ExternalR
         }
     }
     let groups = groups.into_iter().map(|(_, group)| group).collect();
-    Some(ExternalRequest { groups, ..asks })
+    Some(ExternalRequest { groups, ..request })
 }
 
 /// Returns the flavors that the plan gives to a group, by resource.

@@ -217,8 +217,8 @@ impl Gang<'_> {
                 .node
                 .as_ref()
                 .is_some_and(|n| self.members.lost_nodes.contains(n));
-            let asks = !pod.deleting || pod.has_overlong_grace || force;
-            if asks && self.deletions.is_due(&pod.uid, force, self.clock) {
+            let needs_request = !pod.deleting || pod.has_overlong_grace || force;
+            if needs_request && self.deletions.is_due(&pod.uid, force, self.clock) {
                 leaving.deleted.push(PodDeletion {
                     name: name.clone(),
                     uid: pod.uid.clone(),

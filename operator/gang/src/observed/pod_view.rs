@@ -193,14 +193,15 @@ impl PodView {
 /// Returns when the deletion was requested: the deletion timestamp minus the grace period. The
 /// kubelet finally deletes with grace period 0, which loses the time of the request.
 fn deletion_request_time(meta: &ObjectMeta) -> Option<Timestamp> {
-    let by = meta.deletion_timestamp.as_ref()?.0;
+    let deletion = meta.deletion_timestamp.as_ref()?.0;
     let grace = meta.deletion_grace_period_seconds.unwrap_or(0);
     if grace <= 0 {
         return Some(Timestamp::MIN);
     }
     Some(
-        by.saturating_sub(SignedDuration::from_secs(grace))
-            .unwrap_or(by),
+        deletion
+            .saturating_sub(SignedDuration::from_secs(grace))
+            .unwrap_or(deletion),
     )
 }
 
@@ -281,11 +282,11 @@ fn last_line(ended: &SlimTerminated) -> Option<String> {
 
 fn shorten(text: &str) -> String {
     let mut chars = text.chars();
-    let kept: String = chars.by_ref().take(MAX_MESSAGE_CHARS).collect();
+    let shortened: String = chars.by_ref().take(MAX_MESSAGE_CHARS).collect();
     if chars.next().is_some() {
-        format!("{kept}...")
+        format!("{shortened}...")
     } else {
-        kept
+        shortened
     }
 }
 

@@ -190,11 +190,11 @@ impl Driver {
         state.place_number = fresh;
         state.allocations.clone_from(&placed);
         let counts = (place.queue, place.priority);
-        let mut standing = to_placed_gang(unit, fresh, group, counts, &placed);
-        standing.gang.draws = limits.to_draws();
+        let mut placed_gang = to_placed_gang(unit, fresh, group, counts, &placed);
+        placed_gang.gang.draws = limits.to_draws();
         // The replacement of a lost pod must not change the start of its gang's waiting time.
         let since = engine::to_engine_time(place.since);
-        standing.gang.submitted = standing.gang.submitted.min(since);
+        placed_gang.gang.submitted = placed_gang.gang.submitted.min(since);
         // Pods that came one by one belong to the gang from now on.
         let mut joined = None;
         for pod in &placed {
@@ -209,7 +209,7 @@ impl Driver {
         if let Some(state) = self.external_pods.gangs.get_mut(unit) {
             state.last_merge = joined.or(state.last_merge);
         }
-        for (pod, name) in standing.pod_names {
+        for (pod, name) in placed_gang.pod_names {
             let before = self.external_pods.pod_names.insert(pod.clone(), name);
             if self.pods.contains_key(&pod) {
                 self.engine
@@ -217,9 +217,9 @@ impl Driver {
             }
         }
         self.engine.restore_gang_with_flavors(
-            standing.gang,
-            standing.placement,
-            &standing.flavors,
+            placed_gang.gang,
+            placed_gang.placement,
+            &placed_gang.flavors,
             since,
         );
         for pod in placed.iter().filter(|pod| pod.is_bound) {

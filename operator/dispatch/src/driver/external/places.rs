@@ -29,11 +29,11 @@ impl Driver {
         &mut self,
         unit: &Key,
         group: Option<&PodGroupSpec>,
-        asks: ExternalRequest,
+        request: ExternalRequest,
         retry: Option<Timestamp>,
         near: BTreeMap<String, String>,
     ) {
-        if self.keep_nomination(unit, &asks, &near) {
+        if self.keep_nomination(unit, &request, &near) {
             return;
         }
         let now = Instant::now();
@@ -56,9 +56,9 @@ impl Driver {
         state.domain_labels = near;
         state.rechecks = 0;
         state.conditions.drop_delayed();
-        let gang = engine_gang::pending_gang(unit, group, &asks, &ticket);
-        let limits = asks.limits.clone();
-        state.set_request(asks.into());
+        let gang = engine_gang::pending_gang(unit, group, &request, &ticket);
+        let limits = request.limits.clone();
+        state.set_request(request.into());
         if matches!(before, EngineState::Placed | EngineState::Nominated) {
             // The place was tentative and its plan was never written.
             self.engine.delete_gang(&gang.id);
@@ -73,7 +73,7 @@ impl Driver {
     fn keep_nomination(
         &mut self,
         unit: &Key,
-        asks: &ExternalRequest,
+        request: &ExternalRequest,
         near: &BTreeMap<String, String>,
     ) -> bool {
         let alone = matches!(
@@ -85,12 +85,12 @@ impl Driver {
             return false;
         };
         let before = state.request.as_deref();
-        let is_same = before.is_some_and(|before| before.is_same_demand(asks));
+        let is_same = before.is_some_and(|before| before.is_same_demand(request));
         if !is_same || state.domain_labels != *near {
             return false;
         }
-        let limits = asks.limits.clone();
-        state.set_request(asks.clone().into());
+        let limits = request.limits.clone();
+        state.set_request(request.clone().into());
         self.engine
             .apply_draws(&engine::gang_id(unit), limits.to_draws());
         self.track_gpu_hours(&limits);
@@ -124,49 +124,53 @@ impl Driver {
             }
             return;
         }
-        let asks = found.and_then(NominatedRequest::into_request);
-        let fit = asks.filter(|asks| !busy && self.is_request_still_valid(unit, asks, &place));
-        let (Some(asks), Some(uid)) = (fit, self.external_uid(unit)) else {
+        let request = found.and_then(NominatedRequest::into_request);
+        let fit =
+            request.filter(|request| !busy && self.is_request_still_valid(unit, request, &place));
+        let (Some(request), Some(uid)) = (fit, self.external_uid(unit)) else {
             self.withdraw(unit);
             return self
                 .committer
                 .context()
                 .send_event(SchedulerEvent::Recheck(unit.clone()));
         };
-        self.bind_external_pods(unit, uid, &asks, place);
+        self.bind_external_pods(unit, uid, &request, place);
     }
 
-    /// Returns the request of pods that have a place. `for_it`: victims have left for the place, so
-    /// the request is computed again at once, before another gang could take the place. None: the
-    /// request is outdated or unknown.
-    fn request_for_place(&mut self, unit: &Key, for_it: bool) -> Option<NominatedRequest> {
+    /// Returns the request of pods that have a place. If `victims_left`, victims have left for the
+    /// place, so the request is computed again at once, before another gang could take the place.
+    /// None: the request is outdated or unknown.
+    fn request_for_place(&mut self, unit: &Key, victims_left: bool) -> Option<NominatedRequest> {
         let state = self.external_pods.gangs.get(unit)?;
-        let (before, asks_anew) = (state.request.clone(), state.has_new_request);
+        let (before, has_new_request) = (state.request.clone(), state.has_new_request);
         let plan = self.nominated_plan(unit).map(|(_, plan)| plan);
         let counts_in = plan.and_then(|plan| plan.queue);
-        let counts_in = counts_in.or_else(|| before.as_ref().map(|asks| asks.queue.clone()));
+        let counts_in = counts_in.or_else(|| before.as_ref().map(|request| request.queue.clone()));
         // Pods may have joined the gang since, or the pod may name another queue.
-        let anew = for_it || before.as_ref().is_some_and(|asks| asks.joins_gang);
-        let asks = match anew {
+        let is_recomputed =
+            victims_left || before.as_ref().is_some_and(|request| request.joins_gang);
+        let request = match is_recomputed {
             true => self.find_nominated_request(unit),
-            false => before.filter(|_| !asks_anew).map(NominatedRequest::Allowed),
+            false => before
+                .filter(|_| !has_new_request)
+                .map(NominatedRequest::Allowed),
         };
         // The place counts against the quota of that queue. In another queue, the gang needs a new
         // place.
         let is_its_queue = |queue: &str| counts_in.as_deref().is_none_or(|own| own == queue);
-        asks.filter(|found| match found {
-            NominatedRequest::Allowed(asks) => is_its_queue(&asks.queue),
+        request.filter(|found| match found {
+            NominatedRequest::Allowed(request) => is_its_queue(&request.queue),
             NominatedRequest::Undecided => true,
         })
     }
 
     /// Returns true if the policies and quotas that allowed the request are the current ones.
-    fn is_current_request(&self, unit: &Key, asks: &ExternalRequest) -> bool {
+    fn is_current_request(&self, unit: &Key, request: &ExternalRequest) -> bool {
         let context = self.committer.context();
         let policies = context.cache.policies.active();
         let version = policies.map(|policies| policies.version(&unit.namespace));
-        version.as_deref() == Some(asks.authorization.version())
-            && asks.limits.version == context.cache.quotas.version()
+        version.as_deref() == Some(request.authorization.version())
+            && request.limits.version == context.cache.quotas.version()
     }
 
     /// Returns true if the pods of the request still wait and its policies are current. If not,
@@ -174,7 +178,7 @@ impl Driver {
     fn is_request_still_valid(
         &self,
         unit: &Key,
-        asks: &ExternalRequest,
+        request: &ExternalRequest,
         place: &GangPlacement,
     ) -> bool {
         let context = self.committer.context();
@@ -185,16 +189,16 @@ impl Driver {
                 .get(&Key::new(&unit.namespace, &pod.name));
             there.is_some_and(|there| there.uid == pod.uid && there.is_waiting())
         };
-        asks.pods().all(is_there)
-            && self.is_current_request(unit, asks)
-            && engine_gang::placement_fits(asks, place)
+        request.pods().all(is_there)
+            && self.is_current_request(unit, request)
+            && engine_gang::placement_fits(request, place)
     }
 
     fn bind_external_pods(
         &mut self,
         unit: &Key,
         uid: String,
-        asks: &ExternalRequest,
+        request: &ExternalRequest,
         place: GangPlacement,
     ) {
         self.external_pods.judgements.forget(unit);
@@ -211,13 +215,13 @@ impl Driver {
         let generation = generation.and_then(|group| group.metadata.generation);
         // The engine found the place with the earlier limits, so the plan records the current ones.
         let place = GangPlacement {
-            limits: quota::to_planned_limits(&asks.limits),
+            limits: quota::to_planned_limits(&request.limits),
             ..place
         };
         let plan = plan::build_plan(
             &uid,
             generation.unwrap_or(0),
-            asks,
+            request,
             &place,
             Timestamp::now(),
         );
@@ -225,16 +229,16 @@ impl Driver {
             self.external_pods.pod_names.insert(pod, name);
         }
         let nodes = planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
-        let mounts = asks.claim_mounts(nodes);
-        let group = self.pod_group_of(unit, asks.joins_gang);
+        let mounts = request.claim_mounts(nodes);
+        let group = self.pod_group_of(unit, request.joins_gang);
         let wanted = ExternalPlan {
             uid,
             plan,
             group: group.as_ref().map(|group| group.name.to_string()),
             mounts,
-            since: Some(asks.submitted),
-            judged: Some(policy_versions(asks)),
-            specs: asks.judged_specs.clone(),
+            since: Some(request.submitted),
+            judged: Some(policy_versions(request)),
+            specs: request.judged_specs.clone(),
         };
         if let (Some(ExternalGangRef::Pod(pod)), Some(group)) =
             (external::parse_gang_key(unit), &group)
@@ -337,10 +341,10 @@ impl Driver {
 }
 
 /// Returns the versions of the policies and quotas that allow the pods, current as of now.
-pub(super) fn policy_versions(asks: &ExternalRequest) -> PolicyVersions {
+pub(super) fn policy_versions(request: &ExternalRequest) -> PolicyVersions {
     PolicyVersions {
         judged_at: Instant::now(),
-        policies: asks.authorization.version().to_owned(),
-        quotas: asks.limits.version,
+        policies: request.authorization.version().to_owned(),
+        quotas: request.limits.version,
     }
 }

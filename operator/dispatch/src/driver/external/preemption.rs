@@ -33,15 +33,15 @@ impl Driver {
         self.release_victims(unit);
         let state = self.external_pods.gangs.get_mut(unit);
         let ready = state.filter(|state| state.task.is_none());
-        let asks = ready.and_then(|state| {
+        let request = ready.and_then(|state| {
             state.engine_state = EngineState::Nominated;
             state.request.clone()
         });
-        let (Some(asks), Some(uid)) = (asks, self.external_uid(unit)) else {
+        let (Some(request), Some(uid)) = (request, self.external_uid(unit)) else {
             return self.abandon_preemption(unit, victims);
         };
-        let by = preemptor_pod_group(unit, &asks.queue, asks.priority);
-        let Some(named) = self.name_victims(unit, &by, victims) else {
+        let preemptor = preemptor_pod_group(unit, &request.queue, request.priority);
+        let Some(named) = self.name_victims(unit, &preemptor, victims) else {
             return self.abandon_preemption(unit, victims);
         };
         if named.is_empty() {
@@ -51,14 +51,14 @@ impl Driver {
             return self.put_off_external_pods(unit, Reason::InsufficientCapacity, message);
         }
         let message = self.nomination_message(place, &named);
-        let plan = plan::build_plan(&uid, 0, &asks, place, Timestamp::now());
+        let plan = plan::build_plan(&uid, 0, &request, place, Timestamp::now());
         let nodes = planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
-        let mounts = asks.claim_mounts(nodes);
+        let mounts = request.claim_mounts(nodes);
         let nomination = ExternalNomination {
             uid,
             plan,
             mounts,
-            judged: policy_versions(&asks),
+            judged: policy_versions(&request),
             victims: named,
             message,
         };
@@ -128,16 +128,16 @@ impl Driver {
         }
         let place = self.external_pods.next_place_number();
         let rank = (queue.as_str(), priority);
-        let standing = to_placed_gang(unit, place, Some(&group.spec), rank, &allocations);
+        let placed_gang = to_placed_gang(unit, place, Some(&group.spec), rank, &allocations);
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         state.engine_state = EngineState::Nominated;
         state.place_number = place;
-        let mut gang = standing.gang;
+        let mut gang = placed_gang.gang;
         gang.draws = self.planned_draws(&plan);
         self.engine.restore_nomination_with_flavors(
             gang,
-            standing.placement,
-            &standing.flavors,
+            placed_gang.placement,
+            &placed_gang.flavors,
             &victims,
         );
     }
@@ -162,8 +162,8 @@ impl Driver {
                     .and_then(|plan| plan.priority)
                     .unwrap_or(group.spec.priority());
                 self.judge_nominated_gang(unit, group, plan, &queue);
-                let by = preemptor_pod_group(unit, &queue, priority);
-                self.ask_victims_to_leave(unit, &by, journal);
+                let preemptor = preemptor_pod_group(unit, &queue, priority);
+                self.ask_victims_to_leave(unit, &preemptor, journal);
             }
             // The victims have left, but the last try to bind its pods failed.
             EngineState::Placed => {
@@ -234,18 +234,18 @@ impl Driver {
         if self.external_engine_state(unit) != EngineState::Nominated {
             return;
         }
-        let asks = self
+        let request = self
             .external_pods
             .gangs
             .get(unit)
             .and_then(|state| state.request.clone());
-        let Some(asks) = asks else { return };
-        let by = preemptor_pod_group(unit, &asks.queue, asks.priority);
+        let Some(request) = request else { return };
+        let preemptor = preemptor_pod_group(unit, &request.queue, request.priority);
         let journal = PodGroupStatus {
             victims,
             ..PodGroupStatus::default()
         };
-        self.ask_victims_to_leave(unit, &by, &journal);
+        self.ask_victims_to_leave(unit, &preemptor, &journal);
     }
 
     /// Handles a victim that a disruption budget protects. The preemptor waits, and tries other

@@ -38,7 +38,7 @@ pub(super) enum NominatedRequest {
 impl NominatedRequest {
     pub(super) fn into_request(self) -> Option<Arc<ExternalRequest>> {
         match self {
-            Self::Allowed(asks) => Some(asks),
+            Self::Allowed(request) => Some(request),
             Self::Undecided => None,
         }
     }
@@ -61,7 +61,7 @@ impl Driver {
                 let state = self.external_pods.gangs.entry(unit.clone()).or_default();
                 state.has_new_request = true;
             }
-            Ok(Some(asks)) => self.enqueue_request(unit, group, asks, retry, near),
+            Ok(Some(request)) => self.enqueue_request(unit, group, request, retry, near),
             Err(why) => {
                 self.withdraw(unit);
                 let state = self.external_pods.gangs.entry(unit.clone()).or_default();
@@ -133,23 +133,23 @@ impl Driver {
     /// Returns the request of nominated pods, by the current policies. A gang's request keeps the
     /// groups of its plan. None: the pods may no longer have that place.
     pub(super) fn find_nominated_request(&mut self, unit: &Key) -> Option<NominatedRequest> {
-        let (asks, taken_in) = match external::parse_gang_key(unit)? {
+        let (request, is_admitted) = match external::parse_gang_key(unit)? {
             ExternalGangRef::Pod(pod) => {
                 let there = self.committer.cache().external_pods.get(&pod)?;
                 let group = there.group().map(|group| Key::new(&pod.namespace, group));
                 let gang = group.and_then(|group| self.placed_pod_group(&group));
-                let Some(asks) = self.find_single_request(&pod, gang.as_ref()).ok()? else {
+                let Some(request) = self.find_single_request(&pod, gang.as_ref()).ok()? else {
                     return Some(NominatedRequest::Undecided);
                 };
                 let place = self.engine.placement(&engine::gang_id(unit))?;
                 let (_, _, node) = place.iter().next()?;
-                let taken_in = self.is_admitted_by_nodes(&asks, |_| Some(node.as_str()));
-                (asks, taken_in)
+                let is_admitted = self.is_admitted_by_nodes(&request, |_| Some(node.as_str()));
+                (request, is_admitted)
             }
             ExternalGangRef::Group(_) => {
                 let (group, plan) = self.nominated_plan(unit)?;
                 let names = plan::planned_pods(&plan).map(|(pod, _)| pod.name.clone());
-                let Some(asks) = self
+                let Some(request) = self
                     .find_request(unit, PlacementRole::Gang(&group), names)
                     .ok()?
                 else {
@@ -158,24 +158,25 @@ impl Driver {
                 let planned =
                     plan::planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
                 let nodes: BTreeMap<&str, &str> = planned.collect();
-                let taken_in = self.is_admitted_by_nodes(&asks, |pod| nodes.get(pod).copied());
-                (plan::regroup_like_plan(&plan, asks)?, taken_in)
+                let is_admitted =
+                    self.is_admitted_by_nodes(&request, |pod| nodes.get(pod).copied());
+                (plan::regroup_like_plan(&plan, request)?, is_admitted)
             }
         };
-        if !taken_in {
+        if !is_admitted {
             self.pause_external(unit);
             return None;
         }
-        let asks = Arc::new(asks);
+        let request = Arc::new(request);
         self.external_pods
             .gangs
             .get_mut(unit)?
-            .set_request(asks.clone());
+            .set_request(request.clone());
         // The engine has the place already. It charges the limits that apply now.
         self.engine
-            .apply_draws(&engine::gang_id(unit), asks.limits.to_draws());
-        self.track_gpu_hours(&asks.limits);
-        Some(NominatedRequest::Allowed(asks))
+            .apply_draws(&engine::gang_id(unit), request.limits.to_draws());
+        self.track_gpu_hours(&request.limits);
+        Some(NominatedRequest::Allowed(request))
     }
 
     /// Returns true if the nodes still admit the pods: pods that repel them may have come, and node
@@ -183,7 +184,7 @@ impl Driver {
     /// flavors.
     fn is_admitted_by_nodes<'n>(
         &self,
-        asks: &ExternalRequest,
+        request: &ExternalRequest,
         node_of: impl Fn(&str) -> Option<&'n str>,
     ) -> bool {
         let context = self.committer.context();
@@ -198,7 +199,7 @@ impl Driver {
             };
             Some(alike.constraints.are_met_by(&node))
         };
-        asks.groups.iter().all(|alike| {
+        request.groups.iter().all(|alike| {
             let mut pods = alike.pods.iter();
             pods.all(|pod| takes(alike, pod) == Some(true))
         })

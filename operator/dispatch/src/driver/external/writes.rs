@@ -41,16 +41,16 @@ impl Driver {
         let nodes = plan::planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
         let mounts = external_request::collect_mounts(&claims, nodes);
         let state = self.external_pods.gangs.get(unit);
-        let asks = state.and_then(|state| state.request.as_ref());
+        let request = state.and_then(|state| state.request.as_ref());
         let wanted = ExternalPlan {
             uid,
             plan,
             group: group.metadata.name.clone(),
             mounts,
-            since: asks.map(|asks| asks.submitted),
+            since: request.map(|request| request.submitted),
             judged: None,
-            specs: asks
-                .map(|asks| asks.judged_specs.clone())
+            specs: request
+                .map(|request| request.judged_specs.clone())
                 .unwrap_or_default(),
         };
         let (committer, key) = (self.committer.clone(), unit.clone());

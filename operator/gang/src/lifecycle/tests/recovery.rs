@@ -160,7 +160,7 @@ fn restart_scope_selects_the_pods_to_restart() {
 /// A pod alone cannot be restarted if its node is gone or takes no new pods, or if it is rank 0 of
 /// an elastic job.
 #[test]
-fn gang_restarts_when_a_pod_alone_cannot() {
+fn gang_restarts_if_its_failed_pod_cannot_be_replaced_alone() {
     type CaseFault = fn(&mut JobCase);
     let faults: [(CaseFault, Reason); 5] = [
         (

@@ -215,7 +215,7 @@ fn ledger_of_another_policy_of_that_name_is_ignored() {
 }
 
 #[test]
-fn ledger_is_read_once_and_its_changes_give_nothing_back() {
+fn ledger_changes_after_the_first_read_return_no_hours() {
     let mut quotas = policy_without_ledger();
     write_ledger(&mut quotas, at(0), json!([entry(at(0), "57600")]));
     let mut hours = GpuHourUsage::default();
