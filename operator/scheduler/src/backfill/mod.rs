@@ -21,10 +21,10 @@
 //!
 //! A gang that lacks quota reserves quota in the same way, but no nodes: see `quota_head`.
 //!
-//! Where to look: `run_term` has the end of one gang, `expected_ends` orders gangs by their ends, and
-//! `end_table` has the ends of all gangs. `blocked` has the gangs that wait for room, `plan` finds
-//! start and placement, and `head` has the restrictions on gangs behind a head. `reservation_table`
-//! has all heads, and knows when they must be computed again.
+//! Where to look: `run_term` has the end of one gang, `expected_ends` orders gangs by their ends,
+//! and `end_table` has the ends of all gangs. `blocked` has the gangs that wait for room, `plan`
+//! finds start and placement, and `head` has the restrictions on gangs behind a head. The
+//! `reservation_table` has all heads, and knows when they must be computed again.
 
 mod blocked;
 mod end_table;

@@ -35,7 +35,8 @@ impl Engine {
         }
     }
 
-    /// Releases the charge of a gang, and what it still holds if it is leaving. Returns the charge.
+    /// Releases the charge of a gang, or the amounts that a leaving gang still holds. Returns the
+    /// charge, which is empty for a leaving gang.
     pub(super) fn release_charge(&mut self, queue: &QueueName, at: GangIdx) -> Demand {
         self.release_limits(at);
         let root = self.queues.root(queue);

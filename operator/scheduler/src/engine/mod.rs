@@ -1,14 +1,14 @@
 //! The engine: the live state, and the operations that change it.
 //!
 //! Each part of the state owns its fields and has tests of its own. `gang_table` has the gangs with
-//! their stages, and `pod_table` the pods. `scheduling_queue` has the pending gangs and what they
-//! wait for, and `blockage_cache` recent refusals. `restart_places` has the places that are kept for
-//! restarting gangs, and `crate::backfill` the reservations.
+//! their stages, and `pod_table` the pods. `scheduling_queue` has the pending gangs and the signals
+//! that they wait for, and `blockage_cache` recent refusals. `restart_places` has the places that
+//! are kept for restarting gangs, and `crate::backfill` the reservations.
 //!
 //! The other files change several parts together. `cycle` is the scheduling cycle from top to
 //! bottom: `admission` decides if a gang may start, `preempt` finds victims, and `reservations` the
-//! gangs with reserved room. `changes` has the changes that the caller reports, and `reports` what
-//! it reads. `stages`, `charges` and `node_usage` are the steps that these share.
+//! gangs with reserved room. `changes` applies the changes that the caller reports, and `reports`
+//! answers its queries. `stages`, `charges` and `node_usage` are the steps that these share.
 
 mod admission;
 mod blockage_cache;

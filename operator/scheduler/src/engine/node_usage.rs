@@ -1,5 +1,5 @@
-//! Usage of nodes by pods. Each change invalidates what the engine has computed from the usage
-//! before, and wakes the gangs that wait for it.
+//! Usage of nodes by pods. Each change invalidates the results that the engine has computed from
+//! the usage before, and wakes the gangs that wait for it.
 
 use super::Engine;
 use crate::queueing::Signal;

@@ -31,18 +31,18 @@ impl PodTable {
         self.known.get(pod)
     }
 
-    /// Adds a pod, or replaces what is known of it.
+    /// Adds a pod, or replaces its record.
     pub(super) fn insert(&mut self, pod: PodKey, seen: KnownPod) {
         self.known.insert(pod, seen);
     }
 
-    /// Removes a pod that is gone. Returns what was known of it, and its gang if it was stopping.
+    /// Removes a pod that is gone. Returns its record, and its gang if it was stopping.
     pub(super) fn remove(&mut self, pod: &PodKey) -> Option<(KnownPod, Option<GangIdx>)> {
         let seen = self.known.remove(pod)?;
         Some((seen, self.end_departure(pod)))
     }
 
-    /// Gives a pod to a placed gang. Returns what was known of it, and its gang if it was stopping.
+    /// Gives a pod to a placed gang. Returns its record, and its gang if it was stopping.
     /// None: the pod is unknown, or already belongs to a placed gang.
     pub(super) fn attach(&mut self, pod: &PodKey) -> Option<(KnownPod, Option<GangIdx>)> {
         let seen = self.known.get_mut(pod)?;

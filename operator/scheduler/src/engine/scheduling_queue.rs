@@ -1,4 +1,4 @@
-//! The pending gangs: the due ones, in order, and what the parked ones wait for.
+//! The pending gangs: the due gangs in order, and the signals that parked gangs wait for.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ use crate::time::Time;
 /// engine reports with [`Self::raise`].
 ///
 /// INVARIANT: due gangs and parked gangs are pending, and the limits on pending gangs count exactly
-/// the pending gangs. A gang that comes or goes raises the signals of its queue and of these limits.
+/// the pending gangs. A gang that comes or goes raises the signals of its queue and of these
+/// limits.
 #[derive(Debug, Default)]
 pub(super) struct SchedulingQueue {
     pending: PendingGangs,

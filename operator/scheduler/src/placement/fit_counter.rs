@@ -5,8 +5,8 @@ use std::ops::Range;
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
-use super::node_charge::NodeCharge;
 use super::request::PlacementRequest;
+use super::undo::NodeCharge;
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, PodDemand, ResourceIdx};
 
 /// Free capacity of the resources that a gang needs, and the number of pods of each group that fit

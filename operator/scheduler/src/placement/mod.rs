@@ -6,7 +6,6 @@ mod frontier;
 mod group_fit;
 mod group_place;
 mod history;
-mod node_charge;
 mod pack;
 mod packing;
 mod place;
@@ -22,13 +21,12 @@ pub(crate) use fit_counter::{FitCounter, FreedAmounts};
 pub(crate) use frontier::{SearchResult, search};
 pub(crate) use group_fit::{CapacityView, GroupFit};
 pub(crate) use group_place::groups_by_size;
-pub(crate) use node_charge::NodeCharge;
 pub(crate) use packing::PackingState;
 pub(crate) use place::{place, place_without};
 pub(crate) use request::{NoPlace, PlacementRequest, PodRuns, excluded_nodes};
 pub(crate) use topology::{GangTopology, ResolvedRequest};
 pub(crate) use topology::{has_request as asks_for_topology, search as search_topology};
-pub(crate) use undo::UndoLog;
+pub(crate) use undo::{NodeCharge, UndoLog};
 
 use serde::{Deserialize, Serialize};
 

@@ -3,11 +3,10 @@
 use super::frontier::{self, SearchResult};
 use super::group_fit::CapacityView;
 use super::group_place::{charge_runs, fill_group, groups_by_size};
-use super::node_charge::NodeCharge;
 use super::packing::PackingState;
 use super::request::{NoPlace, PlacementRequest, PodRuns};
 use super::topology;
-use super::undo::UndoLog;
+use super::undo::{NodeCharge, UndoLog};
 use crate::gang::PlacementStrategy;
 use crate::state::{Catalog, GroupShape, Nodes};
 

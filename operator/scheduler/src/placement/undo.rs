@@ -2,8 +2,18 @@
 
 use std::sync::Arc;
 
-use super::node_charge::NodeCharge;
 use crate::state::{NodeIdx, Nodes, ResourceIdx, SavedShares};
+
+/// Usage of a node by a number of equal pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeCharge {
+    pub(crate) node: NodeIdx,
+    /// Usage of one of the pods.
+    pub(crate) demand: Arc<Vec<(ResourceIdx, i64)>>,
+    pub(crate) pods: u32,
+    /// True if the pods belong to a placed gang.
+    pub(crate) in_placed_gang: bool,
+}
 
 /// The tentative charges so far. A rollback undoes them; dropping the log keeps them.
 #[derive(Debug, Default)]

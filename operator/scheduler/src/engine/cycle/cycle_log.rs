@@ -1,4 +1,4 @@
-//! What a cycle has decided so far.
+//! The decisions of a cycle so far.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! All gangs with their stages.
 //!
 //! `table` has the gangs and the indexes that follow from their stages. `gang_state` is one gang,
-//! `placed_gang` a gang with its place, and `gang_facts` what preemptors read of it.
+//! `placed_gang` a gang with its place, and `gang_facts` the facts that preemptors read.
 //! `pod_prefixes` finds the gang of a pod.
 
 mod gang_facts;

@@ -1,4 +1,4 @@
-//! Reads of the engine. `queries` has gangs, their places and usage, `queue_usage` the numbers in
+//! Queries of the caller. `queries` has gangs, their places and usage, `queue_usage` the numbers in
 //! the status of queues, and `node_report` how nodes fit a gang. `trial` decides about a gang
 //! without changing anything.
 
