@@ -138,8 +138,8 @@ fn truncate(text: &str, room: Option<usize>) -> String {
                 }
                 None => false,
             };
-            let kept: Vec<char> = text.chars().take_while(fits).collect();
-            kept.into_iter().chain(['…']).collect()
+            let prefix: Vec<char> = text.chars().take_while(fits).collect();
+            prefix.into_iter().chain(['…']).collect()
         }
     }
 }

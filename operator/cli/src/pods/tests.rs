@@ -11,13 +11,13 @@ fn job(spec: Value, status: Value) -> TrainingJob {
     .unwrap()
 }
 
-fn group(name: &str, more: Value) -> Value {
+fn group(name: &str, fields: Value) -> Value {
     let mut group =
         json!({"name": name, "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     group
         .as_object_mut()
         .unwrap()
-        .extend(more.as_object().unwrap().clone());
+        .extend(fields.as_object().unwrap().clone());
     group
 }
 

@@ -110,7 +110,7 @@ struct DiffInput {
     facts: ClusterSnapshot,
 }
 
-/// Compares the policies. The exit status tells whether a decision changes.
+/// Compares the policies. The exit status shows whether a decision changes.
 pub(super) fn run(options: &DiffOptions) -> anyhow::Result<ExitCode> {
     let scene = match read_input(options)? {
         Ok(scene) => scene,
@@ -311,8 +311,8 @@ fn compare_decisions(
         evicted,
         demands: demands.collect(),
     };
-    let same = same_end && changed.before == changed.after && changed.demands.is_empty();
-    (!same).then_some(changed)
+    let is_same = same_end && changed.before == changed.after && changed.demands.is_empty();
+    (!is_same).then_some(changed)
 }
 
 impl DemandDecision {
@@ -359,8 +359,8 @@ fn render_report(report: &DiffReport) -> String {
             job.after.as_str()
         ));
         if !job.evicted.is_empty() {
-            let by = job.evicted.join(", ");
-            out.push_str(&format!("  it is placed, and {by} stops it\n"));
+            let evictors = job.evicted.join(", ");
+            out.push_str(&format!("  it is placed, and {evictors} stops it\n"));
         }
         for change in &job.demands {
             let resource = change.resource.as_ref().map(|r| format!(" {r}"));

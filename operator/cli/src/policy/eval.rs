@@ -51,7 +51,7 @@ struct EvalReport {
     jobs: Vec<DecidedJob>,
 }
 
-/// Evaluates the policies. The exit status tells whether all jobs may run.
+/// Evaluates the policies. The exit status shows whether all jobs may run.
 pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     let files = ParsedFiles::read(&options.filenames);
     let mut given = match EvalInput::from_files(files, options.namespace.as_deref()) {
@@ -185,23 +185,27 @@ impl EvalInput {
     fn assign_namespaces(
         &mut self,
         default: &str,
-        asked: Option<&str>,
+        requested_namespace: Option<&str>,
     ) -> Result<Vec<TrainingJob>, Vec<Problem>> {
         if self.jobs.is_empty() {
             let message = "no file contains a TrainingJob: name a file with one by -f";
             return Err(vec![Problem::for_file(message)]);
         }
-        self.optional_jobs(default, asked)
+        self.optional_jobs(default, requested_namespace)
     }
 
     /// Like `assign_namespaces`, but no job is no error.
     pub(super) fn optional_jobs(
         &mut self,
         default: &str,
-        asked: Option<&str>,
+        requested_namespace: Option<&str>,
     ) -> Result<Vec<TrainingJob>, Vec<Problem>> {
         let jobs = std::mem::take(&mut self.jobs);
-        assign_namespaces(jobs, asked.unwrap_or(default), asked)
+        assign_namespaces(
+            jobs,
+            requested_namespace.unwrap_or(default),
+            requested_namespace,
+        )
     }
 }
 
@@ -238,12 +242,12 @@ fn render_jobs(jobs: &[DecidedJob]) -> String {
 }
 
 fn render_row(row: &DemandRow, out: &mut String) {
-    let by = match row.policies.as_slice() {
+    let names = match row.policies.as_slice() {
         [] => String::new(),
         ids => format!(" by {}", ids.join(", ")),
     };
     let word = row.decision.as_str();
-    out.push_str(&format!("  {word:<14}{}{by}\n", row.describe_demand()));
+    out.push_str(&format!("  {word:<14}{}{names}\n", row.describe_demand()));
     for line in &row.because {
         out.push_str(&format!("                {line}\n"));
     }

@@ -10,15 +10,15 @@ fn queue_view(jobs: Value, queues: Value) -> QueueView {
     }
 }
 
-fn job(namespace: &str, name: &str, more: Value) -> Value {
+fn job(namespace: &str, name: &str, fields: Value) -> Value {
     let mut job = json!({
         "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "JobState",
         "metadata": {"namespace": namespace, "name": name},
         "queue": "research", "priority": 0, "gpus": 8, "pods": 1,
         "submitted": "2026-01-01T10:00:00Z", "since": "2026-01-01T10:00:00Z",
     });
-    let more = more.as_object().unwrap().clone();
-    job.as_object_mut().unwrap().extend(more);
+    let fields = fields.as_object().unwrap().clone();
+    job.as_object_mut().unwrap().extend(fields);
     job
 }
 
@@ -199,7 +199,7 @@ fn script_output_has_jobs_queues_and_notes() {
     let output: Value = serde_json::from_str(&look.text).unwrap();
     let names = |list: &Value| -> Vec<String> {
         let all = list.as_array().unwrap().iter();
-        all.map(|one| one["metadata"]["name"].as_str().unwrap().to_owned())
+        all.map(|object| object["metadata"]["name"].as_str().unwrap().to_owned())
             .collect()
     };
     assert_eq!(names(&output["jobs"]), ["urgent", "bert"]);
