@@ -48,9 +48,9 @@ struct JobSnapshot {
 }
 
 /// The current chart with an older version number, because there was no earlier release.
-fn write_older_chart(to: &Path) -> Result<()> {
-    folder::copy_folder(&chart_folder(), to)?;
-    let path = to.join("Chart.yaml");
+fn write_older_chart(target: &Path) -> Result<()> {
+    folder::copy_folder(&chart_folder(), target)?;
+    let path = target.join("Chart.yaml");
     let text = std::fs::read_to_string(&path)?;
     let lines = text.lines().map(|line| match line.starts_with("version:") {
         true => "version: 0.0.1\n".to_owned(),
@@ -206,12 +206,12 @@ async fn check_jobs_continue(control_plane: &ControlPlane, site: &TestSite) -> R
         site.wait_for_phase(name, JobPhase::Running).await;
     }
 
-    let at_once = DeleteParams {
+    let no_grace = DeleteParams {
         grace_period_seconds: Some(0),
         ..DeleteParams::default()
     };
     let pods = site.api::<Pod>();
-    pods.delete("restarting-worker-1", &at_once).await?;
+    pods.delete("restarting-worker-1", &no_grace).await?;
     site.wait_for_running_attempt("restarting", 2).await;
     // These jobs have ended.
     for (name, end) in [

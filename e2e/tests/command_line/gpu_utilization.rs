@@ -17,8 +17,8 @@ use crate::fixtures::shared_fixture;
 fn host_address() -> IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     // This sends no packet. The kernel only selects the source address.
-    let to = socket.connect("203.0.113.1:9");
-    to.expect("a machine with an address and a route");
+    let connected = socket.connect("203.0.113.1:9");
+    connected.expect("a machine with an address and a route");
     socket.local_addr().unwrap().ip()
 }
 

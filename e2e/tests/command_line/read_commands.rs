@@ -45,8 +45,11 @@ async fn queue_lists_running_and_pending_jobs() {
     assert!(output.out.starts_with("QUEUE "), "{output:?}");
     let runs: Vec<_> = output.line_with("runs").split_whitespace().collect();
     assert_eq!((runs[0], runs[6], runs[8]), ("-", "6", "Running"));
-    let waits = output.line_with("waits");
-    assert!(waits.contains("InsufficientCapacity: needs 4"), "{waits}");
+    let pending = output.line_with("waits");
+    assert!(
+        pending.contains("InsufficientCapacity: needs 4"),
+        "{pending}"
+    );
     // The output for scripts.
     let all = scene
         .run_trellis(&["queue", "-n", site.name(), "-o", "json", "--waiting"])

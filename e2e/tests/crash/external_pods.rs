@@ -132,8 +132,8 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 async fn external_gang_is_bound_whole_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
     // The writes are the journal twice and a binding of each pod.
-    let least = 2 + u64::from(GANG_SIZE);
-    kill_after_every_write(least, async |k| {
+    let minimum = 2 + u64::from(GANG_SIZE);
+    kill_after_every_write(minimum, async |k| {
         survives_kill(&mut operators, k, moment).await
     })
     .await;

@@ -151,7 +151,7 @@ fn every_command_block_has_a_test_or_a_reason() {
                 let is_there = text.contains(&format!("fn {function}("));
                 assert!(is_there, "{page}, {heading}: {file} has no {function}");
             }
-            NotRun(why) => assert!(!why.is_empty(), "{page}, {heading}"),
+            NotRun(reason) => assert!(!reason.is_empty(), "{page}, {heading}"),
         }
     }
 }

@@ -74,8 +74,8 @@ async fn non_preempting_gang_waits_for_free_capacity() {
     polite["spec"]["queueName"] = json!(queue);
     polite["spec"]["priorityClassName"] = json!(class);
     site.create(polite).await.unwrap();
-    let waits = |reason: Reason| reason == Reason::InsufficientCapacity;
-    site.wait_for_status("job", |s| s.reason.is_some_and(waits))
+    let is_waiting = |reason: Reason| reason == Reason::InsufficientCapacity;
+    site.wait_for_status("job", |s| s.reason.is_some_and(is_waiting))
         .await;
     site.delete::<trellis_api::TrainingJob>("job").await;
     create_pod(&site, "high", 8, |pod| {

@@ -44,8 +44,8 @@ async fn volume_of_an_unbound_claim_is_released_with_its_plan() {
     job["spec"]["taskGroups"][0]["mounts"] = json!([{"claimName": "data", "path": "/data"}]);
     site.create(job).await.unwrap();
     let is_given = |volume: &PersistentVolume| {
-        let to = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref());
-        to.is_some_and(|to| to.name.as_deref() == Some("data"))
+        let claim = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref());
+        claim.is_some_and(|claim| claim.name.as_deref() == Some("data"))
     };
     wait_for(&volumes, class, SOON, is_given).await.unwrap();
     assert!(

@@ -40,11 +40,13 @@ async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
     site.create(job).await.unwrap();
     let jobs = site.api::<TrainingJob>();
     let runs = async |attempt: i64| {
-        let so = |job: &TrainingJob| {
+        let is_running_again = |job: &TrainingJob| {
             let status = job.status.clone().unwrap_or_default();
             status.phase == Some(JobPhase::Running) && status.attempt == Some(attempt)
         };
-        wait_for(&jobs, "j", START_TIMEOUT, so).await.unwrap()
+        wait_for(&jobs, "j", START_TIMEOUT, is_running_again)
+            .await
+            .unwrap()
     };
     runs(1).await;
     proxy.reset_counts();

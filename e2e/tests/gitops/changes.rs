@@ -178,12 +178,12 @@ pub(crate) async fn test_pruning(scene: &GitOpsFixture) -> Result<()> {
     let mut job = mpi_job(&site);
     job["spec"]["queueName"] = json!(name);
     let repository = repository_with(&[queue_manifest(name), policy_manifest(name)])?;
-    let with = repository.commit_files(&[("job.yaml", &objects_yaml(&[job]))])?;
+    let revision = repository.commit_files(&[("job.yaml", &objects_yaml(&[job]))])?;
     let application = scene.application_for(&site, &repository);
     let application = scene.argocd.create_application(&application).await?;
     application
         .wait_for_state("Healthy", SOON, |s| {
-            s.is_synced(&with) && s.health == "Healthy"
+            s.is_synced(&revision) && s.health == "Healthy"
         })
         .await?;
     site.wait_for_phase("train", JobPhase::Running).await;

@@ -104,8 +104,8 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
         "the sync does not wait for the hook"
     );
     let pods: Api<Pod> = Api::namespaced(scene.control_plane.client(), TEAM_NAMESPACE);
-    let ends = Patch::Merge(json!({"metadata": {"annotations": {kubelet::EXIT: "0"}}}));
-    pods.patch("tokenize-worker-0", &PatchParams::default(), &ends)
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {kubelet::EXIT: "0"}}}));
+    pods.patch("tokenize-worker-0", &PatchParams::default(), &patch)
         .await?;
     wait_for(&jobs, "small", SOON, runs).await?;
     for application in delivered.iter().rev() {

@@ -49,14 +49,14 @@ async fn check_refused_behind_late_watch(
     apply_policy(&control_plane, &policy(&site)).await;
     let created_pods = proxy.counts().count_of(Verb::Create, "pods");
     site.submit("j", 1, 1).await;
-    let waits = eventually(SOON, || async {
+    let pending = eventually(SOON, || async {
         let job: TrainingJob = site.api().get("j").await?;
         ensure!(reason(&job) == "CacheNotReady", "{:?}", job.status);
         Ok(job)
     });
-    let waits = waits.await.unwrap();
+    let pending = pending.await.unwrap();
     let words = "and the watch has not shown it yet";
-    assert!(message(&waits).contains(words), "{}", message(&waits));
+    assert!(message(&pending).contains(words), "{}", message(&pending));
     tokio::time::sleep(delay).await;
     assert_eq!(proxy.counts().count_of(Verb::Create, "pods"), created_pods);
 

@@ -226,9 +226,12 @@ async fn invalid_profile_keeps_its_jobs_waiting_with_the_reason() {
         ready.map(|c| (c.status.clone(), c.message.clone()))
     };
     let reported = wait_for(&profiles, site.name(), SOON, |p| ready(p).is_some());
-    let (holds, why) = ready(&reported.await.unwrap()).unwrap();
+    let (holds, message) = ready(&reported.await.unwrap()).unwrap();
     assert_eq!(holds, "False");
-    assert!(why.contains("spec.podTemplate.spec.schedulerName"), "{why}");
+    assert!(
+        message.contains("spec.podTemplate.spec.schedulerName"),
+        "{message}"
+    );
     profiles
         .delete(site.name(), &DeleteParams::default())
         .await

@@ -108,8 +108,8 @@ async fn floods_and_garbage_do_not_delay_other_clients() {
             anyhow::Ok((code, answer, uid, began.elapsed()))
         })
     });
-    for one in all.collect::<Vec<_>>() {
-        let (code, answer, uid, duration) = one.await.unwrap().unwrap();
+    for task in all.collect::<Vec<_>>() {
+        let (code, answer, uid, duration) = task.await.unwrap().unwrap();
         assert_eq!(code, 200, "{answer}");
         assert_eq!(answer["response"]["uid"], uid);
         assert_eq!(answer["response"]["allowed"], true, "{answer}");
@@ -175,11 +175,11 @@ async fn jobs_are_stored_and_denied_during_a_webhook_outage() {
         }
         last
     });
-    let ends = tokio::task::spawn_blocking(move || {
+    let stopping = tokio::task::spawn_blocking(move || {
         operator.signal(ProcessSignal::Terminate).unwrap();
         operator
     });
-    let mut operator = ends.await.unwrap();
+    let mut operator = stopping.await.unwrap();
     assert!(operator.try_wait().unwrap().unwrap().success());
     let last = asks.await.unwrap();
     assert!(

@@ -37,7 +37,7 @@ async fn gpus_of_job(place: &TrialNamespace, job: &str, node: &str) -> BTreeSet<
     eventually(SOON, || async {
         let logs = place.pod_logs(job).await.into_iter();
         let pod_logs = logs.filter(|(pod, _)| pods.contains(pod));
-        let has = |(pod, log): (String, String)| {
+        let visible_gpus = |(pod, log): (String, String)| {
             let line = log
                 .lines()
                 .next()
@@ -45,20 +45,25 @@ async fn gpus_of_job(place: &TrialNamespace, job: &str, node: &str) -> BTreeSet<
             line.map(str::to_owned)
                 .with_context(|| format!("{pod}: {log:?}"))
         };
-        pod_logs.map(has).collect()
+        pod_logs.map(visible_gpus).collect()
     })
     .await
     .unwrap()
 }
 
 /// Waits until a job is queued with this reason and a message that starts with this text.
-async fn wait_until_queued_for(place: &TrialNamespace, job: &str, why: &str, message_start: &str) {
+async fn wait_until_queued_for(
+    place: &TrialNamespace,
+    job: &str,
+    expected: &str,
+    message_start: &str,
+) {
     place
         .wait_for_status(job, |status| {
             let reason = status.reason.map(|reason| reason.as_str());
             let message = status.full_message();
             status.phase == Some(JobPhase::Queued)
-                && reason == Some(why)
+                && reason == Some(expected)
                 && message.starts_with(message_start)
         })
         .await;

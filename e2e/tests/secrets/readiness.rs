@@ -44,9 +44,9 @@ async fn pods_are_created_only_after_their_secret_exists() {
     assert_eq!(data["remoteRef"]["property"], "token");
 
     // The message is that of the controller until the Secret exists.
-    let why = "could not get secret data from provider";
-    report_failure(&site, "j-wandb", why).await.unwrap();
-    let words = format!("ExternalSecret \"j-wandb\" is not ready: SecretSyncedError: {why}");
+    let problem = "could not get secret data from provider";
+    report_failure(&site, "j-wandb", problem).await.unwrap();
+    let words = format!("ExternalSecret \"j-wandb\" is not ready: SecretSyncedError: {problem}");
     let waiting = site
         .wait_for_status("j", |s| s.full_message().contains(&words))
         .await;
@@ -55,7 +55,7 @@ async fn pods_are_created_only_after_their_secret_exists() {
         "{waiting:?}"
     );
     let entry = secret_in_status(&waiting);
-    assert!(!entry.ready && entry.problem.unwrap().contains(why));
+    assert!(!entry.ready && entry.problem.unwrap().contains(problem));
     tokio::time::sleep(NO_CHANGE_TIME).await;
     assert_eq!(site.list_pods("j").await.len(), 0);
 

@@ -114,8 +114,8 @@ async fn endpoint_explains_pending_jobs_to_users_with_list_right() {
     let hour = SignedDuration::from_hours(1);
     let start = head.expected_start.expect("the expected start is known");
     // The expected start includes the start time and the grace period of the pods.
-    let takes = start.duration_since(started);
-    assert!(hour <= takes && takes < hour * 2, "{takes}");
+    let delay = start.duration_since(started);
+    assert!(hour <= delay && delay < hour * 2, "{delay}");
     let large = wait_for_pending_job(&lister, &own, "large").await.unwrap();
     assert_eq!(large.expected_start, None);
     assert!(head.position < large.position);

@@ -137,15 +137,19 @@ async fn class_without_a_provisioner_is_reported() {
         .await
         .unwrap();
     let not_bound = |r: Reason| r == Reason::ClaimNotBound;
-    let waits = site
+    let pending = site
         .wait_for_status("j", |s| s.reason.is_some_and(not_bound))
         .await;
     let field = "spec.taskGroups[0].podTemplate.spec.volumes[0].ephemeral.volumeClaimTemplate: ";
-    assert!(message(&waits).starts_with(field), "{}", message(&waits));
     assert!(
-        message(&waits).contains("provisions none"),
+        message(&pending).starts_with(field),
         "{}",
-        message(&waits)
+        message(&pending)
+    );
+    assert!(
+        message(&pending).contains("provisions none"),
+        "{}",
+        message(&pending)
     );
     assert!(site.list_pods("j").await.is_empty());
 }
@@ -205,12 +209,16 @@ async fn gang_moves_when_a_pod_volume_cannot_be_provisioned() {
     let claim = "j-worker-0-scratch";
     let first = wait_for_selected_node(&site, claim, None).await;
     let not_bound = |r: Reason| r == Reason::ClaimNotBound;
-    let waits = site
+    let pending = site
         .wait_for_status("j", |s| s.reason.is_some_and(not_bound))
         .await;
     let words =
         "PersistentVolumeClaim \"j-worker-0-scratch\" of pod \"j-worker-0\" is not bound yet";
-    assert!(message(&waits).starts_with(words), "{}", message(&waits));
+    assert!(
+        message(&pending).starts_with(words),
+        "{}",
+        message(&pending)
+    );
     let refused = Patch::Merge(json!({"metadata": {"annotations": {SELECTED_NODE: null}}}));
     let params = PatchParams::default();
     claims_api(&site)
@@ -252,11 +260,11 @@ async fn foreign_claim_is_reported_before_the_gang_starts() {
         .await
         .unwrap();
     let is_conflict = |r: Reason| r == Reason::NameConflict;
-    let waits = site
+    let pending = site
         .wait_for_status("j", |s| s.reason.is_some_and(is_conflict))
         .await;
     let words = "is there and is not pod \"j-worker-0\"'s";
-    assert!(message(&waits).contains(words), "{}", message(&waits));
+    assert!(message(&pending).contains(words), "{}", message(&pending));
     assert!(site.list_pods("j").await.is_empty());
     claims_api(&site)
         .delete(claim, &Default::default())

@@ -100,8 +100,8 @@ async fn restarted_gang_keeps_its_nodes() {
         site.end_pod("j-worker-0", "1").await;
         site.wait_for_running_attempt("j", attempt).await;
         assert_eq!(nodes().await, before);
-        let waits = site.wait_for_phase("first", JobPhase::Queued).await;
-        assert_eq!(waits.status.unwrap().attempt, Some(1));
+        let pending = site.wait_for_phase("first", JobPhase::Queued).await;
+        assert_eq!(pending.status.unwrap().attempt, Some(1));
     }
     // A suspended job releases its nodes, and the pending job gets them.
     let suspend = json!({"spec": {"suspend": true}});

@@ -52,11 +52,14 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
             .collect();
         ensure!(lines.len() == 4, "{output}");
         // The operator gets its own writes through a watch.
-        let begins = |line: &[String], words: &[&str]| line.iter().take(words.len()).eq(words);
-        ensure!(begins(&lines[1], &["runs", queue]), "{output}");
+        let has_prefix = |line: &[String], words: &[&str]| line.iter().take(words.len()).eq(words);
+        ensure!(has_prefix(&lines[1], &["runs", queue]), "{output}");
         ensure!(lines[1].contains(&"Running".to_owned()), "{output}");
         for (line, name, position) in [(&lines[2], "next", "1"), (&lines[3], "over", "2")] {
-            ensure!(begins(line, &[name, queue, position, "Queued"]), "{output}");
+            ensure!(
+                has_prefix(line, &[name, queue, position, "Queued"]),
+                "{output}"
+            );
         }
         Ok((lines, output))
     });

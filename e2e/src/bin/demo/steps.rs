@@ -151,10 +151,10 @@ async fn wait_until_job_and_pods_are_deleted(
 pub(crate) async fn wait_for_status(
     control_plane: &ControlPlane,
     name: &str,
-    wanted: impl Fn(&TrainingJobStatus) -> bool,
+    condition: impl Fn(&TrainingJobStatus) -> bool,
 ) -> Result<TrainingJobStatus> {
     let job = wait_for(&jobs_api(control_plane), name, SOON, |job: &TrainingJob| {
-        job.status.as_ref().is_some_and(&wanted)
+        job.status.as_ref().is_some_and(&condition)
     })
     .await?;
     job.status
