@@ -84,8 +84,8 @@ async fn cancel_job(
     {
         FollowResult::Reached(()) => Ok(Exit::Done),
         FollowResult::TimedOut => {
-            let left = describe_remaining(site, &job).await;
-            warn(&format!("error: {name} still exists{left}"));
+            let remaining = describe_remaining(site, &job).await;
+            warn(&format!("error: {name} still exists{remaining}"));
             Ok(Exit::TimedOut)
         }
     }

@@ -72,12 +72,12 @@ impl SuspendTarget {
     /// Returns the result if the wait is over.
     /// The text is the reason if the job missed the target. `uid` is the uid of the original job.
     fn check_reached(self, job: Option<&TrainingJob>, uid: Option<&str>) -> Option<(Exit, String)> {
-        let not = |reason: &str| Some((Exit::Negative, reason.to_owned()));
+        let negative = |reason: &str| Some((Exit::Negative, reason.to_owned()));
         let Some(job) = job else {
-            return not("was deleted");
+            return negative("was deleted");
         };
         if job.metadata.uid.as_deref() != uid {
-            return not(NAME_REUSED);
+            return negative(NAME_REUSED);
         }
         let status = job.status.as_ref()?;
         let is_current = status.observed_generation == job.metadata.generation;
@@ -93,7 +93,7 @@ impl SuspendTarget {
                 let reason = format!("is {}{colon}{message}", phase.as_str());
                 Some((Exit::Negative, reason))
             }
-            _ if status.has_ended() => not("has ended"),
+            _ if status.has_ended() => negative("has ended"),
             _ => None,
         }
     }

@@ -269,12 +269,12 @@ fn put_in_template(pods: &mut GroupDraft, path: &[&str], value: Value) {
 
 /// Returns the difference of two quantities, at least zero. None: a quantity is invalid.
 pub(crate) fn subtract(from: &Quantity, other: &Quantity) -> Option<Quantity> {
-    let left = from.amount().ok()?.saturating_sub(other.amount().ok()?);
-    let zero = left.ceil_units() == Some(0);
+    let remaining = from.amount().ok()?.saturating_sub(other.amount().ok()?);
+    let zero = remaining.ceil_units() == Some(0);
     Some(Quantity::new(if zero {
         "0".to_owned()
     } else {
-        format_like(left.to_string(), from)
+        format_like(remaining.to_string(), from)
     }))
 }
 

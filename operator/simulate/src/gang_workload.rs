@@ -61,12 +61,12 @@ pub struct GangWorkload {
 /// Draws a row with a probability in proportion to its share.
 fn draw_row<T: Copy>(random: &mut Random, rows: &[(usize, T)]) -> Option<T> {
     let all = rows.iter().map(|(share, _)| share).sum();
-    let mut left = random.next_below(all);
+    let mut remaining = random.next_below(all);
     for (share, row) in rows {
-        if left < *share {
+        if remaining < *share {
             return Some(*row);
         }
-        left = left.saturating_sub(*share);
+        remaining = remaining.saturating_sub(*share);
     }
     None
 }

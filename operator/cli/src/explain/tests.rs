@@ -131,10 +131,10 @@ fn job_is_denied_or_runs() {
         &explain_facts(denied, Value::Null, Value::Null),
         false
     ));
-    let runs = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run"});
-    let mut runs = explain_facts(runs, Value::Null, Value::Null);
-    runs.notes.push("no scheduler answers now".to_owned());
-    let output = text(&runs, false);
+    let running = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run"});
+    let mut running = explain_facts(running, Value::Null, Value::Null);
+    running.notes.push("no scheduler answers now".to_owned());
+    let output = text(&running, false);
     assert!(
         output.starts_with("team-a/llm  Running\n  Running: all 2 pods run\nnote: no scheduler"),
         "{output}"
@@ -261,10 +261,10 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
         "{output}"
     );
 
-    let runs = json!({"type": "PodScheduled", "status": "True"});
-    let mut runs = pod(runs);
-    runs["status"]["phase"] = json!("Running");
-    let output = text(&external_facts("Pod", runs, Value::Null, None), false);
+    let running = json!({"type": "PodScheduled", "status": "True"});
+    let mut running = pod(running);
+    running["status"]["phase"] = json!("Running");
+    let output = text(&external_facts("Pod", running, Value::Null, None), false);
     assert_eq!(output, "team-a/Pod/w-0  Running\n");
     // A message that another controller wrote is shown as it is.
     let row = |position: Value| {

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_goes_on_while_a_stopped_container_still_writes() {
+    async fn a_stream_continues_while_a_stopped_container_writes() {
         let (stop, stopped) = watch::channel(false);
         // The pod is gone.
         drop(stop);

@@ -111,8 +111,8 @@ fn missing_cause(
             .iter()
             .any(|held_group| held_group == name)
         {
-            let on: Vec<_> = group.depends_on.iter().map(|d| d.group.as_str()).collect();
-            let reason = format!("waits for {} to be Ready (dependsOn)", on.join(", "));
+            let groups: Vec<_> = group.depends_on.iter().map(|d| d.group.as_str()).collect();
+            let reason = format!("waits for {} to be Ready (dependsOn)", groups.join(", "));
             return (AWAITED, reason, None);
         }
         if let Some(entry) = awaited.index_by_pod().get(name, index) {

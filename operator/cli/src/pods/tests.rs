@@ -167,7 +167,7 @@ fn missing_pod_has_a_cause() {
             ("1-6", "waits for store to be Ready (dependsOn)")
         ]
     );
-    let runs = job(
+    let running = job(
         spec,
         json!({"phase": "Running", "attempt": 1,
             "internal": {
@@ -181,7 +181,7 @@ fn missing_pod_has_a_cause() {
         attempt: 1,
         ..PodLine::default()
     };
-    let missing = find_missing(&runs, &[worker(0), worker(2), worker(3)]);
+    let missing = find_missing(&running, &[worker(0), worker(2), worker(3)]);
     let missing: Vec<_> = missing
         .iter()
         .map(|m| (m.indexes.as_str(), m.why.as_str(), m.done))

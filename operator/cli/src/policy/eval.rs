@@ -54,8 +54,8 @@ struct EvalReport {
 /// Evaluates the policies. The exit status shows whether all jobs may run.
 pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     let files = ParsedFiles::read(&options.filenames);
-    let mut given = match EvalInput::from_files(files, options.namespace.as_deref()) {
-        Ok(given) => given,
+    let mut input = match EvalInput::from_files(files, options.namespace.as_deref()) {
+        Ok(input) => input,
         Err(problems) => return Ok(output::print_problems(&problems)),
     };
     if !options.cluster && options.access.is_set() {
@@ -63,7 +63,7 @@ pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     }
     let jobs = if options.cluster {
         let cluster = ClusterReader::connect(&options.access, ReadPurpose::Policies)?;
-        let jobs = match given.assign_namespaces(cluster.namespace(), options.namespace.as_deref())
+        let jobs = match input.assign_namespaces(cluster.namespace(), options.namespace.as_deref())
         {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(output::print_problems(&problems)),
@@ -73,23 +73,23 @@ pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
             .get_jobs(&jobs)?
             .into_iter()
             .for_each(|job| contents.snapshot.add(job));
-        contents.snapshot.overlay(given.facts);
-        given.facts = contents.snapshot;
-        given.notes.extend(contents.notes);
+        contents.snapshot.overlay(input.facts);
+        input.facts = contents.snapshot;
+        input.notes.extend(contents.notes);
         jobs
     } else {
-        let jobs = match given.assign_namespaces("default", options.namespace.as_deref()) {
+        let jobs = match input.assign_namespaces("default", options.namespace.as_deref()) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(output::print_problems(&problems)),
         };
-        given
+        input
             .notes
-            .extend(unlabelled_namespaces::note_unlabelled(&jobs, &given.facts));
+            .extend(unlabelled_namespaces::note_unlabelled(&jobs, &input.facts));
         jobs
     };
     let EvalInput {
         mut facts, notes, ..
-    } = given;
+    } = input;
     for note in &notes {
         output::warn(&format!("note: {note}"));
     }

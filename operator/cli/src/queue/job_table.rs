@@ -59,9 +59,9 @@ impl JobFilter<'_> {
         queues: Option<&[QueueState]>,
     ) -> Option<&str> {
         let name = self.queue?;
-        let is_there = queues?.iter().any(|queue| self.matches_queue(queue));
+        let exists = queues?.iter().any(|queue| self.matches_queue(queue));
         let is_named = jobs.iter().any(|job| job.queue == name);
-        (!is_there && !is_named).then_some(name)
+        (!exists && !is_named).then_some(name)
     }
 
     /// Returns true if the filter selects the queue.

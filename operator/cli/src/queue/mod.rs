@@ -187,23 +187,23 @@ fn build_view(
     options: &QueueOptions,
     me: Option<&str>,
 ) -> Result<CommandView, ViewError> {
-    let which = JobFilter {
+    let filter = JobFilter {
         queue: options.queue.as_deref(),
         user: me,
         waiting: !options.running,
         running: !options.waiting,
     };
-    if let Some(name) = which.unknown_queue(&view.jobs, view.queues.as_deref()) {
+    if let Some(name) = filter.unknown_queue(&view.jobs, view.queues.as_deref()) {
         return Err(ViewError::not_found(format!(
             "there is no queue {name:?}: `trellis queue` lists all"
         )));
     }
-    let jobs = which.select(&view.jobs);
+    let jobs = filter.select(&view.jobs);
     let queues = view.queues.as_ref();
     let queues: Option<Vec<_>> = queues.map(|queues| {
         queues
             .iter()
-            .filter(|queue| which.matches_queue(queue))
+            .filter(|queue| filter.matches_queue(queue))
             .collect()
     });
     if options.output == Some(QueueOutputFormat::Name) {

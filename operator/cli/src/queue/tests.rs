@@ -66,13 +66,13 @@ fn busy_view() -> QueueView {
     queue_view(jobs, queues)
 }
 
-fn text(view: &QueueView, which: JobFilter<'_>, wide: bool, width: Option<usize>) -> String {
+fn text(view: &QueueView, filter: JobFilter<'_>, wide: bool, width: Option<usize>) -> String {
     let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
     let queues = view.queues.as_deref().unwrap_or_default();
-    let queues = queues.iter().filter(|queue| which.matches_queue(queue));
+    let queues = queues.iter().filter(|queue| filter.matches_queue(queue));
     let mut text = queue_summary::render_summary(queues, wide);
     text.push_str(&job_table::render_table(
-        &which.select(&view.jobs),
+        &filter.select(&view.jobs),
         now,
         wide,
         width,
@@ -112,9 +112,9 @@ fn wide_table_has_all_columns() {
 
 #[test]
 fn filters_select_jobs() {
-    let names = |which: JobFilter<'_>| {
+    let names = |filter: JobFilter<'_>| {
         let view = busy_view();
-        let jobs = which.select(&view.jobs);
+        let jobs = filter.select(&view.jobs);
         jobs.iter()
             .map(|job| job.metadata.name.clone().unwrap())
             .collect::<Vec<_>>()
@@ -252,8 +252,8 @@ fn label_selection_matches_name_and_namespace() {
         (name("team-z"), name("eval")),
     ];
     label_selection::retain_named(&mut view.jobs, &names.into());
-    let left: Vec<_> = view.jobs.iter().map(|job| &job.metadata.name).collect();
-    assert_eq!(left, [&name("llm")]);
+    let remaining: Vec<_> = view.jobs.iter().map(|job| &job.metadata.name).collect();
+    assert_eq!(remaining, [&name("llm")]);
 }
 
 #[test]

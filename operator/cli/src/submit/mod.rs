@@ -82,8 +82,8 @@ fn format_created(
 /// # Errors
 /// If the cluster cannot be reached.
 pub fn run(options: &SubmitOptions) -> anyhow::Result<ExitCode> {
-    let given = match job_input::read_jobs(&options.filenames) {
-        Ok(given) => given,
+    let input = match job_input::read_jobs(&options.filenames) {
+        Ok(input) => input,
         Err(problems) => {
             for problem in problems {
                 warn(&format!("error: {problem}"));
@@ -93,7 +93,7 @@ pub fn run(options: &SubmitOptions) -> anyhow::Result<ExitCode> {
     };
     let site = options.target.connect()?;
     let required = options.target.namespace.as_deref();
-    let jobs = match assign_namespaces(given, &site.namespace, required) {
+    let jobs = match assign_namespaces(input, &site.namespace, required) {
         Ok(jobs) => jobs,
         Err(problems) => {
             for problem in problems {

@@ -56,13 +56,13 @@ fn own_pods_of_a_job_do_not_block_it() {
 #[test]
 fn running_job_keeps_its_place() {
     let given = file("job.yaml").replace(", memory: 1000Gi", ", memory: 1Gi");
-    let runs = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Running}\n";
+    let running = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Running}\n";
     // The PodGroup matches the compiled spec of the job.
     let resources =
         "gpuResource: nvidia.com/gpu, resources: {cpu: '96', memory: 1Gi, nvidia.com/gpu: '8'}";
     let placed_group =
         placed("llm", "default", 4).replace("resources: {nvidia.com/gpu: '8'}", resources);
-    let dump = format!("{}{runs}{placed_group}", file("nodes.yaml"));
+    let dump = format!("{}{running}{placed_group}", file("nodes.yaml"));
     let high = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n";
     let newer = given
         .replace("name: llm", "name: newer")
@@ -128,12 +128,12 @@ fn job_waits_behind_a_head_that_never_preempts() {
     let job = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {priorityClassName: high, taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Queued}\n";
     let pending = placed("big", "default", 5).replace("priority: 0", "priority: 100");
     let pending = pending.split("status:").next().unwrap();
-    let runs = placed("small", "default", 4);
+    let running = placed("small", "default", 4);
     let plan_with = |policy: &str| {
         let class = format!(
             "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: high}}\nvalue: 100\npreemptionPolicy: {policy}\n"
         );
-        let dump = format!("{nodes}{queue}{job}{pending}{runs}{class}");
+        let dump = format!("{nodes}{queue}{job}{pending}{running}{class}");
         plan_with(&["--nodes", "-", "-f", "job.yaml"], &dump).out
     };
     let without_preemption = plan_with("Never");

@@ -184,13 +184,13 @@ fn set_min_available(min: &Fields<'_>, count: i64, elastic: bool, group: &mut Ta
 /// Reads the dependencies of tasks, and sorts the groups by them.
 pub(super) fn read_order(tasks: &[Fields<'_>], draft: &mut JobDraft) {
     for (task, pods) in tasks.iter().zip(&mut draft.pods) {
-        let Some(on) = task.object("dependsOn") else {
+        let Some(dependency) = task.object("dependsOn") else {
             continue;
         };
-        let names = on.texts("name");
-        let iteration = on.one_of("iteration", &["any", "all"]);
+        let names = dependency.texts("name");
+        let iteration = dependency.one_of("iteration", &["any", "all"]);
         if names.len() > 1 && iteration.as_deref() == Some("any") {
-            on.note_at(
+            dependency.note_at(
                 "iteration",
                 "starts the task when one of the named tasks is ready, and in Trellis it waits for all",
                 "remove the tasks from dependsOn that it need not wait for",

@@ -135,7 +135,7 @@ impl<'a> JobEventRecord<'a> {
             placement: place,
             reason,
         };
-        let leaves = |victim: &'a Victim, preemptor: Option<&GangId>| {
+        let victim_record = |victim: &'a Victim, preemptor: Option<&GangId>| {
             let priority = |id: &GangId| Some(gang(id)?.priority);
             let priorities =
                 preemptor.and_then(|preemptor| priority(&victim.gang).zip(priority(preemptor)));
@@ -164,7 +164,7 @@ impl<'a> JobEventRecord<'a> {
                 let place = gang(id).map(|gang| (gang, placement));
                 let reason = format!("once {} victims are gone", victims.len());
                 let nominated = record(JobEvent::Nominated, id, place, reason);
-                let victims = victims.iter().map(|victim| leaves(victim, Some(id)));
+                let victims = victims.iter().map(|victim| victim_record(victim, Some(id)));
                 std::iter::once(nominated).chain(victims).collect()
             }
             Decision::Reserve {
@@ -179,7 +179,7 @@ impl<'a> JobEventRecord<'a> {
                 };
                 vec![record(JobEvent::Reserved, id, place, reason)]
             }
-            Decision::Drain { victim } => vec![leaves(victim, None)],
+            Decision::Drain { victim } => vec![victim_record(victim, None)],
             Decision::Wait {
                 gang: id,
                 certificate,

@@ -58,13 +58,13 @@ impl SimulationRunner<'_, '_> {
         self.meter.set_node(name, 0);
         self.nodes.remove(name);
         self.engine.delete_node(name);
-        let is_there = |id: &&GangId| {
+        let matches = |id: &&GangId| {
             let job = self.jobs.get(*id);
             job.is_some_and(|j| {
                 j.placed_at().is_some() && j.gpus_by_node.iter().any(|(n, _)| n == name)
             })
         };
-        let lost: Vec<GangId> = self.placed_jobs.iter().filter(is_there).cloned().collect();
+        let lost: Vec<GangId> = self.placed_jobs.iter().filter(matches).cloned().collect();
         for id in lost {
             self.end_placement(&id, SimulatedJobStage::Waiting);
             self.engine.release_gang(&id, None);

@@ -229,9 +229,9 @@ fn add_failures(status: &TrainingJobStatus, now: Timestamp, lines: &mut Labelled
             1 => String::new(),
             times => format!(" {times} times in a row"),
         };
-        let left = format_until(node.until.0, now);
+        let remaining = format_until(node.until.0, now);
         let text = format!(
-            "{} for another {left}: {}{times}, last in attempt {}",
+            "{} for another {remaining}: {}{times}, last in attempt {}",
             node.node,
             node.reason.as_str(),
             node.attempt
