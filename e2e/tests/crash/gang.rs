@@ -34,11 +34,11 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
         (Some(1), Some(0), Some(0)),
         "after write {k} ({moment:?})"
     );
-    let whole = eventually(RECOVERY_TIMEOUT, || {
+    let gang_check = eventually(RECOVERY_TIMEOUT, || {
         site.check_whole_gang("j", GANG_SIZE as usize)
     })
     .await;
-    whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+    gang_check.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
     delete_jobs(&site, &["j"]).await;
     reached
 }

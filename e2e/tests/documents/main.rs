@@ -186,8 +186,8 @@ async fn run_and_remove(control_plane: &ControlPlane, yaml: &str) -> Result<()> 
         wait_until_deleted(&api, &name, RUN_TIMEOUT).await?;
         eventually(RUN_TIMEOUT, || async {
             let pods: Api<Pod> = Api::namespaced(control_plane.client(), &namespace);
-            let left = pods.list(&ListParams::default()).await?.items.len();
-            ensure!(left == 0, "{left} pods still exist");
+            let remaining = pods.list(&ListParams::default()).await?.items.len();
+            ensure!(remaining == 0, "{remaining} pods still exist");
             Ok(())
         })
         .await?;

@@ -328,8 +328,8 @@ async fn check_refused(
 async fn check_no_objects_left(control_plane: &ControlPlane) -> Result<()> {
     let client = control_plane.client();
     let jobs: Api<TrainingJob> = Api::all(client.clone());
-    let left = jobs.list(&Default::default()).await?.items;
-    ensure!(left.is_empty(), "{left:?}");
+    let remaining = jobs.list(&Default::default()).await?.items;
+    ensure!(remaining.is_empty(), "{remaining:?}");
     let queues: Api<TrainingQueue> = Api::all(client.clone());
     for queue in ["red", "blue", "pool"] {
         wait_until_deleted(&queues, queue, OUTPUT_TIMEOUT).await?;

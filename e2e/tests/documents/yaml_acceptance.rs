@@ -95,11 +95,11 @@ fn complete_job(part: Value) -> Result<Value> {
     let groups: Vec<Value> = groups
         .into_iter()
         .map(|group| {
-            let mut whole = minimal.clone();
+            let mut complete = minimal.clone();
             for (key, value) in group.as_object().into_iter().flatten() {
-                whole[key] = value.clone();
+                complete[key] = value.clone();
             }
-            whole
+            complete
         })
         .collect();
     Ok(

@@ -200,8 +200,8 @@ async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
     });
     over.await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let left = read_journal(&site, "few").await;
-    assert!(is_over().await, "{left:?}");
+    let group = read_journal(&site, "few").await;
+    assert!(is_over().await, "{group:?}");
     // New pods wait for the other pods of their gang, and are deleted before the gang is complete.
     let patch = Patch::Merge(json!({"spec": {"minMember": 3}}));
     groups

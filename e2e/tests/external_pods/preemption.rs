@@ -204,7 +204,7 @@ async fn job_is_preempted_by_an_external_gang_of_higher_priority() {
     .await
     .unwrap();
     wait_until_placed(&site, "high", 2).await;
-    let left = site.wait_for_phase("low", JobPhase::Queued).await;
-    let status = left.status.unwrap();
+    let victim = site.wait_for_phase("low", JobPhase::Queued).await;
+    let status = victim.status.unwrap();
     assert_eq!((status.attempt, status.disruptions), (Some(2), Some(1)));
 }

@@ -28,7 +28,7 @@ async fn wait_for_event(site: &TestSite, pod: &str, reason: &str) {
             .list(&ListParams::default())
             .await?
             .items;
-        let is_it = |event: &&Event| {
+        let is_expected = |event: &&Event| {
             let about = event
                 .regarding
                 .as_ref()
@@ -36,7 +36,7 @@ async fn wait_for_event(site: &TestSite, pod: &str, reason: &str) {
             about == Some(pod) && event.reason.as_deref() == Some(reason)
         };
         ensure!(
-            all.iter().any(|event| is_it(&event)),
+            all.iter().any(|event| is_expected(&event)),
             "no event {reason} of {pod}"
         );
         Ok(())

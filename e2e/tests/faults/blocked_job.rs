@@ -40,9 +40,9 @@ async fn quota_of_a_running_gang_is_charged_once_after_its_queue_excludes_it() {
         },
     });
     control_plane.apply_yaml(&queue.to_string()).await.unwrap();
-    let mut runs = site.job("runs", 1, 8);
-    runs["spec"]["queueName"] = json!("small");
-    site.create(runs).await.unwrap();
+    let mut running = site.job("runs", 1, 8);
+    running["spec"]["queueName"] = json!("small");
+    site.create(running).await.unwrap();
     site.wait_for_phase("runs", JobPhase::Running).await;
     let ran = pod_uids(&site.wait_for_whole_gang("runs", 1).await);
 

@@ -175,7 +175,7 @@ async fn run_lifetime(scene: &GitOpsFixture, site: &TestSite) -> Result<()> {
 }
 
 async fn wait_for_ready_pods(site: &TestSite, attempt: i64, ready: &str) -> Result<()> {
-    let runs = |job: &TrainingJob| {
+    let is_running = |job: &TrainingJob| {
         let status = job.status.as_ref();
         status.is_some_and(|s| {
             s.phase == Some(JobPhase::Running)
@@ -183,7 +183,7 @@ async fn wait_for_ready_pods(site: &TestSite, attempt: i64, ready: &str) -> Resu
                 && s.ready.as_deref() == Some(ready)
         })
     };
-    wait_for(&site.api(), "train", GROWTH_TIMEOUT, runs).await?;
+    wait_for(&site.api(), "train", GROWTH_TIMEOUT, is_running).await?;
     Ok(())
 }
 

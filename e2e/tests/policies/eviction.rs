@@ -83,11 +83,11 @@ async fn forbidden_gang_is_evicted_whole_and_returns_once_allowed() {
     assert!(text.ends_with(" would be stopped\n"), "{text}");
 
     apply_policy(control_plane, &change).await;
-    let leaves = site
+    let victim = site
         .wait_for_status("gang", |s| s.phase == Some(JobPhase::Restarting))
         .await;
-    assert_eq!(reason(&leaves), "PolicyViolation");
-    assert!(message(&leaves).contains(&id), "{}", message(&leaves));
+    assert_eq!(reason(&victim), "PolicyViolation");
+    assert!(message(&victim).contains(&id), "{}", message(&victim));
     // All pods stop, with their grace period.
     eventually(SOON, || async {
         let pods = site.list_pods("gang").await;

@@ -54,9 +54,9 @@ pub(crate) async fn wait_for_policy_status(
 ) -> JobPolicyStatus {
     let api: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     let reached = wait_for(&api, name, SOON, |policy: &ClusterJobPolicy| {
-        let of_now = policy.status.as_ref();
-        let of_now = of_now.filter(|s| s.observed_generation == policy.metadata.generation);
-        of_now.is_some_and(&condition)
+        let status = policy.status.as_ref();
+        let status = status.filter(|s| s.observed_generation == policy.metadata.generation);
+        status.is_some_and(&condition)
     });
     reached.await.unwrap().status.unwrap()
 }

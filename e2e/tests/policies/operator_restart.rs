@@ -153,8 +153,8 @@ async fn policies_apply_throughout_a_restart() {
         times.len()
     };
     assert_eq!(first(&later), 1, "the state of the job has changed");
-    let runs = site.api::<TrainingJob>().get("runs").await.unwrap();
-    assert_eq!(phase(&runs), Some(JobPhase::Running));
+    let running = site.api::<TrainingJob>().get("runs").await.unwrap();
+    assert_eq!(phase(&running), Some(JobPhase::Running));
     assert_eq!(pod_uids(&site.list_pods("runs").await), before);
     for name in ["bad", "bad-later"] {
         assert_eq!(site.list_pods(name).await.len(), 0);

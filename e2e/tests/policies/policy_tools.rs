@@ -70,8 +70,8 @@ async fn policy_diff_lists_the_jobs_that_a_change_affects() {
     let denied = |s: &trellis_api::job::TrainingJobStatus| {
         s.policy.as_ref().and_then(|p| p.decision) == Some(PolicyDecision::Denied)
     };
-    let runs = site.wait_for_status("runs", denied).await;
-    assert_eq!(runs.status.unwrap().phase, Some(JobPhase::Running));
+    let running = site.wait_for_status("runs", denied).await;
+    assert_eq!(running.status.unwrap().phase, Some(JobPhase::Running));
     let small = site.wait_for_phase("small", JobPhase::Queued).await;
     assert!(!denied(&small.status.unwrap()));
 

@@ -81,8 +81,8 @@ async fn job_waits_for_its_profile_and_gets_its_settings() {
         "podTemplate": {"spec": {"dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}}},
     });
     apply_policy(control_plane, &profile_manifest(&site, spec)).await;
-    let runs = site.wait_for_phase("j", JobPhase::Running).await;
-    let profile = job_profile(&runs).unwrap();
+    let running = site.wait_for_phase("j", JobPhase::Running).await;
+    let profile = job_profile(&running).unwrap();
     assert_eq!(
         (profile.name.as_str(), profile.hash.len()),
         (site.name(), 16)

@@ -65,9 +65,9 @@ pub(super) async fn wait_for_policy_status(
 ) -> QuotaPolicyStatus {
     let api: Api<QuotaPolicy> = Api::all(control_plane.client());
     let reached = wait_for(&api, site.name(), SOON, |policy: &QuotaPolicy| {
-        let of_now = policy.status.as_ref();
-        let of_now = of_now.filter(|s| s.observed_generation == policy.metadata.generation);
-        of_now.is_some_and(&condition)
+        let status = policy.status.as_ref();
+        let status = status.filter(|s| s.observed_generation == policy.metadata.generation);
+        status.is_some_and(&condition)
     });
     reached.await.unwrap().status.unwrap()
 }

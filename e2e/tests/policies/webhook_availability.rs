@@ -120,12 +120,12 @@ async fn floods_and_garbage_do_not_delay_other_clients() {
     let token = control_plane.admin_token();
     let (code, metrics) = caller.read_metrics(token).await.unwrap();
     assert_eq!(code, 200, "{metrics}");
-    let is_there = |line: &str| assert!(metrics.contains(line), "{line}: {metrics}");
-    is_there("trellis_webhook_requests_total{kind=\"TrainingJob\",decision=\"Allowed\"}");
-    is_there("trellis_webhook_unanswered_total{code=\"400\"}");
-    is_there("trellis_webhook_unanswered_total{code=\"408\"} 30");
-    is_there("trellis_webhook_duration_seconds_bucket");
-    is_there("trellis_webhook_certificate_degraded 0");
+    let check_line = |line: &str| assert!(metrics.contains(line), "{line}: {metrics}");
+    check_line("trellis_webhook_requests_total{kind=\"TrainingJob\",decision=\"Allowed\"}");
+    check_line("trellis_webhook_unanswered_total{code=\"400\"}");
+    check_line("trellis_webhook_unanswered_total{code=\"408\"} 30");
+    check_line("trellis_webhook_duration_seconds_bucket");
+    check_line("trellis_webhook_certificate_degraded 0");
     assert_eq!(caller.read_metrics("none").await.unwrap().0, 401);
 }
 

@@ -46,7 +46,7 @@ async fn certificate_is_renewed_under_load_without_failed_requests() {
         Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
             .unwrap()
     };
-    let mut leads = start("leads", port);
+    let mut leader = start("leads", port);
     admission_webhook::wait_until_called(&control_plane)
         .await
         .unwrap();
@@ -117,7 +117,7 @@ async fn certificate_is_renewed_under_load_without_failed_requests() {
         task.await.unwrap();
     }
     assert!(count.load(Ordering::Relaxed) > 500, "{count:?}");
-    leads.assert_runs();
+    leader.assert_runs();
     standby.assert_runs();
 }
 

@@ -60,8 +60,8 @@ async fn pods_are_created_only_after_their_secret_exists() {
     assert_eq!(site.list_pods("j").await.len(), 0);
 
     create_secret(&site, "j-wandb").await.unwrap();
-    let runs = site.wait_for_phase("j", JobPhase::Running).await;
-    let entry = secret_in_status(&runs);
+    let running = site.wait_for_phase("j", JobPhase::Running).await;
+    let entry = secret_in_status(&running);
     assert!(entry.ready && entry.problem.is_none());
     let pod = site.list_pods("j").await.remove(0).spec.unwrap();
     let main = &pod.containers[0];
@@ -91,8 +91,8 @@ async fn pods_are_created_only_after_their_secret_exists() {
     report_failure(&site, "j-wandb", "the store is away")
         .await
         .unwrap();
-    let runs = site.wait_for_status("j", |s| s.compiled.iter().any(|o| o.problem.is_some()));
-    assert_eq!(runs.await.status.unwrap().phase, Some(JobPhase::Running));
+    let running = site.wait_for_status("j", |s| s.compiled.iter().any(|o| o.problem.is_some()));
+    assert_eq!(running.await.status.unwrap().phase, Some(JobPhase::Running));
     assert_eq!(site.wait_for_whole_gang("j", 1).await.len(), 1);
 
     site.delete::<TrainingJob>("j").await;

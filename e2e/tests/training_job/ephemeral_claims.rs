@@ -58,13 +58,17 @@ fn claims_api(site: &TestSite) -> Api<PersistentVolumeClaim> {
 }
 
 /// Waits until a claim requests a volume, and returns the selected node.
-async fn wait_for_selected_node(site: &TestSite, claim: &str, not: Option<&str>) -> String {
+async fn wait_for_selected_node(
+    site: &TestSite,
+    claim: &str,
+    excluded_node: Option<&str>,
+) -> String {
     let claims = claims_api(site);
     let node = eventually(SOON, || async {
         let claim = claims.get(claim).await?;
         let node = claim.annotations().get(SELECTED_NODE).cloned();
         let node = node.context("no node is selected")?;
-        ensure!(Some(&*node) != not, "still {node}");
+        ensure!(Some(&*node) != excluded_node, "still {node}");
         Ok(node)
     });
     node.await.unwrap()
@@ -120,8 +124,8 @@ async fn each_pod_gets_a_volume_on_its_own_node() {
         .unwrap();
     let claims = claims_api(&site);
     eventually(SOON, || async {
-        let left = claims.list(&Default::default()).await?.items.len();
-        ensure!(left == 0, "{left} claims still exist");
+        let remaining = claims.list(&Default::default()).await?.items.len();
+        ensure!(remaining == 0, "{remaining} claims still exist");
         Ok(())
     })
     .await
@@ -234,12 +238,12 @@ async fn gang_moves_when_a_pod_volume_cannot_be_provisioned() {
     let pods = wait_until_placed(&site, 1).await;
     assert_eq!(node_name(&pods[0]), second);
     release_pods(&site, &pods).await;
-    let runs = site
+    let running = site
         .wait_for_phase("j", JobPhase::Running)
         .await
         .status
         .unwrap();
-    assert_eq!((runs.restarts, runs.disruptions), (Some(0), Some(0)));
+    assert_eq!((running.restarts, running.disruptions), (Some(0), Some(0)));
 }
 
 #[tokio::test]

@@ -79,13 +79,13 @@ impl<'a> LateBindingClass<'a> {
     }
 
     /// Waits until a claim requests a volume, and returns the selected node.
-    async fn wait_for_selected_node(&self, claim: &str, not: Option<&str>) -> String {
+    async fn wait_for_selected_node(&self, claim: &str, excluded_node: Option<&str>) -> String {
         let claims = self.site.api::<PersistentVolumeClaim>();
         let node = eventually(SOON, || async {
             let claim = claims.get(claim).await?;
             let node = claim.annotations().get(SELECTED_NODE).cloned();
             let node = node.context("no node is selected")?;
-            ensure!(Some(&*node) != not, "still {node}");
+            ensure!(Some(&*node) != excluded_node, "still {node}");
             Ok(node)
         });
         node.await.unwrap()
@@ -313,10 +313,13 @@ async fn suspended_gang_clears_the_selected_node_of_its_unbound_claim() {
         let claim = claims.get("data").await?;
         let annotations = claim.annotations();
         let own_annotations = [SELECTED_NODE, trellis_api::names::PLAN];
-        let left = own_annotations
+        let remaining = own_annotations
             .iter()
             .find(|key| annotations.contains_key(**key));
-        ensure!(left.is_none(), "the annotation {left:?} still exists");
+        ensure!(
+            remaining.is_none(),
+            "the annotation {remaining:?} still exists"
+        );
         Ok(())
     })
     .await

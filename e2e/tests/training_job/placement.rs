@@ -99,7 +99,7 @@ async fn twenty_simultaneous_gangs_are_placed_whole_or_not_at_all() {
     for job in settled {
         let name = job.metadata.name.clone().unwrap();
         let pod_count = site.list_pods(&name).await.len();
-        let runs = phase(&job) == Some(JobPhase::Running);
-        assert_eq!(pod_count, if runs { 6 } else { 0 }, "{name}");
+        let is_running = phase(&job) == Some(JobPhase::Running);
+        assert_eq!(pod_count, if is_running { 6 } else { 0 }, "{name}");
     }
 }

@@ -131,8 +131,13 @@ async fn plan_counts_the_current_resource_quota_usage() {
     let kubeconfig = control_plane.kubeconfig();
     let arguments = ["-n", site.name()];
     let first = site.job("first", 4, 1);
-    let runs = run_plan(&kubeconfig, &arguments, &first).await;
-    assert_eq!(runs.status.code(), Some(0), "{}", output_text(&runs.stdout));
+    let running = run_plan(&kubeconfig, &arguments, &first).await;
+    assert_eq!(
+        running.status.code(),
+        Some(0),
+        "{}",
+        output_text(&running.stdout)
+    );
     site.create(first.clone()).await.unwrap();
     site.wait_for_phase("first", JobPhase::Running).await;
     let used = |quota: &ResourceQuota| {
@@ -199,9 +204,9 @@ async fn plan_counts_pods_of_every_list_page() {
     let site = TestSite::new(control_plane, "pages", nodes).await;
     let node = format!("{}-0", site.name());
     let kubeconfig = control_plane.kubeconfig();
-    let whole = site.job("whole", 1, 8);
+    let node_job = site.job("whole", 1, 8);
     let arguments = ["-n", site.name()];
-    let run = || run_plan(&kubeconfig, &arguments, &whole);
+    let run = || run_plan(&kubeconfig, &arguments, &node_job);
     futures::stream::iter(0..500)
         .map(|i| create_occupying_pod(&site, format!("a-{i:03}"), &node, json!({})))
         .buffer_unordered(8)

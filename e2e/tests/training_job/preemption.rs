@@ -111,10 +111,10 @@ async fn job_of_higher_priority_preempts_a_whole_gang() {
             && status_message.contains("1 node"),
         "{status_message}"
     );
-    let leaves = site
+    let victim = site
         .wait_for_status("low", has_reason(Reason::Preempted))
         .await;
-    let status_message = message(&leaves);
+    let status_message = message(&victim);
     let expected = format!(
         "\"{}/high\" of queue {queue:?} with priority 1000",
         site.name()
@@ -332,21 +332,24 @@ async fn quota_is_released_when_the_last_pod_has_stopped() {
         message(&pending)
     );
     site.patch("suspended", stop).await.unwrap();
-    check_comes_after(&site, "deleted", "suspended").await;
+    check_starts_after_end_of(&site, "deleted", "suspended").await;
     wait_for_first_attempt(&site, "deleted").await;
     site.delay_pod_stop("deleted", "4s").await;
     submit_to_queue(&site, "last", 1, &queue, None).await;
     site.wait_for_status("last", has_reason(Reason::QuotaExceeded))
         .await;
     site.delete::<TrainingJob>("deleted").await;
-    check_comes_after(&site, "last", "deleted").await;
+    check_starts_after_end_of(&site, "last", "deleted").await;
     wait_for_first_attempt(&site, "last").await;
 }
 
-/// When the first pod of the new job exists, no pod of the other job exists any more.
-async fn check_comes_after(site: &TestSite, job: &str, other: &str) {
+/// Checks that no pod of `other` exists when the first pod of `job` exists.
+async fn check_starts_after_end_of(site: &TestSite, job: &str, other: &str) {
     while site.list_pods(job).await.is_empty() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(site.list_pods(other).await.is_empty(), "{other} runs still");
+    assert!(
+        site.list_pods(other).await.is_empty(),
+        "pods of {other} still exist"
+    );
 }

@@ -58,6 +58,6 @@ async fn external_pods_are_listed_with_their_state_and_reason() {
     assert_eq!(listed.reason, Some(Reason::QuotaExceeded), "{listed:?}");
     let raised = &listed.smallest_change.as_ref().unwrap().raise_quotas;
     assert_eq!(raised[0].by.as_str(), "2", "{listed:?}");
-    let runs = explanations.get("pod.runs").await.unwrap_err();
-    assert!(runs.to_string().contains("its own status"), "{runs}");
+    let running = explanations.get("pod.runs").await.unwrap_err();
+    assert!(running.to_string().contains("its own status"), "{running}");
 }

@@ -59,8 +59,12 @@ async fn namespace_deletion_finishes_with_the_next_operator_and_jobs_continue() 
         .unwrap();
     let config_maps: Api<ConfigMap> = Api::namespaced(control_plane.client(), name);
     eventually(DELETION_TIMEOUT, || async {
-        let left = config_maps.list(&ListParams::default()).await?;
-        ensure!(left.items.is_empty(), "{} are left", left.items.len());
+        let remaining = config_maps.list(&ListParams::default()).await?;
+        ensure!(
+            remaining.items.is_empty(),
+            "{} are left",
+            remaining.items.len()
+        );
         Ok(())
     })
     .await

@@ -161,13 +161,13 @@ impl Bench {
                 &ListParams::default(),
             )
             .await?;
-            let left = pods
+            let remaining = pods
                 .list_metadata(&ListParams::default())
                 .await?
                 .items
                 .len();
-            if left > 0 {
-                bail!("{left} pods still exist");
+            if remaining > 0 {
+                bail!("{remaining} pods still exist");
             }
             Ok(())
         })

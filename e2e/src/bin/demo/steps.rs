@@ -141,8 +141,8 @@ async fn wait_until_job_and_pods_are_deleted(
 ) -> Result<()> {
     wait_until_deleted(&jobs_api(control_plane), name, SOON).await?;
     eventually(SOON, || async {
-        let left = list_pods(control_plane, name).await?.len();
-        ensure!(left == 0, "{left} pods of \"{name}\" still exist");
+        let remaining = list_pods(control_plane, name).await?.len();
+        ensure!(remaining == 0, "{remaining} pods of \"{name}\" still exist");
         Ok(())
     })
     .await
