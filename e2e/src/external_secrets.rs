@@ -120,8 +120,8 @@ pub async fn create_secret(jobs: &TestJobs, name: &str) -> Result<()> {
 ///
 /// # Errors
 /// When the ExternalSecret does not exist.
-pub async fn report_failure(jobs: &TestJobs, name: &str, why: &str) -> Result<()> {
-    write_status(jobs, name, "False", "SecretSyncedError", why, None).await
+pub async fn report_failure(jobs: &TestJobs, name: &str, reason: &str) -> Result<()> {
+    write_status(jobs, name, "False", "SecretSyncedError", reason, None).await
 }
 
 async fn write_status(

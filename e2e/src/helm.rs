@@ -106,13 +106,13 @@ impl Helm {
     ///
     /// # Errors
     ///
-    /// When it fails: what it said.
+    /// When Helm fails; the error has Helm's output.
     pub fn run_chart_command(
         &self,
         command: &str,
         namespace: &str,
         values: &Value,
-        more: &[&str],
+        flags: &[&str],
     ) -> Result<String> {
         let file = NamedTempFile::new_in(self.home.path())?;
         fs::write(&file, values.to_string())?;
@@ -122,7 +122,7 @@ impl Helm {
         );
         let mut arguments = vec![command, RELEASE_NAME, &chart];
         arguments.extend(["--namespace", namespace, "--values", &path]);
-        arguments.extend(more);
+        arguments.extend(flags);
         self.run_ok(&arguments)
     }
 

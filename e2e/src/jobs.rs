@@ -177,7 +177,7 @@ impl TestJobs {
             .unwrap();
     }
 
-    /// Waits until the status of a job satisfies `wanted`.
+    /// Waits until the status of a job satisfies `condition`.
     ///
     /// # Panics
     ///
@@ -185,13 +185,13 @@ impl TestJobs {
     pub async fn wait_for_status(
         &self,
         name: &str,
-        wanted: impl Fn(&TrainingJobStatus) -> bool,
+        condition: impl Fn(&TrainingJobStatus) -> bool,
     ) -> TrainingJob {
         let api = self.api::<TrainingJob>();
-        let so = wait_for(&api, name, SOON, |job: &TrainingJob| {
-            job.status.as_ref().is_some_and(&wanted)
+        let reached = wait_for(&api, name, SOON, |job: &TrainingJob| {
+            job.status.as_ref().is_some_and(&condition)
         });
-        match so.await {
+        match reached.await {
             Ok(job) => job,
             Err(_) => {
                 let now = api.get_opt(name).await.map(|job| job.map(|job| job.status));

@@ -127,12 +127,12 @@ pub async fn api_service_condition(control_plane: &ControlPlane) -> Result<(bool
     let mut conditions = conditions.into_iter().flatten();
     let available = conditions.find(|c| c.type_ == "Available");
     let available = available.context("the API server has not checked the APIService yet")?;
-    let why = format!(
+    let reason = format!(
         "{}: {}",
         available.reason.unwrap_or_default(),
         available.message.unwrap_or_default()
     );
-    Ok((available.status == "True", why))
+    Ok((available.status == "True", reason))
 }
 
 /// Waits until the API server can reach the operator, or cannot reach it any more.
@@ -144,9 +144,9 @@ pub async fn wait_for_availability(
     available: bool,
 ) -> Result<String> {
     eventually(CALL_TIMEOUT, || async {
-        let (is_available, why) = api_service_condition(control_plane).await?;
-        ensure!(is_available == available, "{why}");
-        Ok(why)
+        let (is_available, reason) = api_service_condition(control_plane).await?;
+        ensure!(is_available == available, "{reason}");
+        Ok(reason)
     })
     .await
 }

@@ -62,13 +62,13 @@ pub fn volume_yaml(namespace: &str, name: &str, nodes: &Value) -> String {
 /// Returns claims that every node reaches, with their volumes, as YAML.
 #[must_use]
 pub fn bound_claims_yaml(namespace: &str, names: &[&str]) -> String {
-    let both = |name: &&str| {
+    let class_and_claim = |name: &&str| {
         [
             claim_yaml(namespace, name),
             volume_yaml(namespace, name, &Value::Null),
         ]
     };
-    let objects: Vec<String> = names.iter().flat_map(both).collect();
+    let objects: Vec<String> = names.iter().flat_map(class_and_claim).collect();
     objects.join("\n---\n")
 }
 

@@ -160,24 +160,24 @@ impl Application {
         Ok(())
     }
 
-    /// Waits until the state satisfies `wanted`.
+    /// Waits until the state satisfies `condition`.
     ///
     /// # Errors
     ///
     /// When `timeout` has passed; the error has the last state.
     pub async fn wait_for_state(
         &self,
-        what: &str,
+        expectation: &str,
         timeout: Duration,
-        wanted: impl Fn(&ApplicationState) -> bool,
+        condition: impl Fn(&ApplicationState) -> bool,
     ) -> Result<ApplicationState> {
         let look = async || -> Result<ApplicationState> {
             let state = self.read_state().await?;
-            ensure!(wanted(&state), "{state:#?}");
+            ensure!(condition(&state), "{state:#?}");
             Ok(state)
         };
-        let so = eventually(timeout, look).await;
-        so.with_context(|| format!("{} is not {what}", self.name))
+        let reached = eventually(timeout, look).await;
+        reached.with_context(|| format!("{} is not {expectation}", self.name))
     }
 
     /// Returns all states from now on, each change once, until one satisfies `until`.
@@ -197,11 +197,11 @@ impl Application {
         let mut history: Vec<ApplicationState> = Vec::new();
         while let Some(object) = events.try_next().await? {
             let state = ApplicationState::from_object(&object);
-            let ends = until(&state);
+            let is_last = until(&state);
             if history.last() != Some(&state) {
                 history.push(state);
             }
-            if ends {
+            if is_last {
                 return Ok(history);
             }
         }

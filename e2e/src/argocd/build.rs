@@ -191,9 +191,9 @@ pub fn unavailable_reason(program: GitOpsProgram) -> Option<String> {
         return None;
     }
     if program == GitOpsProgram::ArgoCd
-        && let Some(why) = missing_build_reason("Argo CD", program.usual_build_time())
+        && let Some(reason) = missing_build_reason("Argo CD", program.usual_build_time())
     {
-        return Some(why);
+        return Some(reason);
     }
     (!can_run("go", "version")).then(|| format!("{name} is not built: install Go 1.26 or newer"))
 }

@@ -39,8 +39,8 @@ async fn main() -> Result<()> {
         ..ControlPlaneOptions::default()
     };
     if arguments.real_nodes > 0 {
-        if let Some(why) = real_nodes::unavailable_reason() {
-            bail!("{why}");
+        if let Some(reason) = real_nodes::unavailable_reason() {
+            bail!("{reason}");
         }
         options = real_nodes::with_real_nodes(options);
     }

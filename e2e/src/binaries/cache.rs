@@ -61,15 +61,15 @@ pub(super) fn program_folder(program: Executable) -> Result<PathBuf> {
 }
 
 /// Returns `<cache>/<kind>/<hash>`. The hash covers all inputs of the build: the files, relative to
-/// the modules, and `more`. So a changed version or flag gets a new folder.
-pub(crate) fn hashed_folder(kind: &str, files: &[&str], more: &str) -> Result<PathBuf> {
+/// the modules, and `flags`. So a changed version or flag gets a new folder.
+pub(crate) fn hashed_folder(kind: &str, files: &[&str], flags: &str) -> Result<PathBuf> {
     let mut hash = Sha256::new();
     for file in files {
         let path = go_modules_folder().join(file);
         let content = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
         hash.update(content);
     }
-    hash.update(more);
+    hash.update(flags);
     let hash: String = hash
         .finalize()
         .iter()

@@ -27,9 +27,9 @@ const BUILD_VARIABLE: &str = "TRELLIS_BUILD";
 /// Returns why a program with a long build is not available, in one line. None: it may be built.
 pub(crate) fn missing_build_reason(name: &str, usually: &str) -> Option<String> {
     let may_build = env::var(BUILD_VARIABLE).is_ok_and(|value| value == "all");
-    let why =
+    let reason =
         format!("{name} is not built: set {BUILD_VARIABLE}=all to build it, once, in {usually}");
-    (!may_build).then_some(why)
+    (!may_build).then_some(reason)
 }
 
 /// A program of the control plane, or one that tests call.

@@ -217,10 +217,10 @@ async fn ask_trap(trap: Option<Arc<Trap>>, request: &Request) -> Option<Option<A
 fn cut_connection(
     state: &ProxyState,
     key: &RequestKey,
-    why: impl Into<BoxError>,
+    error: impl Into<BoxError>,
 ) -> Result<Response<ResponseBody>, BoxError> {
     state.count_failure(key);
-    Err(why.into())
+    Err(error.into())
 }
 
 fn status_response(

@@ -108,8 +108,8 @@ fn make_cgroup(parent: &Path, name: &str) -> Result<()> {
         }
     }
     // In v2 children have only the controllers that their parent enables for them.
-    let has = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
-    for controller in has.split_whitespace() {
+    let controllers = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
+    for controller in controllers.split_whitespace() {
         // Some controllers cannot be enabled here. The kubelet reports those that it needs.
         let _ = fs::write(
             folder.join("cgroup.subtree_control"),

@@ -29,10 +29,10 @@ pub(super) fn youngest_process(is_wanted: impl Fn(&str, &str) -> bool) -> Option
 ///
 /// When no process matches.
 pub fn kill_rank(job: &str, rank: u32, program: &str) -> Result<()> {
-    let wanted = [format!("TRELLIS_JOB={job}"), format!("TRELLIS_RANK={rank}")];
+    let variables = [format!("TRELLIS_JOB={job}"), format!("TRELLIS_RANK={rank}")];
     let found = youngest_process(|environment, command| {
-        let has = |variable: &String| environment.split('\0').any(|set| set == variable);
-        wanted.iter().all(has) && command.contains(program)
+        let has_variable = |variable: &String| environment.split('\0').any(|set| set == variable);
+        variables.iter().all(has_variable) && command.contains(program)
     });
     let id = found.with_context(|| format!("no {program:?} of rank {rank} of {job:?} runs"))?;
     Ok(kill_process(id, Signal::KILL)?)

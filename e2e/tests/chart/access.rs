@@ -47,8 +47,9 @@ pub(crate) fn test_ca_bundle(helm: &Helm) -> Result<()> {
         bundle.is_null(),
         "the bundle contains the machine's authorities: {bundle}"
     );
-    let both = json!({"endpoint": {"tlsSecret": "given"}, "visibility": {"caBundle": "Y2VydA=="}});
-    ensure!(group(&both)?["spec"]["caBundle"] == "Y2VydA==");
+    let values_with_bundle =
+        json!({"endpoint": {"tlsSecret": "given"}, "visibility": {"caBundle": "Y2VydA=="}});
+    ensure!(group(&values_with_bundle)?["spec"]["caBundle"] == "Y2VydA==");
     let alone = json!({"visibility": {"caBundle": "Y2VydA=="}});
     check_refused(helm, &alone, "visibility.caBundle must be empty")
 }

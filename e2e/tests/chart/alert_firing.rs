@@ -31,11 +31,11 @@ fn leader_series(metric: &'static str, samples: &str) -> Series {
 
 fn firing_case(
     alert: &'static str,
-    said: &'static str,
+    expected_text: &'static str,
     minutes: u64,
     series: Vec<Series>,
 ) -> AlertCase {
-    let fires = Some((alert, said));
+    let fires = Some((alert, expected_text));
     AlertCase {
         series,
         minutes,
@@ -106,7 +106,7 @@ fn alert_cases() -> Vec<AlertCase> {
         let metric = "trellis_watch_age_seconds";
         vec![(metric, "resource", "pods", samples.to_owned())]
     };
-    let waits = |samples: &str| {
+    let queue_wait = |samples: &str| {
         let metric = "trellis_queue_oldest_wait_seconds";
         vec![(metric, "queue", "team-a", samples.to_owned())]
     };
@@ -176,9 +176,9 @@ fn alert_cases() -> Vec<AlertCase> {
             "TrellisQueueAge",
             "The oldest pending job of queue team-a has waited for 1d 0h 0m 1s.",
             31,
-            waits("86401x40"),
+            queue_wait("86401x40"),
         ),
-        silent_case(31, waits("86400x40")),
+        silent_case(31, queue_wait("86400x40")),
         firing_case(
             "TrellisJobsHeld",
             "A job has been Blocked for 1h 0m 1s,",
@@ -292,12 +292,12 @@ impl AlertCase {
         for (metric, label, value, samples) in &self.series {
             load.push_str(&format!("  {metric}{{{label}=\"{value}\"}} {samples}\n"));
         }
-        let tells = self
+        let has_field = self
             .series
             .iter()
             .any(|series| series.0 == "trellis_leader");
         let is_of_leader = matches!(self.expected_alert, Some(("TrellisNoLeader", _)));
-        if !tells && !is_of_leader {
+        if !has_field && !is_of_leader {
             load.push_str("  trellis_leader{pod=\"a\"} 1x200\n");
         }
         load
@@ -309,8 +309,8 @@ pub(crate) fn test_alert_firing(_: &Helm) -> Result<()> {
     for (metric, label, _, _) in cases.iter().flat_map(|case| &case.series) {
         let fact = facts.get(*metric);
         let fact = fact.with_context(|| format!("no program serves {metric}"))?;
-        let has = fact.labels.contains(*label) || PROMETHEUS_LABELS.contains(label);
-        ensure!(has, "{metric} has no {label}");
+        let has_label = fact.labels.contains(*label) || PROMETHEUS_LABELS.contains(label);
+        ensure!(has_label, "{metric} has no {label}");
     }
     let rule_cases: Vec<promql::RuleCase> = cases
         .iter()
@@ -349,14 +349,14 @@ impl AlertCase {
     fn matches_firing(&self, firing: &[FiringAlert]) -> bool {
         match (self.expected_alert, firing) {
             (None, []) => true,
-            (Some((alert, said)), [one]) => {
-                let is_it = one
+            (Some((alert, expected_text)), [one]) => {
+                let has_name = one
                     .labels
                     .get("alertname")
                     .is_some_and(|name| name == alert);
                 let mut annotations = one.annotations.values();
-                let is_said = annotations.any(|text| text.contains(said));
-                is_it && is_said && one.annotations.len() == 2
+                let has_text = annotations.any(|text| text.contains(expected_text));
+                has_name && has_text && one.annotations.len() == 2
             }
             _ => false,
         }

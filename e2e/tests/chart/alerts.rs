@@ -105,14 +105,14 @@ pub(crate) fn check_metric_names(_: &Helm) -> Result<()> {
 
 /// Returns the metrics of an expression, their labels, and the values with which they are compared.
 fn check_expression(
-    asked: &ParsedExpression,
+    parsed: &ParsedExpression,
     facts: &BTreeMap<String, ExportedMetric>,
 ) -> Result<()> {
     let ParsedExpression {
         expression,
         selectors,
         groups,
-    } = asked;
+    } = parsed;
     ensure!(!selectors.is_empty(), "{expression} selects no metric");
     let fact = |metric: &String| {
         let fact = facts.get(metric);
@@ -123,8 +123,8 @@ fn check_expression(
         let (metric, fact) = (&selector.metric, fact(&selector.metric)?);
         for matcher in &selector.matchers {
             let label = &matcher.label;
-            let has = fact.labels.contains(label);
-            ensure!(has, "{expression}: {metric} has no {label}");
+            let has_label = fact.labels.contains(label);
+            ensure!(has_label, "{expression}: {metric} has no {label}");
             let values = match matcher.kind.as_str() {
                 "=" | "!=" => vec![matcher.value.as_str()],
                 _ => matcher.value.split('|').collect(),
@@ -138,10 +138,10 @@ fn check_expression(
     }
     for group in groups {
         for metric in &group.metrics {
-            let has = &fact(metric)?.labels;
+            let metric_labels = &fact(metric)?.labels;
             for label in &group.labels {
-                let has = has.contains(label) || label == TARGET_LABEL;
-                ensure!(has, "{expression}: {metric} has no {label}");
+                let has_label = metric_labels.contains(label) || label == TARGET_LABEL;
+                ensure!(has_label, "{expression}: {metric} has no {label}");
             }
         }
     }

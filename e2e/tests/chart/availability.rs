@@ -128,9 +128,9 @@ async fn poll_until_stopped(client: Client, is_over: Arc<AtomicBool>) -> Availab
     let (mut answered, mut silence) = (0_u32, Duration::ZERO);
     let mut last = Instant::now();
     while !is_over.load(Ordering::Relaxed) {
-        let both = (check_webhook(&client).await, check_api_group(&client).await);
+        let results = (check_webhook(&client).await, check_api_group(&client).await);
         silence = silence.max(last.elapsed());
-        if matches!(both, (Ok(()), Ok(()))) {
+        if matches!(results, (Ok(()), Ok(()))) {
             answered = answered.saturating_add(1);
             last = Instant::now();
         }

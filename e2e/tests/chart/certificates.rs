@@ -107,8 +107,11 @@ impl<'a> ReleaseCertificates<'a> {
         self.check_trusted().await?;
         for SignedCertificate { name, .. } in SIGNED_CERTIFICATES {
             let authorities = self.trusted_authorities(name).await?;
-            let is_so = authorities.iter().all(|trusted| trusted.len() == count);
-            ensure!(is_so, "for {name} the API server trusts {authorities:?}");
+            let has_count = authorities.iter().all(|trusted| trusted.len() == count);
+            ensure!(
+                has_count,
+                "for {name} the API server trusts {authorities:?}"
+            );
         }
         Ok(())
     }
@@ -164,8 +167,13 @@ impl<'a> ReleaseCertificates<'a> {
                 &name,
                 &secret.get("ca.crt")?.0,
             )?;
-            let is_it = served == secret.certificate("tls.crt")?;
-            ensure!(is_it, "{} shows another {}", pod.name_any(), signed.name);
+            let is_served = served == secret.certificate("tls.crt")?;
+            ensure!(
+                is_served,
+                "{} shows another {}",
+                pod.name_any(),
+                signed.name
+            );
         }
         Ok(())
     }

@@ -79,8 +79,10 @@ async fn check_operator_requests(control_plane: &ControlPlane, namespace: &str) 
             let all = schemas.list(&Default::default()).await?.items;
             let mut matching = all
                 .iter()
-                .filter(|one| one.metadata.uid.as_deref() == Some(schema_uid));
-            let named = matching.next().and_then(|one| one.metadata.name.as_deref());
+                .filter(|candidate| candidate.metadata.uid.as_deref() == Some(schema_uid));
+            let named = matching
+                .next()
+                .and_then(|candidate| candidate.metadata.name.as_deref());
             ensure!(schema_uid == expected, "{method} {path} matched {named:?}");
             Ok(())
         })

@@ -59,11 +59,11 @@ fn source_files(program: &str) -> Option<BTreeSet<PathBuf>> {
     let file = file.join(format!("{program}.d"));
     let text = fs::read_to_string(file).ok()?;
     let (_, listed) = text.lines().next()?.split_once(": ")?;
-    // A backslash stands before a space in a name.
+    // A backslash precedes a space in a name.
     let listed = listed.replace("\\ ", "\0");
     let listed = listed
         .split(' ')
-        .map(|one| PathBuf::from(one.replace('\0', " ")));
+        .map(|word| PathBuf::from(word.replace('\0', " ")));
     let listed: BTreeSet<PathBuf> = listed.collect();
     let manifest = |file: &PathBuf| {
         let mut above = file.ancestors().map(|folder| folder.join("Cargo.toml"));
@@ -108,7 +108,7 @@ fn linked_crates(program: &str) -> Result<Vec<(String, String, Option<PathBuf>)>
 pub(crate) fn trial() -> Trial {
     let name = "image_holds_two_static_programs_that_list_their_crates";
     Trial::ignorable_test(name, || match unavailable_reason() {
-        Some(why) => Ok(Completion::ignored_with(why)),
+        Some(reason) => Ok(Completion::ignored_with(reason)),
         None => match test_image() {
             Ok(()) => Ok(Completion::Completed),
             Err(error) => Err(Failed::from(format!("{error:#}"))),

@@ -155,12 +155,12 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
 pub(crate) async fn test_failed_install(helm: Helm) -> Result<()> {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     let helm = helm.with_control_plane(&control_plane);
-    let more = [
+    let flags = [
         "--create-namespace",
         "--rollback-on-failure",
         "--timeout=20s",
     ];
-    let installed = helm.run_chart_command("install", NAMESPACE, &json!({}), &more);
+    let installed = helm.run_chart_command("install", NAMESPACE, &json!({}), &flags);
     ensure!(installed.is_err(), "{installed:?}");
     let groups: Api<APIService> = Api::all(control_plane.client());
     ensure!(groups.get_opt(API_SERVICE).await?.is_none());
@@ -189,12 +189,12 @@ pub(crate) async fn test_uninstall_with_crds(helm: Helm) -> Result<()> {
 }
 
 /// Returns the block of docs/install.md that begins with these words.
-pub(crate) fn install_block(begins: &str) -> Result<String> {
+pub(crate) fn install_block(prefix: &str) -> Result<String> {
     let docs = std::fs::read_to_string(chart_folder().join("../../docs/install.md"))?;
     let mut blocks = docs.split("```sh\n").skip(1);
-    let block = blocks.find(|block| block.starts_with(begins));
+    let block = blocks.find(|block| block.starts_with(prefix));
     let block = block.and_then(|block| block.split("```").next());
-    Ok(block.with_context(|| format!("no {begins:?}"))?.to_owned())
+    Ok(block.with_context(|| format!("no {prefix:?}"))?.to_owned())
 }
 
 /// Runs these commands, as a reader would.
@@ -208,9 +208,9 @@ pub(crate) fn run_commands(
         helm.folder(),
         kubectl.context("kubectl is not on the PATH")?,
     ];
-    let more = std::env::var_os("PATH").unwrap_or_default();
-    let more: Vec<_> = std::env::split_paths(&more).collect();
-    path.extend(more.iter().map(PathBuf::as_path));
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = std::env::split_paths(&folders).collect();
+    path.extend(folders.iter().map(PathBuf::as_path));
     let output = Command::new("sh")
         .args(["-euc", commands])
         .current_dir(chart_folder().join("../.."))

@@ -94,7 +94,7 @@ async fn check_leader_label(control_plane: &ControlPlane) -> Result<()> {
     let slices: Api<EndpointSlice> = Api::namespaced(control_plane.client(), NAMESPACE);
     let params = ListParams::default().labels("kubernetes.io/service-name=trellis-visibility");
     eventually(READY_TIMEOUT, || async {
-        let leads = lease_holder(control_plane).await?;
+        let leader = lease_holder(control_plane).await?;
         let slices = slices.list(&params).await?.items;
         let endpoints = slices
             .into_iter()
@@ -102,8 +102,8 @@ async fn check_leader_label(control_plane: &ControlPlane) -> Result<()> {
         let backends: Vec<String> = endpoints
             .filter_map(|endpoint| endpoint.target_ref?.name)
             .collect();
-        let is_it = matches!(backends.as_slice(), [one] if leads.starts_with(one.as_str()));
-        ensure!(is_it, "{leads} leads, and {backends:?} is asked");
+        let is_leader = matches!(backends.as_slice(), [one] if leader.starts_with(one.as_str()));
+        ensure!(is_leader, "{leader} leads, and {backends:?} is asked");
         Ok(())
     })
     .await

@@ -43,9 +43,9 @@ pub(crate) fn trial_with(
     test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
 ) -> Trial {
     Trial::ignorable_test(name, move || {
-        let why = real_nodes::unavailable_reason().or_else(image::unavailable_reason);
-        if let Some(why) = why.or_else(unable) {
-            return Ok(Completion::ignored_with(why));
+        let reason = real_nodes::unavailable_reason().or_else(image::unavailable_reason);
+        if let Some(reason) = reason.or_else(unable) {
+            return Ok(Completion::ignored_with(reason));
         }
         let tested = Helm::find_or_build().and_then(|helm| RUNTIME.block_on(test(helm)));
         let tested = tested.map(|()| Completion::Completed);
@@ -130,8 +130,8 @@ impl ChartCluster {
     /// Runs a job to its end.
     pub(crate) async fn run_job(&self, name: &str) -> Result<()> {
         let jobs: Api<TrainingJob> = Api::namespaced(self.control_plane.client(), "default");
-        let done = |job: &TrainingJob| phase(job) == Some(JobPhase::Complete);
-        wait_for(&jobs, name, READY_TIMEOUT, done).await?;
+        let is_complete = |job: &TrainingJob| phase(job) == Some(JobPhase::Complete);
+        wait_for(&jobs, name, READY_TIMEOUT, is_complete).await?;
         Ok(())
     }
 

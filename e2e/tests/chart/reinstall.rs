@@ -15,8 +15,8 @@ use crate::install::{count_crds, install_block, run_commands};
 
 /// Installs the chart without replicas. Helm rolls back if the installation fails.
 fn install_without_replicas(helm: &Helm, flag: &str) -> Result<String> {
-    let more = ["--create-namespace", "--wait", "--timeout=60s", flag];
-    helm.run_chart_command("install", NAMESPACE, &json!({"replicaCount": 0}), &more)
+    let flags = ["--create-namespace", "--wait", "--timeout=60s", flag];
+    helm.run_chart_command("install", NAMESPACE, &json!({"replicaCount": 0}), &flags)
 }
 
 pub(crate) async fn test_reinstall_by_helm(helm: Helm) -> Result<()> {

@@ -90,12 +90,12 @@ fn compare_with_file(rendered: &BTreeMap<String, Value>, file: &Path) -> Result<
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text)?;
     for object in &objects {
         let name = object_key(object);
-        let same = rendered
+        let counterpart = rendered
             .get(&name)
             .with_context(|| format!("{name} is not rendered"))?;
         ensure!(
-            *same == without_chart_metadata(object.clone()),
-            "{name}: {same:#}"
+            *counterpart == without_chart_metadata(object.clone()),
+            "{name}: {counterpart:#}"
         );
     }
     Ok(objects.len())

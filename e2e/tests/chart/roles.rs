@@ -62,12 +62,12 @@ pub(crate) fn test_operator_roles(helm: &Helm) -> Result<()> {
     let rendered = role_rules(&helm.render_objects("trellis-system", &with_own_certificates())?);
     let mut tables: Vec<Value> =
         serde_saphyr::from_multiple(&trellis_operator::rbac::render_operator_rbac())?;
-    for more in [
+    for documents in [
         trellis_operator::rbac::render_visibility_rbac(),
         trellis_operator::rbac::render_endpoint_rbac(),
         trellis_operator::rbac::render_webhook_rbac(),
     ] {
-        tables.extend(serde_saphyr::from_multiple::<Value>(&more)?);
+        tables.extend(serde_saphyr::from_multiple::<Value>(&documents)?);
     }
     for namespace in ["team-a", "team-b"] {
         let secrets_role =
@@ -82,14 +82,14 @@ pub(crate) fn test_operator_roles(helm: &Helm) -> Result<()> {
         "trellis-platform",
     ];
     let of_others = ["trellis-queues", "trellis-metrics-reader"];
-    let others: Vec<String> = of_people
+    let role_names: Vec<String> = of_people
         .iter()
         .chain(&of_others)
         .map(|name| format!("ClusterRole /{name}"))
         .collect();
     let rendered: Vec<_> = rendered
         .into_iter()
-        .filter(|(name, _)| !others.contains(name))
+        .filter(|(name, _)| !role_names.contains(name))
         .collect();
     let mut expected = role_rules(&tables);
     expected.sort_by(|a, b| a.0.cmp(&b.0));
@@ -107,10 +107,10 @@ pub(crate) fn test_least_privilege(helm: &Helm) -> Result<()> {
         ensure!(!rules.is_empty(), "{role} has no rules");
         for rule in rules {
             for field in ["apiGroups", "resources", "verbs", "nonResourceURLs"] {
-                let has = string_list(&rule, field)
+                let has_value = string_list(&rule, field)
                     .iter()
                     .any(|word| word.contains('*'));
-                ensure!(!has, "{role}: {rule}");
+                ensure!(!has_value, "{role}: {rule}");
             }
             let risky = ["bind", "escalate", "impersonate"];
             let verbs = string_list(&rule, "verbs");
@@ -143,10 +143,10 @@ pub(crate) fn test_user_roles(helm: &Helm) -> Result<()> {
     let resources_with = |name: &str, verb: &str| -> Result<BTreeSet<String>> {
         let name = format!("ClusterRole /{name}");
         let (_, rules) = all.iter().find(|r| r.0 == name).context(name)?;
-        let with = rules
+        let matching = rules
             .iter()
             .filter(|rule| string_list(rule, "verbs").contains(&verb));
-        let resources = with.flat_map(|rule| string_list(rule, "resources"));
+        let resources = matching.flat_map(|rule| string_list(rule, "resources"));
         Ok(resources.map(str::to_owned).collect())
     };
     let (read, platform) = (

@@ -48,9 +48,9 @@ struct JobSnapshot {
 }
 
 /// The current chart with an older version number, because there was no earlier release.
-fn write_older_chart(to: &Path) -> Result<()> {
-    folder::copy_folder(&chart_folder(), to)?;
-    let path = to.join("Chart.yaml");
+fn write_older_chart(target: &Path) -> Result<()> {
+    folder::copy_folder(&chart_folder(), target)?;
+    let path = target.join("Chart.yaml");
     let text = std::fs::read_to_string(&path)?;
     let lines = text.lines().map(|line| match line.starts_with("version:") {
         true => "version: 0.0.1\n".to_owned(),
@@ -70,7 +70,7 @@ pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
     let path = older.path().display().to_string();
     let namespace = ["--namespace", NAMESPACE, "--create-namespace"];
     helm.run_ok(&[&["install", RELEASE_NAME, &path][..], &namespace].concat())?;
-    let mut leads = install::start_operator(&control_plane).await?;
+    let mut leader = install::start_operator(&control_plane).await?;
     operator::wait_until_jobs_accepted(&control_plane).await?;
     let site = TestSite::new(&control_plane, "upgrade", NodeTemplate::new(3).gpus(8)).await;
     submit_jobs(&control_plane, &site).await?;
@@ -79,16 +79,16 @@ pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
         job_snapshots(&site).await?,
         external_pods::pod_placements(&site).await?,
     );
-    let before = leads.read_log()?;
+    let before = leader.read_log()?;
     ensure!(before.lines().all(is_json), "{before}");
 
     let values = json!({"operator": {"logFormat": "human"}});
     let output = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
     ensure!(output.contains("REVISION: 2"), "{output}");
-    leads.kill()?;
-    drop(leads);
+    leader.kill()?;
+    drop(leader);
     operator::release_lease(&control_plane).await?;
-    let mut leads = install::start_operator(&control_plane).await?;
+    let mut leader = install::start_operator(&control_plane).await?;
     // When the operator has queued a later job, it has reconciled all earlier ones.
     site.submit("later", 2, 8).await;
     site.wait_for_phase("later", JobPhase::Queued).await;
@@ -98,13 +98,13 @@ pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
     );
     ensure!(stands == stood, "{stands:#?}\nwas\n{stood:#?}");
     // The log also contains the output of the previous operator.
-    let log = leads.read_log()?;
+    let log = leader.read_log()?;
     let last = log.lines().last().unwrap_or_default();
     ensure!(!last.is_empty() && !is_json(last), "{last}");
 
     check_jobs_continue(&control_plane, &site).await?;
     external_pods::complete_waiting_gang(&site).await?;
-    leads.assert_runs();
+    leader.assert_runs();
     Ok(())
 }
 
@@ -206,12 +206,12 @@ async fn check_jobs_continue(control_plane: &ControlPlane, site: &TestSite) -> R
         site.wait_for_phase(name, JobPhase::Running).await;
     }
 
-    let at_once = DeleteParams {
+    let no_grace = DeleteParams {
         grace_period_seconds: Some(0),
         ..DeleteParams::default()
     };
     let pods = site.api::<Pod>();
-    pods.delete("restarting-worker-1", &at_once).await?;
+    pods.delete("restarting-worker-1", &no_grace).await?;
     site.wait_for_running_attempt("restarting", 2).await;
     // These jobs have ended.
     for (name, end) in [

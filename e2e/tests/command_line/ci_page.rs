@@ -59,9 +59,9 @@ async fn pipeline_of_docs_succeeds_with_its_job() {
         &format!("trellis logs -n {} ", site.name()),
     );
     for _ in 0..2 {
-        let done = run_pipeline(scene, folder.path(), &["sh", "-c", &script]).await;
-        assert_eq!((done.status, done.out.as_str()), (0, ""), "{done:?}");
-        assert!(done.err.contains("Complete"), "{done:?}");
+        let run = run_pipeline(scene, folder.path(), &["sh", "-c", &script]).await;
+        assert_eq!((run.status, run.out.as_str()), (0, ""), "{run:?}");
+        assert!(run.err.contains("Complete"), "{run:?}");
     }
     let name = std::fs::read_to_string(folder.path().join("job")).unwrap();
     assert!(name.starts_with("trainingjob.trellis.dev/eval-"), "{name}");
@@ -70,18 +70,18 @@ async fn pipeline_of_docs_succeeds_with_its_job() {
     let python = format!(
         "{python}\njob, complete = train(\"eval.yaml\")\nprint(job[\"metadata\"][\"name\"], complete)\n"
     );
-    let done = run_pipeline(scene, folder.path(), &["python3", "-c", &python]).await;
+    let run = run_pipeline(scene, folder.path(), &["python3", "-c", &python]).await;
     assert!(
-        done.out.starts_with("eval-") && done.out.ends_with("True\n"),
-        "{done:?}"
+        run.out.starts_with("eval-") && run.out.ends_with("True\n"),
+        "{run:?}"
     );
 
     short.delete().await.unwrap();
     let mut bad = job;
     bad["spec"]["image"] = json!("no field");
     std::fs::write(folder.path().join("eval.yaml"), bad.to_string()).unwrap();
-    let done = run_pipeline(scene, folder.path(), &["sh", "-c", &script]).await;
-    assert_eq!(done.status, 2, "{done:?}");
+    let run = run_pipeline(scene, folder.path(), &["sh", "-c", &script]).await;
+    assert_eq!(run.status, 2, "{run:?}");
 }
 
 #[tokio::test]

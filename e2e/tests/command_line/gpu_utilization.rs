@@ -17,8 +17,8 @@ use crate::fixtures::shared_fixture;
 fn host_address() -> IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     // This sends no packet. The kernel only selects the source address.
-    let to = socket.connect("203.0.113.1:9");
-    to.expect("a machine with an address and a route");
+    let connected = socket.connect("203.0.113.1:9");
+    connected.expect("a machine with an address and a route");
     socket.local_addr().unwrap().ip()
 }
 
@@ -88,14 +88,19 @@ async fn top_names_jobs_with_idle_gpus() {
     });
     let pod = serde_json::from_value(pod).unwrap();
     pods.create(&PostParams::default(), &pod).await.unwrap();
-    let runs = |pod: &Pod| {
+    let is_running = |pod: &Pod| {
         pod.status
             .as_ref()
             .is_some_and(|s| s.phase.as_deref() == Some("Running"))
     };
-    wait_for(&pods, "exporter", std::time::Duration::from_secs(60), runs)
-        .await
-        .unwrap();
+    wait_for(
+        &pods,
+        "exporter",
+        std::time::Duration::from_secs(60),
+        is_running,
+    )
+    .await
+    .unwrap();
     let address = host_address();
     let moved = json!({"status": {"podIP": address, "podIPs": [{"ip": address}]}});
     pods.patch_status("exporter", &PatchParams::default(), &Patch::Merge(&moved))

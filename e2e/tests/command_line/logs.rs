@@ -12,10 +12,10 @@ async fn logs_reports_that_simulated_pods_have_no_logs() {
     site.wait_for_phase("llm", JobPhase::Running).await;
     let logs = ["logs", "llm", "-n", site.name()];
     let node = &site.nodes().names()[0];
-    let one = scene.run_trellis(&logs).await;
-    assert_eq!(one.status, 1, "{one:?}");
+    let output = scene.run_trellis(&logs).await;
+    assert_eq!(output.status, 1, "{output:?}");
     assert_eq!(
-        one.err.trim_end(),
+        output.err.trim_end(),
         format!(
             "error: llm-worker-0 runs on the simulated node {node:?}: pods of simulated nodes have no logs"
         )
@@ -27,7 +27,7 @@ async fn logs_reports_that_simulated_pods_have_no_logs() {
     );
     let follow = scene.run_trellis(&[&logs[..], &["-f"]].concat()).await;
     assert_eq!(follow.status, 1, "{follow:?}");
-    assert_eq!(follow.err, one.err);
+    assert_eq!(follow.err, output.err);
 
     // A viewer may not read nodes, so the message reports an unreachable kubelet.
     let viewer = scene.run_as_viewer(&site, &logs).await;

@@ -13,9 +13,12 @@ use crate::fixtures::{CommandLineFixture, CommandOutput, shared_fixture};
 
 /// Repeats the command until its output is as expected, because the data of the engine may be some
 /// seconds old.
-async fn repeat_until(arguments: &[&str], is_so: impl Fn(&CommandOutput) -> bool) -> CommandOutput {
+async fn repeat_until(
+    arguments: &[&str],
+    condition: impl Fn(&CommandOutput) -> bool,
+) -> CommandOutput {
     let scene = shared_fixture().await;
-    repeat_command_until(is_so, async || scene.run_trellis(arguments).await).await
+    repeat_command_until(condition, async || scene.run_trellis(arguments).await).await
 }
 
 /// Runs a command until its output satisfies the condition.
@@ -43,10 +46,13 @@ async fn queue_lists_running_and_pending_jobs() {
     let output = repeat_until(&["queue", "-n", site.name()], has_reason).await;
     assert_eq!(output.status, 0, "{output:?}");
     assert!(output.out.starts_with("QUEUE "), "{output:?}");
-    let runs: Vec<_> = output.line_with("runs").split_whitespace().collect();
-    assert_eq!((runs[0], runs[6], runs[8]), ("-", "6", "Running"));
-    let waits = output.line_with("waits");
-    assert!(waits.contains("InsufficientCapacity: needs 4"), "{waits}");
+    let running: Vec<_> = output.line_with("runs").split_whitespace().collect();
+    assert_eq!((running[0], running[6], running[8]), ("-", "6", "Running"));
+    let pending = output.line_with("waits");
+    assert!(
+        pending.contains("InsufficientCapacity: needs 4"),
+        "{pending}"
+    );
     // The output for scripts.
     let all = scene
         .run_trellis(&["queue", "-n", site.name(), "-o", "json", "--waiting"])

@@ -69,30 +69,30 @@ impl ApiRelay {
     async fn for_control_plane(control_plane: &ControlPlane, kubeconfig: &Path) -> Self {
         let direct = std::fs::read_to_string(control_plane.kubeconfig()).unwrap();
         let server = control_plane.url();
-        let to = server.trim_start_matches("https://").to_owned();
-        let way = Self::open(free_port().unwrap(), to).await;
+        let address = server.trim_start_matches("https://").to_owned();
+        let way = Self::open(free_port().unwrap(), address).await;
         let over = direct.replace(&server, &format!("https://127.0.0.1:{}", way.port));
         assert_ne!(over, direct);
         std::fs::write(kubeconfig, over).unwrap();
         way
     }
 
-    async fn open(port: u16, to: String) -> Self {
+    async fn open(port: u16, address: String) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
-        let server = to.clone();
+        let server = address.clone();
         let relay = tokio::spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((mut client_stream, _)) = listener.accept().await {
-                let to = server.clone();
+                let address = server.clone();
                 open.spawn(async move {
-                    let mut server_stream = TcpStream::connect(to).await.unwrap();
+                    let mut server_stream = TcpStream::connect(address).await.unwrap();
                     let _ = copy_bidirectional(&mut client_stream, &mut server_stream).await;
                 });
             }
         });
         Self {
             port,
-            address: to,
+            address,
             relay,
         }
     }
@@ -184,11 +184,11 @@ async fn follow_logs_ends_when_the_job_is_deleted_during_a_gap() {
     let note = timeout(SOON, follows.err.next_line()).await.unwrap();
     let note = note.unwrap().unwrap();
     assert!(note.contains("has no pods now"), "{note}");
-    let (port, to) = way.cut().await;
+    let (port, address) = way.cut().await;
     let cancel = ["cancel", "waits", "--wait", "-n", site.name()];
     let cancelled = scene.run_trellis(&cancel).await;
     assert_eq!(cancelled.status, 0, "{cancelled:?}");
-    let _way = ApiRelay::open(port, to).await;
+    let _way = ApiRelay::open(port, address).await;
     let ended = timeout(Duration::from_secs(120), follows.child.wait()).await;
     let ended = ended.expect("the command follows a deleted job").unwrap();
     assert_eq!(ended.code(), Some(1));

@@ -121,11 +121,11 @@ async fn command_continues_with_other_objects_after_a_refusal() {
         let expected = format!("error: {name}: cannot delete trainingjobs");
         assert!(denied.err.contains(&expected), "{denied:?}");
     }
-    let some = scene
+    let outcome = scene
         .run_trellis(&[&["suspend", "absent", "b"][..], &at].concat())
         .await;
-    assert_eq!(some.status, 1, "{some:?}");
-    assert!(some.out.contains("b suspended"), "{some:?}");
+    assert_eq!(outcome.status, 1, "{outcome:?}");
+    assert!(outcome.out.contains("b suspended"), "{outcome:?}");
 
     // `a` exists; the command still waits for `c`.
     let control_plane = &scene.control_plane;
@@ -136,12 +136,12 @@ async fn command_continues_with_other_objects_after_a_refusal() {
     let file = ["a", "c"].map(|name| site.job(name, 1, 1).to_string());
     let file = file.join("\n---\n");
     let submit = ["submit", "-f", "-", "--wait", "--timeout", "90s"];
-    let some = scene
+    let outcome = scene
         .run_with_input(&[&submit[..], &at].concat(), &file)
         .await;
-    assert_eq!(some.status, 1, "{some:?}");
-    assert!(some.err.contains("\"a\" already exists"), "{some:?}");
-    assert!(some.out.trim_end().ends_with("Complete"), "{some:?}");
+    assert_eq!(outcome.status, 1, "{outcome:?}");
+    assert!(outcome.err.contains("\"a\" already exists"), "{outcome:?}");
+    assert!(outcome.out.trim_end().ends_with("Complete"), "{outcome:?}");
 }
 
 /// A 403 of RBAC is a missing right. A 403 of a webhook is not.

@@ -189,7 +189,7 @@ spec: {size: 3}
 }
 
 #[tokio::test]
-async fn kubectl_reads_its_input_and_says_what_is_wrong() {
+async fn kubectl_reads_its_input_and_reports_errors() {
     let control_plane = shared_control_plane().await;
     let namespace = TestNamespace::create(control_plane, "kubectl")
         .await

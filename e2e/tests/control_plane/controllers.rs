@@ -83,12 +83,12 @@ async fn a_namespace_has_the_certificate_authority_of_the_api_server() {
     let control_plane = shared_control_plane().await;
     let namespace = TestNamespace::create(control_plane, "ca").await.unwrap();
     let config_maps: Api<ConfigMap> = namespace.api();
-    let has = |map: &ConfigMap| {
+    let has_value = |map: &ConfigMap| {
         map.data
             .as_ref()
             .is_some_and(|data| data["ca.crt"].contains("BEGIN"))
     };
-    wait_for(&config_maps, "kube-root-ca.crt", SOON, has)
+    wait_for(&config_maps, "kube-root-ca.crt", SOON, has_value)
         .await
         .unwrap();
 }

@@ -81,17 +81,17 @@ fn check_no_leftovers(signal: &str) {
     parent.wait().unwrap();
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let left: Vec<String> = children
+        let remaining: Vec<String> = children
             .iter()
             .filter(|id| is_alive(**id))
             .map(|id| command_line(*id))
             .collect();
-        if left.is_empty() && !folder.exists() {
+        if remaining.is_empty() && !folder.exists() {
             return;
         }
         assert!(
             Instant::now() < deadline,
-            "left: {left:?}, folder: {}",
+            "left: {remaining:?}, folder: {}",
             folder.exists()
         );
         sleep(Duration::from_millis(50));

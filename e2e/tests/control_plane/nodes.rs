@@ -79,7 +79,7 @@ async fn nodes_have_the_requested_properties_and_a_lease() {
 }
 
 #[tokio::test]
-async fn a_lost_node_stays_lost_with_its_pods_until_it_comes_back() {
+async fn a_lost_node_stays_lost_with_its_pods_until_it_returns() {
     let control_plane = shared_control_plane().await;
     let nodes = NodeTemplate::new(1)
         .scope("lost")

@@ -54,8 +54,8 @@ async fn simulated_pod_has_the_configured_log() {
     let read = timeout(SOON, stream.read_line(&mut line)).await;
     read.expect("the log contains the line").unwrap();
     assert_eq!(line, "step 2 loss 9.7\n");
-    let more = timeout(Duration::from_secs(1), stream.read_line(&mut line)).await;
-    assert!(more.is_err(), "kwok has ended a followed stream");
+    let next_line = timeout(Duration::from_secs(1), stream.read_line(&mut line)).await;
+    assert!(next_line.is_err(), "kwok has ended a followed stream");
 }
 
 #[tokio::test]

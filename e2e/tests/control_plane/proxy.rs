@@ -172,7 +172,7 @@ async fn requests_fail_with_a_status() {
     }
     place.proxy.on_request(|_| ProxyFault::too_many_requests(7));
     let request = http::Request::get("/version").body(Vec::new()).unwrap();
-    let client = place.proxy.client("whatever").unwrap();
+    let client = place.proxy.client("any-client").unwrap();
     let answer = client.send(request.map(Into::into)).await.unwrap();
     assert_eq!(answer.headers()["retry-after"], "7");
     place.proxy.remove_faults();
@@ -184,7 +184,7 @@ async fn requests_fail_with_a_status() {
 }
 
 #[tokio::test]
-async fn a_held_request_goes_through_once_the_proxy_is_healed() {
+async fn a_held_request_is_forwarded_when_the_proxy_is_healed() {
     let place = start_fixture("held").await;
     place.proxy.on_request(|_| ProxyFault::Hold);
     let (params, map) = (PostParams::default(), config_map("held"));

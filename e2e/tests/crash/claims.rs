@@ -146,11 +146,11 @@ async fn survives_kill(
         (Some(1), Some(0), Some(0)),
         "after write {k} ({moment:?})"
     );
-    let whole = eventually(RECOVERY_TIMEOUT, || {
+    let gang_check = eventually(RECOVERY_TIMEOUT, || {
         site.check_whole_gang("j", which.pod_count() as usize)
     })
     .await;
-    whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+    gang_check.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
     let claims = site.api::<PersistentVolumeClaim>();
     let claim = claims.get(which.claim_name()).await.unwrap();
     let volume = claim.spec.unwrap().volume_name;
@@ -168,17 +168,17 @@ async fn survives_kill(
 async fn shared_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
     // The writes are 3 children, the journal twice, the volume, the pods and a status.
-    let least = 3 + 2 + 1 + 2 + 1;
-    let survives = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Shared).await;
-    kill_after_every_write(least, survives).await;
+    let minimum = 3 + 2 + 1 + 2 + 1;
+    let check = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Shared).await;
+    kill_after_every_write(minimum, check).await;
 }
 
 async fn ephemeral_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
     // The writes are 3 children, the journal twice, a pod, the node of its claim and a status.
-    let least = 3 + 2 + 1 + 1 + 1;
+    let minimum = 3 + 2 + 1 + 1 + 1;
     let survives = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Ephemeral).await;
-    kill_after_every_write(least, survives).await;
+    kill_after_every_write(minimum, survives).await;
 }
 
 at_both_moments!(ephemeral_claim_is_bound_after_a_crash_at_each_write);

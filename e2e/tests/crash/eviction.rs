@@ -98,8 +98,8 @@ async fn wait_until_evicted(site: &TestSite, k: u64, moment: TrapTiming) {
 async fn eviction_completes_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
     // The writes are the end of the attempt, its journal twice, the pods and the refusal.
-    let least = 1 + 2 + u64::from(GANG_SIZE) + 1;
-    kill_after_every_write(least, async |k| {
+    let minimum = 1 + 2 + u64::from(GANG_SIZE) + 1;
+    kill_after_every_write(minimum, async |k| {
         survives_kill(&mut operators, k, moment).await
     })
     .await;

@@ -88,17 +88,17 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     let mut fired =
         operators.kill_after_write(k, moment, move |request: &Request| of_site(request));
     submit_gang(&site).await;
-    let whole = eventually(RECOVERY_TIMEOUT, || check_whole_gang(&site));
+    let gang_check = eventually(RECOVERY_TIMEOUT, || check_whole_gang(&site));
     let reached = tokio::select! {
         reached = fired.wait_until_fired(RECOVERY_TIMEOUT) => reached.is_ok(),
-        whole = whole => {
-            whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+        gang_check = gang_check => {
+            gang_check.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
             fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok()
         }
     };
     operators.start_next_leader_at_once().await;
-    let whole = eventually(RECOVERY_TIMEOUT, || check_whole_gang(&site)).await;
-    whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+    let gang_check = eventually(RECOVERY_TIMEOUT, || check_whole_gang(&site)).await;
+    gang_check.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
     // No pod was bound twice or created again: the Job has created exactly its number of pods.
     let job = site.api::<Job>().get("j").await.unwrap();
     let status = job.status.unwrap();
@@ -132,8 +132,8 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 async fn external_gang_is_bound_whole_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
     // The writes are the journal twice and a binding of each pod.
-    let least = 2 + u64::from(GANG_SIZE);
-    kill_after_every_write(least, async |k| {
+    let minimum = 2 + u64::from(GANG_SIZE);
+    kill_after_every_write(minimum, async |k| {
         survives_kill(&mut operators, k, moment).await
     })
     .await;
@@ -176,7 +176,7 @@ async fn external_gang_is_placed_again_after_another_scheduler_binds_a_pod() {
         .await
         .unwrap();
     operators.start_next_leader_at_once().await;
-    let whole = eventually(RECOVERY_TIMEOUT * 3, || async {
+    let gang_check = eventually(RECOVERY_TIMEOUT * 3, || async {
         let group = site.api::<PodGroup>().get("j").await?;
         let journal = group.status.unwrap_or_default();
         ensure!(journal.phase == Some(PodGroupPhase::Placed), "{journal:?}");
@@ -197,7 +197,7 @@ async fn external_gang_is_placed_again_after_another_scheduler_binds_a_pod() {
         );
         Ok(())
     });
-    whole.await.unwrap();
+    gang_check.await.unwrap();
 }
 
 /// Every leader counts the resources of bound external pods, also in the quota of their queue and

@@ -69,8 +69,8 @@ fn gang_job(site: &TestSite, class: Option<&str>) -> Value {
     job
 }
 
-/// Checks that `wanted` external pods are bound, and that all of them exist.
-async fn check_bound_pods(site: &TestSite, wanted: usize) -> anyhow::Result<()> {
+/// Checks that `expected` external pods are bound, and that all of them exist.
+async fn check_bound_pods(site: &TestSite, expected: usize) -> anyhow::Result<()> {
     let pods = site.api::<Pod>().list(&Default::default()).await?.items;
     let is_gang_pod = |pod: &&Pod| pod.labels().contains_key(names::POD_GROUP);
     let pods: Vec<_> = pods.iter().filter(is_gang_pod).collect();
@@ -81,14 +81,14 @@ async fn check_bound_pods(site: &TestSite, wanted: usize) -> anyhow::Result<()> 
     };
     let bound = pods.iter().filter(node).count();
     ensure!(
-        (pods.len(), bound) == (2, wanted),
+        (pods.len(), bound) == (2, expected),
         "{bound} of {} are bound",
         pods.len()
     );
     let group = site.api::<PodGroup>().get("external").await?;
     let journal = group.status.unwrap_or_default();
-    let holds = journal.phase == Some(PodGroupPhase::Placed);
-    ensure!(holds == (wanted == 2), "{journal:?}");
+    let is_placed = journal.phase == Some(PodGroupPhase::Placed);
+    ensure!(is_placed == (expected == 2), "{journal:?}");
     Ok(())
 }
 
@@ -148,14 +148,14 @@ async fn survives_kill(
     let say = |error: anyhow::Error| panic!("after write {k} ({moment:?}): {error:#}");
     let reached = tokio::select! {
         reached = fired.wait_until_fired(RECOVERY_TIMEOUT) => reached.is_ok(),
-        done = eventually(RECOVERY_TIMEOUT, || check_settled(&site, external)) => {
-            done.unwrap_or_else(say);
+        settled = eventually(RECOVERY_TIMEOUT, || check_settled(&site, external)) => {
+            settled.unwrap_or_else(say);
             fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok()
         }
     };
     operators.start_next_leader_at_once().await;
-    let done = eventually(RECOVERY_TIMEOUT, || check_settled(&site, external)).await;
-    done.unwrap_or_else(say);
+    let settled = eventually(RECOVERY_TIMEOUT, || check_settled(&site, external)).await;
+    settled.unwrap_or_else(say);
     let sets = site.api::<ReplicaSet>();
     sets.delete("external", &DeleteParams::background())
         .await
@@ -180,8 +180,8 @@ async fn external_gang_is_preempted_after_a_crash_at_each_write(moment: TrapTimi
     let mut operators = start_operators().await;
     // The writes are 3 children, the job's journal three times, the external pods' journal twice,
     // evictions, pods and a status.
-    let least = 3 + 3 + 2 + 2 * u64::from(GANG_SIZE) + 1;
-    kill_after_every_write(least, async |k| {
+    let minimum = 3 + 3 + 2 + 2 * u64::from(GANG_SIZE) + 1;
+    kill_after_every_write(minimum, async |k| {
         survives_kill(&mut operators, k, moment, ExternalRole::Victim).await
     })
     .await;
@@ -191,8 +191,8 @@ async fn external_gang_preempts_after_a_crash_at_each_write(moment: TrapTiming) 
     let mut operators = start_operators().await;
     // The writes are the external pods' journal three times, the job's journal twice, evictions,
     // bindings and a status.
-    let least = 3 + 2 + 2 * u64::from(GANG_SIZE) + 1;
-    kill_after_every_write(least, async |k| {
+    let minimum = 3 + 2 + 2 * u64::from(GANG_SIZE) + 1;
+    kill_after_every_write(minimum, async |k| {
         survives_kill(&mut operators, k, moment, ExternalRole::Preemptor).await
     })
     .await;

@@ -34,11 +34,11 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
         (Some(1), Some(0), Some(0)),
         "after write {k} ({moment:?})"
     );
-    let whole = eventually(RECOVERY_TIMEOUT, || {
+    let gang_check = eventually(RECOVERY_TIMEOUT, || {
         site.check_whole_gang("j", GANG_SIZE as usize)
     })
     .await;
-    whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
+    gang_check.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
     delete_jobs(&site, &["j"]).await;
     reached
 }
@@ -46,8 +46,8 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 async fn gang_is_placed_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = Succession::start().await;
     // The writes are 3 children, the journal twice, the pods and a status.
-    let least = 3 + 2 + u64::from(GANG_SIZE) + 1;
-    kill_after_every_write(least, async |k| {
+    let minimum = 3 + 2 + u64::from(GANG_SIZE) + 1;
+    kill_after_every_write(minimum, async |k| {
         survives_kill(&mut operators, k, moment).await
     })
     .await;

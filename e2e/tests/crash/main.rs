@@ -70,12 +70,12 @@ fn counted_write_filter(namespace: &str) -> impl Fn(&Request) -> bool + Send + S
 }
 
 /// Kills the operator after the k-th write, for every k until one is not reached, which `survives`
-/// returns. Fails if the scenario takes fewer than `least` writes.
-async fn kill_after_every_write(least: u64, mut survives: impl AsyncFnMut(u64) -> bool) {
+/// returns. Fails if the scenario takes fewer than `minimum` writes.
+async fn kill_after_every_write(minimum: u64, mut survives: impl AsyncFnMut(u64) -> bool) {
     for k in 1..=MAX_WRITES {
         if !survives(k).await {
             let writes = k - 1;
-            assert!(writes >= least, "only {writes} writes");
+            assert!(writes >= minimum, "only {writes} writes");
             println!("killed after each of {writes} writes");
             return;
         }
@@ -101,22 +101,22 @@ async fn delete_jobs(site: &TestSite, jobs: &[&str]) {
     .unwrap();
 }
 
-/// Kills the leader while it handles a job, unless the job is `done` before. The next leader
-/// continues until the job is `done`. Returns the final status of the job, and whether the leader
-/// was killed: in the last run it is not.
+/// Kills the leader while it handles a job, unless the job satisfies `condition` before. The next
+/// leader continues until the job satisfies `condition`. Returns the final status of the job, and
+/// whether the leader was killed: in the last run it is not.
 async fn wait_through_kill(
     operators: &mut Succession,
     site: &TestSite,
     (mut fired, k, moment): (TrapHandle, u64, TrapTiming),
-    done: impl Fn(&TrainingJob) -> bool + Copy,
+    condition: impl Fn(&TrainingJob) -> bool + Copy,
 ) -> (TrainingJobStatus, bool) {
     let api = site.api::<TrainingJob>();
     let reached = tokio::select! {
         reached = fired.wait_until_fired(RECOVERY_TIMEOUT) => reached.is_ok(),
-        _ = wait_for(&api, "j", RECOVERY_TIMEOUT, done) => fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok(),
+        _ = wait_for(&api, "j", RECOVERY_TIMEOUT, condition) => fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok(),
     };
     operators.start_next_leader(site).await;
-    let job = wait_for(&api, "j", RECOVERY_TIMEOUT, done)
+    let job = wait_for(&api, "j", RECOVERY_TIMEOUT, condition)
         .await
         .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
     (job.status.unwrap(), reached)

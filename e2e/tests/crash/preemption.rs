@@ -133,11 +133,11 @@ async fn victim_stays_if_its_preemptor_is_deleted_before_the_next_leader() {
     operators.start_next_leader(&site).await;
     // The new leader decides about later jobs.
     site.create(gang_job(&site, "later", None)).await.unwrap();
-    let waits = |job: &TrainingJob| {
+    let is_waiting = |job: &TrainingJob| {
         let reason = job.status.as_ref().and_then(|s| s.reason);
         reason == Some(Reason::InsufficientCapacity)
     };
-    wait_for(&api, "later", RECOVERY_TIMEOUT, waits)
+    wait_for(&api, "later", RECOVERY_TIMEOUT, is_waiting)
         .await
         .unwrap();
     assert_eq!(
@@ -151,8 +151,8 @@ async fn victim_stays_if_its_preemptor_is_deleted_before_the_next_leader() {
 async fn preemption_completes_after_a_crash_at_each_write(moment: TrapTiming) {
     let mut operators = start_operators().await;
     // The writes are 3 children, two journals three times each, evictions, pods and two statuses.
-    let least = 3 + 6 + 2 * u64::from(GANG_SIZE) + 2;
-    kill_after_every_write(least, async |k| {
+    let minimum = 3 + 6 + 2 * u64::from(GANG_SIZE) + 2;
+    kill_after_every_write(minimum, async |k| {
         survives_kill(&mut operators, k, moment).await
     })
     .await;

@@ -49,8 +49,9 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     for pod in ["j-worker-0", "j-worker-1"] {
         site.end_pod(pod, "0").await;
     }
-    let runs = |job: &TrainingJob| runs_stage(job, 2);
-    let (status, reached) = wait_through_kill(operators, &site, (fired, k, moment), runs).await;
+    let is_running = |job: &TrainingJob| runs_stage(job, 2);
+    let (status, reached) =
+        wait_through_kill(operators, &site, (fired, k, moment), is_running).await;
     // The second stage is one more attempt and no restart, and no finished pod has run again.
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),

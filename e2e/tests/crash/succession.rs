@@ -63,7 +63,7 @@ impl Succession {
         self.start_next_leader_at_once().await;
     }
 
-    /// Like `replace_leader`, for external pods. Pods that are not bound yet stay unchanged.
+    /// Like `start_next_leader`, for external pods. Pods that are not bound yet stay unchanged.
     pub(crate) async fn start_next_leader_at_once(&mut self) {
         let _ = self.leader.lock().unwrap().kill();
         operator::release_lease(&self.control_plane).await.unwrap();

@@ -148,10 +148,10 @@ fn every_command_block_has_a_test_or_a_reason() {
             TestedBy(file, function) => {
                 let text = std::fs::read_to_string(repository_root().join(file));
                 let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
-                let is_there = text.contains(&format!("fn {function}("));
-                assert!(is_there, "{page}, {heading}: {file} has no {function}");
+                let exists = text.contains(&format!("fn {function}("));
+                assert!(exists, "{page}, {heading}: {file} has no {function}");
             }
-            NotRun(why) => assert!(!why.is_empty(), "{page}, {heading}"),
+            NotRun(reason) => assert!(!reason.is_empty(), "{page}, {heading}"),
         }
     }
 }

@@ -39,16 +39,19 @@ fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the files below `folder`, at any depth, whose names end with one of `ends`, with their
+/// Returns the files below `folder`, at any depth, whose names end with one of `suffixes`, with their
 /// text.
-fn files_below(folder: &Path, ends: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
+fn files_below(folder: &Path, suffixes: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
     let mut found = BTreeMap::new();
     let entries = folder.read_dir();
     for entry in entries.with_context(|| format!("read {}", folder.display()))? {
         let path = entry?.path();
         if path.is_dir() {
-            found.extend(files_below(&path, ends)?);
-        } else if ends.iter().any(|end| path.to_string_lossy().ends_with(end)) {
+            found.extend(files_below(&path, suffixes)?);
+        } else if suffixes
+            .iter()
+            .any(|end| path.to_string_lossy().ends_with(end))
+        {
             found.insert(path.clone(), std::fs::read_to_string(&path)?);
         }
     }
@@ -183,8 +186,8 @@ async fn run_and_remove(control_plane: &ControlPlane, yaml: &str) -> Result<()> 
         wait_until_deleted(&api, &name, RUN_TIMEOUT).await?;
         eventually(RUN_TIMEOUT, || async {
             let pods: Api<Pod> = Api::namespaced(control_plane.client(), &namespace);
-            let left = pods.list(&ListParams::default()).await?.items.len();
-            ensure!(left == 0, "{left} pods still exist");
+            let remaining = pods.list(&ListParams::default()).await?.items.len();
+            ensure!(remaining == 0, "{remaining} pods still exist");
             Ok(())
         })
         .await?;

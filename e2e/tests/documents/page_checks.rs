@@ -198,7 +198,7 @@ fn every_link_has_a_target() {
     let mut followed: usize = 0;
     for (page, text) in &pages {
         for PageLink { line, target } in find_links(text) {
-            let why = match link_target(page, &target) {
+            let reason = match link_target(page, &target) {
                 None => Some("leads out of the repository"),
                 Some((file, _)) if !repository_root().join(&file).exists() => Some("is not there"),
                 Some((file, Some(anchor))) => match pages.get(&file) {
@@ -209,7 +209,9 @@ fn every_link_has_a_target() {
                 Some(_) => None,
             };
             followed += 1;
-            wrong.extend(why.map(|why| format!("{}:{line}: {target} {why}", page.display())));
+            wrong.extend(
+                reason.map(|reason| format!("{}:{line}: {target} {reason}", page.display())),
+            );
         }
     }
     assert!(followed > 100, "only {followed} links were found");

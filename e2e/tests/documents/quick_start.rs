@@ -98,11 +98,11 @@ impl Terminal {
             Ok(())
         };
         let looks = ["kubectl get ", "trellis explain "];
-        let done = match looks.iter().any(|begin| command.starts_with(begin)) {
+        let result = match looks.iter().any(|begin| command.starts_with(begin)) {
             true => eventually(OUTPUT_TIMEOUT, once).await,
             false => once().await,
         };
-        done.with_context(|| format!("$ {command}"))
+        result.with_context(|| format!("$ {command}"))
     }
 }
 
@@ -267,11 +267,11 @@ async fn run_page(control_plane: &ControlPlane) -> Result<()> {
 /// "`first` waits now, as its second attempt."
 async fn check_resumed(control_plane: &ControlPlane) -> Result<()> {
     let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "red");
-    let waits = |job: &TrainingJob| {
+    let is_waiting = |job: &TrainingJob| {
         let attempt = job.status.as_ref().and_then(|s| s.attempt);
         phase(job) == Some(JobPhase::Queued) && attempt == Some(2)
     };
-    wait_for(&jobs, "first", OUTPUT_TIMEOUT, waits).await?;
+    wait_for(&jobs, "first", OUTPUT_TIMEOUT, is_waiting).await?;
     Ok(())
 }
 
@@ -328,8 +328,8 @@ async fn check_refused(
 async fn check_no_objects_left(control_plane: &ControlPlane) -> Result<()> {
     let client = control_plane.client();
     let jobs: Api<TrainingJob> = Api::all(client.clone());
-    let left = jobs.list(&Default::default()).await?.items;
-    ensure!(left.is_empty(), "{left:?}");
+    let remaining = jobs.list(&Default::default()).await?.items;
+    ensure!(remaining.is_empty(), "{remaining:?}");
     let queues: Api<TrainingQueue> = Api::all(client.clone());
     for queue in ["red", "blue", "pool"] {
         wait_until_deleted(&queues, queue, OUTPUT_TIMEOUT).await?;

@@ -86,7 +86,7 @@ fn classify_document(document: Value, text: &str) -> Result<YamlDocument> {
 
 /// Returns a job with this part, and with defaults for other required fields.
 fn complete_job(part: Value) -> Result<Value> {
-    let least = json!({"name": "worker", "image": "registry.example/train:1.0",
+    let minimal = json!({"name": "worker", "image": "registry.example/train:1.0",
         "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     let groups = match part.get("taskGroups") {
         Some(groups) => groups.as_array().context("no list")?.clone(),
@@ -95,11 +95,11 @@ fn complete_job(part: Value) -> Result<Value> {
     let groups: Vec<Value> = groups
         .into_iter()
         .map(|group| {
-            let mut whole = least.clone();
+            let mut complete = minimal.clone();
             for (key, value) in group.as_object().into_iter().flatten() {
-                whole[key] = value.clone();
+                complete[key] = value.clone();
             }
-            whole
+            complete
         })
         .collect();
     Ok(
@@ -119,12 +119,12 @@ fn check_strict_job(job: &Value) -> Result<()> {
 async fn check_rendered(values: Value) -> Result<()> {
     tokio::task::spawn_blocking(move || {
         let helm = Helm::find_or_build()?;
-        let (plain, with) = (
+        let (plain, changed) = (
             helm.render_objects(NAMESPACE, &json!({}))?,
             helm.render_objects(NAMESPACE, &values)?,
         );
         // Otherwise the values equal the defaults of the chart, and the block is useless.
-        ensure!(with != plain, "the values equal the defaults");
+        ensure!(changed != plain, "the values equal the defaults");
         Ok(())
     })
     .await?

@@ -124,7 +124,7 @@ pub(super) async fn read_journal(site: &TestSite, name: &str) -> PodGroupStatus 
 
 /// Waits until a gang is completely placed: its journal records it, and `count` pods are bound.
 pub(super) async fn wait_until_placed(site: &TestSite, name: &str, count: usize) -> Vec<Pod> {
-    let whole = eventually(SOON, || async {
+    let gang_check = eventually(SOON, || async {
         let journal = read_journal(site, name).await;
         ensure!(journal.phase == Some(PodGroupPhase::Placed), "{journal:?}");
         let pods = list_pods(site, name).await;
@@ -136,7 +136,7 @@ pub(super) async fn wait_until_placed(site: &TestSite, name: &str, count: usize)
         );
         Ok(pods)
     });
-    whole.await.unwrap_or_else(|error| panic!("{error:#}"))
+    gang_check.await.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 /// Returns the condition PodScheduled of a pod.

@@ -113,7 +113,7 @@ async fn gang_waits_for_capacity_and_members_and_reports_it() {
             .iter()
             .all(|pod| node_name(pod).is_none())
     );
-    let more = site
+    let extra_nodes = site
         .add_nodes(shared_control_plane().await, NodeTemplate::new(1).gpus(8))
         .await;
     let bound = wait_until_placed(&site, "big", 4).await;
@@ -130,7 +130,7 @@ async fn gang_waits_for_capacity_and_members_and_reports_it() {
             .iter()
             .all(|pod| scheduled_condition(pod).is_some_and(|c| c.status == "True"))
     );
-    drop(more);
+    drop(extra_nodes);
 }
 
 #[tokio::test]
@@ -200,8 +200,8 @@ async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
     });
     over.await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let left = read_journal(&site, "few").await;
-    assert!(is_over().await, "{left:?}");
+    let group = read_journal(&site, "few").await;
+    assert!(is_over().await, "{group:?}");
     // New pods wait for the other pods of their gang, and are deleted before the gang is complete.
     let patch = Patch::Merge(json!({"spec": {"minMember": 3}}));
     groups
@@ -223,12 +223,12 @@ async fn pods_of_several_jobs_form_one_gang_with_repeated_indexes() {
     let site = create_site("jobset", 2).await;
     create_pod_group(&site, "set", json!({"minMember": 4})).await;
     create_job_in_group(&site, "set-worker-0", "set", 2, 4).await;
-    let waits = eventually(SOON, || async {
+    let pending = eventually(SOON, || async {
         let message = read_journal(&site, "set").await.message.unwrap_or_default();
         ensure!(message.starts_with("2 of the 4 pods"), "{message}");
         Ok(())
     });
-    waits.await.unwrap();
+    pending.await.unwrap();
     assert!(
         list_pods(&site, "set")
             .await

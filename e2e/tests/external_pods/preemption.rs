@@ -74,8 +74,8 @@ async fn non_preempting_gang_waits_for_free_capacity() {
     polite["spec"]["queueName"] = json!(queue);
     polite["spec"]["priorityClassName"] = json!(class);
     site.create(polite).await.unwrap();
-    let waits = |reason: Reason| reason == Reason::InsufficientCapacity;
-    site.wait_for_status("job", |s| s.reason.is_some_and(waits))
+    let is_waiting = |reason: Reason| reason == Reason::InsufficientCapacity;
+    site.wait_for_status("job", |s| s.reason.is_some_and(is_waiting))
         .await;
     site.delete::<trellis_api::TrainingJob>("job").await;
     create_pod(&site, "high", 8, |pod| {
@@ -204,7 +204,7 @@ async fn job_is_preempted_by_an_external_gang_of_higher_priority() {
     .await
     .unwrap();
     wait_until_placed(&site, "high", 2).await;
-    let left = site.wait_for_phase("low", JobPhase::Queued).await;
-    let status = left.status.unwrap();
+    let victim = site.wait_for_phase("low", JobPhase::Queued).await;
+    let status = victim.status.unwrap();
     assert_eq!((status.attempt, status.disruptions), (Some(2), Some(1)));
 }

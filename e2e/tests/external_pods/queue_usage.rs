@@ -141,12 +141,12 @@ async fn surplus_pods_do_not_start_without_their_gang() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(bound().await, 1);
     create_pod_group(&site, "g", json!({"minMember": 2})).await;
-    let whole = eventually(SOON, || async {
+    let gang_check = eventually(SOON, || async {
         let phase = read_journal(&site, "g").await.phase;
         ensure!(phase == Some(PodGroupPhase::Placed), "{phase:?}");
         let bound = bound().await;
         ensure!(bound == 2, "{bound} are bound");
         Ok(())
     });
-    whole.await.unwrap();
+    gang_check.await.unwrap();
 }

@@ -28,7 +28,7 @@ async fn wait_for_event(site: &TestSite, pod: &str, reason: &str) {
             .list(&ListParams::default())
             .await?
             .items;
-        let is_it = |event: &&Event| {
+        let is_expected = |event: &&Event| {
             let about = event
                 .regarding
                 .as_ref()
@@ -36,7 +36,7 @@ async fn wait_for_event(site: &TestSite, pod: &str, reason: &str) {
             about == Some(pod) && event.reason.as_deref() == Some(reason)
         };
         ensure!(
-            all.iter().any(|event| is_it(&event)),
+            all.iter().any(|event| is_expected(&event)),
             "no event {reason} of {pod}"
         );
         Ok(())
@@ -180,14 +180,14 @@ async fn queue_quota_counts_external_pods_and_jobs() {
     let mut job = site.job("j", 1, 4);
     job["spec"]["queueName"] = json!(name);
     site.create(job).await.unwrap();
-    let waits = site
+    let pending = site
         .wait_for_status("j", |status| {
             status.reason == Some(trellis_api::Reason::QuotaExceeded)
         })
         .await;
     assert!(
-        trellis_e2e::jobs::message(&waits).contains("6 of 8"),
-        "{waits:?}"
+        trellis_e2e::jobs::message(&pending).contains("6 of 8"),
+        "{pending:?}"
     );
     create_pod(&site, "second", 4, in_queue).await;
     wait_for_unschedulable(

@@ -49,9 +49,9 @@ async fn gangs_survive_an_api_server_restart() {
         "the gang \"commits\" was rolled back"
     );
     assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 8).await), ran);
-    let waits = site.wait_for_phase("waits", JobPhase::Queued).await;
+    let pending = site.wait_for_phase("waits", JobPhase::Queued).await;
     assert_eq!(site.list_pods("waits").await.len(), 0);
-    assert_eq!(waits.status.unwrap().attempt, Some(1));
+    assert_eq!(pending.status.unwrap().attempt, Some(1));
     // The operator decides and writes as before: GPUs become free, and the pending job starts.
     site.delete::<TrainingJob>("runs").await;
     site.wait_for_phase("waits", JobPhase::Running).await;

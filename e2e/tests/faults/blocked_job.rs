@@ -40,9 +40,9 @@ async fn quota_of_a_running_gang_is_charged_once_after_its_queue_excludes_it() {
         },
     });
     control_plane.apply_yaml(&queue.to_string()).await.unwrap();
-    let mut runs = site.job("runs", 1, 8);
-    runs["spec"]["queueName"] = json!("small");
-    site.create(runs).await.unwrap();
+    let mut running = site.job("runs", 1, 8);
+    running["spec"]["queueName"] = json!("small");
+    site.create(running).await.unwrap();
     site.wait_for_phase("runs", JobPhase::Running).await;
     let ran = pod_uids(&site.wait_for_whole_gang("runs", 1).await);
 
@@ -63,18 +63,18 @@ async fn quota_of_a_running_gang_is_charged_once_after_its_queue_excludes_it() {
     )
     .await
     .unwrap();
-    let others = site.jobs_in(&other);
-    let mut waits = others.job("waits", 1, 8);
-    waits["spec"]["queueName"] = json!("small");
-    others.create(waits).await.unwrap();
-    others
+    let other_jobs = site.jobs_in(&other);
+    let mut pending = other_jobs.job("waits", 1, 8);
+    pending["spec"]["queueName"] = json!("small");
+    other_jobs.create(pending).await.unwrap();
+    other_jobs
         .wait_until_queued_for("waits", Reason::QuotaExceeded)
         .await;
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    assert_eq!(others.list_pods("waits").await.len(), 0);
+    assert_eq!(other_jobs.list_pods("waits").await.len(), 0);
     assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 1).await), ran);
     // When the job ends, the other job gets its quota.
     site.end_pod("runs-worker-0", "0").await;
-    others.wait_for_phase("waits", JobPhase::Running).await;
+    other_jobs.wait_for_phase("waits", JobPhase::Running).await;
     second.assert_runs();
 }

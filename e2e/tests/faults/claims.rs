@@ -33,19 +33,19 @@ async fn volume_of_an_unbound_claim_is_released_with_its_plan() {
         control_plane.apply_yaml(&yaml).await.unwrap();
     }
     let volumes: Api<PersistentVolume> = Api::all(control_plane.client());
-    let is_there = |volume: &PersistentVolume| {
+    let matches = |volume: &PersistentVolume| {
         let phase = volume.status.as_ref().and_then(|s| s.phase.as_deref());
         phase == Some("Available")
     };
-    wait_for(&volumes, class, SOON, is_there).await.unwrap();
+    wait_for(&volumes, class, SOON, matches).await.unwrap();
     let manager = |signal| control_plane.signal(Component::ControllerManager, signal);
     manager(ProcessSignal::Stop).unwrap();
     let mut job = site.job("j", 1, 1);
     job["spec"]["taskGroups"][0]["mounts"] = json!([{"claimName": "data", "path": "/data"}]);
     site.create(job).await.unwrap();
     let is_given = |volume: &PersistentVolume| {
-        let to = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref());
-        to.is_some_and(|to| to.name.as_deref() == Some("data"))
+        let claim = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref());
+        claim.is_some_and(|claim| claim.name.as_deref() == Some("data"))
     };
     wait_for(&volumes, class, SOON, is_given).await.unwrap();
     assert!(
@@ -57,9 +57,9 @@ async fn volume_of_an_unbound_claim_is_released_with_its_plan() {
     eventually(SOON, || async {
         let volume = volumes.get(class).await?;
         let annotations = volume.annotations();
-        let left = ["pv.kubernetes.io/bound-by-controller", names::PLAN];
-        let left = left.iter().find(|key| annotations.contains_key(**key));
-        ensure!(left.is_none() && !is_given(&volume), "{volume:?}");
+        let remaining = ["pv.kubernetes.io/bound-by-controller", names::PLAN];
+        let remaining = remaining.iter().find(|key| annotations.contains_key(**key));
+        ensure!(remaining.is_none() && !is_given(&volume), "{volume:?}");
         Ok(())
     })
     .await

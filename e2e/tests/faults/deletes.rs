@@ -89,12 +89,12 @@ async fn pod_with_a_finalizer_is_deleted_with_backoff() {
     pods.patch("j-worker-7", &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .unwrap();
-    let more = site
+    let extra_nodes = site
         .add_nodes(&control_plane, NodeTemplate::new(1).gpus(8))
         .await;
     site.wait_for_phase("j", JobPhase::Running).await;
     site.wait_for_whole_gang("j", 2).await;
-    drop(more);
+    drop(extra_nodes);
 }
 
 /// Deleted pods seem to exist while the watch stalls. The operator retries refused deletes with a

@@ -92,8 +92,8 @@ async fn resumed_plan_creates_pods_of_its_original_flavor() {
         let spot = spot.unwrap_or_else(|| panic!("{} does not tolerate spot", pod.name_any()));
         assert_eq!(spot.toleration_seconds, Some(3600));
     }
-    let done = site.wait_for_phase("j", JobPhase::Running).await;
-    let status = done.status.unwrap();
+    let running_job = site.wait_for_phase("j", JobPhase::Running).await;
+    let status = running_job.status.unwrap();
     assert_eq!((status.attempt, status.restarts), (Some(1), Some(0)));
     let group = site.api::<PodGroup>().get("j").await.unwrap();
     let plan = group.status.unwrap().plan.unwrap();

@@ -30,7 +30,7 @@ fn is_journal_write(request: &Request, job: &str, phase: &str) -> bool {
 /// The last creates for the first job conflict with pods of the second. These conflicts do not roll
 /// back the second job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commit_of_a_deleted_job_does_not_affect_its_namesake() {
+async fn commit_of_a_deleted_job_does_not_affect_a_new_job_of_that_name() {
     let FaultFixture {
         control_plane: _control_plane,
         mut operator,
@@ -46,7 +46,7 @@ async fn commit_of_a_deleted_job_does_not_affect_its_namesake() {
     let second = site.submit("j", 8, 1).await;
     // The operator waits 15 s for the answers to the creates of the first job. The second job must
     // run by then.
-    let whole = eventually(Duration::from_secs(9), || site.check_whole_gang("j", 8)).await;
+    let gang_check = eventually(Duration::from_secs(9), || site.check_whole_gang("j", 8)).await;
     proxy.remove_faults();
     tokio::time::sleep(Duration::from_secs(2)).await;
     site.wait_for_phase("j", JobPhase::Running).await;
@@ -55,7 +55,7 @@ async fn commit_of_a_deleted_job_does_not_affect_its_namesake() {
         let owners = pod.metadata.owner_references.clone().unwrap_or_default();
         assert_eq!(Some(&owners[0].uid), second.metadata.uid.as_ref());
     }
-    if let Ok(before) = whole {
+    if let Ok(before) = gang_check {
         assert_eq!(
             pod_uids(&before),
             pod_uids(&now),

@@ -93,16 +93,16 @@ async fn check_takeover(
     site.submit(name, 8, 1).await;
     // A candidate may see the last renewal a fifth of the lease late.
     let bound = lease / 5 + lease + MAX_REQUEST_TIME.min(lease) + TAKEOVER_MARGIN;
-    let left = bound.saturating_sub(fault.elapsed());
-    let takeover = eventually(left, || async {
+    let remaining = bound.saturating_sub(fault.elapsed());
+    let takeover = eventually(remaining, || async {
         let holder = lease_holder(control_plane).await?;
         ensure!(holder == next.process_id(), "process {holder} leads");
         Ok(())
     });
     let takeover = takeover.await;
     takeover.unwrap_or_else(|error| panic!("{bound:?} after the fault: {error:#}"));
-    let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
-    wait_for(&site.api(), name, PLACEMENT_TIMEOUT, runs)
+    let is_running = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
+    wait_for(&site.api(), name, PLACEMENT_TIMEOUT, is_running)
         .await
         .unwrap();
 }
@@ -285,8 +285,8 @@ async fn wait_for_failed_exit(operator: &mut Operator) {
 async fn wait_for_pod_record(history: &PodHistory, prefix: &str) {
     eventually(SOON, || async {
         let uids = history.uids_by_name();
-        let is_there = uids.keys().any(|pod| pod.starts_with(prefix));
-        ensure!(is_there, "no pod {prefix} is among {uids:?}");
+        let exists = uids.keys().any(|pod| pod.starts_with(prefix));
+        ensure!(exists, "no pod {prefix} is among {uids:?}");
         Ok(())
     })
     .await

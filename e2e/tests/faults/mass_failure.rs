@@ -39,14 +39,16 @@ async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
     job["spec"]["restart"] = json!({"backoffSeconds": 0, "maxBackoffSeconds": 0});
     site.create(job).await.unwrap();
     let jobs = site.api::<TrainingJob>();
-    let runs = async |attempt: i64| {
-        let so = |job: &TrainingJob| {
+    let wait_until_running = async |attempt: i64| {
+        let is_running_again = |job: &TrainingJob| {
             let status = job.status.clone().unwrap_or_default();
             status.phase == Some(JobPhase::Running) && status.attempt == Some(attempt)
         };
-        wait_for(&jobs, "j", START_TIMEOUT, so).await.unwrap()
+        wait_for(&jobs, "j", START_TIMEOUT, is_running_again)
+            .await
+            .unwrap()
     };
-    runs(1).await;
+    wait_until_running(1).await;
     proxy.reset_counts();
     let pods = site.api::<Pod>();
     let fails = json!({"metadata": {"annotations": {kubelet::EXIT: "1"}}});
@@ -61,7 +63,7 @@ async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
         .buffer_unordered(64)
         .filter(|answer| std::future::ready(answer.is_ok()));
     assert!(failed.count().await > 0);
-    let status = runs(2).await.status.unwrap();
+    let status = wait_until_running(2).await.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(1), Some(0)));
     assert_eq!(status.ready.as_deref(), Some("1000/1000"));
     let patches = count_requests(&proxy, Verb::Patch, "trainingjobs.trellis.dev/status");

@@ -57,11 +57,11 @@ async fn namespace_is_deleted_without_affecting_other_namespaces() {
     println!("gone after {:?}", began.elapsed());
 
     let all: Api<Pod> = Api::all(control_plane.client());
-    let left = all.list(&ListParams::default()).await.unwrap();
-    let left = left
+    let remaining = all.list(&ListParams::default()).await.unwrap();
+    let remaining = remaining
         .into_iter()
         .filter(|p| p.metadata.namespace.as_deref() == Some(namespace.name()));
-    assert_eq!(left.count(), 0);
+    assert_eq!(remaining.count(), 0);
     assert_eq!(
         pod_uids(&site.wait_for_whole_gang("beside", 8).await),
         other_pods

@@ -88,8 +88,8 @@ async fn job_keeps_its_state_while_the_operator_cannot_decode_it() {
         let accepted = accepted.context("no condition Accepted")?;
         ensure!(accepted["reason"] == "InvalidSpec", "{accepted}");
         ensure!(conditions.len() == 10, "{conditions:?}");
-        for same in ["phase", "attempt", "admittedTime", "runningTime"] {
-            ensure!(now[same] == before[same], "{same} is {}", now[same]);
+        for field in ["phase", "attempt", "admittedTime", "runningTime"] {
+            ensure!(now[field] == before[field], "{field} is {}", now[field]);
         }
         Ok(())
     })
@@ -109,7 +109,7 @@ async fn job_keeps_its_state_while_the_operator_cannot_decode_it() {
     })
     .await;
     assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 2).await), pods);
-    let done = site.wait_for_phase("done", JobPhase::Complete).await;
-    assert_eq!(done.status.unwrap().attempt, Some(1));
+    let complete = site.wait_for_phase("done", JobPhase::Complete).await;
+    assert_eq!(complete.status.unwrap().attempt, Some(1));
     assert_eq!(pod_uids(&site.list_pods("done").await), finished_pods);
 }

@@ -54,7 +54,7 @@ async fn resumed_job_reports_it_before_its_first_pod() {
     assert_eq!(phase(&now), Some(JobPhase::Queued));
     assert_eq!(now.status.unwrap().attempt, Some(2));
     proxy.remove_faults();
-    let runs = site.wait_for_phase("j", JobPhase::Running).await;
-    assert_eq!(runs.status.unwrap().attempt, Some(2));
+    let running = site.wait_for_phase("j", JobPhase::Running).await;
+    assert_eq!(running.status.unwrap().attempt, Some(2));
     operator.assert_runs();
 }

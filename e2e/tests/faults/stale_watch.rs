@@ -33,11 +33,11 @@ async fn gang_is_not_placed_while_the_node_cache_is_stale() {
     fixture.proxy.cut_watches(is_node_request);
     tokio::time::sleep(MAX_CACHE_AGE + Duration::from_secs(5)).await;
     fixture.site.submit("waits", 1, 8).await;
-    let waits = fixture
+    let pending = fixture
         .site
         .wait_for_status("waits", |s| s.reason == Some(Reason::CacheNotReady))
         .await;
-    assert!(message(&waits).contains("nodes"), "{}", message(&waits));
+    assert!(message(&pending).contains("nodes"), "{}", message(&pending));
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(fixture.site.list_pods("waits").await.len(), 0);
     let log = fixture.operator.read_log().unwrap();

@@ -77,9 +77,9 @@ async fn new_leader_knows_the_expected_end_of_placed_gangs() {
     let mut first = Operator::start(&control_plane, operator_program())
         .await
         .unwrap();
-    let mut runs = site.job("runs", 1, 8);
-    runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
-    site.create(runs).await.unwrap();
+    let mut running = site.job("runs", 1, 8);
+    running["spec"]["deadlines"] = json!({"activeSeconds": 3600});
+    site.create(running).await.unwrap();
     site.wait_for_phase("runs", JobPhase::Running).await;
     first.kill().unwrap();
     operator::release_lease(&control_plane).await.unwrap();

@@ -198,10 +198,11 @@ async fn undecodable_job_reports_the_error_in_its_status() {
                 .as_array()
                 .cloned()
                 .unwrap_or_default();
-            let one = conditions.iter().find(|c| c["type"] == kind);
-            let one = one.unwrap_or_else(|| panic!("{name} has no condition {kind}: {reported}"));
-            assert_eq!(one["status"], status, "{name}: {one}");
-            assert_eq!(one["reason"], "InvalidSpec", "{name}: {one}");
+            let condition = conditions.iter().find(|c| c["type"] == kind);
+            let condition =
+                condition.unwrap_or_else(|| panic!("{name} has no condition {kind}: {reported}"));
+            assert_eq!(condition["status"], status, "{name}: {condition}");
+            assert_eq!(condition["reason"], "InvalidSpec", "{name}: {condition}");
         }
         wait_for_refusal_event(&site, name).await;
     }

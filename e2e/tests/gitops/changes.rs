@@ -122,10 +122,10 @@ pub(crate) async fn test_self_heal(scene: &GitOpsFixture) -> Result<()> {
     application.refresh().await?;
     // Three times the delay of self-heal.
     sleep(Duration::from_secs(6)).await;
-    let left = application.read_state().await?;
+    let state = application.read_state().await?;
     ensure!(
-        left.sync == "Synced" && left.health == "Suspended",
-        "{left:#?}"
+        state.sync == "Synced" && state.health == "Suspended",
+        "{state:#?}"
     );
     let job = api.get("train").await?;
     ensure!(job.spec.suspend == Some(true), "{:?}", job.spec.suspend);
@@ -178,12 +178,12 @@ pub(crate) async fn test_pruning(scene: &GitOpsFixture) -> Result<()> {
     let mut job = mpi_job(&site);
     job["spec"]["queueName"] = json!(name);
     let repository = repository_with(&[queue_manifest(name), policy_manifest(name)])?;
-    let with = repository.commit_files(&[("job.yaml", &objects_yaml(&[job]))])?;
+    let revision = repository.commit_files(&[("job.yaml", &objects_yaml(&[job]))])?;
     let application = scene.application_for(&site, &repository);
     let application = scene.argocd.create_application(&application).await?;
     application
         .wait_for_state("Healthy", SOON, |s| {
-            s.is_synced(&with) && s.health == "Healthy"
+            s.is_synced(&revision) && s.health == "Healthy"
         })
         .await?;
     site.wait_for_phase("train", JobPhase::Running).await;
@@ -224,10 +224,10 @@ where
 {
     let of_job = ListParams::default().labels("trellis.dev/job=train");
     eventually(SOON, || async {
-        let left = site.api::<K>().list(&of_job).await?.items;
-        let left: Vec<String> = left.iter().map(ResourceExt::name_any).collect();
+        let remaining = site.api::<K>().list(&of_job).await?.items;
+        let remaining: Vec<String> = remaining.iter().map(ResourceExt::name_any).collect();
         let kind = std::any::type_name::<K>();
-        ensure!(left.is_empty(), "{kind}: {left:?} are left");
+        ensure!(remaining.is_empty(), "{kind}: {remaining:?} are left");
         Ok(())
     })
     .await

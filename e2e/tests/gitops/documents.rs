@@ -46,7 +46,7 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
         "QuotaPolicy/team-a",
         "RuntimeProfile/fabric",
     ];
-    let is_there = |app: &Application| {
+    let wait_until_healthy = |app: &Application| {
         let app = app.clone();
         async move {
             let healthy = |s: &argocd::ApplicationState| {
@@ -56,7 +56,7 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
                 .await
         }
     };
-    let platform = is_there(&delivered[0]).await?;
+    let platform = wait_until_healthy(&delivered[0]).await?;
     for resource in all {
         ensure!(
             platform.resource_health(resource) == "Healthy",
@@ -64,11 +64,11 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
         );
     }
     let jobs: Api<TrainingJob> = Api::namespaced(scene.control_plane.client(), TEAM_NAMESPACE);
-    let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
-    let full = wait_for(&jobs, "llm-7", SOON, runs).await?;
+    let is_running = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
+    let full = wait_for(&jobs, "llm-7", SOON, is_running).await?;
     let image = full.spec.task_groups[0].image.as_str();
     ensure!(image == "registry.example/train:1.4", "{image}");
-    is_there(&delivered[1]).await?;
+    wait_until_healthy(&delivered[1]).await?;
 
     // The objects on the cluster are in the state for which Flux waits.
     let mut objects = vec![serde_json::to_value(jobs.get("llm-7").await?)?];
@@ -97,17 +97,17 @@ pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
         let name = path.replace('/', "-");
         let application = argocd::application_manifest(&name, &repository, path, TEAM_NAMESPACE);
         delivered.push(scene.argocd.create_application(&application).await?);
-        wait_for(&jobs, job, SOON, runs).await?;
+        wait_for(&jobs, job, SOON, is_running).await?;
     }
     ensure!(
         jobs.get_opt("small").await?.is_none(),
         "the sync does not wait for the hook"
     );
     let pods: Api<Pod> = Api::namespaced(scene.control_plane.client(), TEAM_NAMESPACE);
-    let ends = Patch::Merge(json!({"metadata": {"annotations": {kubelet::EXIT: "0"}}}));
-    pods.patch("tokenize-worker-0", &PatchParams::default(), &ends)
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {kubelet::EXIT: "0"}}}));
+    pods.patch("tokenize-worker-0", &PatchParams::default(), &patch)
         .await?;
-    wait_for(&jobs, "small", SOON, runs).await?;
+    wait_for(&jobs, "small", SOON, is_running).await?;
     for application in delivered.iter().rev() {
         application.delete(SOON).await?;
     }

@@ -153,11 +153,11 @@ async fn shared_fixture() -> Result<Arc<GitOpsFixture>> {
 
 fn ignorable_trial(
     name: &'static str,
-    needs: GitOpsProgram,
+    program: GitOpsProgram,
     test: impl FnOnce() -> Result<()> + Send + 'static,
 ) -> Trial {
-    Trial::ignorable_test(name, move || match argocd::unavailable_reason(needs) {
-        Some(why) => Ok(Completion::ignored_with(why)),
+    Trial::ignorable_test(name, move || match argocd::unavailable_reason(program) {
+        Some(reason) => Ok(Completion::ignored_with(reason)),
         None => match test() {
             Ok(()) => Ok(Completion::Completed),
             Err(error) => Err(Failed::from(format!("{error:#}"))),

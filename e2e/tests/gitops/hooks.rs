@@ -48,10 +48,10 @@ pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
     application
         .wait_for_state("waiting", SOON, |s| {
             let result = s.results.get(HOOK_RESOURCE);
-            let waits = result.is_some_and(|(phase, result_message)| {
+            let is_waiting = result.is_some_and(|(phase, result_message)| {
                 phase == "Running" && result_message.starts_with("Running: ")
             });
-            waits && s.operation.0 == "Running"
+            is_waiting && s.operation.0 == "Running"
         })
         .await?;
     ensure!(
@@ -59,12 +59,12 @@ pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
         "the sync did not wait for the hook"
     );
 
-    let ends = async {
+    let job_end = async {
         site.end_pod("prepare-worker-0", "0").await;
         anyhow::Ok(())
     };
     let is_done = |s: &ApplicationState| s.sync == "Synced" && s.operation.0 == "Succeeded";
-    let (history, ()) = tokio::try_join!(application.record_states(is_done), ends)?;
+    let (history, ()) = tokio::try_join!(application.record_states(is_done), job_end)?;
     // After the sync, a sync of self-heal may have replaced its results.
     let succeeded = |s: &ApplicationState| {
         let result = s.results.get(HOOK_RESOURCE);
@@ -73,7 +73,7 @@ pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
         })
     };
     ensure!(history.iter().any(succeeded), "{history:#?}");
-    let done = application
+    let synced = application
         .wait_for_state("Healthy", SOON, |s| s.health == "Healthy")
         .await?;
     ensure!(
@@ -81,9 +81,9 @@ pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
         "the sync has not continued"
     );
     // The Application shows the hook, but the hook does not count for its state.
-    let shown_hook = done.resources.get(HOOK_RESOURCE);
+    let shown_hook = synced.resources.get(HOOK_RESOURCE);
     let counts = shown_hook.is_some_and(|(sync, health, _)| !sync.is_empty() || !health.is_empty());
-    ensure!(!counts, "{done:#?}");
+    ensure!(!counts, "{synced:#?}");
 
     // Self-heal reverts the change and does not run the hook again.
     let hook = site.api::<TrainingJob>().get("prepare").await?.metadata.uid;

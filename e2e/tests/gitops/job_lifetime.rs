@@ -115,24 +115,26 @@ async fn run_lifetime(scene: &GitOpsFixture, site: &TestSite) -> Result<()> {
     site.wait_for_phase("train", JobPhase::Queued).await;
     let began = Instant::now();
     sleep(2 * REFRESH_INTERVAL).await;
-    let more = NodeTemplate::new(1).gpus(8);
-    let _more = site.add_nodes(&scene.control_plane, more).await;
+    let extra_nodes = NodeTemplate::new(1).gpus(8);
+    let _extra_nodes = site.add_nodes(&scene.control_plane, extra_nodes).await;
     wait_for_ready_pods(site, 1, "4/4").await?;
     sleep(2 * REFRESH_INTERVAL).await;
 
     // A job of another team with the same priority preempts only the fourth pod.
     let elsewhere = TestNamespace::create(&scene.control_plane, "gitops-other").await?;
-    let others = site.jobs_in(&elsewhere);
+    let other_jobs = site.jobs_in(&elsewhere);
     let of_queue = |name: &str, gpus: u32| {
-        let mut other = others.job(name, 1, gpus);
+        let mut other = other_jobs.job(name, 1, gpus);
         other["spec"]["queueName"] = json!(site.name());
         other
     };
-    others.create(of_queue("neighbour", 4)).await?;
+    other_jobs.create(of_queue("neighbour", 4)).await?;
     wait_for_ready_pods(site, 1, "3/4").await?;
-    others.wait_for_phase("neighbour", JobPhase::Running).await;
+    other_jobs
+        .wait_for_phase("neighbour", JobPhase::Running)
+        .await;
     sleep(2 * REFRESH_INTERVAL).await;
-    others.delete::<TrainingJob>("neighbour").await;
+    other_jobs.delete::<TrainingJob>("neighbour").await;
     wait_for_ready_pods(site, 1, "4/4").await?;
 
     let urgent = format!("{}-urgent", site.name());
@@ -141,11 +143,11 @@ async fn run_lifetime(scene: &GitOpsFixture, site: &TestSite) -> Result<()> {
     scene.control_plane.apply_yaml(&class.to_string()).await?;
     let mut urgent_job = of_queue("urgent", 8);
     urgent_job["spec"]["priorityClassName"] = json!(urgent);
-    others.create(urgent_job).await?;
-    others.wait_for_phase("urgent", JobPhase::Running).await;
+    other_jobs.create(urgent_job).await?;
+    other_jobs.wait_for_phase("urgent", JobPhase::Running).await;
     site.wait_for_phase("train", JobPhase::Queued).await;
     sleep(2 * REFRESH_INTERVAL).await;
-    others.delete::<TrainingJob>("urgent").await;
+    other_jobs.delete::<TrainingJob>("urgent").await;
     wait_for_ready_pods(site, 2, "4/4").await?;
     sleep(2 * REFRESH_INTERVAL).await;
 
@@ -173,7 +175,7 @@ async fn run_lifetime(scene: &GitOpsFixture, site: &TestSite) -> Result<()> {
 }
 
 async fn wait_for_ready_pods(site: &TestSite, attempt: i64, ready: &str) -> Result<()> {
-    let runs = |job: &TrainingJob| {
+    let is_running = |job: &TrainingJob| {
         let status = job.status.as_ref();
         status.is_some_and(|s| {
             s.phase == Some(JobPhase::Running)
@@ -181,7 +183,7 @@ async fn wait_for_ready_pods(site: &TestSite, attempt: i64, ready: &str) -> Resu
                 && s.ready.as_deref() == Some(ready)
         })
     };
-    wait_for(&site.api(), "train", GROWTH_TIMEOUT, runs).await?;
+    wait_for(&site.api(), "train", GROWTH_TIMEOUT, is_running).await?;
     Ok(())
 }
 

@@ -136,10 +136,10 @@ impl AttackedPort {
     }
 }
 
-/// Sends `says` repeatedly. Returns the data that the server sends until it closes the connection.
+/// Sends `bytes` repeatedly. Returns the data that the server sends until it closes the connection.
 async fn send_and_read(mut stream: impl AsyncStream, bytes: &[u8], times: usize) -> String {
     let mut received = Vec::new();
-    let tells = async {
+    let exchange = async {
         for _ in 0..times {
             // The server may close the connection during this time.
             if stream.write_all(bytes).await.is_err() {
@@ -149,7 +149,7 @@ async fn send_and_read(mut stream: impl AsyncStream, bytes: &[u8], times: usize)
         let _ = stream.flush().await;
         let _ = stream.read_to_end(&mut received).await;
     };
-    let ended = tokio::time::timeout(MAX_CONNECTION_TIME, tells).await;
+    let ended = tokio::time::timeout(MAX_CONNECTION_TIME, exchange).await;
     assert!(
         ended.is_ok(),
         "the server does not close the connection: {:?}",

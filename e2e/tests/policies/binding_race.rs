@@ -84,8 +84,8 @@ async fn external_pod_changed_during_binding_is_decided_again() {
     let use_image = async |image: &str| {
         let containers = json!([{"name": "main", "image": image}]);
         let patch = Patch::Strategic(json!({"spec": {"containers": containers}}));
-        let by = PatchParams::default();
-        pods.patch("pod", &by, &patch).await.unwrap();
+        let params = PatchParams::default();
+        pods.patch("pod", &params, &patch).await.unwrap();
     };
     use_image(FORBIDDEN_IMAGE).await;
     proxy.remove_faults();

@@ -81,10 +81,14 @@ async fn jobs_wait_while_a_policy_has_no_valid_version() {
         "{condition_message}"
     );
     create_job(&site, site.job("j", 1, 8)).await;
-    let waits = site.wait_for_phase("j", JobPhase::Waiting).await;
-    assert_eq!(reason(&waits), "PolicyNotEvaluated");
-    assert!(message(&waits).contains(site.name()), "{}", message(&waits));
-    assert_eq!(policy_decision(&waits), Some(PolicyDecision::Undecided));
+    let pending = site.wait_for_phase("j", JobPhase::Waiting).await;
+    assert_eq!(reason(&pending), "PolicyNotEvaluated");
+    assert!(
+        message(&pending).contains(site.name()),
+        "{}",
+        message(&pending)
+    );
+    assert_eq!(policy_decision(&pending), Some(PolicyDecision::Undecided));
     // The policy does not stop jobs outside its namespaces.
     create_job(&other, other.job("j", 1, 8)).await;
     other.wait_for_phase("j", JobPhase::Running).await;
@@ -109,9 +113,9 @@ async fn overflowing_policy_allows_no_job() {
     apply_policy(control_plane, &cluster_policy_for(&site, text, json!({}))).await;
     wait_until_active(control_plane, site.name()).await;
     create_job(&site, site.job("j", 1, 8)).await;
-    let waits = site.wait_for_phase("j", JobPhase::Waiting).await;
-    assert_eq!(reason(&waits), "PolicyNotEvaluated");
-    let errors = policy_verdict(&waits).errors;
+    let pending = site.wait_for_phase("j", JobPhase::Waiting).await;
+    assert_eq!(reason(&pending), "PolicyNotEvaluated");
+    let errors = policy_verdict(&pending).errors;
     assert!(errors[0].contains("/sum"), "{errors:?}");
     assert!(errors[0].contains("overflow"), "{errors:?}");
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -173,7 +177,7 @@ async fn oversized_policies_are_rejected_in_bounded_time() {
     other.wait_for_phase("j", JobPhase::Running).await;
     // Jobs of the namespace wait, because it is unknown what its policies forbid.
     create_job(&site, site.job("j", 1, 0)).await;
-    let waits = site.wait_for_phase("j", JobPhase::Waiting).await;
-    assert_eq!(reason(&waits), "PolicyNotEvaluated");
+    let pending = site.wait_for_phase("j", JobPhase::Waiting).await;
+    assert_eq!(reason(&pending), "PolicyNotEvaluated");
     site.delete::<TrainingJob>("j").await;
 }

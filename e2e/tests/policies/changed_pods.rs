@@ -31,8 +31,8 @@ fn check_refused(answer: kube::Result<Pod>, words: &str) {
 fn spec_changes(pod: &Pod) -> [Value; 3] {
     let spec = pod.spec.as_ref().unwrap();
     let mut tolerations = json!(spec.tolerations);
-    let more = json!({"key": "example.com/taint", "operator": "Exists"});
-    tolerations.as_array_mut().unwrap().push(more);
+    let toleration = json!({"key": "example.com/taint", "operator": "Exists"});
+    tolerations.as_array_mut().unwrap().push(toleration);
     [
         json!({"spec": {"containers": [{"name": "main", "image": "evil.example/x:1"}]}}),
         json!({"spec": {"tolerations": tolerations}}),
@@ -81,8 +81,8 @@ async fn users_cannot_change_a_pod_of_a_job() {
     let jobs = site.api::<TrainingJob>();
     let reporting_job = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
         let warnings = policy_verdict(job).warnings;
-        let both = |w: &String| w.contains("images, tolerations");
-        warnings.iter().any(both)
+        let names_both = |w: &String| w.contains("images, tolerations");
+        warnings.iter().any(names_both)
     });
     reporting_job.await.unwrap();
 }
@@ -138,10 +138,10 @@ async fn users_cannot_change_an_external_pod_after_placement() {
         json!({"spec": {"containers": [{"name": "main", "image": "registry.example/app:2"}]}});
     patch_pod(&pods, "p", &other).await.unwrap();
     let resize = async |cpu: &str| {
-        let more = json!({"spec": {"containers": [{"name": "main",
+        let patch = json!({"spec": {"containers": [{"name": "main",
             "resources": {"requests": {"cpu": cpu}}}]}});
-        let (params, more) = (PatchParams::default(), Patch::Strategic(&more));
-        pods.patch_subresource("resize", "p", &params, &more).await
+        let (params, patch) = (PatchParams::default(), Patch::Strategic(&patch));
+        pods.patch_subresource("resize", "p", &params, &patch).await
     };
     resize("2").await.unwrap();
     let placed = json!({"metadata": {"annotations": {"trellis.dev/placed-in": "default"}}});

@@ -44,10 +44,13 @@ async fn denied_job_creates_nothing_and_names_policy_and_remedy() {
     assert_eq!(services.unwrap().items.len(), 0);
     // The policy is deleted. The job itself is not changed.
     delete_policy(control_plane, site.name()).await;
-    let runs = site.wait_for_phase("j", JobPhase::Running).await;
-    assert_eq!(runs.metadata.generation, generation);
-    assert_eq!(policy_decision(&runs), Some(PolicyDecision::Allowed));
-    assert_eq!(policy_verdict(&runs).missing_permits, Vec::<String>::new());
+    let running = site.wait_for_phase("j", JobPhase::Running).await;
+    assert_eq!(running.metadata.generation, generation);
+    assert_eq!(policy_decision(&running), Some(PolicyDecision::Allowed));
+    assert_eq!(
+        policy_verdict(&running).missing_permits,
+        Vec::<String>::new()
+    );
     // Every pod can be traced to the policies that allowed it.
     let group = site.api::<PodGroup>().get("j").await.unwrap();
     let plan = group.status.unwrap().plan.unwrap();
@@ -116,8 +119,8 @@ async fn namespace_policy_applies_only_to_its_own_jobs() {
     );
     // This decision is made after the policy has taken effect.
     create_job(&other_site, other_site.job("j", 1, 8)).await;
-    let runs = other_site.wait_for_phase("j", JobPhase::Running).await;
-    assert_eq!(policy_decision(&runs), Some(PolicyDecision::Allowed));
+    let running = other_site.wait_for_phase("j", JobPhase::Running).await;
+    assert_eq!(policy_decision(&running), Some(PolicyDecision::Allowed));
 }
 
 #[tokio::test]
@@ -134,18 +137,18 @@ async fn warn_and_audit_policies_do_not_deny_jobs() {
     wait_until_active(control_plane, audited.name()).await;
     create_job(&warned, warned.job("j", 1, 8)).await;
     create_job(&audited, audited.job("j", 1, 8)).await;
-    let runs = warned.wait_for_phase("j", JobPhase::Running).await;
+    let running = warned.wait_for_phase("j", JobPhase::Running).await;
     let expected = format!(
         "the job runs the image \"registry.example/train:1.0\", which the policy \"{}/no\" is to forbid",
         warned.name()
     );
-    assert_eq!(policy_verdict(&runs).warnings, [expected.as_str()]);
+    assert_eq!(policy_verdict(&running).warnings, [expected.as_str()]);
     assert_eq!(
         wait_for_event(&warned, "j", "PolicyWarning").await,
         expected
     );
-    let runs = audited.wait_for_phase("j", JobPhase::Running).await;
-    assert_eq!(policy_verdict(&runs).warnings, Vec::<String>::new());
+    let running = audited.wait_for_phase("j", JobPhase::Running).await;
+    assert_eq!(policy_verdict(&running).warnings, Vec::<String>::new());
     for site in [&warned, &audited] {
         let status =
             wait_for_policy_status(control_plane, site.name(), |s| s.violation_count == Some(1))

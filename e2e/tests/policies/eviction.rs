@@ -76,18 +76,18 @@ async fn forbidden_gang_is_evicted_whole_and_returns_once_allowed() {
         .filter_map(|job| Some((job["job"].as_str()?.to_owned(), job["evicted"].clone())))
         .filter(|(job, _)| job.starts_with(&format!("{}/", site.name())))
         .collect();
-    let wanted = BTreeMap::from([(format!("{}/gang", site.name()), json!([id]))]);
-    assert_eq!(changed, wanted);
+    let expected = BTreeMap::from([(format!("{}/gang", site.name()), json!([id]))]);
+    assert_eq!(changed, expected);
     let line = format!("  it is placed, and {id} stops it\n");
     assert!(text.contains(&line), "{text}");
     assert!(text.ends_with(" would be stopped\n"), "{text}");
 
     apply_policy(control_plane, &change).await;
-    let leaves = site
+    let victim = site
         .wait_for_status("gang", |s| s.phase == Some(JobPhase::Restarting))
         .await;
-    assert_eq!(reason(&leaves), "PolicyViolation");
-    assert!(message(&leaves).contains(&id), "{}", message(&leaves));
+    assert_eq!(reason(&victim), "PolicyViolation");
+    assert!(message(&victim).contains(&id), "{}", message(&victim));
     // All pods stop, with their grace period.
     eventually(SOON, || async {
         let pods = site.list_pods("gang").await;
@@ -198,8 +198,8 @@ async fn missing_invalid_or_undecided_policy_evicts_no_gang() {
     let control_plane = shared_control_plane().await;
     let site = create_site("unsure", 1).await;
     let permit = "permit(principal, action == Trellis::Action::\"ConnectTo\", resource);";
-    let with = |cedar: &str| cluster_policy_for(&site, cedar, evict_spec());
-    apply_policy(control_plane, &with(permit)).await;
+    let policy_with = |cedar: &str| cluster_policy_for(&site, cedar, evict_spec());
+    apply_policy(control_plane, &policy_with(permit)).await;
     wait_until_active(control_plane, site.name()).await;
     let mut job = site.job("j", 1, 8);
     job["spec"]["network"] = json!({"egress": [{"cidr": "203.0.113.0/24"}]});
@@ -214,7 +214,7 @@ async fn missing_invalid_or_undecided_policy_evicts_no_gang() {
         "{permit} forbid(principal, action, resource) when {{ context.gpus * 9223372036854775807 > 8 }};"
     );
     for text in [overflow.as_str(), "forbid(principal,"] {
-        apply_policy(control_plane, &with(text)).await;
+        apply_policy(control_plane, &policy_with(text)).await;
         let undecided = |s: &TrainingJobStatus| {
             let decided = s.policy.as_ref().and_then(|p| p.decision);
             decided == Some(PolicyDecision::Undecided)
@@ -253,10 +253,13 @@ async fn eviction_rate_limit_lets_a_mistaken_policy_be_reverted() {
         &cluster_policy_for(&site, FORBID_NO_IMAGE, evict_spec()),
     )
     .await;
-    let in_phase = async |wanted: JobPhase| {
+    let in_phase = async |expected: JobPhase| {
         let jobs = site.api::<TrainingJob>().list(&Default::default()).await?;
-        let so = jobs.iter().filter(|job| phase(job) == Some(wanted)).count();
-        anyhow::Ok(so)
+        let count = jobs
+            .iter()
+            .filter(|job| phase(job) == Some(expected))
+            .count();
+        anyhow::Ok(count)
     };
     eventually(SOON, || async {
         let refused = in_phase(JobPhase::Refused).await?;

@@ -17,11 +17,11 @@ pub(crate) const FORBID_NO_IMAGE: &str =
     "@id(\"no\") forbid(principal, action == Trellis::Action::\"UseImage\", resource);";
 
 /// Returns a ClusterJobPolicy for one namespace. [`delete_policy`] deletes it.
-pub(crate) fn cluster_policy_for(site: &TestSite, cedar: &str, more: Value) -> Value {
+pub(crate) fn cluster_policy_for(site: &TestSite, cedar: &str, fields: Value) -> Value {
     let labels = json!({"kubernetes.io/metadata.name": site.name()});
     let mut spec = json!({"cedar": cedar, "namespaceSelector": {"matchLabels": labels}});
-    let more = more.as_object().unwrap().clone();
-    spec.as_object_mut().unwrap().extend(more);
+    let fields = fields.as_object().unwrap().clone();
+    spec.as_object_mut().unwrap().extend(fields);
     json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
         "metadata": {"name": site.name()}, "spec": spec,
@@ -50,15 +50,15 @@ pub(crate) async fn delete_policy(control_plane: &ControlPlane, name: &str) {
 pub(crate) async fn wait_for_policy_status(
     control_plane: &ControlPlane,
     name: &str,
-    wanted: impl Fn(&JobPolicyStatus) -> bool,
+    condition: impl Fn(&JobPolicyStatus) -> bool,
 ) -> JobPolicyStatus {
     let api: Api<ClusterJobPolicy> = Api::all(control_plane.client());
-    let so = wait_for(&api, name, SOON, |policy: &ClusterJobPolicy| {
-        let of_now = policy.status.as_ref();
-        let of_now = of_now.filter(|s| s.observed_generation == policy.metadata.generation);
-        of_now.is_some_and(&wanted)
+    let reached = wait_for(&api, name, SOON, |policy: &ClusterJobPolicy| {
+        let status = policy.status.as_ref();
+        let status = status.filter(|s| s.observed_generation == policy.metadata.generation);
+        status.is_some_and(&condition)
     });
-    so.await.unwrap().status.unwrap()
+    reached.await.unwrap().status.unwrap()
 }
 
 /// Returns status and message of a condition.
@@ -83,14 +83,14 @@ pub(crate) async fn wait_for_own_condition(
     site: &TestSite,
     name: &str,
     type_: &str,
-    so: &str,
+    expected_status: &str,
 ) -> JobPolicyStatus {
     let api: Api<JobPolicy> = site.api();
     let found = wait_for(&api, name, SOON, |policy: &JobPolicy| {
         let conditions = policy.status.iter().flat_map(|s| &s.conditions);
         conditions
             .into_iter()
-            .any(|c| c.type_ == type_ && c.status == so)
+            .any(|c| c.type_ == type_ && c.status == expected_status)
     });
     found.await.unwrap().status.unwrap()
 }

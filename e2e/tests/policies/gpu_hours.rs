@@ -37,10 +37,10 @@ async fn limits_and_used_gpu_hours_survive_a_restart() {
         .await
         .unwrap();
     site.submit("a", 1, 8).await;
-    let waits = site
+    let pending = site
         .wait_until_queued_for("a", Reason::QuotaPolicyExceeded)
         .await;
-    let status_message = message(&waits);
+    let status_message = message(&pending);
     assert!(
         status_message.contains("its 1 GPU hour is used, and nothing starts until"),
         "{status_message}"
@@ -60,10 +60,10 @@ async fn limits_and_used_gpu_hours_survive_a_restart() {
         .await
         .unwrap();
     // The new leader counts the two running jobs.
-    let waits = site
+    let pending = site
         .wait_until_queued_for("b", Reason::QuotaPolicyExceeded)
         .await;
-    assert!(message(&waits).contains("2 of 2 are held"), "{waits:?}");
+    assert!(message(&pending).contains("2 of 2 are held"), "{pending:?}");
     assert_eq!(site.list_pods("b").await.len(), 0);
     // The new leader writes the ledger again, including the earlier usage.
     let is_later = |l: &QuotaLedgerSpec| l.until > before.until && l.entries.len() > 1;
@@ -117,16 +117,16 @@ const LEDGER_WRITE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs
 async fn wait_for_ledger(
     control_plane: &ControlPlane,
     site: &TestSite,
-    wanted: impl Fn(&QuotaLedgerSpec) -> bool,
+    condition: impl Fn(&QuotaLedgerSpec) -> bool,
 ) -> QuotaLedgerSpec {
     let api: Api<QuotaLedger> = Api::all(control_plane.client());
-    let so = wait_for(
+    let reached = wait_for(
         &api,
         site.name(),
         LEDGER_WRITE_TIMEOUT,
-        |ledger: &QuotaLedger| wanted(&ledger.spec),
+        |ledger: &QuotaLedger| condition(&ledger.spec),
     );
-    so.await.unwrap().spec
+    reached.await.unwrap().spec
 }
 
 #[tokio::test]
@@ -181,6 +181,6 @@ async fn check_external_pod_waits(site: &TestSite) {
         Ok(())
     });
     waiting_pod.await.unwrap();
-    let at_once = DeleteParams::default().grace_period(0);
-    pods.delete("external", &at_once).await.unwrap();
+    let no_grace = DeleteParams::default().grace_period(0);
+    pods.delete("external", &no_grace).await.unwrap();
 }

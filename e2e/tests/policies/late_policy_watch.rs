@@ -29,7 +29,7 @@ fn is_quota_policy_request(request: &Request) -> bool {
 
 /// Applies a policy and a job while the watch of the policy's kind stalls for this time.
 async fn check_refused_behind_late_watch(
-    (which, delay): (fn(&Request) -> bool, Duration),
+    (is_delayed_request, delay): (fn(&Request) -> bool, Duration),
     policy: impl Fn(&TestSite) -> serde_json::Value,
     refusal: &str,
 ) {
@@ -45,18 +45,18 @@ async fn check_refused_behind_late_watch(
     site.submit("before", 1, 1).await;
     site.wait_for_phase("before", JobPhase::Running).await;
 
-    proxy.stall_watches(which);
+    proxy.stall_watches(is_delayed_request);
     apply_policy(&control_plane, &policy(&site)).await;
     let created_pods = proxy.counts().count_of(Verb::Create, "pods");
     site.submit("j", 1, 1).await;
-    let waits = eventually(SOON, || async {
+    let pending = eventually(SOON, || async {
         let job: TrainingJob = site.api().get("j").await?;
         ensure!(reason(&job) == "CacheNotReady", "{:?}", job.status);
         Ok(job)
     });
-    let waits = waits.await.unwrap();
+    let pending = pending.await.unwrap();
     let words = "and the watch has not shown it yet";
-    assert!(message(&waits).contains(words), "{}", message(&waits));
+    assert!(message(&pending).contains(words), "{}", message(&pending));
     tokio::time::sleep(delay).await;
     assert_eq!(proxy.counts().count_of(Verb::Create, "pods"), created_pods);
 

@@ -41,10 +41,10 @@ async fn unread_policies_neither_allow_nor_refuse_jobs() {
             .await
             .unwrap();
     create_job(&site, site.job("j", 1, 8)).await;
-    let waits = site.wait_for_phase("j", JobPhase::Waiting).await;
-    assert_eq!(reason(&waits), "CacheNotReady");
-    assert_eq!(message(&waits), "the policies have not been read yet");
-    assert_eq!(policy_decision(&waits), Some(PolicyDecision::Undecided));
+    let pending = site.wait_for_phase("j", JobPhase::Waiting).await;
+    assert_eq!(reason(&pending), "CacheNotReady");
+    assert_eq!(message(&pending), "the policies have not been read yet");
+    assert_eq!(policy_decision(&pending), Some(PolicyDecision::Undecided));
     assert_eq!(site.list_pods("j").await.len(), 0);
     proxy.remove_faults();
     let refused = site.wait_for_phase("j", JobPhase::Refused).await;
@@ -153,8 +153,8 @@ async fn policies_apply_throughout_a_restart() {
         times.len()
     };
     assert_eq!(first(&later), 1, "the state of the job has changed");
-    let runs = site.api::<TrainingJob>().get("runs").await.unwrap();
-    assert_eq!(phase(&runs), Some(JobPhase::Running));
+    let running = site.api::<TrainingJob>().get("runs").await.unwrap();
+    assert_eq!(phase(&running), Some(JobPhase::Running));
     assert_eq!(pod_uids(&site.list_pods("runs").await), before);
     for name in ["bad", "bad-later"] {
         assert_eq!(site.list_pods(name).await.len(), 0);

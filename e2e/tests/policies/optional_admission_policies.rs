@@ -49,8 +49,11 @@ async fn only_trellis_writes_network_policies_in_a_labelled_namespace() {
 
     let namespaces: Api<Namespace> = Api::all(control_plane.client());
     let label = json!({"metadata": {"labels": {"trellis.dev/network-policies": "operator"}}});
-    let (label, by) = (Patch::Merge(label), PatchParams::default());
-    namespaces.patch(site.name(), &by, &label).await.unwrap();
+    let (label, patch_params) = (Patch::Merge(label), PatchParams::default());
+    namespaces
+        .patch(site.name(), &patch_params, &label)
+        .await
+        .unwrap();
     // The API server watches namespaces, so a policy takes effect late.
     eventually(SOON, || async {
         let dry_run = PostParams {
@@ -69,7 +72,7 @@ async fn only_trellis_writes_network_policies_in_a_labelled_namespace() {
     );
     let wider = Patch::Merge(json!({"spec": {"ingress": [{}], "policyTypes": ["Ingress"]}}));
     check_refused(
-        networks.patch("before", &by, &wider).await,
+        networks.patch("before", &patch_params, &wider).await,
         NETWORK_POLICY_MESSAGE,
     );
 
@@ -118,9 +121,9 @@ async fn operator_cannot_write_objects_outside_jobs() {
     );
     as_admin.create(&params, &map("foreign")).await.unwrap();
     let change = Patch::Merge(json!({"data": {"mapUsers": "- groups: [system:masters]"}}));
-    let by = PatchParams::default();
+    let patch_params = PatchParams::default();
     check_refused(
-        as_operator.patch("foreign", &by, &change).await,
+        as_operator.patch("foreign", &patch_params, &change).await,
         CONFINEMENT_MESSAGE,
     );
     let delete = DeleteParams::default();
@@ -132,14 +135,17 @@ async fn operator_cannot_write_objects_outside_jobs() {
     let owner = job.controller_owner_ref(&()).unwrap();
     let adopt = Patch::Merge(json!({"metadata": {"ownerReferences": [owner]}}));
     check_refused(
-        as_operator.patch("foreign", &by, &adopt).await,
+        as_operator.patch("foreign", &patch_params, &adopt).await,
         CONFINEMENT_MESSAGE,
     );
 
     let mut own = map("own");
     own.owner_references_mut().push(owner);
     as_operator.create(&params, &own).await.unwrap();
-    as_operator.patch("own", &by, &change).await.unwrap();
+    as_operator
+        .patch("own", &patch_params, &change)
+        .await
+        .unwrap();
     as_operator.delete("own", &delete).await.unwrap();
     wait_for(&as_admin, "foreign", SOON, |_: &ConfigMap| true)
         .await

@@ -12,7 +12,7 @@ use super::fixtures::{apply_policy, cluster_policy_for, delete_policy, wait_unti
 use super::{create_site, operator_program, shared_control_plane};
 
 /// Runs `trellis plan` for a job of the site, with the kubeconfig of the control plane.
-async fn run_plan(site: &TestSite, more: &[&str]) -> Output {
+async fn run_plan(site: &TestSite, options: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("job.json");
     std::fs::write(&file, site.job("j", 1, 8).to_string()).unwrap();
@@ -21,7 +21,7 @@ async fn run_plan(site: &TestSite, more: &[&str]) -> Output {
     command
         .arg("--kubeconfig")
         .arg(shared_control_plane().await.kubeconfig());
-    command.args(more).output().await.unwrap()
+    command.args(options).output().await.unwrap()
 }
 
 /// Returns the exit code, whether the plan is denied, and the note about the assumed requester.

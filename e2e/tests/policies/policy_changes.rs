@@ -34,12 +34,15 @@ async fn forbid_refuses_a_pending_gang_and_spares_a_running_gang() {
     let id = format!("{}/no", site.name());
     let event_note = wait_for_event(&site, "runs", "PolicyViolation").await;
     assert!(event_note.contains(&id), "{event_note}");
-    let runs = site
+    let running = site
         .wait_for_status("runs", |s| {
             s.policy.as_ref().and_then(|p| p.decision) == Some(PolicyDecision::Denied)
         })
         .await;
-    assert_eq!(runs.status.as_ref().unwrap().phase, Some(JobPhase::Running));
+    assert_eq!(
+        running.status.as_ref().unwrap().phase,
+        Some(JobPhase::Running)
+    );
     let status =
         wait_for_policy_status(control_plane, site.name(), |s| s.violation_count == Some(1)).await;
     assert_eq!(status.violations[0].job, "runs");
@@ -123,10 +126,10 @@ async fn policy_decides_before_each_attempt() {
     );
     site.wait_for_pod_count("j", 0).await;
     delete_policy(control_plane, site.name()).await;
-    let runs = site.wait_for_running_attempt("j", 3).await;
-    assert_eq!(policy_decision(&runs), Some(PolicyDecision::Allowed));
+    let running = site.wait_for_running_attempt("j", 3).await;
+    assert_eq!(policy_decision(&running), Some(PolicyDecision::Allowed));
     assert!(
-        policy_verdict(&runs)
+        policy_verdict(&running)
             .policies
             .iter()
             .any(|id| id.starts_with("starter/"))

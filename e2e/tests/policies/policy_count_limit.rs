@@ -43,9 +43,13 @@ async fn jobs_wait_while_their_namespace_has_too_many_policies() {
         );
     }
     create_job(&beyond, beyond.job("j", 1, 8)).await;
-    let waits = beyond.wait_for_phase("j", JobPhase::Waiting).await;
-    assert_eq!(reason(&waits), "PolicyNotEvaluated");
-    assert!(message(&waits).contains(expected), "{}", message(&waits));
+    let pending = beyond.wait_for_phase("j", JobPhase::Waiting).await;
+    assert_eq!(reason(&pending), "PolicyNotEvaluated");
+    assert!(
+        message(&pending).contains(expected),
+        "{}",
+        message(&pending)
+    );
     create_job(&other, other.job("j", 1, 8)).await;
     other.wait_for_phase("j", JobPhase::Running).await;
     assert_eq!(beyond.list_pods("j").await.len(), 0);

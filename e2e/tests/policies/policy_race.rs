@@ -32,11 +32,11 @@ fn is_journal_write(request: &Request) -> bool {
 }
 
 /// Holds requests of a kind, and reports the first one.
-fn hold_requests(proxy: &Proxy, which: fn(&Request) -> bool) -> Arc<AtomicBool> {
+fn hold_requests(proxy: &Proxy, is_held_request: fn(&Request) -> bool) -> Arc<AtomicBool> {
     let is_held = Arc::new(AtomicBool::new(false));
     let flag = is_held.clone();
     proxy.on_request(move |request| {
-        if !which(request) {
+        if !is_held_request(request) {
             return ProxyFault::Pass;
         }
         flag.store(true, Ordering::SeqCst);
@@ -59,7 +59,7 @@ enum ExpectedPods {
     NoneRemain,
 }
 
-async fn check_denied_between(which: fn(&Request) -> bool, pods: ExpectedPods) {
+async fn check_denied_between(is_held_request: fn(&Request) -> bool, pods: ExpectedPods) {
     let control_plane = operator::start_control_plane().await.unwrap();
     // The operator keeps its lease while the proxy holds its requests: the lease is long.
     let launch = LaunchOptions::with_name("operator").lease_seconds(60);
@@ -69,7 +69,7 @@ async fn check_denied_between(which: fn(&Request) -> bool, pods: ExpectedPods) {
             .unwrap();
     let site = TestSite::new(&control_plane, "between", NodeTemplate::new(2).gpus(8)).await;
     wait_until_active(&control_plane, "starter").await;
-    let is_held = hold_requests(&proxy, which);
+    let is_held = hold_requests(&proxy, is_held_request);
     site.submit("j", 2, 8).await;
     eventually(SOON, || async {
         anyhow::ensure!(

@@ -61,8 +61,8 @@ async fn policy_diff_lists_the_jobs_that_a_change_affects() {
         let (before, after) = ("Allowed".to_owned(), "Denied".to_owned());
         (name.to_owned(), before, after)
     };
-    let wanted: BTreeSet<_> = ["runs", "waits"].map(touched).into();
-    assert_eq!(changed_jobs(&output, site.name()), wanted);
+    let expected: BTreeSet<_> = ["runs", "waits"].map(touched).into();
+    assert_eq!(changed_jobs(&output, site.name()), expected);
 
     // The change is applied: exactly these jobs change.
     apply_policy(control_plane, &change).await;
@@ -70,8 +70,8 @@ async fn policy_diff_lists_the_jobs_that_a_change_affects() {
     let denied = |s: &trellis_api::job::TrainingJobStatus| {
         s.policy.as_ref().and_then(|p| p.decision) == Some(PolicyDecision::Denied)
     };
-    let runs = site.wait_for_status("runs", denied).await;
-    assert_eq!(runs.status.unwrap().phase, Some(JobPhase::Running));
+    let running = site.wait_for_status("runs", denied).await;
+    assert_eq!(running.status.unwrap().phase, Some(JobPhase::Running));
     let small = site.wait_for_phase("small", JobPhase::Queued).await;
     assert!(!denied(&small.status.unwrap()));
 

@@ -81,8 +81,8 @@ async fn job_waits_for_its_profile_and_gets_its_settings() {
         "podTemplate": {"spec": {"dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}}},
     });
     apply_policy(control_plane, &profile_manifest(&site, spec)).await;
-    let runs = site.wait_for_phase("j", JobPhase::Running).await;
-    let profile = job_profile(&runs).unwrap();
+    let running = site.wait_for_phase("j", JobPhase::Running).await;
+    let profile = job_profile(&running).unwrap();
     assert_eq!(
         (profile.name.as_str(), profile.hash.len()),
         (site.name(), 16)
@@ -226,9 +226,12 @@ async fn invalid_profile_keeps_its_jobs_waiting_with_the_reason() {
         ready.map(|c| (c.status.clone(), c.message.clone()))
     };
     let reported = wait_for(&profiles, site.name(), SOON, |p| ready(p).is_some());
-    let (holds, why) = ready(&reported.await.unwrap()).unwrap();
+    let (holds, message) = ready(&reported.await.unwrap()).unwrap();
     assert_eq!(holds, "False");
-    assert!(why.contains("spec.podTemplate.spec.schedulerName"), "{why}");
+    assert!(
+        message.contains("spec.podTemplate.spec.schedulerName"),
+        "{message}"
+    );
     profiles
         .delete(site.name(), &DeleteParams::default())
         .await

@@ -61,15 +61,15 @@ pub(super) async fn change_limits(control_plane: &ControlPlane, site: &TestSite,
 pub(super) async fn wait_for_policy_status(
     control_plane: &ControlPlane,
     site: &TestSite,
-    wanted: impl Fn(&QuotaPolicyStatus) -> bool,
+    condition: impl Fn(&QuotaPolicyStatus) -> bool,
 ) -> QuotaPolicyStatus {
     let api: Api<QuotaPolicy> = Api::all(control_plane.client());
-    let so = wait_for(&api, site.name(), SOON, |policy: &QuotaPolicy| {
-        let of_now = policy.status.as_ref();
-        let of_now = of_now.filter(|s| s.observed_generation == policy.metadata.generation);
-        of_now.is_some_and(&wanted)
+    let reached = wait_for(&api, site.name(), SOON, |policy: &QuotaPolicy| {
+        let status = policy.status.as_ref();
+        let status = status.filter(|s| s.observed_generation == policy.metadata.generation);
+        status.is_some_and(&condition)
     });
-    so.await.unwrap().status.unwrap()
+    reached.await.unwrap().status.unwrap()
 }
 
 /// Returns usage and maximum of each limit.
@@ -96,10 +96,10 @@ async fn jobs_within_a_limit_run_and_the_rest_wait() {
         site.wait_for_phase(job, JobPhase::Running).await;
     }
     site.submit("c", 1, 8).await;
-    let waits = site
+    let pending = site
         .wait_until_queued_for("c", Reason::QuotaPolicyExceeded)
         .await;
-    let status_message = message(&waits);
+    let status_message = message(&pending);
     let expected = format!(
         "quota policy {:?}, nvidia.com/gpu: needs 8, 16 of 16 are held: 8 are missing; held by 2 \
          gangs (",
@@ -129,10 +129,13 @@ async fn jobs_within_a_limit_run_and_the_rest_wait() {
     });
     full.await;
     site.submit("d", 1, 8).await;
-    let waits = site
+    let pending = site
         .wait_until_queued_for("d", Reason::QuotaPolicyExceeded)
         .await;
-    assert!(message(&waits).contains("24 of 8 are held"), "{waits:?}");
+    assert!(
+        message(&pending).contains("24 of 8 are held"),
+        "{pending:?}"
+    );
     for job in ["a", "b", "c"] {
         assert_eq!(site.list_pods(job).await.len(), 1);
         site.delete::<trellis_api::TrainingJob>(job).await;
@@ -239,10 +242,10 @@ async fn running_job_that_cannot_compile_is_charged_to_current_policies() {
     .await;
     // Another queue has free quota, but the limit is reached.
     site.submit("b", 1, 1).await;
-    let waits = site
+    let pending = site
         .wait_until_queued_for("b", Reason::QuotaPolicyExceeded)
         .await;
-    assert!(message(&waits).contains("4 of 4 are held"), "{waits:?}");
+    assert!(message(&pending).contains("4 of 4 are held"), "{pending:?}");
 }
 
 #[tokio::test]

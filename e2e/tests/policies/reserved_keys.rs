@@ -163,10 +163,10 @@ async fn users_cannot_write_reserved_keys_of_a_job() {
         serde_json::from_value(job).unwrap()
     };
     let params = PostParams::default();
-    let both = job(json!({"name": "j", "labels": {"trellis.dev/job": "k"},
+    let with_both_labels = job(json!({"name": "j", "labels": {"trellis.dev/job": "k"},
         "annotations": {"trellis.dev/of-tomorrow": "a"}}));
     check_refused(
-        bob.create(&params, &both).await,
+        bob.create(&params, &with_both_labels).await,
         "trellis.dev/job, trellis.dev/of-tomorrow",
     );
     let own = job(json!({"name": "j", "labels": {"team": "a", "other.dev/job": "k"}}));

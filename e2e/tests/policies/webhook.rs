@@ -332,9 +332,9 @@ async fn job_applied_together_with_its_permission_passes() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let mut job = site.job("j", 1, 8);
     job["metadata"]["namespace"] = json!(name);
-    let both = format!("{namespace}\n---\n{job}");
+    let objects = format!("{namespace}\n---\n{job}");
     let applied = control_plane
-        .kubectl_with(&["apply", "-f", "-"], &both)
+        .kubectl_with(&["apply", "-f", "-"], &objects)
         .await;
     let applied = applied.unwrap();
     assert!(applied.status.success(), "{applied:?}");

@@ -108,8 +108,8 @@ async fn floods_and_garbage_do_not_delay_other_clients() {
             anyhow::Ok((code, answer, uid, began.elapsed()))
         })
     });
-    for one in all.collect::<Vec<_>>() {
-        let (code, answer, uid, duration) = one.await.unwrap().unwrap();
+    for task in all.collect::<Vec<_>>() {
+        let (code, answer, uid, duration) = task.await.unwrap().unwrap();
         assert_eq!(code, 200, "{answer}");
         assert_eq!(answer["response"]["uid"], uid);
         assert_eq!(answer["response"]["allowed"], true, "{answer}");
@@ -120,12 +120,12 @@ async fn floods_and_garbage_do_not_delay_other_clients() {
     let token = control_plane.admin_token();
     let (code, metrics) = caller.read_metrics(token).await.unwrap();
     assert_eq!(code, 200, "{metrics}");
-    let is_there = |line: &str| assert!(metrics.contains(line), "{line}: {metrics}");
-    is_there("trellis_webhook_requests_total{kind=\"TrainingJob\",decision=\"Allowed\"}");
-    is_there("trellis_webhook_unanswered_total{code=\"400\"}");
-    is_there("trellis_webhook_unanswered_total{code=\"408\"} 30");
-    is_there("trellis_webhook_duration_seconds_bucket");
-    is_there("trellis_webhook_certificate_degraded 0");
+    let check_line = |line: &str| assert!(metrics.contains(line), "{line}: {metrics}");
+    check_line("trellis_webhook_requests_total{kind=\"TrainingJob\",decision=\"Allowed\"}");
+    check_line("trellis_webhook_unanswered_total{code=\"400\"}");
+    check_line("trellis_webhook_unanswered_total{code=\"408\"} 30");
+    check_line("trellis_webhook_duration_seconds_bucket");
+    check_line("trellis_webhook_certificate_degraded 0");
     assert_eq!(caller.read_metrics("none").await.unwrap().0, 401);
 }
 
@@ -175,11 +175,11 @@ async fn jobs_are_stored_and_denied_during_a_webhook_outage() {
         }
         last
     });
-    let ends = tokio::task::spawn_blocking(move || {
+    let stopping = tokio::task::spawn_blocking(move || {
         operator.signal(ProcessSignal::Terminate).unwrap();
         operator
     });
-    let mut operator = ends.await.unwrap();
+    let mut operator = stopping.await.unwrap();
     assert!(operator.try_wait().unwrap().unwrap().success());
     let last = asks.await.unwrap();
     assert!(

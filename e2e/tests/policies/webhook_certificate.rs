@@ -46,12 +46,12 @@ async fn certificate_is_renewed_under_load_without_failed_requests() {
         Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
             .unwrap()
     };
-    let mut leads = start("leads", port);
+    let mut leader = start("leads", port);
     admission_webhook::wait_until_called(&control_plane)
         .await
         .unwrap();
     // A replica that does not lead also answers, with the same certificate.
-    let mut waits = start("waits", other);
+    let mut standby = start("waits", other);
     let site = TestSite::new(&control_plane, "renewed", NodeTemplate::new(0)).await;
     let secrets: Api<Secret> = Api::namespaced(control_plane.client(), operator::NAMESPACE);
     let served = async || {
@@ -113,12 +113,12 @@ async fn certificate_is_renewed_under_load_without_failed_requests() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     stop.store(true, Ordering::Relaxed);
-    for one in load {
-        one.await.unwrap();
+    for task in load {
+        task.await.unwrap();
     }
     assert!(count.load(Ordering::Relaxed) > 500, "{count:?}");
-    leads.assert_runs();
-    waits.assert_runs();
+    leader.assert_runs();
+    standby.assert_runs();
 }
 
 #[tokio::test]

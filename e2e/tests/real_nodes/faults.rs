@@ -44,8 +44,8 @@ pub(crate) async fn test_kubelet_refusal(
     let file = scene.nodes.static_pods_folder(&full).join("thief.json");
     std::fs::write(&file, thief.to_string()).unwrap();
     eventually(SOON, || async {
-        let holds = scene.nodes.has_pod(&full, "nowhere", "thief");
-        ensure!(holds, "{full} does not run the pod of the file");
+        let has_pod = scene.nodes.has_pod(&full, "nowhere", "thief");
+        ensure!(has_pod, "{full} does not run the pod of the file");
         Ok(())
     })
     .await

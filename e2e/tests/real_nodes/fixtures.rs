@@ -86,7 +86,7 @@ impl RealNodesFixture {
             .await
             .unwrap()
         {
-            Some(why) => Err(why),
+            Some(reason) => Err(reason),
             None => Ok(Self::start().await.unwrap()),
         };
         FIXTURE.get_or_init(start).await
@@ -181,14 +181,14 @@ pub(crate) fn trial(
         RUNTIME.block_on(async {
             let scene = match RealNodesFixture::shared().await {
                 Ok(scene) => scene,
-                Err(why) => return Ok(Completion::ignored_with(why)),
+                Err(reason) => return Ok(Completion::ignored_with(reason)),
             };
             let _turn = weather.lock().lock().await;
             scene.clean_up(weather).await;
             let place = TrialNamespace::new(scene, weather).await;
             Ok(match test(scene, place).await {
                 TrialOutcome::Passed => Completion::Completed,
-                TrialOutcome::Skipped(why) => Completion::ignored_with(why),
+                TrialOutcome::Skipped(reason) => Completion::ignored_with(reason),
             })
         })
     })

@@ -14,33 +14,33 @@ use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 /// Returns what the nodes of a process have left: processes, folders, cgroups, interfaces and
 /// mounts.
 fn find_leftovers(parent: u32, folder: &Path) -> Result<Vec<String>> {
-    let mut left = Vec::new();
+    let mut remaining = Vec::new();
     let name = folder.display().to_string();
     for process in fs::read_dir("/proc")?.flatten() {
         let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
         if command.contains(&name) {
-            left.push(command);
+            remaining.push(command);
         }
     }
     if folder.exists() {
-        left.push(name.clone());
+        remaining.push(name.clone());
     }
     let cgroup = format!("-{parent:x}-");
     for hierarchy in ["", "memory", "pids", "systemd"] {
         let all = fs::read_dir(Path::new("/sys/fs/cgroup").join(hierarchy));
         let names = all.into_iter().flatten().flatten();
         let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        left.extend(names.filter(|n| n.starts_with("trellis-") && n.contains(&cgroup)));
+        remaining.extend(names.filter(|n| n.starts_with("trellis-") && n.contains(&cgroup)));
     }
     let links = Command::new("ip").args(["-o", "addr"]).output()?;
     let links = String::from_utf8_lossy(&links.stdout).into_owned();
     let links = links.lines().filter(|line| line.contains(" trellis"));
-    left.extend(links.map(str::to_owned));
+    remaining.extend(links.map(str::to_owned));
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     let mounts = mounts.lines().filter(|line| line.contains(&name));
-    left.extend(mounts.map(str::to_owned));
-    Ok(left)
+    remaining.extend(mounts.map(str::to_owned));
+    Ok(remaining)
 }
 
 pub(crate) async fn test_killed_process(
@@ -58,7 +58,8 @@ pub(crate) async fn test_killed_process(
     output.read_line(&mut line).unwrap();
     let kubeconfig = line.trim().strip_prefix("export KUBECONFIG=").expect(&line);
     let folder = Path::new(kubeconfig).ancestors().nth(2).unwrap();
-    let count_folders = |left: &[String]| left.iter().filter(|l| l.contains(" trellis")).count();
+    let count_folders =
+        |remaining: &[String]| remaining.iter().filter(|l| l.contains(" trellis")).count();
     let before = find_leftovers(parent.id(), folder).unwrap();
     for part in ["/kubelet --config=", "/containerd --config ", "/coredns "] {
         assert!(

@@ -64,14 +64,14 @@ pub(crate) async fn test_logs(
     job["spec"]["taskGroups"][0]["command"] = json!(["sh", "-c", RANK_SCRIPT]);
     place.create(job).await.unwrap();
     let all = async |attempt: u32| {
-        let both =
+        let prefixes =
             (0..2).map(|rank| format!("[{rank} j-worker-{rank}] rank {rank} attempt {attempt}\n"));
-        let both: Vec<String> = both.collect();
+        let prefixes: Vec<String> = prefixes.collect();
         eventually(SOON, || async {
             let output = run_logs(scene, &place, &["--all"]).await;
             let mut lines: Vec<&str> = output.1.split_inclusive('\n').collect();
             lines.sort_unstable();
-            ensure!(output.0 == Some(0) && lines == both, "{output:?}");
+            ensure!(output.0 == Some(0) && lines == prefixes, "{output:?}");
             Ok(())
         })
         .await
@@ -84,11 +84,11 @@ pub(crate) async fn test_logs(
     };
     assert_eq!(run_logs(scene, &place, &[]).await, own(0, 1));
     assert_eq!(run_logs(scene, &place, &["--rank", "1"]).await, own(1, 1));
-    let (none, _, why) = run_logs(scene, &place, &["--rank", "2"]).await;
+    let (none, _, reason) = run_logs(scene, &place, &["--rank", "2"]).await;
     assert_eq!(none, Some(1));
     assert!(
-        why.contains("j has no rank 2: its ranks are 0 to 1"),
-        "{why}"
+        reason.contains("j has no rank 2: its ranks are 0 to 1"),
+        "{reason}"
     );
 
     // Follows the logs across a restart until the job ends.
@@ -109,10 +109,10 @@ pub(crate) async fn test_logs(
     place.wait_for_running_attempt("j", 2).await;
     all(2).await;
     // The logs of the first attempt are gone with its pods, but their last lines are known.
-    let (none, out, why) = run_logs(scene, &place, &["-p", "--rank", "1"]).await;
-    assert_eq!((none, out.as_str()), (Some(1), ""), "{why}");
+    let (none, out, reason) = run_logs(scene, &place, &["-p", "--rank", "1"]).await;
+    assert_eq!((none, out.as_str()), (Some(1), ""), "{reason}");
     let last = "The last line of j-worker-1 in attempt 1: out of data in 1";
-    assert!(why.contains(last), "{why}");
+    assert!(reason.contains(last), "{reason}");
 
     std::fs::write(shared.join("ends"), "").unwrap();
     assert_eq!(next().await, "ended 1");

@@ -20,24 +20,24 @@ const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacity";
 /// Marks these GPUs as unhealthy, and waits until the node offers only the others.
 async fn set_unhealthy_gpus(scene: &RealNodesFixture, node: &str, gpus: &[&str]) {
     scene.nodes.set_unhealthy_gpus(node, gpus).unwrap();
-    let left = GPUS_PER_NODE - u32::try_from(gpus.len()).unwrap();
-    eventually(SOON, || scene.check_node_ready(node, left))
+    let remaining = GPUS_PER_NODE - u32::try_from(gpus.len()).unwrap();
+    eventually(SOON, || scene.check_node_ready(node, remaining))
         .await
         .unwrap();
 }
 
 /// Returns the GPUs of a node that the pods of a job print.
 async fn gpus_of_job(place: &TrialNamespace, job: &str, node: &str) -> BTreeSet<String> {
-    let is_there = |pod: &Pod| {
+    let matches = |pod: &Pod| {
         let on = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         on == Some(node)
     };
-    let pods = place.list_pods(job).await.into_iter().filter(is_there);
+    let pods = place.list_pods(job).await.into_iter().filter(matches);
     let pods: BTreeSet<String> = pods.map(|pod| pod.name_any()).collect();
     eventually(SOON, || async {
         let logs = place.pod_logs(job).await.into_iter();
         let pod_logs = logs.filter(|(pod, _)| pods.contains(pod));
-        let has = |(pod, log): (String, String)| {
+        let visible_gpus = |(pod, log): (String, String)| {
             let line = log
                 .lines()
                 .next()
@@ -45,20 +45,25 @@ async fn gpus_of_job(place: &TrialNamespace, job: &str, node: &str) -> BTreeSet<
             line.map(str::to_owned)
                 .with_context(|| format!("{pod}: {log:?}"))
         };
-        pod_logs.map(has).collect()
+        pod_logs.map(visible_gpus).collect()
     })
     .await
     .unwrap()
 }
 
 /// Waits until a job is queued with this reason and a message that starts with this text.
-async fn wait_until_queued_for(place: &TrialNamespace, job: &str, why: &str, message_start: &str) {
+async fn wait_until_queued_for(
+    place: &TrialNamespace,
+    job: &str,
+    expected: &str,
+    message_start: &str,
+) {
     place
         .wait_for_status(job, |status| {
             let reason = status.reason.map(|reason| reason.as_str());
             let message = status.full_message();
             status.phase == Some(JobPhase::Queued)
-                && reason == Some(why)
+                && reason == Some(expected)
                 && message.starts_with(message_start)
         })
         .await;

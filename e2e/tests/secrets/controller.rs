@@ -58,9 +58,10 @@ async fn job_runs_with_a_secret_from_the_real_controller() {
         ("ml/pull", r#"{"auths": {}}"#),
     ];
     apply_fake_store(&control_plane, site.name(), &values).await;
-    let runs = site.wait_for_phase("j", JobPhase::Running).await;
+    let running = site.wait_for_phase("j", JobPhase::Running).await;
     assert!(
-        runs.status
+        running
+            .status
             .unwrap()
             .compiled
             .iter()

@@ -44,9 +44,9 @@ async fn pods_are_created_only_after_their_secret_exists() {
     assert_eq!(data["remoteRef"]["property"], "token");
 
     // The message is that of the controller until the Secret exists.
-    let why = "could not get secret data from provider";
-    report_failure(&site, "j-wandb", why).await.unwrap();
-    let words = format!("ExternalSecret \"j-wandb\" is not ready: SecretSyncedError: {why}");
+    let problem = "could not get secret data from provider";
+    report_failure(&site, "j-wandb", problem).await.unwrap();
+    let words = format!("ExternalSecret \"j-wandb\" is not ready: SecretSyncedError: {problem}");
     let waiting = site
         .wait_for_status("j", |s| s.full_message().contains(&words))
         .await;
@@ -55,13 +55,13 @@ async fn pods_are_created_only_after_their_secret_exists() {
         "{waiting:?}"
     );
     let entry = secret_in_status(&waiting);
-    assert!(!entry.ready && entry.problem.unwrap().contains(why));
+    assert!(!entry.ready && entry.problem.unwrap().contains(problem));
     tokio::time::sleep(NO_CHANGE_TIME).await;
     assert_eq!(site.list_pods("j").await.len(), 0);
 
     create_secret(&site, "j-wandb").await.unwrap();
-    let runs = site.wait_for_phase("j", JobPhase::Running).await;
-    let entry = secret_in_status(&runs);
+    let running = site.wait_for_phase("j", JobPhase::Running).await;
+    let entry = secret_in_status(&running);
     assert!(entry.ready && entry.problem.is_none());
     let pod = site.list_pods("j").await.remove(0).spec.unwrap();
     let main = &pod.containers[0];
@@ -91,8 +91,8 @@ async fn pods_are_created_only_after_their_secret_exists() {
     report_failure(&site, "j-wandb", "the store is away")
         .await
         .unwrap();
-    let runs = site.wait_for_status("j", |s| s.compiled.iter().any(|o| o.problem.is_some()));
-    assert_eq!(runs.await.status.unwrap().phase, Some(JobPhase::Running));
+    let running = site.wait_for_status("j", |s| s.compiled.iter().any(|o| o.problem.is_some()));
+    assert_eq!(running.await.status.unwrap().phase, Some(JobPhase::Running));
     assert_eq!(site.wait_for_whole_gang("j", 1).await.len(), 1);
 
     site.delete::<TrainingJob>("j").await;

@@ -113,10 +113,10 @@ async fn operator_may_read_no_secret_by_default() {
     assert!(is_forbidden(
         all.list(&ListParams::default()).await.unwrap_err()
     ));
-    let one: Api<Secret> = Api::namespaced(client, "default");
-    assert!(is_forbidden(one.get("any").await.unwrap_err()));
+    let secrets: Api<Secret> = Api::namespaced(client, "default");
+    assert!(is_forbidden(secrets.get("any").await.unwrap_err()));
     // The operator creates keys of MPI jobs, and cannot read them again.
     let key = named_object::<Secret>("x");
-    one.create(&PostParams::default(), &key).await.unwrap();
-    assert!(is_forbidden(one.get("x").await.unwrap_err()));
+    secrets.create(&PostParams::default(), &key).await.unwrap();
+    assert!(is_forbidden(secrets.get("x").await.unwrap_err()));
 }

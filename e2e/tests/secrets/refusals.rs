@@ -10,7 +10,7 @@ use super::{create_site, job_with_secret, secret_entry};
 async fn api_server_and_library_refuse_invalid_secrets_alike() {
     let site = create_site("refused").await;
     let good = || secret_entry(&site, json!({"k": "ml/wandb"}));
-    let with = |key: &str, value: Value| {
+    let job_with = |key: &str, value: Value| {
         let mut secret = good();
         match value {
             Value::Null => drop(secret.as_object_mut().unwrap().remove(key)),
@@ -18,12 +18,12 @@ async fn api_server_and_library_refuse_invalid_secrets_alike() {
         }
         json!([secret])
     };
-    let data = |key: &str, path: &str| with("data", json!({key: path}));
+    let data = |key: &str, path: &str| job_with("data", json!({key: path}));
     let cases = [
-        (with("name", json!("Wandb")), SECRET_NAME.message()),
-        (with("name", json!("a".repeat(64))), "63"),
-        (with("data", Value::Null), SECRET_SOURCE.message()),
-        (with("store", Value::Null), SECRET_SOURCE.message()),
+        (job_with("name", json!("Wandb")), SECRET_NAME.message()),
+        (job_with("name", json!("a".repeat(64))), "63"),
+        (job_with("data", Value::Null), SECRET_SOURCE.message()),
+        (job_with("store", Value::Null), SECRET_SOURCE.message()),
         (
             json!([{"name": "a", "refreshSeconds": 60}]),
             SECRET_SOURCE.message(),
@@ -40,7 +40,10 @@ async fn api_server_and_library_refuse_invalid_secrets_alike() {
         (data("k", "ml//wandb"), SECRET_DATA.message()),
         (data("k", "ml/"), SECRET_DATA.message()),
         (data("k", "//ml"), SECRET_DATA.message()),
-        (with("refreshSeconds", json!(59)), SECRET_REFRESH.message()),
+        (
+            job_with("refreshSeconds", json!(59)),
+            SECRET_REFRESH.message(),
+        ),
     ];
     for (secrets, words) in cases {
         let mut object = job_with_secret(&site);

@@ -16,9 +16,12 @@ use super::{
 async fn resumed_job_reads_secrets_changed_during_suspension() {
     let site = create_site("edit").await;
     let mut first = job_with_secret(&site);
-    let mut more = secret_entry(&site, json!({"k": "ml/more"}));
-    more["name"] = json!("more");
-    first["spec"]["secrets"].as_array_mut().unwrap().push(more);
+    let mut second_entry = secret_entry(&site, json!({"k": "ml/more"}));
+    second_entry["name"] = json!("more");
+    first["spec"]["secrets"]
+        .as_array_mut()
+        .unwrap()
+        .push(second_entry);
     site.create(first).await.unwrap();
     for name in ["j-wandb", "j-more"] {
         wait_for_external_secret(&site, name).await;

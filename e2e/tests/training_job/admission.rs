@@ -23,10 +23,10 @@ async fn gang_follows_constraints_added_by_admission() {
 
     // No node fits, and the job reports it before any object is created.
     site.submit("j", 1, 8).await;
-    let waits = site
+    let pending = site
         .wait_for_status("j", |s| s.reason == Some(Reason::NoMatchingNodes))
         .await;
-    assert_eq!(waits.status.unwrap().phase, Some(JobPhase::Queued));
+    assert_eq!(pending.status.unwrap().phase, Some(JobPhase::Queued));
     assert_eq!(site.list_pods("j").await.len(), 0);
 
     site.nodes().label(&last, "pool", Some("b")).await.unwrap();
@@ -53,11 +53,11 @@ async fn gang_waits_when_admission_adds_an_unsupported_constraint() {
         .await
         .unwrap();
     site.submit("j", 1, 8).await;
-    let waits = site
+    let pending = site
         .wait_for_status("j", |s| s.reason == Some(Reason::ConstraintNotSupported))
         .await;
-    assert!(message(&waits).contains("a topology spread constraint"));
-    assert_eq!(waits.status.unwrap().phase, Some(JobPhase::Queued));
+    assert!(message(&pending).contains("a topology spread constraint"));
+    assert_eq!(pending.status.unwrap().phase, Some(JobPhase::Queued));
 }
 
 /// An admission policy may change a pod so that its planned node never fits. The operator stops its
@@ -113,24 +113,28 @@ async fn gang_is_delayed_when_admission_alternates_its_flavor() {
     }
     // The policy contradicts every plan: it sends pods that tolerate spot to other nodes, and all
     // other pods to spot nodes.
-    let to = |pool: &str| {
+    let toleration_for = |pool: &str| {
         format!("[JSONPatch{{op: \"add\", path: \"/spec/nodeSelector/pool\", value: \"{pool}\"}}]")
     };
     let tolerates = "has(object.spec.tolerations) && object.spec.tolerations.exists(t, has(t.key) && t.key == \"spot\")";
-    let expression = format!("{tolerates} ? {} : {}", to("own"), to("spot"));
+    let expression = format!(
+        "{tolerates} ? {} : {}",
+        toleration_for("own"),
+        toleration_for("spot")
+    );
     PodPolicy::patch(control_plane, site.name(), &expression)
         .await
         .unwrap();
     let mut job = site.job("j", 1, 1);
     job["spec"]["queueName"] = json!(queue);
     site.create(job).await.unwrap();
-    let waits = site
+    let pending = site
         .wait_for_status("j", |s| s.reason == Some(Reason::PodRefused))
         .await;
     assert!(
-        message(&waits).contains("admission changes what the pods ask for"),
+        message(&pending).contains("admission changes what the pods ask for"),
         "{}",
-        message(&waits)
+        message(&pending)
     );
     assert_eq!(site.list_pods("j").await.len(), 0);
 }

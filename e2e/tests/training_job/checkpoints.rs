@@ -79,14 +79,16 @@ async fn suspended_job_has_its_grace_period_and_a_failed_job_a_short_one() {
     site.delay_pod_stop("j", "15s").await;
     site.end_pod("j-worker-0", "1").await;
     // The failed pod has ended and needs no grace period. The other one is stopped.
-    let others = || async {
+    let check_other_pod = || async {
         let pods = site.list_pods("j").await;
         let other = pods.iter().find(|pod| pod.name_any() == "j-worker-1");
         let grace = other.and_then(|pod| pod.metadata.deletion_grace_period_seconds);
         anyhow::ensure!(grace == Some(30), "{grace:?}");
         Ok(())
     };
-    eventually(trellis_e2e::jobs::SOON, others).await.unwrap();
+    eventually(trellis_e2e::jobs::SOON, check_other_pod)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

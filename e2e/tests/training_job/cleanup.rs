@@ -41,8 +41,8 @@ async fn job_objects(site: &TestSite, job: &str) -> Result<Vec<String>> {
 
 async fn wait_until_no_objects(site: &TestSite, job: &str) {
     let looked = eventually(SOON, || async {
-        let left = job_objects(site, job).await?;
-        ensure!(left.is_empty(), "{left:?} are left");
+        let remaining = job_objects(site, job).await?;
+        ensure!(remaining.is_empty(), "{remaining:?} are left");
         Ok(())
     });
     looked.await.unwrap();

@@ -35,15 +35,18 @@ async fn new_default_queue_takes_pending_jobs_and_no_placed_job() {
     let control_plane = shared_control_plane().await;
     control_plane.apply_yaml(&queue.to_string()).await.unwrap();
     let new = site.name().to_owned();
-    let both = |queue: &str| (queue.to_owned(), queue.to_owned());
+    let twice = |queue: &str| (queue.to_owned(), queue.to_owned());
     site.wait_for_status("waits", |s| s.queue.as_ref() == Some(&new))
         .await;
-    assert_eq!(status_and_group_queue(&site, "waits").await, both(&new));
+    assert_eq!(status_and_group_queue(&site, "waits").await, twice(&new));
     // The operator reconciles the job again, and the queue stays.
     let patch = json!({"metadata": {"annotations": {"example.com/look": "1"}}});
     site.patch("runs", patch).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    assert_eq!(status_and_group_queue(&site, "runs").await, both("default"));
+    assert_eq!(
+        status_and_group_queue(&site, "runs").await,
+        twice("default")
+    );
     assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 2).await), before);
 
     // The job releases its nodes and is pending again.

@@ -153,11 +153,11 @@ async fn elastic_group_can_be_resized_while_it_runs() {
 async fn best_effort_group_waits_for_capacity_and_ends_with_its_job() {
     let site = create_site("outside", 1).await;
     site.create(job_with_board(&site, 4)).await.unwrap();
-    let waits = site.wait_for_status("j", |s| {
+    let pending = site.wait_for_status("j", |s| {
         let status_message = s.full_message();
         s.phase == Some(JobPhase::Running) && status_message.contains("when there is room")
     });
-    let status_message = message(&waits.await);
+    let status_message = message(&pending.await);
     assert!(
         status_message.contains("the gang runs, on node") && status_message.contains("2 of 3 pods"),
         "{status_message}"

@@ -87,9 +87,9 @@ async fn wait_for_pending_job(token: &str, path: &str, name: &str) -> anyhow::Re
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoint_explains_pending_jobs_to_users_with_list_right() {
     let site = create_site("endpoint", 1).await;
-    let mut runs = site.job("runs", 1, 8);
-    runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
-    site.create(runs).await.unwrap();
+    let mut running = site.job("runs", 1, 8);
+    running["spec"]["deadlines"] = json!({"activeSeconds": 3600});
+    site.create(running).await.unwrap();
     site.wait_for_phase("runs", JobPhase::Running).await;
     let started = Timestamp::now();
     for (name, gpus) in [("head", 8), ("large", 9)] {
@@ -114,8 +114,8 @@ async fn endpoint_explains_pending_jobs_to_users_with_list_right() {
     let hour = SignedDuration::from_hours(1);
     let start = head.expected_start.expect("the expected start is known");
     // The expected start includes the start time and the grace period of the pods.
-    let takes = start.duration_since(started);
-    assert!(hour <= takes && takes < hour * 2, "{takes}");
+    let delay = start.duration_since(started);
+    assert!(hour <= delay && delay < hour * 2, "{delay}");
     let large = wait_for_pending_job(&lister, &own, "large").await.unwrap();
     assert_eq!(large.expected_start, None);
     assert!(head.position < large.position);

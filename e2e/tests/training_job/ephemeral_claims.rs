@@ -58,13 +58,17 @@ fn claims_api(site: &TestSite) -> Api<PersistentVolumeClaim> {
 }
 
 /// Waits until a claim requests a volume, and returns the selected node.
-async fn wait_for_selected_node(site: &TestSite, claim: &str, not: Option<&str>) -> String {
+async fn wait_for_selected_node(
+    site: &TestSite,
+    claim: &str,
+    excluded_node: Option<&str>,
+) -> String {
     let claims = claims_api(site);
     let node = eventually(SOON, || async {
         let claim = claims.get(claim).await?;
         let node = claim.annotations().get(SELECTED_NODE).cloned();
         let node = node.context("no node is selected")?;
-        ensure!(Some(&*node) != not, "still {node}");
+        ensure!(Some(&*node) != excluded_node, "still {node}");
         Ok(node)
     });
     node.await.unwrap()
@@ -120,8 +124,8 @@ async fn each_pod_gets_a_volume_on_its_own_node() {
         .unwrap();
     let claims = claims_api(&site);
     eventually(SOON, || async {
-        let left = claims.list(&Default::default()).await?.items.len();
-        ensure!(left == 0, "{left} claims still exist");
+        let remaining = claims.list(&Default::default()).await?.items.len();
+        ensure!(remaining == 0, "{remaining} claims still exist");
         Ok(())
     })
     .await
@@ -137,15 +141,19 @@ async fn class_without_a_provisioner_is_reported() {
         .await
         .unwrap();
     let not_bound = |r: Reason| r == Reason::ClaimNotBound;
-    let waits = site
+    let pending = site
         .wait_for_status("j", |s| s.reason.is_some_and(not_bound))
         .await;
     let field = "spec.taskGroups[0].podTemplate.spec.volumes[0].ephemeral.volumeClaimTemplate: ";
-    assert!(message(&waits).starts_with(field), "{}", message(&waits));
     assert!(
-        message(&waits).contains("provisions none"),
+        message(&pending).starts_with(field),
         "{}",
-        message(&waits)
+        message(&pending)
+    );
+    assert!(
+        message(&pending).contains("provisions none"),
+        "{}",
+        message(&pending)
     );
     assert!(site.list_pods("j").await.is_empty());
 }
@@ -205,12 +213,16 @@ async fn gang_moves_when_a_pod_volume_cannot_be_provisioned() {
     let claim = "j-worker-0-scratch";
     let first = wait_for_selected_node(&site, claim, None).await;
     let not_bound = |r: Reason| r == Reason::ClaimNotBound;
-    let waits = site
+    let pending = site
         .wait_for_status("j", |s| s.reason.is_some_and(not_bound))
         .await;
     let words =
         "PersistentVolumeClaim \"j-worker-0-scratch\" of pod \"j-worker-0\" is not bound yet";
-    assert!(message(&waits).starts_with(words), "{}", message(&waits));
+    assert!(
+        message(&pending).starts_with(words),
+        "{}",
+        message(&pending)
+    );
     let refused = Patch::Merge(json!({"metadata": {"annotations": {SELECTED_NODE: null}}}));
     let params = PatchParams::default();
     claims_api(&site)
@@ -226,12 +238,12 @@ async fn gang_moves_when_a_pod_volume_cannot_be_provisioned() {
     let pods = wait_until_placed(&site, 1).await;
     assert_eq!(node_name(&pods[0]), second);
     release_pods(&site, &pods).await;
-    let runs = site
+    let running = site
         .wait_for_phase("j", JobPhase::Running)
         .await
         .status
         .unwrap();
-    assert_eq!((runs.restarts, runs.disruptions), (Some(0), Some(0)));
+    assert_eq!((running.restarts, running.disruptions), (Some(0), Some(0)));
 }
 
 #[tokio::test]
@@ -252,11 +264,11 @@ async fn foreign_claim_is_reported_before_the_gang_starts() {
         .await
         .unwrap();
     let is_conflict = |r: Reason| r == Reason::NameConflict;
-    let waits = site
+    let pending = site
         .wait_for_status("j", |s| s.reason.is_some_and(is_conflict))
         .await;
     let words = "is there and is not pod \"j-worker-0\"'s";
-    assert!(message(&waits).contains(words), "{}", message(&waits));
+    assert!(message(&pending).contains(words), "{}", message(&pending));
     assert!(site.list_pods("j").await.is_empty());
     claims_api(&site)
         .delete(claim, &Default::default())

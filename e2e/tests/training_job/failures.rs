@@ -90,15 +90,15 @@ async fn pods_with_missing_references_release_their_gpus_at_once() {
     site.create(slowly_retried_job(&site, "stuck"))
         .await
         .unwrap();
-    let waits = site.wait_for_status("stuck", |s| {
-        let is_it = s
+    let pending = site.wait_for_status("stuck", |s| {
+        let is_stuck = s
             .reason
             .is_some_and(|r| r.as_str() == "ContainerConfigError");
-        is_it && s.phase == Some(JobPhase::Queued)
+        is_stuck && s.phase == Some(JobPhase::Queued)
     });
-    let waits = waits.await;
-    assert!(message(&waits).contains("test: CreateContainerConfigError"));
-    let status = waits.status.unwrap();
+    let pending = pending.await;
+    assert!(message(&pending).contains("test: CreateContainerConfigError"));
+    let status = pending.status.unwrap();
     assert_eq!(
         (status.restarts, status.internal.failed_starts),
         (Some(0), Some(1))
@@ -181,14 +181,14 @@ async fn job_with_lost_node_wait_is_not_placed_until_its_pod_is_deleted() {
     is_lost.await.unwrap();
     // Longer than the time until the operator gives a node up.
     tokio::time::sleep(Duration::from_secs(40)).await;
-    let left = site.list_pods("j").await;
-    assert_eq!(left.len(), 1);
-    assert_eq!(left[0].metadata.uid, pod.metadata.uid);
-    assert!(left[0].metadata.deletion_timestamp.is_some());
+    let remaining = site.list_pods("j").await;
+    assert_eq!(remaining.len(), 1);
+    assert_eq!(remaining[0].metadata.uid, pod.metadata.uid);
+    assert!(remaining[0].metadata.deletion_timestamp.is_some());
     // A user who knows that the node is off deletes the pod.
     let pods = site.api::<Pod>();
-    let at_once = DeleteParams::default().grace_period(0);
-    pods.delete("j-worker-0", &at_once).await.unwrap();
+    let no_grace = DeleteParams::default().grace_period(0);
+    pods.delete("j-worker-0", &no_grace).await.unwrap();
     site.wait_for_running_attempt("j", 2).await;
 }
 
@@ -198,16 +198,16 @@ async fn job_with_lost_node_wait_is_not_placed_until_its_pod_is_deleted() {
 async fn pods_of_a_deleted_job_on_a_lost_node_are_removed() {
     let site = create_site("orphans", 2).await;
     site.submit("j", 1, 4).await;
-    let mut waits = site.job("w", 1, 4);
-    waits["spec"]["restart"]["lostNode"] = json!("Wait");
-    site.create(waits).await.unwrap();
+    let mut waiting_job = site.job("w", 1, 4);
+    waiting_job["spec"]["restart"]["lostNode"] = json!("Wait");
+    site.create(waiting_job).await.unwrap();
     for job in ["j", "w"] {
         site.wait_for_phase(job, JobPhase::Running).await;
     }
     let pod = site.wait_for_whole_gang("j", 1).await[0].clone();
-    let waits = site.wait_for_whole_gang("w", 1).await[0].clone();
+    let waiting_pod = site.wait_for_whole_gang("w", 1).await[0].clone();
     let node = pod.spec.unwrap().node_name.unwrap();
-    assert_eq!(waits.spec.unwrap().node_name.as_ref(), Some(&node));
+    assert_eq!(waiting_pod.spec.unwrap().node_name.as_ref(), Some(&node));
     site.nodes().kill_kubelet(&node).await.unwrap();
     let before = site.api::<TrainingJob>().get("j").await.unwrap();
     for job in ["j", "w"] {
@@ -216,15 +216,15 @@ async fn pods_of_a_deleted_job_on_a_lost_node_are_removed() {
     // A new job of the same name needs the names of these pods.
     site.submit("j", 1, 8).await;
     let jobs = site.api::<TrainingJob>();
-    let runs = wait_for(&jobs, "j", Duration::from_secs(150), |job: &TrainingJob| {
+    let running = wait_for(&jobs, "j", Duration::from_secs(150), |job: &TrainingJob| {
         let phase = job.status.as_ref().and_then(|status| status.phase);
         job.metadata.uid != before.metadata.uid && phase == Some(JobPhase::Running)
     });
-    runs.await.unwrap();
-    let left = site.list_pods("w").await;
-    assert_eq!(left.len(), 1);
-    assert_eq!(left[0].metadata.uid, waits.metadata.uid);
-    assert!(left[0].metadata.deletion_timestamp.is_some());
+    running.await.unwrap();
+    let remaining = site.list_pods("w").await;
+    assert_eq!(remaining.len(), 1);
+    assert_eq!(remaining[0].metadata.uid, waiting_pod.metadata.uid);
+    assert!(remaining[0].metadata.deletion_timestamp.is_some());
 }
 
 /// A pod may be deleted with its node, or by a user.

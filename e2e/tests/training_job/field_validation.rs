@@ -98,29 +98,30 @@ async fn api_server_refuses_contradictory_fields() {
         group["replicas"] = json!(replicas);
         group
     };
-    let with = |pointer: &str, value: serde_json::Value| {
+    let spec_with = |pointer: &str, value: serde_json::Value| {
         let mut spec = base();
         let (parent, key) = pointer.rsplit_once('/').unwrap();
         spec.pointer_mut(parent).unwrap()[key] = value;
         spec
     };
     let env = |name: &str| {
-        with(
+        spec_with(
             "/spec/taskGroups/0/env",
             json!([{"name": name, "value": "x"}]),
         )
     };
-    let restart_rule = |rule: serde_json::Value| with("/spec/restart", json!({"rules": [rule]}));
+    let restart_rule =
+        |rule: serde_json::Value| spec_with("/spec/restart", json!({"rules": [rule]}));
     let cases = [
         (
-            with(
+            spec_with(
                 "/spec/taskGroups",
                 json!([group("a", 4096), group("b", 4096), group("c", 4096)]),
             ),
             "together must be at most 10000",
         ),
         (
-            with("/metadata/name", json!("a".repeat(60))),
+            spec_with("/metadata/name", json!("a".repeat(60))),
             "at most 63 characters",
         ),
         (
@@ -139,102 +140,102 @@ async fn api_server_refuses_contradictory_fields() {
         (env("TRELLIS_RANK"), "TRELLIS_* is what Trellis sets"),
         (env("RANK"), "what Trellis sets for PyTorch and"),
         (
-            with(
+            spec_with(
                 "/spec/taskGroups/0/mounts",
                 json!([{"path": "/etc/trellis/x", "claimName": "c"}]),
             ),
             "/etc/trellis is where",
         ),
         (
-            with("/spec/priorityClassName", json!("system-node-critical")),
+            spec_with("/spec/priorityClassName", json!("system-node-critical")),
             "are for the cluster's own parts",
         ),
         (
-            with(
+            spec_with(
                 "/spec/podMetadata",
                 json!({"labels": {"trellis.dev/job": "other"}}),
             ),
             "are reserved",
         ),
         (
-            with(
+            spec_with(
                 "/spec/podMetadata",
                 json!({"labels": {"x.kubernetes.io/y": "z"}}),
             ),
             "are reserved",
         ),
         (
-            with(
+            spec_with(
                 "/spec/taskGroups/0/resources/limits",
                 json!({"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 1}),
             ),
             "set gpus",
         ),
         (
-            with(
+            spec_with(
                 "/spec/taskGroups/0/resources/limits",
                 json!({"cpu": 1, "memory": "1Gi", "rdma/hca": "0.5"}),
             ),
             "a whole number of 0 to 1024",
         ),
         (
-            with("/spec/taskGroups/0/mounts", json!([{"path": "/data"}])),
+            spec_with("/spec/taskGroups/0/mounts", json!([{"path": "/data"}])),
             "exactly one of claim",
         ),
         (
-            with(
+            spec_with(
                 "/spec/taskGroups/0/mounts",
                 json!([{"path": "/a/../b", "claimName": "c"}]),
             ),
             "without .. in it",
         ),
         (
-            with(
+            spec_with(
                 "/spec/taskGroups/0/mounts",
                 json!([{"path": "/d", "claimName": "c"}, {"path": "/d", "claimName": "e"}]),
             ),
             "mounts must have different paths",
         ),
         (
-            with(
+            spec_with(
                 "/spec/network",
                 json!({"egress": [{"cidr": "10.0.0.0/33"}]}),
             ),
             "CIDR notation",
         ),
         (
-            with(
+            spec_with(
                 "/spec/network",
                 json!({"egress": [{"ports": [{"port": 443}]}]}),
             ),
             "exactly one of cidr, namespace and service",
         ),
         (
-            with("/spec/deadlines", json!({"activeSeconds": 999_999_999_i64})),
+            spec_with("/spec/deadlines", json!({"activeSeconds": 999_999_999_i64})),
             "a year",
         ),
         (
-            with("/spec/taskGroups/0/tolerations", json!([{"value": "x"}])),
+            spec_with("/spec/taskGroups/0/tolerations", json!([{"value": "x"}])),
             "without key, operator must be Exists",
         ),
         (
-            with("/spec/minRuntimeSeconds", json!(-1)),
+            spec_with("/spec/minRuntimeSeconds", json!(-1)),
             "must be 0 to 604800 seconds",
         ),
         (
-            with("/spec/minRuntimeSeconds", json!(604_801)),
+            spec_with("/spec/minRuntimeSeconds", json!(604_801)),
             "must be 0 to 604800 seconds",
         ),
         (
-            with("/spec/topology", json!({})),
+            spec_with("/spec/topology", json!({})),
             "must have required, preferred or both",
         ),
         (
-            with("/spec/topology", json!({"required": "rack/"})),
+            spec_with("/spec/topology", json!({"required": "rack/"})),
             "must be the name of a level of a Topology",
         ),
         (
-            with(
+            spec_with(
                 "/spec/taskGroups/0/topology",
                 json!({"preferred": "Example.com/rack"}),
             ),

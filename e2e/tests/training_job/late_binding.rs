@@ -79,13 +79,13 @@ impl<'a> LateBindingClass<'a> {
     }
 
     /// Waits until a claim requests a volume, and returns the selected node.
-    async fn wait_for_selected_node(&self, claim: &str, not: Option<&str>) -> String {
+    async fn wait_for_selected_node(&self, claim: &str, excluded_node: Option<&str>) -> String {
         let claims = self.site.api::<PersistentVolumeClaim>();
         let node = eventually(SOON, || async {
             let claim = claims.get(claim).await?;
             let node = claim.annotations().get(SELECTED_NODE).cloned();
             let node = node.context("no node is selected")?;
-            ensure!(Some(&*node) != not, "still {node}");
+            ensure!(Some(&*node) != excluded_node, "still {node}");
             Ok(node)
         });
         node.await.unwrap()
@@ -143,11 +143,15 @@ async fn gang_is_placed_at_its_disk_and_the_next_gang_waits() {
     for claim in ["first", "second"] {
         class.create_claim(claim, "ReadWriteMany", "10Gi").await;
     }
-    let waits = job_with_mount(&site, "a", "first", 2, 4);
-    site.create(waits).await.unwrap();
-    let waits = wait_for_unbound_claim(&site, "a").await;
+    let pending = job_with_mount(&site, "a", "first", 2, 4);
+    site.create(pending).await.unwrap();
+    let pending = wait_for_unbound_claim(&site, "a").await;
     let words = "spec.taskGroups[0].mounts[0].claimName: PersistentVolumeClaim \"first\" is not bound: no PersistentVolume";
-    assert!(message(&waits).starts_with(words), "{}", message(&waits));
+    assert!(
+        message(&pending).starts_with(words),
+        "{}",
+        message(&pending)
+    );
     class.create_disk("x", 2).await;
     site.wait_for_phase("a", JobPhase::Running).await;
     let pods = site.wait_for_whole_gang("a", 2).await;
@@ -309,10 +313,13 @@ async fn suspended_gang_clears_the_selected_node_of_its_unbound_claim() {
         let claim = claims.get("data").await?;
         let annotations = claim.annotations();
         let own_annotations = [SELECTED_NODE, trellis_api::names::PLAN];
-        let left = own_annotations
+        let remaining = own_annotations
             .iter()
             .find(|key| annotations.contains_key(**key));
-        ensure!(left.is_none(), "the annotation {left:?} still exists");
+        ensure!(
+            remaining.is_none(),
+            "the annotation {remaining:?} still exists"
+        );
         Ok(())
     })
     .await
@@ -348,16 +355,16 @@ async fn read_write_once_claim_keeps_its_pods_on_one_node() {
     site.create(job_with_mount(&site, "w", "wide", 2, 8))
         .await
         .unwrap();
-    let waits = site
+    let pending = site
         .wait_until_queued_for("w", Reason::ExceedsTopology)
         .await;
-    let status_message = message(&waits);
+    let status_message = message(&pending);
     assert!(
         status_message.contains("2 pods must be on one node"),
         "{status_message}"
     );
-    let why = "PersistentVolumeClaim \"wide\", which is ReadWriteOnce and not bound yet";
-    assert!(status_message.contains(why), "{status_message}");
+    let reason = "PersistentVolumeClaim \"wide\", which is ReadWriteOnce and not bound yet";
+    assert!(status_message.contains(reason), "{status_message}");
 }
 
 /// The claim of best-effort pods is bound for the first pod, and the other pods are placed where

@@ -263,15 +263,15 @@ async fn gang_moves_when_its_node_is_deleted() {
     let api = site.api::<Pod>();
     let name = pod.metadata.name.unwrap();
     tokio::time::sleep(Duration::from_secs(20)).await;
-    let left = api.get(&name).await.unwrap().metadata;
-    assert_eq!(left.uid, pod.metadata.uid);
-    assert!(left.deletion_timestamp.is_some());
+    let remaining = api.get(&name).await.unwrap().metadata;
+    assert_eq!(remaining.uid, pod.metadata.uid);
+    assert!(remaining.deletion_timestamp.is_some());
     // After a minute the operator gives the node up.
     let jobs = site.api::<TrainingJob>();
-    let runs = wait_for(&jobs, "j", NODE_LOSS_TIMEOUT, |job: &TrainingJob| {
+    let running = wait_for(&jobs, "j", NODE_LOSS_TIMEOUT, |job: &TrainingJob| {
         phase(job) == Some(JobPhase::Running)
     });
-    let status = runs.await.unwrap().status.unwrap();
+    let status = running.await.unwrap().status.unwrap();
     assert_eq!(status.attempt, Some(2));
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
 }

@@ -38,7 +38,7 @@ async fn job_of_another_manager_is_ignored() {
         assert!(refused.contains("create a new job"), "{refused}");
     }
     external_job["metadata"]["name"] = json!("wrong");
-    external_job["spec"]["managedBy"] = json!("somebody");
+    external_job["spec"]["managedBy"] = json!("another");
     let refused = site.create(external_job).await.unwrap_err().to_string();
     assert!(
         refused.contains("must be a path below a domain"),

@@ -15,10 +15,10 @@ use super::{create_site, shared_control_plane};
 
 /// Creates jobs like this one until one is not placed, because the operator may see a job before
 /// the object that excludes it from the nodes.
-pub(super) async fn submit_until_pending(site: &TestSite, like: &Value) -> TrainingJob {
+pub(super) async fn submit_until_pending(site: &TestSite, template: &Value) -> TrainingJob {
     for i in 0..20 {
         let name = format!("held-{i}");
-        let mut job = like.clone();
+        let mut job = template.clone();
         job["metadata"]["name"] = name.as_str().into();
         site.create(job).await.unwrap();
         let decided = |p: Option<JobPhase>| matches!(p, Some(JobPhase::Running | JobPhase::Queued));

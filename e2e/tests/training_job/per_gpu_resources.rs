@@ -167,14 +167,14 @@ async fn amounts_of_the_job_override_those_of_profile_and_queue() {
     site.create(job_of_gpus(&site, "queued", 1)).await.unwrap();
     site.create(profiled).await.unwrap();
     site.create(own).await.unwrap();
-    for (name, wanted) in [
+    for (name, expected) in [
         ("queued", ["1", "512Mi", "1"]),
         ("profiled", ["3", "1Gi", "2"]),
         ("own", ["3", "3Gi", "2"]),
     ] {
         assert_eq!(
             read_pod_requests(&site, name).await,
-            owned_requests(wanted),
+            owned_requests(expected),
             "{name}"
         );
     }

@@ -15,8 +15,8 @@ async fn a_gang_is_compiled_placed_and_runs() {
     let nodes = NodeTemplate::new(2).gpus(8).gpu_taint();
     let site = TestSite::new(shared_control_plane().await, "runs", nodes).await;
     site.submit("llm", 2, 8).await;
-    let done = site.wait_for_phase("llm", JobPhase::Running).await;
-    let status = done.status.unwrap();
+    let running = site.wait_for_phase("llm", JobPhase::Running).await;
+    let status = running.status.unwrap();
     assert_eq!(status.gpus, Some(16));
     assert_eq!(status.attempt, Some(1));
     assert_eq!(status.queue.as_deref(), Some("default"));
@@ -38,19 +38,19 @@ async fn one_of_two_competing_gangs_runs_whole() {
     let site = TestSite::new(shared_control_plane().await, "two", nodes).await;
     site.submit("a", 64, 1).await;
     site.submit("b", 64, 1).await;
-    let (runs, waits) = tokio::select! {
+    let (runs, pending) = tokio::select! {
         _ = site.wait_for_phase("a", JobPhase::Running) => ("a", "b"),
         _ = site.wait_for_phase("b", JobPhase::Running) => ("b", "a"),
     };
     let waiting = site
-        .wait_until_queued_for(waits, Reason::InsufficientCapacity)
+        .wait_until_queued_for(pending, Reason::InsufficientCapacity)
         .await;
     assert_eq!(site.list_pods(runs).await.len(), 64);
-    assert_eq!(site.list_pods(waits).await.len(), 0);
+    assert_eq!(site.list_pods(pending).await.len(), 0);
     assert!(message(&waiting).contains("28"), "{}", message(&waiting));
     // The nodes are free again, and the other job starts.
     site.delete::<TrainingJob>(runs).await;
-    site.wait_for_phase(waits, JobPhase::Running).await;
+    site.wait_for_phase(pending, JobPhase::Running).await;
     site.wait_for_pod_count(runs, 0).await;
 }
 
@@ -89,7 +89,7 @@ async fn twenty_simultaneous_gangs_are_placed_whole_or_not_at_all() {
     let api = site.api::<TrainingJob>();
     let settled = eventually(SOON, || async {
         let jobs = api.list(&Default::default()).await?.items;
-        let count = |wanted| jobs.iter().filter(|j| phase(j) == Some(wanted)).count();
+        let count = |expected| jobs.iter().filter(|j| phase(j) == Some(expected)).count();
         let (run, wait) = (count(JobPhase::Running), count(JobPhase::Queued));
         anyhow::ensure!((run, wait) == (5, 15), "{run} run, {wait} wait");
         Ok(jobs)
@@ -99,7 +99,7 @@ async fn twenty_simultaneous_gangs_are_placed_whole_or_not_at_all() {
     for job in settled {
         let name = job.metadata.name.clone().unwrap();
         let pod_count = site.list_pods(&name).await.len();
-        let runs = phase(&job) == Some(JobPhase::Running);
-        assert_eq!(pod_count, if runs { 6 } else { 0 }, "{name}");
+        let is_running = phase(&job) == Some(JobPhase::Running);
+        assert_eq!(pod_count, if is_running { 6 } else { 0 }, "{name}");
     }
 }

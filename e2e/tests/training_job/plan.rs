@@ -102,19 +102,19 @@ async fn plan_matches_the_placement_of_the_operator() {
         output_text(&second_plan.stdout)
     );
     let second = site.job("second", 2, 8);
-    let waits = run_plan(&kubeconfig, &["-n", site.name()], &second).await;
+    let pending = run_plan(&kubeconfig, &["-n", site.name()], &second).await;
     assert_eq!(
-        waits.status.code(),
+        pending.status.code(),
         Some(1),
         "{}",
-        output_text(&waits.stderr)
+        output_text(&pending.stderr)
     );
     site.create(second).await.unwrap();
-    let stdout = output_text(&waits.stdout);
+    let stdout = output_text(&pending.stdout);
     println!("{stdout}");
     let is_said = |s: &TrainingJobStatus| {
-        let why = s.reason.map(|r| format!("{r}: {}", s.full_message()));
-        why.is_some_and(|why| stdout.contains(&why))
+        let reason = s.reason.map(|r| format!("{r}: {}", s.full_message()));
+        reason.is_some_and(|reason| stdout.contains(&reason))
     };
     site.wait_for_status("second", |s| {
         s.phase == Some(JobPhase::Queued) && is_said(s)
@@ -131,8 +131,13 @@ async fn plan_counts_the_current_resource_quota_usage() {
     let kubeconfig = control_plane.kubeconfig();
     let arguments = ["-n", site.name()];
     let first = site.job("first", 4, 1);
-    let runs = run_plan(&kubeconfig, &arguments, &first).await;
-    assert_eq!(runs.status.code(), Some(0), "{}", output_text(&runs.stdout));
+    let running = run_plan(&kubeconfig, &arguments, &first).await;
+    assert_eq!(
+        running.status.code(),
+        Some(0),
+        "{}",
+        output_text(&running.stdout)
+    );
     site.create(first.clone()).await.unwrap();
     site.wait_for_phase("first", JobPhase::Running).await;
     let used = |quota: &ResourceQuota| {
@@ -151,12 +156,12 @@ async fn plan_counts_the_current_resource_quota_usage() {
         output_text(&second_plan.stdout)
     );
     let second = site.job("second", 3, 1);
-    let waits = run_plan(&kubeconfig, &arguments, &second).await;
+    let pending = run_plan(&kubeconfig, &arguments, &second).await;
     assert_eq!(
-        waits.status.code(),
+        pending.status.code(),
         Some(1),
         "{}",
-        output_text(&waits.stderr)
+        output_text(&pending.stderr)
     );
     site.create(second).await.unwrap();
     let waiting = site
@@ -164,9 +169,9 @@ async fn plan_counts_the_current_resource_quota_usage() {
             s.reason == Some(Reason::ResourceQuotaExceeded)
         })
         .await;
-    let why = format!("{}: {}", reason(&waiting), message(&waiting));
-    let stdout = output_text(&waits.stdout);
-    assert!(stdout.contains(&why), "{why}\n{stdout}");
+    let expected = format!("{}: {}", reason(&waiting), message(&waiting));
+    let stdout = output_text(&pending.stdout);
+    assert!(stdout.contains(&expected), "{expected}\n{stdout}");
 }
 
 /// Returns a pod that another scheduler has bound to a node.
@@ -199,9 +204,9 @@ async fn plan_counts_pods_of_every_list_page() {
     let site = TestSite::new(control_plane, "pages", nodes).await;
     let node = format!("{}-0", site.name());
     let kubeconfig = control_plane.kubeconfig();
-    let whole = site.job("whole", 1, 8);
+    let node_job = site.job("whole", 1, 8);
     let arguments = ["-n", site.name()];
-    let run = || run_plan(&kubeconfig, &arguments, &whole);
+    let run = || run_plan(&kubeconfig, &arguments, &node_job);
     futures::stream::iter(0..500)
         .map(|i| create_occupying_pod(&site, format!("a-{i:03}"), &node, json!({})))
         .buffer_unordered(8)
@@ -268,8 +273,8 @@ async fn plan_names_a_missing_right() {
     let place = create_site("rights", 1).await;
     let user = format!("user-{}", place.name());
     let kubeconfig = control_plane.kubeconfig_for_user(&user, &[]).unwrap();
-    let wanted = place.job("llm", 1, 1);
-    let refused = run_plan(&kubeconfig, &[], &wanted).await;
+    let job = place.job("llm", 1, 1);
+    let refused = run_plan(&kubeconfig, &[], &job).await;
     assert_eq!(refused.status.code(), Some(2));
     let stderr = output_text(&refused.stderr);
     assert!(
@@ -284,7 +289,7 @@ async fn plan_names_a_missing_right() {
     );
     control_plane.apply_yaml(&role).await.unwrap();
     eventually(SOON, || async {
-        let run = run_plan(&kubeconfig, &[], &wanted).await;
+        let run = run_plan(&kubeconfig, &[], &job).await;
         anyhow::ensure!(run.status.code() == Some(0), "{}", output_text(&run.stderr));
         Ok(())
     })

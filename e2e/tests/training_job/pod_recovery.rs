@@ -23,12 +23,12 @@ fn pod_scoped_job(site: &TestSite, replicas: u32) -> Value {
 /// Waits until a new pod with this name runs, and returns it.
 async fn wait_for_replacement(site: &TestSite, before: &Pod) -> Pod {
     let name = before.name_any();
-    let is_it = |pod: &Pod| {
+    let is_replacement = |pod: &Pod| {
         let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
         phase == Some("Running") && pod.uid() != before.uid()
     };
     let pods = site.api::<Pod>();
-    wait_for(&pods, &name, SOON, is_it).await.unwrap()
+    wait_for(&pods, &name, SOON, is_replacement).await.unwrap()
 }
 
 fn is_running(status: &TrainingJobStatus) -> bool {
@@ -100,8 +100,8 @@ async fn restarted_gang_keeps_its_nodes() {
         site.end_pod("j-worker-0", "1").await;
         site.wait_for_running_attempt("j", attempt).await;
         assert_eq!(nodes().await, before);
-        let waits = site.wait_for_phase("first", JobPhase::Queued).await;
-        assert_eq!(waits.status.unwrap().attempt, Some(1));
+        let pending = site.wait_for_phase("first", JobPhase::Queued).await;
+        assert_eq!(pending.status.unwrap().attempt, Some(1));
     }
     // A suspended job releases its nodes, and the pending job gets them.
     let suspend = json!({"spec": {"suspend": true}});

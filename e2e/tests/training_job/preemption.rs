@@ -111,26 +111,26 @@ async fn job_of_higher_priority_preempts_a_whole_gang() {
             && status_message.contains("1 node"),
         "{status_message}"
     );
-    let leaves = site
+    let victim = site
         .wait_for_status("low", has_reason(Reason::Preempted))
         .await;
-    let status_message = message(&leaves);
-    let by = format!(
+    let status_message = message(&victim);
+    let expected = format!(
         "\"{}/high\" of queue {queue:?} with priority 1000",
         site.name()
     );
-    assert!(status_message.contains(&by), "{status_message}");
+    assert!(status_message.contains(&expected), "{status_message}");
     assert!(
         site.list_pods("high").await.is_empty(),
         "the GPUs are not free yet"
     );
     wait_for_first_attempt(&site, "high").await;
     site.wait_for_pod_count("low", 0).await;
-    let waits = site
+    let pending = site
         .wait_for_status("low", has_reason(Reason::InsufficientCapacity))
         .await;
-    assert_eq!(attempt_counts(&waits), (Some(2), Some(0), Some(1)));
-    let status = waits.status.unwrap();
+    assert_eq!(attempt_counts(&pending), (Some(2), Some(0), Some(1)));
+    let status = pending.status.unwrap();
     assert_eq!(status.phase, Some(JobPhase::Queued));
     assert_eq!(
         status.last_preemption.map(|last| last.attempt),
@@ -244,11 +244,11 @@ async fn drained_queue_evicts_its_gangs_and_resumes_them() {
     };
     stop("HoldAndDrain").await;
     site.wait_for_pod_count("j", 0).await;
-    let waits = site
+    let pending = site
         .wait_for_status("j", has_reason(Reason::QueueStopped))
         .await;
-    assert_eq!(attempt_counts(&waits), (Some(2), Some(0), Some(1)));
-    let preemption_message = waits.status.unwrap().last_preemption.unwrap().message;
+    assert_eq!(attempt_counts(&pending), (Some(2), Some(0), Some(1)));
+    let preemption_message = pending.status.unwrap().last_preemption.unwrap().message;
     assert!(
         preemption_message.contains("is being drained"),
         "{preemption_message}"
@@ -323,26 +323,33 @@ async fn quota_is_released_when_the_last_pod_has_stopped() {
     wait_for_first_attempt(&site, "suspended").await;
     site.delay_pod_stop("suspended", "4s").await;
     submit_to_queue(&site, "deleted", 1, &queue, None).await;
-    let waits = site
+    let pending = site
         .wait_for_status("deleted", has_reason(Reason::QuotaExceeded))
         .await;
-    assert!(message(&waits).contains("suspended"), "{}", message(&waits));
+    assert!(
+        message(&pending).contains("suspended"),
+        "{}",
+        message(&pending)
+    );
     site.patch("suspended", stop).await.unwrap();
-    check_comes_after(&site, "deleted", "suspended").await;
+    check_starts_after_end_of(&site, "deleted", "suspended").await;
     wait_for_first_attempt(&site, "deleted").await;
     site.delay_pod_stop("deleted", "4s").await;
     submit_to_queue(&site, "last", 1, &queue, None).await;
     site.wait_for_status("last", has_reason(Reason::QuotaExceeded))
         .await;
     site.delete::<TrainingJob>("deleted").await;
-    check_comes_after(&site, "last", "deleted").await;
+    check_starts_after_end_of(&site, "last", "deleted").await;
     wait_for_first_attempt(&site, "last").await;
 }
 
-/// When the first pod of the new job exists, no pod of the other job exists any more.
-async fn check_comes_after(site: &TestSite, job: &str, other: &str) {
+/// Checks that no pod of `other` exists when the first pod of `job` exists.
+async fn check_starts_after_end_of(site: &TestSite, job: &str, other: &str) {
     while site.list_pods(job).await.is_empty() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(site.list_pods(other).await.is_empty(), "{other} runs still");
+    assert!(
+        site.list_pods(other).await.is_empty(),
+        "pods of {other} still exist"
+    );
 }

@@ -15,10 +15,10 @@ use super::{create_site, shared_control_plane};
 async fn wait_for_queue_status(
     queues: &Api<TrainingQueue>,
     name: &str,
-    wanted: impl Fn(&QueueStatus) -> bool,
+    condition: impl Fn(&QueueStatus) -> bool,
 ) {
     wait_for(queues, name, SOON, |queue: &TrainingQueue| {
-        queue.status.as_ref().is_some_and(&wanted)
+        queue.status.as_ref().is_some_and(&condition)
     })
     .await
     .unwrap();

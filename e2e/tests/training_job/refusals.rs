@@ -168,10 +168,10 @@ async fn gang_is_not_placed_without_its_network_policy() {
     site.end_pod("runs-worker-0", "0").await;
     site.wait_for_phase("runs", JobPhase::Complete).await;
     let exceeded = Reason::ResourceQuotaExceeded;
-    let waits = site
+    let pending = site
         .wait_for_phase_and_reason("j", JobPhase::Waiting, exceeded)
         .await;
-    assert!(message(&waits).contains("networkpolicies"), "{waits:?}");
+    assert!(message(&pending).contains("networkpolicies"), "{pending:?}");
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(site.list_pods("j").await.len(), 0);
     site.delete::<ResourceQuota>("none").await;

@@ -28,7 +28,7 @@ async fn second_gang_over_a_resource_quota_creates_no_pod() {
         .await;
     let refused =
         |s: &trellis_api::job::TrainingJobStatus| s.reason == Some(Reason::ResourceQuotaExceeded);
-    let (runs, waits) = tokio::select! {
+    let (runs, pending) = tokio::select! {
         _ = site.wait_for_status("a", refused) => ("b", "a"),
         _ = site.wait_for_status("b", refused) => ("a", "b"),
     };
@@ -48,8 +48,8 @@ async fn second_gang_over_a_resource_quota_creates_no_pod() {
         .patch("pods", &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .unwrap();
-    site.wait_for_phase(waits, JobPhase::Running).await;
-    site.wait_for_whole_gang(waits, 4).await;
+    site.wait_for_phase(pending, JobPhase::Running).await;
+    site.wait_for_whole_gang(pending, 4).await;
     drop(nodes);
 }
 

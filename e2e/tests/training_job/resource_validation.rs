@@ -173,9 +173,9 @@ async fn flavor_with_an_invalid_toleration_is_refused() {
         ),
     ])
     .await;
-    let one = json!({"key": "spot", "operator": "Exists"});
-    check_accepted::<ResourceFlavor>(&[toleration(one.clone())]).await;
-    let nine = json!({"tolerations": vec![one; 9]});
+    let spot_toleration = json!({"key": "spot", "operator": "Exists"});
+    check_accepted::<ResourceFlavor>(&[toleration(spot_toleration.clone())]).await;
+    let nine = json!({"tolerations": vec![spot_toleration; 9]});
     let error = dry_run_create::<ResourceFlavor>(&nine).await.unwrap_err();
     assert!(error.contains("at most 8 items"), "{error}");
     assert!(
@@ -245,7 +245,7 @@ async fn topology_levels_need_unique_valid_names_and_labels() {
 
 #[tokio::test]
 async fn policy_needs_a_text_and_valid_test_requests() {
-    let with = |request: Value| {
+    let policy_with = |request: Value| {
         json!({"cedar": "permit(principal, action, resource);", "tests": [
             {"name": "t", "decision": "Allow", "request": request}]})
     };
@@ -254,25 +254,25 @@ async fn policy_needs_a_text_and_valid_test_requests() {
     let cluster_policies: &[(Value, &str)] = &[
         (json!({"cedar": ""}), "must have 1 to 65536 characters"),
         (
-            with(request(json!({"cidr": "10.0.0.0/99"}))),
+            policy_with(request(json!({"cidr": "10.0.0.0/99"}))),
             "must be a network in CIDR notation",
         ),
         (
-            with(request(json!({"service": "s", "ports": [{"port": 0}]}))),
+            policy_with(request(json!({"service": "s", "ports": [{"port": 0}]}))),
             "must be a port, 1 to 65535",
         ),
         (
-            with(request(
+            policy_with(request(
                 json!({"service": "s", "ports": [{"port": 9, "endPort": 8}]}),
             )),
             "endPort must not be less than port",
         ),
         (
-            with(json!({"namespace": "ml", "action": "Submit", "context": {"gpus": -1}})),
+            policy_with(json!({"namespace": "ml", "action": "Submit", "context": {"gpus": -1}})),
             "must be a number from 0",
         ),
         (
-            with(json!({"namespace": "-", "action": "Submit"})),
+            policy_with(json!({"namespace": "-", "action": "Submit"})),
             "must be the name of an object",
         ),
     ];
@@ -281,8 +281,8 @@ async fn policy_needs_a_text_and_valid_test_requests() {
         // The API server does not parse Cedar.
         json!({"cedar": "x"}),
         json!({"cedar": "x".repeat(65_536), "enforcement": "Audit", "onViolation": "Evict", "namespaceSelector": {}}),
-        with(request(json!({"cidr": "fd00::/8", "ports": [{"port": 1}, {"port": 65_535, "protocol": "UDP"}]}))),
-        with(json!({"namespace": "ml", "action": "Submit", "context": {
+        policy_with(request(json!({"cidr": "fd00::/8", "ports": [{"port": 1}, {"port": 65_535, "protocol": "UDP"}]}))),
+        policy_with(json!({"namespace": "ml", "action": "Submit", "context": {
             "gpus": 8, "requester": {"user": "ada", "groups": ["a"]}, "labels": {"a": "b"}}})),
     ])
     .await;

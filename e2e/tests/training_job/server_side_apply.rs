@@ -50,11 +50,11 @@ async fn two_appliers_merge_lists_by_key() {
         "imagePullSecrets": [{"name": "secret-b"}],
     });
     apply_job(&site, "base", base).await.unwrap();
-    let both = apply_job(&site, "overlay", overlay).await.unwrap();
+    let applied = apply_job(&site, "overlay", overlay).await.unwrap();
     let all = [
         "/a", "/b", "A", "B", "port-a", "port-b", "secret-a", "secret-b",
     ];
-    assert_eq!(list_keys(&both), all);
+    assert_eq!(list_keys(&applied), all);
     // Another value of a field that the first applier owns is a conflict.
     let conflict = json!({"name": "worker", "env": [{"name": "A", "value": "3"}]});
     let refused = apply_job(&site, "overlay", conflict).await;

@@ -58,7 +58,7 @@ async fn stage_is_placed_after_its_predecessor_completes() {
     for pod in &prepare {
         site.end_pod(&pod.name_any(), "0").await;
     }
-    let waits = site
+    let pending = site
         .wait_for_status("j", |s| {
             s.stage.as_ref().is_some_and(|s| s.number == 2)
                 && s.phase == Some(JobPhase::Queued)
@@ -66,11 +66,11 @@ async fn stage_is_placed_after_its_predecessor_completes() {
                     .is_some_and(|r| r.as_str() == "InsufficientCapacity")
         })
         .await;
-    assert_eq!(stage_and_attempt(&waits), (2, 2, 2));
+    assert_eq!(stage_and_attempt(&pending), (2, 2, 2));
     assert!(
-        message(&waits).contains("nvidia.com/gpu"),
+        message(&pending).contains("nvidia.com/gpu"),
         "{}",
-        message(&waits)
+        message(&pending)
     );
     // The pods of the finished stage remain, with their logs.
     assert_eq!(pod_uids(&site.list_pods("j").await), pod_uids(&prepare));
@@ -97,8 +97,8 @@ async fn stage_is_placed_after_its_predecessor_completes() {
     for pod in ["j-train-0", "j-train-1"] {
         site.end_pod(pod, "0").await;
     }
-    let done = site.wait_for_phase("j", JobPhase::Complete).await;
-    assert_eq!(stage_and_attempt(&done), (2, 2, 3));
+    let complete = site.wait_for_phase("j", JobPhase::Complete).await;
+    assert_eq!(stage_and_attempt(&complete), (2, 2, 3));
 }
 
 #[tokio::test]
@@ -118,9 +118,9 @@ async fn job_is_refused_for_a_later_stage_before_the_first_stage() {
     let mut job = staged_job(&site);
     job["metadata"]["name"] = json!("alone");
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
-    let mut more = groups[0].clone();
-    more["name"] = json!("beside");
-    groups.insert(1, more);
+    let mut extra_group = groups[0].clone();
+    extra_group["name"] = json!("beside");
+    groups.insert(1, extra_group);
     site.create(job).await.unwrap();
     let refused = site.wait_for_phase("alone", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "InvalidSpec");

@@ -20,9 +20,9 @@ async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
     let scene = shared_fixture().await;
     let control_plane = &scene.control_plane;
     let list = resource_path("/jobstates");
-    let to = |certificate| direct_client(control_plane, scene.port, certificate).unwrap();
+    let client_with = |certificate| direct_client(control_plane, scene.port, certificate).unwrap();
     for certificate in [None, Some(NOT_THE_FRONT_PROXY), Some("server")] {
-        let (code, body) = send_request(&to(certificate), &list, &ROOT_HEADERS)
+        let (code, body) = send_request(&client_with(certificate), &list, &ROOT_HEADERS)
             .await
             .unwrap();
         assert_eq!(code, StatusCode::UNAUTHORIZED, "{certificate:?}: {body}");
@@ -40,7 +40,9 @@ async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
         ROOT_HEADERS[1],
         ("Authorization", bearer.as_str()),
     ];
-    let (code, body) = send_request(&to(None), &list, &headers).await.unwrap();
+    let (code, body) = send_request(&client_with(None), &list, &headers)
+        .await
+        .unwrap();
     assert_eq!(code, StatusCode::FORBIDDEN, "{body}");
     let account_user = format!("system:serviceaccount:{}:default", site.name());
     assert!(
@@ -49,7 +51,7 @@ async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
     );
 
     // The same request with the certificate of the API server.
-    let proxy = to(Some(FRONT_PROXY));
+    let proxy = client_with(Some(FRONT_PROXY));
     let (code, body) = send_request(&proxy, &list, &ROOT_HEADERS).await.unwrap();
     assert_eq!(code, StatusCode::OK, "{body}");
     assert_eq!(body["kind"], "JobStateList", "{body}");
@@ -72,7 +74,7 @@ async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
     // A bearer token still gives access to the endpoint.
     let admin = format!("Bearer {}", control_plane.admin_token());
     let admin = [("Authorization", admin.as_str())];
-    let (code, body) = send_request(&to(None), "/v1alpha1/waiting", &admin)
+    let (code, body) = send_request(&client_with(None), "/v1alpha1/waiting", &admin)
         .await
         .unwrap();
     assert_eq!(code, StatusCode::OK, "{body}");
@@ -83,7 +85,7 @@ async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
 /// parallel tests would also find no free connection.
 async fn check_reachable_under_load(scene: &VisibilityFixture) {
     let control_plane = &scene.control_plane;
-    let to = |certificate| direct_client(control_plane, scene.port, certificate).unwrap();
+    let client_with = |certificate| direct_client(control_plane, scene.port, certificate).unwrap();
     // More idle connections than allowed, with and without TLS.
     let mut idle = Vec::new();
     for _ in 0..100 {
@@ -93,7 +95,7 @@ async fn check_reachable_under_load(scene: &VisibilityFixture) {
     let garbage = [("Authorization", "Bearer garbage")];
     let mut connections = Vec::new();
     for _ in 0..64 {
-        let client = to(None);
+        let client = client_with(None);
         let request = send_request(&client, "/v1alpha1/waiting", &garbage);
         // Other tests use the port during this time, so the last connection may be refused.
         let _ = tokio::time::timeout(Duration::from_millis(500), request).await;
@@ -101,7 +103,7 @@ async fn check_reachable_under_load(scene: &VisibilityFixture) {
     }
     let ann = [("X-Remote-User", "ann")];
     for path in [resource_path(""), "/apis".to_owned()] {
-        let proxy = to(Some(FRONT_PROXY));
+        let proxy = client_with(Some(FRONT_PROXY));
         let request = tokio::time::timeout(SOON, send_request(&proxy, &path, &ann));
         let (code, body) = request.await.expect("a connection is free").unwrap();
         assert_eq!(code, StatusCode::OK, "{body}");

@@ -15,9 +15,9 @@ use crate::fixtures::shared_fixture;
 async fn pending_job_is_explained_to_users_with_view_right() {
     let scene = shared_fixture().await;
     let site = scene.create_site("why", 2).await;
-    let mut runs = site.job("runs", 1, 8);
-    runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
-    site.create(runs).await.unwrap();
+    let mut running = site.job("runs", 1, 8);
+    running["spec"]["deadlines"] = json!({"activeSeconds": 3600});
+    site.create(running).await.unwrap();
     site.wait_for_phase("runs", JobPhase::Running).await;
     site.submit("waits", 2, 8).await;
     site.wait_for_phase("waits", JobPhase::Queued).await;
@@ -64,8 +64,8 @@ async fn pending_job_is_explained_to_users_with_view_right() {
     });
     viewer_output.await.unwrap();
     // A viewer of a namespace sees how many nodes there are, but not their names.
-    let whole = [&get("waits")[..], &["-o", "json"]].concat();
-    let (ok, output) = scene.run_kubectl(&viewer, &whole).await;
+    let arguments = [&get("waits")[..], &["-o", "json"]].concat();
+    let (ok, output) = scene.run_kubectl(&viewer, &arguments).await;
     assert!(ok, "{output}");
     for node in site.nodes().names() {
         assert!(!output.contains(node.as_str()), "{node}: {output}");

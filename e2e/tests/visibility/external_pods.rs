@@ -53,11 +53,11 @@ async fn external_pods_are_listed_with_their_state_and_reason() {
     // An external pod can be read by its name in the list.
     let row = api.get("pod.waits").await.unwrap();
     assert_eq!(row.position, Some(1), "{row:?}");
-    let why: Api<Explanation> = Api::namespaced(scene.control_plane.client(), site.name());
-    let listed = why.get("pod.waits").await.unwrap();
+    let explanations: Api<Explanation> = Api::namespaced(scene.control_plane.client(), site.name());
+    let listed = explanations.get("pod.waits").await.unwrap();
     assert_eq!(listed.reason, Some(Reason::QuotaExceeded), "{listed:?}");
     let raised = &listed.smallest_change.as_ref().unwrap().raise_quotas;
     assert_eq!(raised[0].by.as_str(), "2", "{listed:?}");
-    let runs = why.get("pod.runs").await.unwrap_err();
-    assert!(runs.to_string().contains("its own status"), "{runs}");
+    let running = explanations.get("pod.runs").await.unwrap_err();
+    assert!(running.to_string().contains("its own status"), "{running}");
 }

@@ -52,11 +52,14 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
             .collect();
         ensure!(lines.len() == 4, "{output}");
         // The operator gets its own writes through a watch.
-        let begins = |line: &[String], words: &[&str]| line.iter().take(words.len()).eq(words);
-        ensure!(begins(&lines[1], &["runs", queue]), "{output}");
+        let has_prefix = |line: &[String], words: &[&str]| line.iter().take(words.len()).eq(words);
+        ensure!(has_prefix(&lines[1], &["runs", queue]), "{output}");
         ensure!(lines[1].contains(&"Running".to_owned()), "{output}");
         for (line, name, position) in [(&lines[2], "next", "1"), (&lines[3], "over", "2")] {
-            ensure!(begins(line, &[name, queue, position, "Queued"]), "{output}");
+            ensure!(
+                has_prefix(line, &[name, queue, position, "Queued"]),
+                "{output}"
+            );
         }
         Ok((lines, output))
     });
@@ -127,19 +130,19 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
     assert_eq!(next.user.as_deref(), Some("admin"), "{next:?}");
     let all = api.list(&ListParams::default().limit(1)).await.unwrap();
     assert_eq!(all.items.len(), 3, "the limit shortens the list");
-    let runs = all.items.first().context("nothing").unwrap();
-    assert_eq!(runs.nodes, site.nodes().names());
-    assert_eq!((runs.position, runs.node_count), (None, Some(1)));
+    let running = all.items.first().context("nothing").unwrap();
+    assert_eq!(running.nodes, site.nodes().names());
+    assert_eq!((running.position, running.node_count), (None, Some(1)));
     // The running job ends an hour after its start, and then the next one starts, within the time
     // in which pods start and stop.
     let after = |time: &Option<Time>| {
         let time = time.as_ref().context("not known").unwrap().0;
-        time.duration_since(runs.since.0).as_secs()
+        time.duration_since(running.since.0).as_secs()
     };
-    let (end, start) = (after(&runs.expected_end), after(&next.expected_start));
+    let (end, start) = (after(&running.expected_end), after(&next.expected_start));
     assert!(
         (3600..3600 + MAX_SLACK_SECONDS).contains(&end),
-        "{end}: {runs:?}"
+        "{end}: {running:?}"
     );
     assert!((end - 5..=end + 5).contains(&start), "{start}: {next:?}");
 }
@@ -185,12 +188,12 @@ async fn discovery_lists_the_group_and_other_groups_are_unaffected() {
         explained.await.unwrap();
     }
     // The list is complete and has no warning about missing data.
-    let whole = eventually(SOON, || async {
+    let gang_check = eventually(SOON, || async {
         let (ok, output) = scene.run_kubectl(&admin, &["api-resources"]).await;
         ensure!(ok && !output.to_lowercase().contains("error"), "{output}");
         Ok(())
     });
-    whole.await.unwrap();
+    gang_check.await.unwrap();
     let namespace = trellis_e2e::namespace::TestNamespace::create(&scene.control_plane, "short")
         .await
         .unwrap();

@@ -57,11 +57,11 @@ async fn leader_label_follows_the_lease_however_the_leader_ends() {
         let pod = serde_json::from_value(pod).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
     }
-    let mut one = start_operator(&control_plane, "one").await.unwrap();
+    let mut first_operator = start_operator(&control_plane, "one").await.unwrap();
     wait_for_leader_label(&pods, &["one"]).await.unwrap();
     // A killed leader cannot remove its label, so the next leader removes it.
-    one.kill().unwrap();
-    drop(one);
+    first_operator.kill().unwrap();
+    drop(first_operator);
     release_lease(&control_plane).await.unwrap();
     let mut two = start_operator(&control_plane, "two").await.unwrap();
     wait_for_leader_label(&pods, &["two"]).await.unwrap();

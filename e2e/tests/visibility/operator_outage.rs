@@ -27,10 +27,10 @@ async fn namespace_deletion_finishes_with_the_next_operator_and_jobs_continue() 
     let pods = site.wait_for_whole_gang("runs", 1).await;
     scene.operator.kill().unwrap();
     let control_plane = &scene.control_plane;
-    let why = visibility::wait_for_availability(control_plane, false)
+    let reason = visibility::wait_for_availability(control_plane, false)
         .await
         .unwrap();
-    assert!(why.contains("FailedDiscoveryCheck"), "{why}");
+    assert!(reason.contains("FailedDiscoveryCheck"), "{reason}");
 
     // Running jobs keep running, and new jobs are accepted.
     let admin = control_plane.kubeconfig();
@@ -59,13 +59,17 @@ async fn namespace_deletion_finishes_with_the_next_operator_and_jobs_continue() 
         .unwrap();
     let config_maps: Api<ConfigMap> = Api::namespaced(control_plane.client(), name);
     eventually(DELETION_TIMEOUT, || async {
-        let left = config_maps.list(&ListParams::default()).await?;
-        ensure!(left.items.is_empty(), "{} are left", left.items.len());
+        let remaining = config_maps.list(&ListParams::default()).await?;
+        ensure!(
+            remaining.items.is_empty(),
+            "{} are left",
+            remaining.items.len()
+        );
         Ok(())
     })
     .await
     .unwrap();
-    let waits = eventually(SOON, || async {
+    let pending = eventually(SOON, || async {
         let namespace = namespaces.get(name).await?;
         let conditions = namespace.status.and_then(|status| status.conditions);
         let mut conditions = conditions.into_iter().flatten();
@@ -74,8 +78,8 @@ async fn namespace_deletion_finishes_with_the_next_operator_and_jobs_continue() 
         ensure!(failure.status == "True", "{failure:?}");
         Ok(failure.message.unwrap_or_default())
     });
-    let waits = waits.await.unwrap();
-    assert!(waits.contains("visibility.trellis.dev"), "{waits}");
+    let pending = pending.await.unwrap();
+    assert!(pending.contains("visibility.trellis.dev"), "{pending}");
 
     release_lease(control_plane).await.unwrap();
     let _next = visibility::start(control_plane, operator_program(), scene.port)

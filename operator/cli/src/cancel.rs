@@ -84,8 +84,8 @@ async fn cancel_job(
     {
         FollowResult::Reached(()) => Ok(Exit::Done),
         FollowResult::TimedOut => {
-            let left = describe_remaining(site, &job).await;
-            warn(&format!("error: {name} still exists{left}"));
+            let remaining = describe_remaining(site, &job).await;
+            warn(&format!("error: {name} still exists{remaining}"));
             Ok(Exit::TimedOut)
         }
     }
@@ -133,7 +133,7 @@ async fn describe_remaining(site: &TargetNamespace, job: &TrainingJob) -> String
     let pods: Api<Pod> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
     match list(&pods, &pods_of_job(job)).await {
         Ok(Some(pods)) if !pods.is_empty() => {
-            let some: Vec<_> = pods
+            let listed: Vec<_> = pods
                 .iter()
                 .take(3)
                 .filter_map(|pod| pod.metadata.name.clone())
@@ -141,7 +141,7 @@ async fn describe_remaining(site: &TargetNamespace, job: &TrainingJob) -> String
             format!(
                 ": {} pods are still stopping, such as {}",
                 pods.len(),
-                some.join(", ")
+                listed.join(", ")
             )
         }
         _ => String::new(),

@@ -37,9 +37,9 @@ impl ViewError {
     /// An error with its cause.
     /// `is_denied`: the user lacks the right, so a retry does not help.
     #[must_use]
-    pub const fn new(is_denied: bool, why: anyhow::Error) -> Self {
+    pub const fn new(is_denied: bool, reason: anyhow::Error) -> Self {
         Self {
-            error: why,
+            error: reason,
             exit: Exit::Invalid,
             is_denied,
         }
@@ -47,29 +47,29 @@ impl ViewError {
 
     /// The user lacks the right.
     #[must_use]
-    pub fn denied(why: String) -> Self {
-        Self::new(true, anyhow::Error::msg(why))
+    pub fn denied(reason: String) -> Self {
+        Self::new(true, anyhow::Error::msg(reason))
     }
 
     /// The view is not available now.
     #[must_use]
-    pub fn unavailable(why: String) -> Self {
-        Self::new(false, anyhow::Error::msg(why))
+    pub fn unavailable(reason: String) -> Self {
+        Self::new(false, anyhow::Error::msg(reason))
     }
 
     /// The named object does not exist.
     #[must_use]
-    pub fn not_found(why: String) -> Self {
+    pub fn not_found(reason: String) -> Self {
         Self {
             exit: Exit::Negative,
-            ..Self::unavailable(why)
+            ..Self::unavailable(reason)
         }
     }
 }
 
 impl From<anyhow::Error> for ViewError {
-    fn from(why: anyhow::Error) -> Self {
-        Self::new(false, why)
+    fn from(reason: anyhow::Error) -> Self {
+        Self::new(false, reason)
     }
 }
 

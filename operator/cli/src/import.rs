@@ -71,7 +71,7 @@ fn parse_amount(text: &str) -> Result<Quantity, String> {
 }
 
 /// Converts and prints the documents.
-/// The exit status tells whether all were converted.
+/// The exit status shows whether all were converted.
 pub(super) fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
     let sources = match read_sources(&options.filenames) {
         Ok(sources) => sources,
@@ -97,8 +97,8 @@ pub(super) fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
             Err(ExistingQueuesError::InvalidFiles(problems)) => {
                 return Ok(print_problems(&problems));
             }
-            Err(ExistingQueuesError::Unreachable(why)) => warn(&format!(
-                "note: the queues of the cluster cannot be read, so changes to them are not reported ({why}): give the queues with --existing FILE"
+            Err(ExistingQueuesError::Unreachable(reason)) => warn(&format!(
+                "note: the queues of the cluster cannot be read, so changes to them are not reported ({reason}): give the queues with --existing FILE"
             )),
         }
     }
@@ -109,12 +109,14 @@ pub(super) fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
             format!("{text}\n")
         }
     })?;
-    for one in &imported {
-        let file = files.get(one.document).map_or("", String::as_str);
-        report_document(one, file);
+    for document in &imported {
+        let file = files.get(document.document).map_or("", String::as_str);
+        report_document(document, file);
     }
-    let is_wrong = imported.iter().any(|one| !one.problems.is_empty());
-    let is_noted = imported.iter().any(|one| !one.notes.is_empty());
+    let is_wrong = imported
+        .iter()
+        .any(|document| !document.problems.is_empty());
+    let is_noted = imported.iter().any(|document| !document.notes.is_empty());
     if is_wrong || (options.strict && is_noted) {
         return Ok(ExitCode::from(INCOMPLETE));
     }
@@ -204,14 +206,14 @@ fn read_sources(paths: &[PathBuf]) -> Result<Vec<SourceObject>, Vec<Problem>> {
 }
 
 /// Reports why a document cannot be converted, or what was not carried over.
-fn report_document(one: &ImportedDocument, file: &str) {
-    for problem in &one.problems {
+fn report_document(document: &ImportedDocument, file: &str) {
+    for problem in &document.problems {
         let problem = problem.clone().with_file(file);
         warn(&format!("error: {problem}"));
     }
     // Notes are useless for a document that is not converted.
-    if one.problems.is_empty() {
-        for note in &one.notes {
+    if document.problems.is_empty() {
+        for note in &document.notes {
             warn(&format!("note: {}", note_to_problem(note, file)));
         }
     }

@@ -81,14 +81,17 @@ fn list_folder(path: &Path) -> Result<Option<Vec<PathBuf>>, String> {
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     // Reading one byte above the limit lets the parser detect a larger file.
-    let most = u64::try_from(document::MAX_FILE)
+    let limit = u64::try_from(document::MAX_FILE)
         .unwrap_or(u64::MAX)
         .saturating_add(1);
     if path == Path::new("-") {
-        std::io::stdin().lock().take(most).read_to_end(&mut bytes)?;
+        std::io::stdin()
+            .lock()
+            .take(limit)
+            .read_to_end(&mut bytes)?;
     } else {
         std::fs::File::open(path)?
-            .take(most)
+            .take(limit)
             .read_to_end(&mut bytes)?;
     }
     String::from_utf8(bytes)

@@ -123,11 +123,11 @@ fn render_table(replayed: &ReplayReport<'_>, now: Time) -> String {
         text.push('\n');
     }
     text.push_str(&format!("{} pending\n", waiting.len()));
-    for waits in waiting {
-        let position = waits.position.map_or("-".to_owned(), |p| p.to_string());
+    for pending in waiting {
+        let position = pending.position.map_or("-".to_owned(), |p| p.to_string());
         text.push_str(&format!(
             "  {:<24} {position:>4} in {:<16} {}\n",
-            waits.job, waits.queue, waits.reason
+            pending.job, pending.queue, pending.reason
         ));
     }
     text

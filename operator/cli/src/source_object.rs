@@ -29,7 +29,7 @@ impl SourceObject {
             .map(move |p| p.with_file(file.as_str()))
     }
 
-    /// Returns true if the object has this kind of ours.
+    /// Returns true if the object has this kind of Trellis.
     pub(super) fn is_kind(&self, kind: &str) -> bool {
         self.document.api_version == TRELLIS_VERSION && self.document.kind == kind
     }

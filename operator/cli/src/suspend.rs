@@ -72,28 +72,28 @@ impl SuspendTarget {
     /// Returns the result if the wait is over.
     /// The text is the reason if the job missed the target. `uid` is the uid of the original job.
     fn check_reached(self, job: Option<&TrainingJob>, uid: Option<&str>) -> Option<(Exit, String)> {
-        let not = |why: &str| Some((Exit::Negative, why.to_owned()));
+        let negative = |reason: &str| Some((Exit::Negative, reason.to_owned()));
         let Some(job) = job else {
-            return not("was deleted");
+            return negative("was deleted");
         };
         if job.metadata.uid.as_deref() != uid {
-            return not(NAME_REUSED);
+            return negative(NAME_REUSED);
         }
         let status = job.status.as_ref()?;
         let is_current = status.observed_generation == job.metadata.generation;
         // The operator does not update the observed generation of an ended job.
         let phase = status.phase.filter(|_| is_current || status.has_ended())?;
-        let done = Some((Exit::Done, String::new()));
+        let reached = Some((Exit::Done, String::new()));
         match (self, phase) {
             (Self::Suspended, JobPhase::Suspended)
-            | (Self::Resumed, JobPhase::Running | JobPhase::Complete) => done,
+            | (Self::Resumed, JobPhase::Running | JobPhase::Complete) => reached,
             (_, JobPhase::Failed | JobPhase::Refused | JobPhase::Complete) => {
                 let message = status.message.as_deref().unwrap_or_default();
                 let colon = if message.is_empty() { "" } else { ": " };
-                let why = format!("is {}{colon}{message}", phase.as_str());
-                Some((Exit::Negative, why))
+                let reason = format!("is {}{colon}{message}", phase.as_str());
+                Some((Exit::Negative, reason))
             }
-            _ if status.has_ended() => not("has ended"),
+            _ if status.has_ended() => negative("has ended"),
             _ => None,
         }
     }
@@ -122,7 +122,7 @@ async fn suspend_or_resume(
         return Ok(Exit::Negative);
     };
     let uid = job.metadata.uid.clone();
-    let by = Delivery::from_metadata(&job.metadata);
+    let delivery = Delivery::from_metadata(&job.metadata);
     let manager = job.spec.external_manager().map(str::to_owned);
     match patch_suspend(&jobs, name, want, job)
         .await
@@ -133,9 +133,9 @@ async fn suspend_or_resume(
             want.as_str()
         ))?,
         SuspendPatchResult::Patched => {
-            if let Some(by) = by {
+            if let Some(delivery) = delivery {
                 warn(&format!(
-                    "note: {by} deploys this job and may revert the change, as with selfHeal: change spec.suspend in the source of the job"
+                    "note: {delivery} deploys this job and may revert the change, as with selfHeal: change spec.suspend in the source of the job"
                 ));
             }
             print(&format!(
@@ -143,8 +143,8 @@ async fn suspend_or_resume(
                 want.as_str()
             ))?
         }
-        SuspendPatchResult::Rejected(why) => {
-            warn(&format!("error: {name} {why}"));
+        SuspendPatchResult::Rejected(reason) => {
+            warn(&format!("error: {name} {reason}"));
             return Ok(Exit::Negative);
         }
     };
@@ -176,9 +176,9 @@ async fn suspend_or_resume(
         .await
         .map_err(denied)?
     {
-        FollowResult::Reached((exit, why)) => {
+        FollowResult::Reached((exit, reason)) => {
             if exit != Exit::Done {
-                warn(&format!("error: {name} {why}"));
+                warn(&format!("error: {name} {reason}"));
             }
             Ok(exit)
         }
@@ -221,8 +221,8 @@ async fn patch_suspend(
         if job.metadata.uid != uid {
             return Ok(SuspendPatchResult::Rejected(NAME_REUSED.to_owned()));
         }
-        if let Some(why) = ended_reason(&job) {
-            return Ok(SuspendPatchResult::Rejected(why));
+        if let Some(reason) = ended_reason(&job) {
+            return Ok(SuspendPatchResult::Rejected(reason));
         }
         if want.is_requested(&job) {
             return Ok(SuspendPatchResult::AlreadySet);
@@ -268,13 +268,13 @@ mod tests {
 
     use super::*;
 
-    fn job(more: Value) -> TrainingJob {
+    fn job(fields: Value) -> TrainingJob {
         let mut job = json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": "llm", "uid": "u", "resourceVersion": "7", "generation": 2},
             "spec": {"taskGroups": []},
         });
-        for (key, value) in more.as_object().unwrap() {
+        for (key, value) in fields.as_object().unwrap() {
             job[key] = value.clone();
         }
         serde_json::from_value(job).unwrap()
@@ -314,17 +314,17 @@ mod tests {
             want.check_reached(job, Some(uid))
                 .unwrap_or_else(|| panic!("the command waits for {job:?}"))
         };
-        let (exit, why) = check(SuspendTarget::Suspended, Some(&complete), "u");
-        assert_eq!((exit, why.as_str()), (Exit::Negative, "is Complete"));
+        let (exit, reason) = check(SuspendTarget::Suspended, Some(&complete), "u");
+        assert_eq!((exit, reason.as_str()), (Exit::Negative, "is Complete"));
         assert_eq!(
             check(SuspendTarget::Resumed, Some(&complete), "u").0,
             Exit::Done
         );
-        let (exit, why) = check(SuspendTarget::Resumed, None, "u");
+        let (exit, reason) = check(SuspendTarget::Resumed, None, "u");
         assert_eq!(exit, Exit::Negative);
-        assert!(why.contains("deleted"), "{why}");
-        let (exit, why) = check(SuspendTarget::Resumed, Some(&job(json!({}))), "v");
-        assert_eq!((exit, why.as_str()), (Exit::Negative, NAME_REUSED));
+        assert!(reason.contains("deleted"), "{reason}");
+        let (exit, reason) = check(SuspendTarget::Resumed, Some(&job(json!({}))), "v");
+        assert_eq!((exit, reason.as_str()), (Exit::Negative, NAME_REUSED));
     }
 
     /// Runs `patch_suspend` against these answers of an API server, in sequence.
@@ -361,9 +361,9 @@ mod tests {
                 "status": "Failure", "message": "modified", "reason": "Conflict", "code": 409});
             (409, body)
         };
-        let now = |more: Value| (200, serde_json::to_value(job(more)).unwrap());
+        let answer = |fields: Value| (200, serde_json::to_value(job(fields)).unwrap());
         let (result, sent) =
-            patch_with_answers(vec![changed(), now(json!({})), now(json!({}))]).await;
+            patch_with_answers(vec![changed(), answer(json!({})), answer(json!({}))]).await;
         assert_eq!(result, SuspendPatchResult::Patched);
         assert_eq!(sent.len(), 2);
         assert_eq!(
@@ -372,13 +372,14 @@ mod tests {
         );
         let ended =
             json!({"status": {"phase": "Failed", "completionTime": "2026-01-01T00:00:00Z"}});
-        let (result, _) = patch_with_answers(vec![changed(), now(ended)]).await;
-        let SuspendPatchResult::Rejected(why) = result else {
+        let (result, _) = patch_with_answers(vec![changed(), answer(ended)]).await;
+        let SuspendPatchResult::Rejected(reason) = result else {
             panic!("{result:?}")
         };
-        assert!(why.starts_with("has ended (Failed)"), "{why}");
+        assert!(reason.starts_with("has ended (Failed)"), "{reason}");
         let meta = json!({"name": "llm", "uid": "v", "resourceVersion": "9"});
-        let (result, _) = patch_with_answers(vec![changed(), now(json!({"metadata": meta}))]).await;
+        let (result, _) =
+            patch_with_answers(vec![changed(), answer(json!({"metadata": meta}))]).await;
         assert_eq!(result, SuspendPatchResult::Rejected(NAME_REUSED.to_owned()));
     }
 }

@@ -61,8 +61,13 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
     // The list is not paged: pages from different moments would not show a consistent queue.
-    let whole = ListParams::default();
-    match with_timeout(patience, retry_while_busy(async || api.list(&whole).await)).await {
+    let unpaged = ListParams::default();
+    match with_timeout(
+        patience,
+        retry_while_busy(async || api.list(&unpaged).await),
+    )
+    .await
+    {
         None => Ok(VisibilityAnswer::Unavailable(NO_ANSWER)),
         Some(Ok(list)) => Ok(VisibilityAnswer::Available(list.items)),
         Some(Err(error)) => classify_error::<K, _>("list", error, true),

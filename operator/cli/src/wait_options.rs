@@ -23,7 +23,7 @@ impl WaitTimeout {
 pub(crate) fn parse_duration(written: &str) -> Result<Duration, String> {
     let wrong = || format!("{written:?} is not a time: write 90s, 5m, 2h or 1h30m");
     let mut rest = written;
-    let mut whole = Duration::ZERO;
+    let mut total = Duration::ZERO;
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
         let (number, tail) = rest.split_at(digits);
@@ -40,15 +40,15 @@ pub(crate) fn parse_duration(written: &str) -> Result<Duration, String> {
         };
         let number: u64 = number.parse().map_err(|_| wrong())?;
         let part = number.checked_mul(seconds).ok_or_else(wrong)?;
-        whole = whole
+        total = total
             .checked_add(Duration::from_secs(part))
             .ok_or_else(wrong)?;
         rest = tail;
     }
-    if whole.is_zero() {
+    if total.is_zero() {
         return Err(wrong());
     }
-    Ok(whole)
+    Ok(total)
 }
 
 #[cfg(test)]

@@ -67,10 +67,12 @@ impl ImportContext {
     /// Returns the namespaces that have a LocalQueue of this ClusterQueue. `name`: only LocalQueues
     /// with this name.
     pub(crate) fn namespaces(&self, cluster_queue: &str, name: Option<&str>) -> Vec<String> {
-        let leads = self.cluster_queues.iter().filter(|((_, local), queue)| {
+        let local_queues = self.cluster_queues.iter().filter(|((_, local), queue)| {
             *queue == cluster_queue && name.is_none_or(|name| name == local)
         });
-        let namespaces: BTreeSet<_> = leads.map(|((namespace, _), _)| namespace.clone()).collect();
+        let namespaces: BTreeSet<_> = local_queues
+            .map(|((namespace, _), _)| namespace.clone())
+            .collect();
         namespaces.into_iter().collect()
     }
 

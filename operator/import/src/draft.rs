@@ -75,9 +75,10 @@ impl JobDraft {
         };
         if let Some(longer) = longer.filter(|longer| longer.value != shorter.value) {
             let ValueWithPath { value, path } = &shorter;
-            let why = format!("is longer than {path} allows, and a TrainingJob has one deadline");
+            let reason =
+                format!("is longer than {path} allows, and a TrainingJob has one deadline");
             let instead = format!("{value} seconds are used, the shorter time");
-            log.note(&longer.path, Some(&json!(longer.value)), why, instead);
+            log.note(&longer.path, Some(&json!(longer.value)), reason, instead);
         }
         self.deadlines_mut().active_seconds = Some(shorter.value);
         self.active_deadline = Some(shorter);
@@ -127,7 +128,7 @@ impl JobDraft {
             value,
             path: String::new(),
         });
-        let why = match &own {
+        let reason = match &own {
             Some(_) => "differs from the job's priority class, and a gang has one priority",
             None => "is set for one task group, and a gang has one priority",
         };
@@ -136,7 +137,7 @@ impl JobDraft {
         self.spec.priority_class_name = first_value(
             own.into_iter().chain(classes).collect(),
             log,
-            why,
+            reason,
             "set spec.priorityClassName to the class that you want",
         );
     }
@@ -182,21 +183,25 @@ impl JobDraft {
     /// Sets the longest grace period of the groups for the job. A group without one has the
     /// default.
     fn merge_grace(&mut self, log: &FieldLog) {
-        let of = |pods: &GroupDraft| pods.grace.as_ref().map_or(DEFAULT_GRACE, |said| said.value);
-        let Some(most) = self.pods.iter().map(of).max() else {
+        let grace_of = |pods: &GroupDraft| {
+            pods.grace
+                .as_ref()
+                .map_or(DEFAULT_GRACE, |grace| grace.value)
+        };
+        let Some(longest) = self.pods.iter().map(grace_of).max() else {
             return;
         };
-        let said = self.pods.iter().filter_map(|pods| pods.grace.as_ref());
-        for said in said.filter(|said| said.value != most) {
-            let why = "is less than another group's, and a gang stops together";
-            let told = format!("all groups get {most} seconds");
-            log.note(&said.path, Some(&json!(said.value)), why, told);
+        let graces = self.pods.iter().filter_map(|pods| pods.grace.as_ref());
+        for grace in graces.filter(|grace| grace.value != longest) {
+            let reason = "is less than another group's, and a gang stops together";
+            let replacement = format!("all groups get {longest} seconds");
+            log.note(&grace.path, Some(&json!(grace.value)), reason, replacement);
         }
-        if most == DEFAULT_GRACE {
+        if longest == DEFAULT_GRACE {
             return;
         }
         let checkpoint = self.spec.checkpoint.get_or_insert_with(Checkpoint::default);
-        checkpoint.grace_period_seconds = Some(most);
+        checkpoint.grace_period_seconds = Some(longest);
     }
 
     /// Sets labels and annotations for the job if all groups agree, else for each group.
@@ -230,19 +235,19 @@ impl JobDraft {
 
 /// Returns the first value for a field of the whole job, and notes each different value.
 fn first_value(
-    said: Vec<Option<ValueWithPath<String>>>,
+    group_values: Vec<Option<ValueWithPath<String>>>,
     log: &FieldLog,
-    why: &str,
+    reason: &str,
     instead: &str,
 ) -> Option<String> {
-    let mut values = said.iter().flatten();
+    let mut values = group_values.iter().flatten();
     let first = values.next()?;
     for other in values.filter(|other| other.value != first.value) {
-        log.note(&other.path, Some(&json!(other.value)), why, instead);
+        log.note(&other.path, Some(&json!(other.value)), reason, instead);
     }
     // A note reports groups that get the value although they have none.
-    if !first.path.is_empty() && said.iter().any(Option::is_none) {
-        log.note(&first.path, Some(&json!(first.value)), why, instead);
+    if !first.path.is_empty() && group_values.iter().any(Option::is_none) {
+        log.note(&first.path, Some(&json!(first.value)), reason, instead);
     }
     Some(first.value.clone())
 }
@@ -264,12 +269,12 @@ fn put_in_template(pods: &mut GroupDraft, path: &[&str], value: Value) {
 
 /// Returns the difference of two quantities, at least zero. None: a quantity is invalid.
 pub(crate) fn subtract(from: &Quantity, other: &Quantity) -> Option<Quantity> {
-    let left = from.amount().ok()?.saturating_sub(other.amount().ok()?);
-    let zero = left.ceil_units() == Some(0);
+    let remaining = from.amount().ok()?.saturating_sub(other.amount().ok()?);
+    let zero = remaining.ceil_units() == Some(0);
     Some(Quantity::new(if zero {
         "0".to_owned()
     } else {
-        format_like(left.to_string(), from)
+        format_like(remaining.to_string(), from)
     }))
 }
 
@@ -284,10 +289,10 @@ fn format_like(plain: String, like: &Quantity) -> String {
     let amount = Quantity::new(plain.as_str()).amount().ok();
     let bytes = amount.filter(|a| a.is_whole()).and_then(|a| a.ceil_units());
     let binary = like.as_str().ends_with('i');
-    let whole = |(unit, size): &(&str, i64)| {
+    let in_unit = |(unit, size): &(&str, i64)| {
         let count = bytes?.checked_div(*size)?;
         (bytes?.checked_rem(*size)? == 0).then(|| format!("{count}{unit}"))
     };
-    let in_units = binary.then(|| UNITS.iter().find_map(whole)).flatten();
+    let in_units = binary.then(|| UNITS.iter().find_map(in_unit)).flatten();
     in_units.unwrap_or(plain)
 }

@@ -8,15 +8,15 @@ use crate::field_log::FieldLog;
 use crate::imported_object::ImportedObject;
 
 /// Notes each field in which an imported queue differs from the existing queue of its name.
-pub(crate) fn note_changes(turned: &[ConvertedDocument<'_>], existing: &[TrainingQueue]) {
-    for one in turned {
-        for object in &one.objects {
+pub(crate) fn note_changes(converted: &[ConvertedDocument<'_>], existing: &[TrainingQueue]) {
+    for document in converted {
+        for object in &document.objects {
             let ImportedObject::Queue(queue) = object else {
                 continue;
             };
             let name = &queue.metadata.name;
             if let Some(before) = existing.iter().find(|q| q.metadata.name == *name) {
-                note_differences(before, queue, &one.log);
+                note_differences(before, queue, &document.log);
             }
         }
     }

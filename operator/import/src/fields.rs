@@ -183,22 +183,22 @@ impl<'a> Fields<'a> {
     }
 
     /// Reports that the value has the wrong type.
-    fn reject_type(&self, wanted: &str) {
-        let fix = match (wanted, self.value) {
+    fn reject_type(&self, expected: &str) {
+        let fix = match (expected, self.value) {
             ("a text", Value::Number(_) | Value::Bool(_)) => ": put it in quotes",
             ("a list", Value::Object(_)) => ": begin it with a dash",
             _ => "",
         };
         let actual = yaml_type(self.value);
-        let message = format!("must be {wanted}, not {actual}{fix}");
+        let message = format!("must be {expected}, not {actual}{fix}");
         self.log.add_problem(&self.path, message);
     }
 
-    fn read_as<T>(&self, wanted: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
+    fn read_as<T>(&self, expected: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
         self.mark_read();
         let read = read(self.value);
         if read.is_none() {
-            self.reject_type(wanted);
+            self.reject_type(expected);
         }
         read
     }
@@ -285,18 +285,18 @@ impl<'a> Fields<'a> {
     }
 
     /// Adds a note: how the field is imported and why, and what the user can do instead.
-    pub(crate) fn note(&self, why: impl Into<String>, instead: impl Into<String>) {
+    pub(crate) fn note(&self, reason: impl Into<String>, instead: impl Into<String>) {
         self.mark_read();
-        self.log.note(&self.path, Some(self.value), why, instead);
+        self.log.note(&self.path, Some(self.value), reason, instead);
     }
 
     /// Adds a note if the field is present and has an effect.
-    pub(crate) fn note_at(&self, key: &str, why: &str, instead: &str) {
+    pub(crate) fn note_at(&self, key: &str, reason: &str, instead: &str) {
         if let Some(found) = self
             .get(key)
             .filter(|found| !self.log.is_ignored(&found.path))
         {
-            found.note(why, instead);
+            found.note(reason, instead);
         }
     }
 

@@ -81,7 +81,7 @@ pub fn import(documents: &[Document], options: &ConversionOptions) -> Vec<Import
     let values: Vec<_> = documents.iter().map(fields::to_value).collect();
     let context = ImportContext::from_documents(documents, &values, options);
     let mut created = imported_object::CreatedObjects::default();
-    let turned = documents.iter().zip(&values).map(|(document, value)| {
+    let converted = documents.iter().zip(&values).map(|(document, value)| {
         let log = FieldLog::default();
         let mut objects = kinds::convert(document, value, &context, &log);
         unread_fields::note_unread(value, &log);
@@ -96,17 +96,19 @@ pub fn import(documents: &[Document], options: &ConversionOptions) -> Vec<Import
             objects,
         }
     });
-    let mut turned: Vec<_> = turned.collect();
+    let mut converted: Vec<_> = converted.collect();
     // This step needs all queues and ResourceFlavors of the documents.
-    parent_queues::create_parents(&mut turned, &mut created, &options.existing);
-    missing_flavors::note_missing(&turned);
-    existing_queues::note_changes(&turned, &options.existing);
-    let reported = turned.into_iter().enumerate().map(|(at, one)| {
-        let (notes, problems) = one.log.into_notes_and_problems(one.document);
+    parent_queues::create_parents(&mut converted, &mut created, &options.existing);
+    missing_flavors::note_missing(&converted);
+    existing_queues::note_changes(&converted, &options.existing);
+    let reported = converted.into_iter().enumerate().map(|(at, one_document)| {
+        let (notes, problems) = one_document
+            .log
+            .into_notes_and_problems(one_document.document);
         ImportedDocument {
             document: at,
-            from: kinds::title(one.document, one.value),
-            objects: one.objects,
+            from: kinds::title(one_document.document, one_document.value),
+            objects: one_document.objects,
             notes,
             problems,
         }

@@ -84,12 +84,12 @@ pub(crate) fn read_metadata(root: &Fields<'_>, namespaced: bool) -> Option<Objec
     let name = object_name(root)?;
     let metadata = root.object("metadata")?;
     let namespace = namespaced.then(|| metadata.text("namespace")).flatten();
-    let some = |map: BTreeMap<String, String>| Some(map).filter(|map| !map.is_empty());
+    let filled = |map: BTreeMap<String, String>| Some(map).filter(|map| !map.is_empty());
     Some(ObjectMeta {
         name: Some(name),
         namespace,
-        labels: some(own_keys(&metadata, "labels", is_managed)),
-        annotations: some(own_keys(&metadata, "annotations", |_| false)),
+        labels: filled(own_keys(&metadata, "labels", is_managed)),
+        annotations: filled(own_keys(&metadata, "annotations", |_| false)),
         ..ObjectMeta::default()
     })
 }

@@ -10,8 +10,8 @@ use crate::field_log::FieldLog;
 use crate::imported_object::ImportedObject;
 
 /// Adds a note for each missing flavor, at the first queue that names it.
-pub(crate) fn note_missing(turned: &[ConvertedDocument<'_>]) {
-    let objects = turned.iter().flat_map(|one| &one.objects);
+pub(crate) fn note_missing(converted: &[ConvertedDocument<'_>]) {
+    let objects = converted.iter().flat_map(|document| &document.objects);
     let printed = objects.filter_map(|object| match object {
         ImportedObject::ResourceFlavor(flavor) => flavor.metadata.name.clone(),
         _ => None,
@@ -19,10 +19,10 @@ pub(crate) fn note_missing(turned: &[ConvertedDocument<'_>]) {
     let mut known: BTreeSet<String> = printed.collect();
     // The default flavor contains every node and needs no object.
     known.insert(DEFAULT_FLAVOR.to_owned());
-    for one in turned {
-        for object in &one.objects {
+    for document in converted {
+        for object in &document.objects {
             if let ImportedObject::Queue(queue) = object {
-                note_queue(queue, &one.log, &mut known);
+                note_queue(queue, &document.log, &mut known);
             }
         }
     }

@@ -32,48 +32,49 @@ impl SourceSystem {
 /// Creates the missing parents of the imported queues, and adds a note for each at its first child
 /// queue. A parent that exists in the cluster stays unchanged.
 pub(crate) fn create_parents(
-    turned: &mut [ConvertedDocument<'_>],
-    made: &mut CreatedObjects,
+    converted: &mut [ConvertedDocument<'_>],
+    created: &mut CreatedObjects,
     existing: &[TrainingQueue],
 ) {
     let mut printed: BTreeMap<String, SourceSystem> = BTreeMap::new();
     let mut refused: BTreeSet<(SourceSystem, String)> = BTreeSet::new();
-    for one in turned.iter() {
-        let Some(system) = SourceSystem::from_document(one.document) else {
+    for document in converted.iter() {
+        let Some(system) = SourceSystem::from_document(document.document) else {
             continue;
         };
-        match first_queue(&one.objects) {
+        match first_queue(&document.objects) {
             Some(queue) => {
                 let name = queue.metadata.name.clone().unwrap_or_default();
                 printed.insert(name, system);
             }
             // A ClusterQueue cannot be a parent.
-            None if one.document.kind == "ClusterQueue" => {}
+            None if document.document.kind == "ClusterQueue" => {}
             None => {
-                let name = one.value.get("metadata").and_then(|m| m.get("name"));
+                let name = document.value.get("metadata").and_then(|m| m.get("name"));
                 let name = name.and_then(Value::as_str).unwrap_or_default();
                 refused.insert((system, name.to_owned()));
             }
         }
     }
-    for one in turned {
-        let parent = first_queue(&one.objects).and_then(|queue| queue.spec.parent_name.clone());
-        let (Some(system), Some(parent)) = (SourceSystem::from_document(one.document), parent)
+    for document in converted {
+        let parent =
+            first_queue(&document.objects).and_then(|queue| queue.spec.parent_name.clone());
+        let (Some(system), Some(parent)) = (SourceSystem::from_document(document.document), parent)
         else {
             continue;
         };
-        let log = &one.log;
+        let log = &document.log;
         match printed.get(&parent) {
             Some(of) if *of == system => {}
             Some(_) => note_parent(
-                one.value,
+                document.value,
                 log,
                 &parent,
                 "is also the name of a queue in another system's document",
                 "rename one of the two",
             ),
             None if refused.contains(&(system, parent.clone())) => note_parent(
-                one.value,
+                document.value,
                 log,
                 &parent,
                 "could not be imported, and no job of this queue starts without it",
@@ -84,13 +85,13 @@ pub(crate) fn create_parents(
                 .any(|q| q.metadata.name.as_ref() == Some(&parent)) => {}
             None => {
                 let object = queue_object(&parent);
-                if !made.accept(&object, log) {
-                    one.objects.clear();
+                if !created.accept(&object, log) {
+                    document.objects.clear();
                     continue;
                 }
-                let (why, instead) = missing_parent_note(system);
-                note_parent(one.value, log, &parent, why, instead);
-                one.objects.insert(0, object);
+                let (reason, instead) = missing_parent_note(system);
+                note_parent(document.value, log, &parent, reason, instead);
+                document.objects.insert(0, object);
                 printed.insert(parent, system);
             }
         }
@@ -118,7 +119,7 @@ fn missing_parent_note(system: SourceSystem) -> (&'static str, &'static str) {
 }
 
 /// Adds a note about a parent, at the field that names the parent.
-fn note_parent(value: &Value, log: &FieldLog, parent: &str, why: &str, instead: &str) {
+fn note_parent(value: &Value, log: &FieldLog, parent: &str, reason: &str, instead: &str) {
     let spec = value.get("spec");
     let is_named = |key: &&str| {
         let word = spec.and_then(|spec| spec.get(key)).and_then(Value::as_str);
@@ -128,10 +129,10 @@ fn note_parent(value: &Value, log: &FieldLog, parent: &str, why: &str, instead: 
     match keys.into_iter().find(is_named) {
         Some(key) => {
             let path = format!("spec.{key}");
-            log.note(&path, Some(&Value::from(parent)), why, instead);
+            log.note(&path, Some(&Value::from(parent)), reason, instead);
         }
         // No field names the root queue of Volcano, which is the parent of all other queues.
-        None => log.note("spec.parent", None, format!("{parent:?} {why}"), instead),
+        None => log.note("spec.parent", None, format!("{parent:?} {reason}"), instead),
     }
 }
 

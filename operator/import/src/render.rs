@@ -16,7 +16,7 @@ const NETWORK_NOTE: &str =
 #[must_use]
 pub fn render_yaml(imported: &[ImportedDocument]) -> String {
     let mut text = String::new();
-    let of_one = |one| ImportedDocument::objects_with_notes(one);
+    let of_one = |document| ImportedDocument::objects_with_notes(document);
     let mut objects: Vec<_> = imported.iter().flat_map(of_one).collect();
     objects.sort_by_key(|(_, object, _)| object.apply_order());
     for (from, object, notes) in objects {
@@ -57,12 +57,12 @@ fn format_comment(note: &ImportNote) -> String {
 /// Renders the result as JSON: origin, objects, notes and problems of each document.
 #[must_use]
 pub fn render_json(imported: &[ImportedDocument]) -> Value {
-    let lines_of = |one: &ImportedDocument| {
-        let problems = one.problems.iter().map(|problem| {
+    let lines_of = |document: &ImportedDocument| {
+        let problems = document.problems.iter().map(|problem| {
             json!({"path": problem.field, "message": problem.message,
                 "line": problem.line, "column": problem.column})
         });
-        json!({"from": one.from, "objects": one.objects, "notes": one.notes,
+        json!({"from": document.from, "objects": document.objects, "notes": document.notes,
             "problems": problems.collect::<Vec<_>>()})
     };
     imported.iter().map(lines_of).collect()

@@ -53,8 +53,8 @@ fn note_unread_below(value: &Value, path: &str, log: &FieldLog) {
             }
         }
         value => {
-            let (why, instead) = note_texts(path);
-            log.note(path, Some(value), why, instead);
+            let (reason, instead) = note_texts(path);
+            log.note(path, Some(value), reason, instead);
         }
     }
 }

@@ -61,12 +61,12 @@ pub struct GangWorkload {
 /// Draws a row with a probability in proportion to its share.
 fn draw_row<T: Copy>(random: &mut Random, rows: &[(usize, T)]) -> Option<T> {
     let all = rows.iter().map(|(share, _)| share).sum();
-    let mut left = random.next_below(all);
+    let mut remaining = random.next_below(all);
     for (share, row) in rows {
-        if left < *share {
+        if remaining < *share {
             return Some(*row);
         }
-        left = left.saturating_sub(*share);
+        remaining = remaining.saturating_sub(*share);
     }
     None
 }
@@ -101,11 +101,11 @@ fn draw_octave(random: &mut Random) -> u32 {
 
 /// Draws a runtime uniformly from its octave, in milliseconds.
 fn draw_runtime(random: &mut Random, octave: u32) -> Duration {
-    let least = MIN_RUNTIME
+    let minimum = MIN_RUNTIME
         .saturating_mul(1_000)
         .saturating_mul(1_u64.checked_shl(octave).unwrap_or(1));
-    let more = random.next_below(usize::try_from(least).unwrap_or(usize::MAX));
-    Duration::from_millis(least.saturating_add(u64::try_from(more).unwrap_or(0)))
+    let extra = random.next_below(usize::try_from(minimum).unwrap_or(usize::MAX));
+    Duration::from_millis(minimum.saturating_add(u64::try_from(extra).unwrap_or(0)))
 }
 
 struct SimulatedUser {

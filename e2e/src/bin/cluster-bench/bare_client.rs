@@ -87,13 +87,13 @@ impl BareClient {
         namespace: &TestNamespace,
         number: usize,
         pods: usize,
-        waits: bool,
+        is_blocking: bool,
     ) -> Result<()> {
         let turn = self.in_flight.acquire().await?;
         let job = create_compiled_job(namespace, &format!("j-{number}"), pods).await?;
         drop(turn);
         self.write_children(&job).await?;
-        if waits {
+        if is_blocking {
             self.write_kind(&job, GangWrite::Status).await?;
             self.write_kind(&job, GangWrite::Event).await?;
         }
@@ -174,11 +174,11 @@ impl BareClient {
             GangWrite::PodsEnd => {
                 let names = planned_pods(job, self.nodes).into_iter();
                 let pods: Api<Pod> = Api::namespaced(self.kubelets.clone(), namespace);
-                let ends = names.filter_map(|pod| pod.metadata.name).map(|name| {
+                let updates = names.filter_map(|pod| pod.metadata.name).map(|name| {
                     let pods = &pods;
                     self.throttled_write(async move { end_pod(pods, &name).await })
                 });
-                try_join_all(ends).await?;
+                try_join_all(updates).await?;
                 Ok(())
             }
             GangWrite::Event => {

@@ -161,13 +161,13 @@ impl Bench {
                 &ListParams::default(),
             )
             .await?;
-            let left = pods
+            let remaining = pods
                 .list_metadata(&ListParams::default())
                 .await?
                 .items
                 .len();
-            if left > 0 {
-                bail!("{left} pods still exist");
+            if remaining > 0 {
+                bail!("{remaining} pods still exist");
             }
             Ok(())
         })
@@ -191,8 +191,8 @@ impl PodCounter {
         })
     }
 
-    /// Returns the time at which the last of `wanted` pods appeared.
-    pub(crate) async fn wait_for_count(&self, wanted: usize) -> Result<Instant> {
+    /// Returns the time at which the last of `expected` pods appeared.
+    pub(crate) async fn wait_for_count(&self, expected: usize) -> Result<Instant> {
         let watch = async {
             let params = WatchParams::default().timeout(280);
             let mut events = self
@@ -205,14 +205,14 @@ impl PodCounter {
                 if matches!(event, WatchEvent::Added(_)) {
                     count += 1;
                 }
-                if count >= wanted {
+                if count >= expected {
                     return Ok(Instant::now());
                 }
             }
-            bail!("the watch has ended after {count} of {wanted} pods")
+            bail!("the watch has ended after {count} of {expected} pods")
         };
         tokio::time::timeout(MEASUREMENT_TIMEOUT, watch)
             .await
-            .with_context(|| format!("not {wanted} pods within {MEASUREMENT_TIMEOUT:?}"))?
+            .with_context(|| format!("not {expected} pods within {MEASUREMENT_TIMEOUT:?}"))?
     }
 }

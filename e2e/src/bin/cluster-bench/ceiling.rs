@@ -105,11 +105,11 @@ pub(crate) async fn measure_pod_replacement(bench: &Bench, case: BenchCase) -> R
     };
     create().await?;
     let start = Instant::now();
-    let at_once = DeleteParams::default().grace_period(0);
+    let no_grace = DeleteParams::default().grace_period(0);
     let deletes = pods.iter().map(|pod| {
-        let (api, at_once) = (api.clone(), at_once.clone());
+        let (api, no_grace) = (api.clone(), no_grace.clone());
         let name = pod.metadata.name.clone().unwrap_or_default();
-        async move { api.delete(&name, &at_once).await.map(drop) }
+        async move { api.delete(&name, &no_grace).await.map(drop) }
     });
     let deletes: Vec<_> = deletes.collect();
     stream::iter(deletes)

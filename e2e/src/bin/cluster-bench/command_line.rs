@@ -56,10 +56,10 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     Ok(())
 }
 
-fn start_queue_command(bench: &Bench, more: &[&str]) -> Result<Child> {
+fn start_queue_command(bench: &Bench, options: &[&str]) -> Result<Child> {
     Command::new(&bench.program)
         .arg("queue")
-        .args(more)
+        .args(options)
         .env("KUBECONFIG", bench.control_plane.kubeconfig())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -90,8 +90,8 @@ async fn mark_pods_running(pods: &Api<Pod>, count: usize) -> Result<()> {
     let status = &Patch::Merge(status);
     let params = &PatchParams::default();
     let names: Vec<String> = (0..count).map(|i| format!("j-worker-{i}")).collect();
-    for some in names.chunks(32) {
-        let patches = some
+    for chunk in names.chunks(32) {
+        let patches = chunk
             .iter()
             .map(|name| pods.patch_status(name, params, status));
         try_join_all(patches).await?;
@@ -105,7 +105,7 @@ async fn confirm_deletions(pods: Api<Pod>) -> Result<()> {
         .watch_metadata(&WatchParams::default().timeout(280), "0")
         .await?
         .boxed();
-    let at_once = DeleteParams::default().grace_period(0);
+    let no_grace = DeleteParams::default().grace_period(0);
     while let Some(event) = events.try_next().await? {
         let (WatchEvent::Added(pod) | WatchEvent::Modified(pod)) = event else {
             continue;
@@ -113,8 +113,8 @@ async fn confirm_deletions(pods: Api<Pod>) -> Result<()> {
         let goes = pod.metadata.deletion_timestamp.is_some()
             && pod.metadata.deletion_grace_period_seconds != Some(0);
         if let Some(name) = pod.metadata.name.filter(|_| goes) {
-            let (pods, at_once) = (pods.clone(), at_once.clone());
-            tokio::spawn(async move { pods.delete(&name, &at_once).await.map(drop) });
+            let (pods, no_grace) = (pods.clone(), no_grace.clone());
+            tokio::spawn(async move { pods.delete(&name, &no_grace).await.map(drop) });
         }
     }
     Ok(())

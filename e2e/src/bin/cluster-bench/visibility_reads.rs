@@ -20,7 +20,7 @@ const CACHE_EXPIRY: Duration = Duration::from_secs(5);
 /// Number of requests. Each one needs a new computation of the response.
 const REQUESTS: usize = 7;
 
-/// Measures lists and single objects. Each response is computed anew, and read again from the
+/// Measures lists and single objects. Each response is computed again, and read again from the
 /// cache.
 pub(crate) async fn measure(bench: &Bench, waiting: usize, job: &str) -> Result<()> {
     let client = bench.control_plane.client();

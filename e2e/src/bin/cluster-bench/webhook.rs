@@ -132,8 +132,8 @@ async fn measure_requests(caller: &WebhookClient, review: &str) -> Result<(Vec<D
         }));
     }
     let (mut durations, mut undecided) = (Vec::with_capacity(all.len()), 0.0);
-    for one in all.split_off(usize::try_from(WARM_UP_REQUESTS)?) {
-        let (time, is_undecided) = one.await??;
+    for task in all.split_off(usize::try_from(WARM_UP_REQUESTS)?) {
+        let (time, is_undecided) = task.await??;
         durations.push(time);
         undecided += f64::from(u8::from(is_undecided));
     }

@@ -33,8 +33,8 @@ const TRAINING_PROGRAM: &str = include_str!("../../../tests/real_nodes/train.py"
 ///
 /// When the machine cannot run real nodes, or a step does not have its announced result.
 pub(crate) async fn run(once: bool) -> Result<()> {
-    if let Some(why) = tokio::task::spawn_blocking(real_nodes::unavailable_reason).await? {
-        bail!("{why}");
+    if let Some(reason) = tokio::task::spawn_blocking(real_nodes::unavailable_reason).await? {
+        bail!("{reason}");
     }
     print_step("a control plane (etcd, kube-apiserver, kube-controller-manager), and real nodes");
     let options = real_nodes::with_real_nodes(operator::control_plane_options()?);

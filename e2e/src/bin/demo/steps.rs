@@ -141,8 +141,8 @@ async fn wait_until_job_and_pods_are_deleted(
 ) -> Result<()> {
     wait_until_deleted(&jobs_api(control_plane), name, SOON).await?;
     eventually(SOON, || async {
-        let left = list_pods(control_plane, name).await?.len();
-        ensure!(left == 0, "{left} pods of \"{name}\" still exist");
+        let remaining = list_pods(control_plane, name).await?.len();
+        ensure!(remaining == 0, "{remaining} pods of \"{name}\" still exist");
         Ok(())
     })
     .await
@@ -151,10 +151,10 @@ async fn wait_until_job_and_pods_are_deleted(
 pub(crate) async fn wait_for_status(
     control_plane: &ControlPlane,
     name: &str,
-    wanted: impl Fn(&TrainingJobStatus) -> bool,
+    condition: impl Fn(&TrainingJobStatus) -> bool,
 ) -> Result<TrainingJobStatus> {
     let job = wait_for(&jobs_api(control_plane), name, SOON, |job: &TrainingJob| {
-        job.status.as_ref().is_some_and(&wanted)
+        job.status.as_ref().is_some_and(&condition)
     })
     .await?;
     job.status

@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         let (group, resource, verb) = right;
         let how = match (used.contains(right), elsewhere(right)) {
             (true, _) => continue,
-            (false, Some((.., why))) => (*why).to_owned(),
+            (false, Some((.., reason))) => (*reason).to_owned(),
             (false, None) => {
                 unused = unused.saturating_add(1);
                 "NO TEST USES IT".to_owned()

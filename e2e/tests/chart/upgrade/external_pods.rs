@@ -82,11 +82,11 @@ async fn wait_until_placed(site: &TestSite, name: &str) -> Result<()> {
         status.and_then(|status| status.phase) == Some(PodGroupPhase::Placed)
     };
     wait_for(&site.api::<PodGroup>(), name, SOON, is_placed).await?;
-    let both = [format!("{name}-0"), format!("{name}-1")];
+    let pod_names = [format!("{name}-0"), format!("{name}-1")];
     eventually(SOON, async || {
         let pods = pod_placements(site).await?;
         let is_bound = |pod: &String| pods.get(pod).is_some_and(|(_, node)| node.is_some());
-        ensure!(both.iter().all(is_bound), "{pods:?}");
+        ensure!(pod_names.iter().all(is_bound), "{pods:?}");
         Ok(())
     })
     .await

@@ -110,8 +110,8 @@ impl KubeconfigOptions {
     /// The timeout of one request, if the option is given.
     /// Some(None): no timeout.
     pub(super) fn request_timeout(&self) -> Option<Option<Duration>> {
-        let given = self.request_timeout;
-        given.map(|time| Some(time).filter(|time| !time.is_zero()))
+        let timeout = self.request_timeout;
+        timeout.map(|time| Some(time).filter(|time| !time.is_zero()))
     }
 
     fn read_kubeconfig(&self) -> Result<Kubeconfig, KubeconfigFailure> {
@@ -166,7 +166,7 @@ enum KubeconfigFailure {
 impl KubeconfigFailure {
     /// Classifies an error of the default file, which applies if no file is named.
     fn from_default_file(error: KubeconfigError) -> Self {
-        let is_there = match &error {
+        let exists = match &error {
             KubeconfigError::FindPath => false,
             // NotADirectory occurs for users without a home directory, such as `nobody`.
             KubeconfigError::ReadConfig(error, _) => {
@@ -174,7 +174,7 @@ impl KubeconfigFailure {
             }
             _ => true,
         };
-        match is_there {
+        match exists {
             true => Self::Unusable(error),
             false => Self::Missing(error),
         }

@@ -19,10 +19,10 @@ pub(super) fn merge_events(events: &[Event], uid: Option<&str>) -> Vec<EventLine
             continue;
         }
         let Some(line) = to_line(event) else { continue };
-        let same = |other: &&mut EventLine| {
+        let is_same = |other: &&mut EventLine| {
             other.type_ == line.type_ && other.reason == line.reason && other.note == line.note
         };
-        match lines.iter_mut().find(same) {
+        match lines.iter_mut().find(is_same) {
             Some(other) => {
                 other.count = other.count.saturating_add(line.count);
                 other.last = other.last.max(line.last);
@@ -60,11 +60,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn event(more: serde_json::Value) -> Event {
+    fn event(fields: serde_json::Value) -> Event {
         let mut event = json!({"metadata": {"name": "e"}, "type": "Normal", "reason": "Queued",
             "note": "waits", "eventTime": "2026-01-01T10:00:00.000000Z"});
-        let more = more.as_object().unwrap().clone();
-        event.as_object_mut().unwrap().extend(more);
+        let fields = fields.as_object().unwrap().clone();
+        event.as_object_mut().unwrap().extend(fields);
         serde_json::from_value(event).unwrap()
     }
 

@@ -53,7 +53,7 @@ impl ExplainedObject {
             }
         };
         match subject.as_ref().and_then(Self::unexplained_reason) {
-            Some(why) => bail!("{name}: {why}"),
+            Some(reason) => bail!("{name}: {reason}"),
             None => Ok(subject),
         }
     }

@@ -86,8 +86,8 @@ impl ExplainFacts {
     fn waits_with_gang(&self) -> bool {
         let row = self.job_state.as_ref();
         let row = row.map(|row| row.phase == Some(JobPhase::Queued));
-        let waits = row.unwrap_or(self.explanation.is_some());
-        self.is_explained_by_gang() && waits && self.subject.is_pending()
+        let is_waiting = row.unwrap_or(self.explanation.is_some());
+        self.is_explained_by_gang() && is_waiting && self.subject.is_pending()
     }
 }
 
@@ -194,8 +194,8 @@ where
         match answer.map_err(|error| site.explain(error, &right))? {
             VisibilityAnswer::Available(answer) => return Ok(Some((gang.clone(), answer))),
             VisibilityAnswer::NotFound => {}
-            VisibilityAnswer::Unavailable(why) => {
-                notes.push(why.to_owned());
+            VisibilityAnswer::Unavailable(reason) => {
+                notes.push(reason.to_owned());
                 break;
             }
             VisibilityAnswer::Denied(message) => {

@@ -62,8 +62,8 @@ fn render_table(excluded: &[ExcludedNodes], candidates: &[Candidate], wide: bool
             join_names(nodes.nodes.iter().map(String::as_str), count, wide).into(),
         ]);
     }
-    let shown = if wide { candidates.len() } else { MAX_NAMES };
-    for candidate in candidates.iter().take(shown) {
+    let limit = if wide { candidates.len() } else { MAX_NAMES };
+    for candidate in candidates.iter().take(limit) {
         table.push_row([
             "best".into(),
             format!("room for {}", candidate.room).into(),
@@ -76,8 +76,8 @@ fn render_table(excluded: &[ExcludedNodes], candidates: &[Candidate], wide: bool
 
 /// Joins the first names. `total` is the number of all names.
 fn join_names<'a>(names: impl Iterator<Item = &'a str>, total: usize, wide: bool) -> String {
-    let most = if wide { usize::MAX } else { MAX_NAMES };
-    let names: Vec<_> = names.take(most).collect();
+    let limit = if wide { usize::MAX } else { MAX_NAMES };
+    let names: Vec<_> = names.take(limit).collect();
     match total.saturating_sub(names.len()) {
         0 => names.join(", "),
         // The user may not see these names.

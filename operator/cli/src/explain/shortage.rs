@@ -106,12 +106,12 @@ fn render_numbers(shortage: &Shortage) -> String {
             table.push_row([name.into(), value.to_string().into()]);
         }
     }
-    if let Some(behind) = &shortage.behind {
-        table.push_row(["blocked by".into(), behind.to_string().into()]);
+    if let Some(blocker) = &shortage.behind {
+        table.push_row(["blocked by".into(), blocker.to_string().into()]);
     }
     if let Some(priority) = shortage.behind_priority {
-        let behind = format!("a job that you may not see, priority {priority}");
-        table.push_row(["blocked by".into(), behind.into()]);
+        let blocker = format!("a job that you may not see, priority {priority}");
+        table.push_row(["blocked by".into(), blocker.into()]);
     }
     table.render(2, None)
 }
@@ -128,15 +128,17 @@ fn render_quota(queue: &QueueState) -> String {
     // Pods without a limit are not worth a line.
     let is_listed = |row: &&QueueResource| row.resource != "pods" || row.available.is_some();
     for row in queue.resources.iter().filter(is_listed) {
-        let more = row.available.as_ref();
-        let more = more.map_or("*".to_owned(), |more| format_amount(&row.resource, more));
+        let available = row.available.as_ref();
+        let available = available.map_or("*".to_owned(), |available| {
+            format_amount(&row.resource, available)
+        });
         table.push_row([
             row.flavor.clone().into(),
             row.resource.clone().into(),
             format_nominal(row).into(),
             format_amount(&row.resource, &row.used).into(),
             format_amount(&row.resource, &row.borrowed).into(),
-            more.into(),
+            available.into(),
         ]);
     }
     table.render(2, None)
@@ -180,13 +182,13 @@ fn describe_changes(change: &SmallestChange) -> Vec<String> {
     });
     let free = change.free.iter().map(|freed| {
         let mut holders: Vec<_> = freed.held_by.iter().map(describe_holder).collect();
-        holders.extend(freed.held_by_more.map(|more| format!("{more} more")));
-        let held = match holders.is_empty() {
+        holders.extend(freed.held_by_more.map(|count| format!("{count} more")));
+        let holder_text = match holders.is_empty() {
             true => String::new(),
             false => format!(", held by {}", holders.join(", ")),
         };
         format!(
-            "free {} on node {}{held}",
+            "free {} on node {}{holder_text}",
             join_amounts(&freed.amounts),
             freed.node
         )

@@ -91,10 +91,10 @@ fn job_that_can_never_start_has_neither_a_turn_nor_a_start() {
         explanation.reason = Some(reason);
         explanation.expected_start = None;
         let text = text(&known, false);
-        let never = text.contains("can never start as it is");
-        assert_eq!(never, reason.requires_change(), "{text}");
-        assert_eq!(text.contains("number 1 of queue"), !never, "{text}");
-        assert_eq!(text.contains("no expected start"), !never, "{text}");
+        let is_impossible = text.contains("can never start as it is");
+        assert_eq!(is_impossible, reason.requires_change(), "{text}");
+        assert_eq!(text.contains("number 1 of queue"), !is_impossible, "{text}");
+        assert_eq!(text.contains("no expected start"), !is_impossible, "{text}");
     }
     assert_eq!(
         Reason::ALL
@@ -131,10 +131,10 @@ fn job_is_denied_or_runs() {
         &explain_facts(denied, Value::Null, Value::Null),
         false
     ));
-    let runs = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run"});
-    let mut runs = explain_facts(runs, Value::Null, Value::Null);
-    runs.notes.push("no scheduler answers now".to_owned());
-    let output = text(&runs, false);
+    let running = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run"});
+    let mut running = explain_facts(running, Value::Null, Value::Null);
+    running.notes.push("no scheduler answers now".to_owned());
+    let output = text(&running, false);
     assert!(
         output.starts_with("team-a/llm  Running\n  Running: all 2 pods run\nnote: no scheduler"),
         "{output}"
@@ -261,10 +261,10 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
         "{output}"
     );
 
-    let runs = json!({"type": "PodScheduled", "status": "True"});
-    let mut runs = pod(runs);
-    runs["status"]["phase"] = json!("Running");
-    let output = text(&external_facts("Pod", runs, Value::Null, None), false);
+    let running = json!({"type": "PodScheduled", "status": "True"});
+    let mut running = pod(running);
+    running["status"]["phase"] = json!("Running");
+    let output = text(&external_facts("Pod", running, Value::Null, None), false);
     assert_eq!(output, "team-a/Pod/w-0  Running\n");
     // A message that another controller wrote is shown as it is.
     let row = |position: Value| {
@@ -287,9 +287,9 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     assert!(output.starts_with(begin), "{output}");
     // The pod waits with its gang. The engine knows more than the pod's stored message.
     let explanation = || {
-        let mut told = pending_facts().explanation.unwrap();
-        told.metadata.name = Some("podgroup.sweep".to_owned());
-        Some(told)
+        let mut answer = pending_facts().explanation.unwrap();
+        answer.metadata.name = Some("podgroup.sweep".to_owned());
+        Some(answer)
     };
     let stored_condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "MembersMissing: PodGroup sweep lacks pods"});
@@ -299,8 +299,8 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     let mut nominated = queued.clone();
     nominated["position"] = Value::Null;
     for row in [queued.clone(), nominated, Value::Null] {
-        let told = external_facts("Pod", pod(stored_condition.clone()), row, explanation());
-        let output = text(&told, false);
+        let answer = external_facts("Pod", pod(stored_condition.clone()), row, explanation());
+        let output = text(&answer, false);
         let begin = "team-a/Pod/w-0  Queued\n\nteam-a/PodGroup/sweep";
         assert!(output.starts_with(begin), "{output}");
         assert!(

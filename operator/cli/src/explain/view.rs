@@ -76,8 +76,8 @@ fn render_head(
 }
 
 /// Renders the one reason.
-fn render_reason(why: Option<&ReasonText>, width: usize) -> String {
-    let Some((reason, message)) = why else {
+fn render_reason(reason_text: Option<&ReasonText>, width: usize) -> String {
+    let Some((reason, message)) = reason_text else {
         return String::new();
     };
     let reason = reason.map(|reason| format!("{reason}: "));
@@ -134,13 +134,13 @@ fn display_state(subject: &ExplainedObject, row: Option<&JobState>) -> DisplaySt
                     ..DisplayState::from_word("not processed yet")
                 };
             };
-            let waits = matches!(
+            let is_waiting = matches!(
                 phase,
                 JobPhase::Queued | JobPhase::Waiting | JobPhase::Restarting
             );
             let since = status.and_then(TrainingJobStatus::pending_since);
             DisplayState {
-                pending_since: since.filter(|_| waits),
+                pending_since: since.filter(|_| is_waiting),
                 ..DisplayState::from_phase(phase)
             }
         }
@@ -208,10 +208,10 @@ fn gang_reason(known: &ExplainFacts) -> Option<ReasonText> {
 fn render_turn(explanation: &Explanation, now: Timestamp) -> String {
     if explanation.reason.is_some_and(Reason::requires_change) {
         let queue = &explanation.queue;
-        let never = format!(
+        let impossible = format!(
             "  it can never start as it is: the job, queue {queue} or the nodes must change\n"
         );
-        return paint(&never, Tone::Bad);
+        return paint(&impossible, Tone::Bad);
     }
     let place = match explanation.position {
         Some(position) => format!("number {position} of queue {}", explanation.queue),
@@ -269,13 +269,13 @@ fn render_timeline(known: &ExplainFacts, now: Timestamp, wide: bool, width: usiz
 }
 
 fn render_advice(known: &ExplainFacts, width: usize) -> String {
-    let why = match known.waits_with_gang() {
+    let reason_text = match known.waits_with_gang() {
         true => gang_reason(known),
         false => current_reason(known),
     };
     let fix = remedy(
         known.subject.job_status(),
-        why.and_then(|(reason, _)| reason),
+        reason_text.and_then(|(reason, _)| reason),
     );
     match fix.is_empty() {
         true => String::new(),

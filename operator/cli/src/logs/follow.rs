@@ -204,16 +204,16 @@ impl LogFollower<'_> {
             .is_some_and(TrainingJobStatus::has_ended);
         let chosen = match select_pods(&job, self.pods.values(), &self.options.to_log_target()) {
             Ok(chosen) => chosen,
-            Err(NoLog::Impossible(why)) => {
-                warn(&format!("error: {why}"));
+            Err(NoLog::Impossible(reason)) => {
+                warn(&format!("error: {reason}"));
                 return Ok(FollowAction::NoSuchPod);
             }
-            Err(NoLog::Unavailable(why)) => {
+            Err(NoLog::Unavailable(reason)) => {
                 // The log was shown to its end, though its pod is gone now.
                 if !has_ended || self.started.is_empty() {
                     let status = job.status.as_ref();
                     let about = status.map(|status| (status.phase, status.reason));
-                    self.report_wait(format!("{about:?}"), &why);
+                    self.report_wait(format!("{about:?}"), &reason);
                 }
                 return Ok(if is_idle && has_ended {
                     FollowAction::End
@@ -254,10 +254,10 @@ impl LogFollower<'_> {
         chosen: &SelectedPod,
         out: &mpsc::Sender<Vec<u8>>,
     ) -> anyhow::Result<()> {
-        let most = self.options.max.get();
-        if self.reads.len() >= most {
+        let limit = self.options.max.get();
+        if self.reads.len() >= limit {
             bail!(
-                "cannot follow more than {most} logs at once: name a --rank or --group, or raise --max"
+                "cannot follow more than {limit} logs at once: name a --rank or --group, or raise --max"
             );
         }
         let start = self.started_logs.add_pod(&chosen.pod);
@@ -311,11 +311,11 @@ impl LogFollower<'_> {
     }
 
     /// Reports why the command waits, once for each cause.
-    fn report_wait(&mut self, about: String, why: &str) {
+    fn report_wait(&mut self, about: String, reason: &str) {
         let is_new = self.reported.insert(about);
         // Another cause with the same text needs no second message.
-        if self.reported.insert(why.to_owned()) && is_new {
-            warn(&format!("note: {why}"));
+        if self.reported.insert(reason.to_owned()) && is_new {
+            warn(&format!("note: {reason}"));
         }
     }
 

@@ -42,7 +42,7 @@ pub struct LogRange {
 }
 
 /// Sends the log to `out`, until it ends.
-/// `prefix` stands before each line. `stopped` tells whether the container has stopped; the caller
+/// `prefix` is written before each line. `stopped` tells whether the container has stopped; the caller
 /// drops its sender when the pod is gone.
 ///
 /// # Errors
@@ -94,8 +94,8 @@ pub async fn stream_log(
                     if failure.is_simulated {
                         return Err(failure);
                     }
-                    if let Some(why) = failure.unreachable_kubelet() {
-                        warn(&format!("note: {why}; `trellis logs` retries"));
+                    if let Some(reason) = failure.unreachable_kubelet() {
+                        warn(&format!("note: {reason}; `trellis logs` retries"));
                     }
                 }
                 StreamEnd::Broken
@@ -140,7 +140,7 @@ enum StreamEnd {
 async fn forward_stream(
     stream: impl futures::AsyncBufRead,
     lines: &mut LogLines,
-    again: bool,
+    is_reconnect: bool,
     (stopped, mut is_simulated): (&mut Option<Receiver<bool>>, BoxFuture<'_, bool>),
     out: &Sender<Vec<u8>>,
 ) -> StreamEnd {
@@ -175,7 +175,7 @@ async fn forward_stream(
                 for part in bytes.split_inclusive(|byte| *byte == b'\n') {
                     unfinished.extend_from_slice(part);
                     if unfinished.ends_with(b"\n") || unfinished.len() >= MAX_LINE_PART {
-                        lines.add(&unfinished, again, &mut batch);
+                        lines.add(&unfinished, is_reconnect, &mut batch);
                         unfinished.clear();
                     }
                 }
@@ -191,7 +191,7 @@ async fn forward_stream(
     // After a broken stream the kubelet sends the incomplete line again.
     if matches!(ended, StreamEnd::Complete) {
         if !unfinished.is_empty() {
-            lines.add(&unfinished, again, &mut batch);
+            lines.add(&unfinished, is_reconnect, &mut batch);
         }
         lines.end_line(&mut batch);
     }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_goes_on_while_a_stopped_container_still_writes() {
+    async fn a_stream_continues_while_a_stopped_container_writes() {
         let (stop, stopped) = watch::channel(false);
         // The pod is gone.
         drop(stop);

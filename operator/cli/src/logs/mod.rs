@@ -158,8 +158,8 @@ async fn show_once(
         Ok(chosen) => chosen,
         Err(without) => {
             let hint = previous_hint(&job, &all, &target, &without);
-            let (NoLog::Impossible(why) | NoLog::Unavailable(why)) = without;
-            warn(&format!("error: {why}{hint}"));
+            let (NoLog::Impossible(reason) | NoLog::Unavailable(reason)) = without;
+            warn(&format!("error: {reason}{hint}"));
             return Ok(Exit::Negative);
         }
     };

@@ -85,7 +85,7 @@ pub fn explain_missing_pod(
     if status.has_ended() {
         return explain_deleted_pods(job, status, phase);
     }
-    let why = describe_phase(status, phase);
+    let reason = describe_phase(status, phase);
     let (Some((group, index)), JobPhase::Starting | JobPhase::Running) = (pod, phase) else {
         let hint = match phase {
             JobPhase::Queued => {
@@ -93,7 +93,7 @@ pub fn explain_missing_pod(
             }
             _ => String::new(),
         };
-        return format!("{job_name} has no pods now: it is {why}{hint}");
+        return format!("{job_name} has no pods now: it is {reason}{hint}");
     };
     let rank = ranks.rank(group, *index);
     let rank = rank
@@ -105,10 +105,10 @@ pub fn explain_missing_pod(
         .find(|m| m.group == *group && parse_ranges(&m.indexes).contains(index));
     match cause {
         Some(cause) => format!(
-            "pod {index} of {group}{rank} does not exist: it {}; {job_name} is {why}",
+            "pod {index} of {group}{rank} does not exist: it {}; {job_name} is {reason}",
             cause.why
         ),
-        None => format!("pod {index} of {group}{rank} does not exist; {job_name} is {why}"),
+        None => format!("pod {index} of {group}{rank} does not exist; {job_name} is {reason}"),
     }
 }
 

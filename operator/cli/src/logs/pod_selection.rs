@@ -101,11 +101,12 @@ pub fn select_pods<'a>(
         |(pod, line): &&(&Pod, PodLine)| at.matches(line, target) && !has_container(pod, target);
     if let Some((pod, line)) = all.iter().find(lacks) {
         let container = container_name(target);
-        let why = no_log::explain_missing_container(&line.name, container, &container_names(pod));
+        let reason =
+            no_log::explain_missing_container(&line.name, container, &container_names(pod));
         // Another pod of the job may have the container.
         return Err(match target.all {
-            true => NoLog::Unavailable(why),
-            false => NoLog::Impossible(why),
+            true => NoLog::Unavailable(reason),
+            false => NoLog::Impossible(reason),
         });
     }
     let lines: Vec<_> = all.into_iter().map(|(_, line)| line).collect();

@@ -17,10 +17,10 @@ use super::pod_selection::{LogTarget, SelectedPod, select_pods};
 use super::unreadable_log::UnreadableLog;
 
 fn job(status: Value) -> TrainingJob {
-    let group = |name: &str, more: Value| {
+    let group = |name: &str, fields: Value| {
         let mut group = json!({"name": name, "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
-        let more = more.as_object().unwrap().clone();
-        group.as_object_mut().unwrap().extend(more);
+        let fields = fields.as_object().unwrap().clone();
+        group.as_object_mut().unwrap().extend(fields);
         group
     };
     let after = json!([{"group": "prepare", "status": "Complete"}]);
@@ -184,7 +184,7 @@ fn unknown_container_error_names_the_existing_containers() {
 fn no_log_text(status: Value, pods: &[Pod], target: LogTarget) -> String {
     match select_pods(&job(status), pods, &target) {
         Ok(chosen) => panic!("{chosen:?}"),
-        Err(NoLog::Impossible(why) | NoLog::Unavailable(why)) => why,
+        Err(NoLog::Impossible(reason) | NoLog::Unavailable(reason)) => reason,
     }
 }
 

@@ -63,8 +63,8 @@ impl UnreadableLog {
         if self.is_simulated {
             return explain_simulated(&[self]);
         }
-        if let Some(why) = self.unreachable_kubelet() {
-            return why;
+        if let Some(reason) = self.unreachable_kubelet() {
+            return reason;
         }
         let Self { pod, error, .. } = self;
         match *error {
@@ -73,12 +73,12 @@ impl UnreadableLog {
             }
             kube::Error::Api(status) if status.code == 400 => format!("{pod}: {}", status.message),
             error => {
-                let why = object_read_error(
+                let reason = object_read_error(
                     site,
                     ApiFailure::new::<Pod>("read the logs of", error),
                     RIGHTS,
                 );
-                format!("{pod}: {why}")
+                format!("{pod}: {reason}")
             }
         }
     }
@@ -142,8 +142,8 @@ mod tests {
             )
         );
         let message = "no preferred addresses found; known addresses: []";
-        let why = unreadable("llm-worker-0", 500, message).unreachable_kubelet();
-        assert!(why.unwrap().ends_with(message));
+        let reason = unreadable("llm-worker-0", 500, message).unreachable_kubelet();
+        assert!(reason.unwrap().ends_with(message));
     }
 
     #[test]

@@ -21,34 +21,38 @@ pub(super) fn render_map(nodes: &[&NodeState]) -> String {
         .unwrap_or(0);
     let mut before: Vec<&str> = Vec::new();
     for node in nodes {
-        let here: Vec<&str> = node
+        let domains: Vec<&str> = node
             .domains
             .iter()
             .map(|entry| entry.domain.as_str())
             .collect();
-        let same = before.iter().zip(&here).take_while(|(a, b)| a == b).count();
-        for (level, domain) in here.iter().enumerate().skip(same) {
+        let shared = before
+            .iter()
+            .zip(&domains)
+            .take_while(|(a, b)| a == b)
+            .count();
+        for (level, domain) in domains.iter().enumerate().skip(shared) {
             out.push_str(&" ".repeat(level.saturating_mul(2)));
             out.push_str(&paint(domain, Tone::Head));
             out.push('\n');
         }
-        out.push_str(&" ".repeat(here.len().saturating_mul(2)));
+        out.push_str(&" ".repeat(domains.len().saturating_mul(2)));
         out.push_str(&format!(
             "{:<longest$}  {}",
             paint(node_name(node), Tone::Plain),
             render_cells(node)
         ));
-        let why: Vec<_> = node
+        let reasons: Vec<_> = node
             .reasons
             .iter()
             .map(|reason| reason.reason.as_str())
             .collect();
-        if !why.is_empty() {
+        if !reasons.is_empty() {
             out.push_str("  ");
-            out.push_str(&paint(&why.join(","), Tone::Bad));
+            out.push_str(&paint(&reasons.join(","), Tone::Bad));
         }
         out.push('\n');
-        before = here;
+        before = domains;
     }
     out.push('\n');
     out.push_str(&render_legend());
@@ -92,24 +96,24 @@ fn scale_counts(counts: [i64; 4]) -> [i64; 4] {
     }
     let part = |count: i64| count.saturating_mul(MAX_CELLS);
     let mut shares = counts.map(|count| part(count).checked_div(all).unwrap_or(0));
-    let given = shares.into_iter().fold(0, i64::saturating_add);
-    let left = usize::try_from(MAX_CELLS.saturating_sub(given)).unwrap_or(0);
+    let assigned = shares.into_iter().fold(0, i64::saturating_add);
+    let remaining = usize::try_from(MAX_CELLS.saturating_sub(assigned)).unwrap_or(0);
     let mut by_remainder: Vec<_> = counts.into_iter().zip(&mut shares).collect();
     // The sort is stable: with equal remainders, the earlier count wins.
     by_remainder.sort_by_key(|(count, _)| Reverse(part(*count).checked_rem(all)));
-    for (_, share) in by_remainder.into_iter().take(left) {
+    for (_, share) in by_remainder.into_iter().take(remaining) {
         *share = share.saturating_add(1);
     }
     shares
 }
 
 fn render_bar(units: DeviceCounts, schedulable: bool) -> String {
-    let held = units.jobs.saturating_add(units.external);
-    let held = held.saturating_add(units.reserved);
-    let free = units.total.saturating_sub(held).max(0);
+    let used = units.jobs.saturating_add(units.external);
+    let used = used.saturating_add(units.reserved);
+    let free = units.total.saturating_sub(used).max(0);
     let [jobs, external, reserved, free] =
         scale_counts([units.jobs, units.external, units.reserved, free]);
-    let (left, tone) = match schedulable {
+    let (free_cell, tone) = match schedulable {
         true => (FREE, Tone::Good),
         false => (BAD, Tone::Bad),
     };
@@ -119,7 +123,7 @@ fn render_bar(units: DeviceCounts, schedulable: bool) -> String {
         paint(&repeat(JOB, jobs), Tone::Waiting),
         paint(&repeat(OTHER, external), Tone::Dim),
         paint(&repeat(RESERVED, reserved), Tone::Plain),
-        paint(&repeat(left, free), tone),
+        paint(&repeat(free_cell, free), tone),
     ]
     .concat()
 }

@@ -82,10 +82,10 @@ async fn list_nodes(
         VisibilityAnswer::Available(nodes) => Ok(nodes),
         VisibilityAnswer::NotFound => Ok(Vec::new()),
         VisibilityAnswer::Denied(message) => {
-            let why = format!("{message}: {}", hints().rights);
-            Err(ViewError::denied(why))
+            let reason = format!("{message}: {}", hints().rights);
+            Err(ViewError::denied(reason))
         }
-        VisibilityAnswer::Unavailable(why) => Err(ViewError::unavailable(why.to_owned())),
+        VisibilityAnswer::Unavailable(reason) => Err(ViewError::unavailable(reason.to_owned())),
     }
 }
 

@@ -145,8 +145,8 @@ fn describe_holders(node: &NodeState, now: Timestamp) -> String {
         )
     }));
     if !node.excluded_by.is_empty() {
-        let some = node.excluded_by.iter().take(MAX_JOBS);
-        let names: Vec<_> = some.map(ToString::to_string).collect();
+        let shown = node.excluded_by.iter().take(MAX_JOBS);
+        let names: Vec<_> = shown.map(ToString::to_string).collect();
         parts.push(format!("avoided by {}", names.join(" ")));
     }
     parts.join(", ")

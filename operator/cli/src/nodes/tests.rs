@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn node(name: &str, rack: &str, [jobs, external, reserved]: [i64; 3], more: Value) -> NodeState {
+fn node(name: &str, rack: &str, [jobs, external, reserved]: [i64; 3], fields: Value) -> NodeState {
     let free = [jobs, external, reserved]
         .iter()
         .fold(8_i64, |free, taken| free.saturating_sub(*taken));
@@ -16,8 +16,8 @@ fn node(name: &str, rack: &str, [jobs, external, reserved]: [i64; 3], more: Valu
             {"resource": "nvidia.com/gpu", "allocatable": "8", "jobs": jobs.to_string(),
                 "others": external.to_string(), "kept": reserved.to_string(), "free": free.to_string()}],
     });
-    let more = more.as_object().unwrap().clone();
-    node.as_object_mut().unwrap().extend(more);
+    let fields = fields.as_object().unwrap().clone();
+    node.as_object_mut().unwrap().extend(fields);
     serde_json::from_value(node).unwrap()
 }
 
@@ -31,8 +31,8 @@ fn cluster() -> Vec<NodeState> {
     starting["state"] = json!("Starting");
     let mut reserved = hold("next", "4");
     reserved["expectedStart"] = json!("2026-01-01T13:03:20Z");
-    let mut kept = hold("llm", "2");
-    kept["until"] = json!("2026-01-01T12:01:30Z");
+    let mut reservation = hold("llm", "2");
+    reservation["until"] = json!("2026-01-01T12:01:30Z");
     vec![
         node(
             "gpu-10",
@@ -44,7 +44,7 @@ fn cluster() -> Vec<NodeState> {
             "gpu-9",
             "r1",
             [4, 2, 2],
-            json!({"jobs": [hold("llm", "2"), starting], "keptFor": [kept]}),
+            json!({"jobs": [hold("llm", "2"), starting], "keptFor": [reservation]}),
         ),
         node(
             "gpu-2",

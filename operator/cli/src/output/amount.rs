@@ -28,11 +28,11 @@ pub fn format_amount(resource: &str, quantity: &Quantity) -> String {
     let Some((size, unit)) = UNITS.iter().find(fits) else {
         return bytes.to_string();
     };
-    let whole = bytes.checked_div(*size).unwrap_or(0);
+    let integer = bytes.checked_div(*size).unwrap_or(0);
     let rest = bytes.checked_rem(*size).unwrap_or(0).abs();
     match rest.saturating_mul(10).checked_div(*size).unwrap_or(0) {
-        0 => format!("{whole}{unit}"),
-        tenths => format!("{whole}.{tenths}{unit}"),
+        0 => format!("{integer}{unit}"),
+        tenths => format!("{integer}.{tenths}{unit}"),
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn bytes_use_the_largest_unit_and_other_amounts_are_unchanged() {
-        for (resource, written, shown) in [
+        for (resource, written, expected) in [
             ("memory", "1099511627776", "1Ti"),
             ("memory", "1649267441664", "1.5Ti"),
             ("memory", "1024Mi", "1Gi"),
@@ -56,7 +56,7 @@ mod tests {
         ] {
             assert_eq!(
                 format_amount(resource, &Quantity::new(written)),
-                shown,
+                expected,
                 "{written}"
             );
         }

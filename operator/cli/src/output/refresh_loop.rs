@@ -76,8 +76,8 @@ impl RefreshLoop {
     ///
     /// # Errors
     /// If the output cannot be written.
-    pub fn show_outage(&mut self, why: &str, now: Timestamp) -> anyhow::Result<bool> {
-        let reason = sanitize(why);
+    pub fn show_outage(&mut self, problem: &str, now: Timestamp) -> anyhow::Result<bool> {
+        let reason = sanitize(problem);
         let lost = self.outage.get_or_insert_with(|| Outage {
             since: now,
             reason: String::new(),
@@ -89,7 +89,7 @@ impl RefreshLoop {
         let note = format_outage(lost, now);
         if self.screen.is_interactive() {
             let last = self.last_text.as_deref().unwrap_or_default();
-            // The message stands at the top, because a long view is cut at the bottom.
+            // The message is at the top, because a long view is cut at the bottom.
             let head = wrap_text(&note, 0, width().unwrap_or(DEFAULT_COLUMNS), Tone::Bad);
             return self.screen.show(&format!("{head}{last}"));
         }

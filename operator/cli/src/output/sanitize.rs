@@ -87,14 +87,14 @@ mod tests {
 
     #[test]
     fn text_cannot_control_the_terminal() {
-        for (text, shown) in [
+        for (text, expected) in [
             ("a\x1b[2Jb", "ab"),
             ("\x1b]0;title\x07name", "name"),
             ("one\ntwo\tthree", "one two three"),
             ("a\u{202e}b \u{2066} c\u{61c}", "ab c"),
             ("bell\x07 \u{9b}31mred", "bell 31mred"),
         ] {
-            assert_eq!(sanitize(text), shown, "{text:?}");
+            assert_eq!(sanitize(text), expected, "{text:?}");
         }
         assert_eq!(sanitize("  a  b  "), "a b");
         assert_eq!(sanitize("needs 8 GPUs"), "needs 8 GPUs");

@@ -113,10 +113,10 @@ fn fit_to_rows(text: &str, rows: usize) -> String {
         return text.to_owned();
     }
     let lines_shown = text.lines().take(room);
-    let mut shown: String = lines_shown.map(|line| format!("{line}\n")).collect();
-    let left = lines.saturating_sub(room);
-    shown.push_str(&format!("… {left} more lines\n"));
-    shown
+    let mut page: String = lines_shown.map(|line| format!("{line}\n")).collect();
+    let hidden = lines.saturating_sub(room);
+    page.push_str(&format!("… {hidden} more lines\n"));
+    page
 }
 
 #[cfg(test)]

@@ -100,8 +100,8 @@ fn render_line(
     let mut at = indent;
     for (number, (cell, column)) in row.iter().zip(widths).take(used).enumerate() {
         if number.saturating_add(1) == used {
-            let left = width.map(|width| width.saturating_sub(at));
-            out.push_str(&paint(&truncate(&cell.text, left), cell.tone));
+            let remaining = width.map(|width| width.saturating_sub(at));
+            out.push_str(&paint(&truncate(&cell.text, remaining), cell.tone));
         } else {
             out.push_str(&paint(&cell.text, cell.tone));
             let rest = column
@@ -130,16 +130,16 @@ fn truncate(text: &str, room: Option<usize>) -> String {
     match room.filter(|room| *room >= LEAST && display_width(text) > *room) {
         None => text.to_owned(),
         Some(room) => {
-            let mut left = room.saturating_sub(1);
-            let fits = |c: &char| match left.checked_sub(c.width().unwrap_or(0)) {
+            let mut remaining = room.saturating_sub(1);
+            let fits = |c: &char| match remaining.checked_sub(c.width().unwrap_or(0)) {
                 Some(rest) => {
-                    left = rest;
+                    remaining = rest;
                     true
                 }
                 None => false,
             };
-            let kept: Vec<char> = text.chars().take_while(fits).collect();
-            kept.into_iter().chain(['…']).collect()
+            let prefix: Vec<char> = text.chars().take_while(fits).collect();
+            prefix.into_iter().chain(['…']).collect()
         }
     }
 }

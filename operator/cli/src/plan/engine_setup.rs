@@ -112,8 +112,8 @@ fn apply_pod(engine: &mut Engine, key: &Key, pod: &SlimPod) {
     {
         let pod = engine::pod_key(key);
         engine.apply_pod(pod.clone(), NodeName::new(node), request);
-        if let Some(by) = leaves {
-            engine.mark_pod_leaving(&pod, engine::to_engine_time(by));
+        if let Some(preemptor) = leaves {
+            engine.mark_pod_leaving(&pod, engine::to_engine_time(preemptor));
         }
     }
 }

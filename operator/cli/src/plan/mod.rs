@@ -77,7 +77,7 @@ enum PlanFormat {
     Json,
 }
 
-/// Plans the jobs. The exit status tells whether all would run.
+/// Plans the jobs. The exit status shows whether all would run.
 pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
     let input = PlanInput::read(&options.filenames, &options.nodes);
     if !input.problems.is_empty() {
@@ -94,7 +94,7 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
     }
     let policies: BTreeSet<String> = snapshot.quota_policies.keys().cloned().collect();
     let offline = !options.nodes.is_empty() || !snapshot.nodes.is_empty();
-    let (jobs, snapshot, more, requester) = if offline {
+    let (jobs, snapshot, extra_notes, requester) = if offline {
         let namespace = options.namespace.as_deref().unwrap_or("default");
         let jobs = match assign_namespaces(jobs, namespace, options.namespace.as_deref()) {
             Ok(jobs) => jobs,
@@ -125,7 +125,12 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
     };
     let unused = unused_limits::note_unused_limits(&policies, &snapshot);
     let foreign = foreign_keys::note_foreign_keys(&jobs);
-    for note in notes.iter().chain(&more).chain(&unused).chain(&foreign) {
+    for note in notes
+        .iter()
+        .chain(&extra_notes)
+        .chain(&unused)
+        .chain(&foreign)
+    {
         output::warn(&format!("note: {note}"));
     }
     let mut snapshot = snapshot;

@@ -124,9 +124,9 @@ fn remaining_demand(
             live_pods.contains(&Key::new(namespace, name))
         });
         let created = u32::try_from(created.count()).unwrap_or(u32::MAX);
-        let left = task_group.count.saturating_sub(created);
+        let remaining = task_group.count.saturating_sub(created);
         let counted = pod_quota_fields(snapshot, job, task_group.request.clone());
-        ask.add(i64::from(left), &task_group.request, &counted);
+        ask.add(i64::from(remaining), &task_group.request, &counted);
     }
     Some(ask)
 }

@@ -58,9 +58,9 @@ pub(super) fn plan_jobs(
         let mut jobs_ahead_count = 0;
         let mut place = Err(inputs.clone().err().unwrap_or(not_decided));
         if let (Some(compiled), Ok((volumes, limits))) = (&compiled, &inputs) {
-            if let Some(kept) = current_place(&key, compiled, &snapshot) {
+            if let Some(current) = current_place(&key, compiled, &snapshot) {
                 to_place.remove(&key);
-                place = Ok(kept);
+                place = Ok(current);
             } else {
                 let ticket = AttemptState {
                     submitted,
@@ -155,7 +155,11 @@ fn decide_once(
                     device_allocation::explain_wait(engine, &id, &certificate, &classes, nodes);
                 let job = planned.iter().find(|p| p.key == engine::job_key(&id));
                 let claim = job.and_then(|job| volumes::explain_one_node(&job.volumes, reason));
-                message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
+                message.extend(
+                    claim
+                        .into_iter()
+                        .flat_map(|problem| ["; ".to_owned(), problem]),
+                );
                 let new_hold = if certificate.detail.is_refusal() {
                     JobHold::refused
                 } else {

@@ -21,21 +21,21 @@ pub(super) fn render_plan(planned: &[PlannedJob]) -> String {
     }
     if planned.len() > 1 {
         let run = planned.iter().filter(|p| p.would_run()).count();
-        let never = planned.iter().filter(|p| p.has_ended).count();
+        let ended = planned.iter().filter(|p| p.has_ended).count();
         let refused = planned.iter().filter(|p| p.is_refused()).count();
-        let counts = [run, never, refused];
+        let counts = [run, ended, refused];
         let wait = counts
             .iter()
             .fold(planned.len(), |n, o| n.saturating_sub(*o));
-        let some = |count: usize, words: &str| match count {
+        let count_text = |count: usize, words: &str| match count {
             0 => String::new(),
             count => format!(", {count} {words}"),
         };
         out.push_str(&format!(
             "\n{} jobs: {run} would run, {wait} would wait{}{}\n",
             planned.len(),
-            some(refused, "would be Refused"),
-            some(never, "would not run"),
+            count_text(refused, "would be Refused"),
+            count_text(ended, "would not run"),
         ));
     }
     out

@@ -60,7 +60,7 @@ pub fn find_missing(job: &TrainingJob, pods: &[PodLine]) -> Vec<MissingPods> {
             let cause = missing_cause(status, group, index, attempt);
             causes.entry(cause).or_default().insert(index);
         }
-        for ((order, why, not_before), own) in causes {
+        for ((order, reason, not_before), own) in causes {
             let of_rank = own
                 .iter()
                 .filter_map(|index| ranks.rank(&group.name, *index));
@@ -69,7 +69,7 @@ pub fn find_missing(job: &TrainingJob, pods: &[PodLine]) -> Vec<MissingPods> {
                 indexes: format_ranges(&own),
                 ranks: format_ranges(&of_rank.collect()),
                 count: own.len(),
-                why,
+                why: reason,
                 not_before,
                 done: order == DONE,
             });
@@ -99,8 +99,8 @@ fn missing_cause(
             return (DONE, "succeeded, and the pod is gone".to_owned(), None);
         }
         if parse_ranges(&finished_group.failed_indexes).contains(&index) {
-            let why = "failed, which a rule ignores; the pod is gone";
-            return (DONE, why.to_owned(), None);
+            let reason = "failed, which a rule ignores; the pod is gone";
+            return (DONE, reason.to_owned(), None);
         }
     }
     let awaited = status.internal.awaited_pods.as_ref();
@@ -111,9 +111,9 @@ fn missing_cause(
             .iter()
             .any(|held_group| held_group == name)
         {
-            let on: Vec<_> = group.depends_on.iter().map(|d| d.group.as_str()).collect();
-            let why = format!("waits for {} to be Ready (dependsOn)", on.join(", "));
-            return (AWAITED, why, None);
+            let groups: Vec<_> = group.depends_on.iter().map(|d| d.group.as_str()).collect();
+            let reason = format!("waits for {} to be Ready (dependsOn)", groups.join(", "));
+            return (AWAITED, reason, None);
         }
         if let Some(entry) = awaited.index_by_pod().get(name, index) {
             let not_before = entry.not_before.as_ref().map(|time| time.0);

@@ -11,13 +11,13 @@ fn job(spec: Value, status: Value) -> TrainingJob {
     .unwrap()
 }
 
-fn group(name: &str, more: Value) -> Value {
+fn group(name: &str, fields: Value) -> Value {
     let mut group =
         json!({"name": name, "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     group
         .as_object_mut()
         .unwrap()
-        .extend(more.as_object().unwrap().clone());
+        .extend(fields.as_object().unwrap().clone());
     group
 }
 
@@ -167,7 +167,7 @@ fn missing_pod_has_a_cause() {
             ("1-6", "waits for store to be Ready (dependsOn)")
         ]
     );
-    let runs = job(
+    let running = job(
         spec,
         json!({"phase": "Running", "attempt": 1,
             "internal": {
@@ -181,7 +181,7 @@ fn missing_pod_has_a_cause() {
         attempt: 1,
         ..PodLine::default()
     };
-    let missing = find_missing(&runs, &[worker(0), worker(2), worker(3)]);
+    let missing = find_missing(&running, &[worker(0), worker(2), worker(3)]);
     let missing: Vec<_> = missing
         .iter()
         .map(|m| (m.indexes.as_str(), m.why.as_str(), m.done))

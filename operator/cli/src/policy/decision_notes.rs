@@ -52,8 +52,8 @@ pub(super) fn note_jobs<'a>(
 /// Returns notes about policies that exist only in the old set.
 /// They count as deleted.
 pub(super) fn note_removed_policies(old: &[PolicyObject], new: &[PolicyObject]) -> Vec<String> {
-    let kept: BTreeSet<&ObjectKey> = new.iter().map(|object| &object.key).collect();
-    let removed = old.iter().filter(|object| !kept.contains(&object.key));
+    let keys: BTreeSet<&ObjectKey> = new.iter().map(|object| &object.key).collect();
+    let removed = old.iter().filter(|object| !keys.contains(&object.key));
     removed
         .map(|object| {
             let (kind, key) = (object.key.kind(), &object.key);

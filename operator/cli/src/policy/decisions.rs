@@ -149,7 +149,7 @@ pub(super) struct JobToDecide<'a> {
 
 impl JobToDecide<'_> {
     /// Evaluates the policies for the current stage and all later stages.
-    /// The namespace has the labels of `facts`, and those of `more`.
+    /// The namespace has the labels of `facts`, and those of `extra_labels`.
     ///
     /// # Errors
     /// If the job is invalid, or an object that it refers to does not exist.
@@ -157,7 +157,7 @@ impl JobToDecide<'_> {
         &self,
         policies: &Policies,
         facts: &ClusterSnapshot,
-        more: &BTreeMap<String, String>,
+        extra_labels: &BTreeMap<String, String>,
     ) -> Result<Vec<StageDecision>, JobHold> {
         let job = ValidatedJob::try_from(self.job.clone())
             .map_err(|violations| JobHold::refused(Reason::InvalidSpec, violations.to_string()))?;
@@ -167,7 +167,7 @@ impl JobToDecide<'_> {
             attempt: next_attempt(self.in_cluster),
         };
         let mut labels = facts.namespace_labels(job.namespace());
-        labels.extend(more.clone());
+        labels.extend(extra_labels.clone());
         let context = JudgementContext {
             submission,
             policies: Some(policies),

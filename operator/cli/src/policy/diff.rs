@@ -110,7 +110,7 @@ struct DiffInput {
     facts: ClusterSnapshot,
 }
 
-/// Compares the policies. The exit status tells whether a decision changes.
+/// Compares the policies. The exit status shows whether a decision changes.
 pub(super) fn run(options: &DiffOptions) -> anyhow::Result<ExitCode> {
     let scene = match read_input(options)? {
         Ok(scene) => scene,
@@ -144,14 +144,14 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
             "--prune applies to policies of the cluster, and OLD names files: leave one out";
         problems.push(Problem::for_file(message));
     }
-    let mut given = match EvalInput::from_files(ParsedFiles::read(&options.filenames), None) {
-        Ok(given) => given,
+    let mut input = match EvalInput::from_files(ParsedFiles::read(&options.filenames), None) {
+        Ok(input) => input,
         Err(wrong) => {
             problems.extend(wrong);
             return Ok(Err(problems));
         }
     };
-    if given.facts.policies.objects().next().is_some() {
+    if input.facts.policies.objects().next().is_some() {
         let message = "the files of jobs contain policies: name the policies as OLD and NEW";
         problems.push(Problem::for_file(message));
     }
@@ -160,7 +160,7 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
     }
     let (jobs, facts, live, notes) = if options.cluster {
         let cluster = ClusterReader::connect(&options.access, ReadPurpose::Policies)?;
-        let jobs = match given.optional_jobs(cluster.namespace(), None) {
+        let jobs = match input.optional_jobs(cluster.namespace(), None) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(Err(problems)),
         };
@@ -173,10 +173,10 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
         let groups = cluster.list_pod_groups()?.into_iter();
         groups.for_each(|group| contents.snapshot.add(group));
         let live: Vec<_> = contents.snapshot.policies.objects().cloned().collect();
-        contents.snapshot.overlay(given.facts);
+        contents.snapshot.overlay(input.facts);
         (jobs, contents.snapshot, live, contents.notes)
     } else {
-        let jobs = match given.optional_jobs("default", None) {
+        let jobs = match input.optional_jobs("default", None) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(Err(problems)),
         };
@@ -184,9 +184,9 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
             let message = "no file contains a TrainingJob: name a file with one by -f";
             return Ok(Err(vec![Problem::for_file(message)]));
         }
-        (jobs, given.facts, Vec::new(), Vec::new())
+        (jobs, input.facts, Vec::new(), Vec::new())
     };
-    for note in given.notes.iter().chain(&notes) {
+    for note in input.notes.iter().chain(&notes) {
         output::warn(&format!("note: {note}"));
     }
     for note in decision_notes::note_removed_policies(old.as_deref().unwrap_or_default(), &new) {
@@ -221,7 +221,7 @@ fn read_policies(path: &Path, problems: &mut Vec<Problem>) -> Vec<PolicyObject> 
 }
 
 /// Merges the given jobs with the jobs of the cluster that have not ended.
-fn merge_jobs(given: Vec<TrainingJob>, cluster_jobs: &[TrainingJob]) -> Vec<TrainingJob> {
+fn merge_jobs(input: Vec<TrainingJob>, cluster_jobs: &[TrainingJob]) -> Vec<TrainingJob> {
     let mut all: BTreeMap<Key, TrainingJob> = BTreeMap::new();
     for job in cluster_jobs {
         if !job.status.as_ref().is_some_and(|s| s.has_ended()) {
@@ -229,7 +229,7 @@ fn merge_jobs(given: Vec<TrainingJob>, cluster_jobs: &[TrainingJob]) -> Vec<Trai
         }
     }
     all.extend(
-        given
+        input
             .into_iter()
             .map(|job| (Key::from_meta(&job.metadata), job)),
     );
@@ -311,8 +311,8 @@ fn compare_decisions(
         evicted,
         demands: demands.collect(),
     };
-    let same = same_end && changed.before == changed.after && changed.demands.is_empty();
-    (!same).then_some(changed)
+    let is_same = same_end && changed.before == changed.after && changed.demands.is_empty();
+    (!is_same).then_some(changed)
 }
 
 impl DemandDecision {
@@ -359,8 +359,8 @@ fn render_report(report: &DiffReport) -> String {
             job.after.as_str()
         ));
         if !job.evicted.is_empty() {
-            let by = job.evicted.join(", ");
-            out.push_str(&format!("  it is placed, and {by} stops it\n"));
+            let evictors = job.evicted.join(", ");
+            out.push_str(&format!("  it is placed, and {evictors} stops it\n"));
         }
         for change in &job.demands {
             let resource = change.resource.as_ref().map(|r| format!(" {r}"));

@@ -51,11 +51,11 @@ struct EvalReport {
     jobs: Vec<DecidedJob>,
 }
 
-/// Evaluates the policies. The exit status tells whether all jobs may run.
+/// Evaluates the policies. The exit status shows whether all jobs may run.
 pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     let files = ParsedFiles::read(&options.filenames);
-    let mut given = match EvalInput::from_files(files, options.namespace.as_deref()) {
-        Ok(given) => given,
+    let mut input = match EvalInput::from_files(files, options.namespace.as_deref()) {
+        Ok(input) => input,
         Err(problems) => return Ok(output::print_problems(&problems)),
     };
     if !options.cluster && options.access.is_set() {
@@ -63,7 +63,7 @@ pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     }
     let jobs = if options.cluster {
         let cluster = ClusterReader::connect(&options.access, ReadPurpose::Policies)?;
-        let jobs = match given.assign_namespaces(cluster.namespace(), options.namespace.as_deref())
+        let jobs = match input.assign_namespaces(cluster.namespace(), options.namespace.as_deref())
         {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(output::print_problems(&problems)),
@@ -73,23 +73,23 @@ pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
             .get_jobs(&jobs)?
             .into_iter()
             .for_each(|job| contents.snapshot.add(job));
-        contents.snapshot.overlay(given.facts);
-        given.facts = contents.snapshot;
-        given.notes.extend(contents.notes);
+        contents.snapshot.overlay(input.facts);
+        input.facts = contents.snapshot;
+        input.notes.extend(contents.notes);
         jobs
     } else {
-        let jobs = match given.assign_namespaces("default", options.namespace.as_deref()) {
+        let jobs = match input.assign_namespaces("default", options.namespace.as_deref()) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(output::print_problems(&problems)),
         };
-        given
+        input
             .notes
-            .extend(unlabelled_namespaces::note_unlabelled(&jobs, &given.facts));
+            .extend(unlabelled_namespaces::note_unlabelled(&jobs, &input.facts));
         jobs
     };
     let EvalInput {
         mut facts, notes, ..
-    } = given;
+    } = input;
     for note in &notes {
         output::warn(&format!("note: {note}"));
     }
@@ -185,23 +185,27 @@ impl EvalInput {
     fn assign_namespaces(
         &mut self,
         default: &str,
-        asked: Option<&str>,
+        requested_namespace: Option<&str>,
     ) -> Result<Vec<TrainingJob>, Vec<Problem>> {
         if self.jobs.is_empty() {
             let message = "no file contains a TrainingJob: name a file with one by -f";
             return Err(vec![Problem::for_file(message)]);
         }
-        self.optional_jobs(default, asked)
+        self.optional_jobs(default, requested_namespace)
     }
 
     /// Like `assign_namespaces`, but no job is no error.
     pub(super) fn optional_jobs(
         &mut self,
         default: &str,
-        asked: Option<&str>,
+        requested_namespace: Option<&str>,
     ) -> Result<Vec<TrainingJob>, Vec<Problem>> {
         let jobs = std::mem::take(&mut self.jobs);
-        assign_namespaces(jobs, asked.unwrap_or(default), asked)
+        assign_namespaces(
+            jobs,
+            requested_namespace.unwrap_or(default),
+            requested_namespace,
+        )
     }
 }
 
@@ -238,12 +242,12 @@ fn render_jobs(jobs: &[DecidedJob]) -> String {
 }
 
 fn render_row(row: &DemandRow, out: &mut String) {
-    let by = match row.policies.as_slice() {
+    let names = match row.policies.as_slice() {
         [] => String::new(),
         ids => format!(" by {}", ids.join(", ")),
     };
     let word = row.decision.as_str();
-    out.push_str(&format!("  {word:<14}{}{by}\n", row.describe_demand()));
+    out.push_str(&format!("  {word:<14}{}{names}\n", row.describe_demand()));
     for line in &row.because {
         out.push_str(&format!("                {line}\n"));
     }

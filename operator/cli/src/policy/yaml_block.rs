@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn replacement_changes_only_the_block() {
-        for (file, text, wanted) in [
+        for (file, text, expected) in [
             (
                 "a: |\n  x\n\n# c\nb: 1\n",
                 "x\n",
@@ -171,7 +171,7 @@ mod tests {
             ),
         ] {
             let found = block(file, text).unwrap();
-            assert_eq!(found.replace(file, "y\n\nz\n"), wanted);
+            assert_eq!(found.replace(file, "y\n\nz\n"), expected);
         }
     }
 }

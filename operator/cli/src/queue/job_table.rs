@@ -39,12 +39,16 @@ impl JobFilter<'_> {
     }
 
     fn matches(&self, job: &JobState) -> bool {
-        let waits = is_pending(job);
+        let is_waiting = is_pending(job);
         self.queue.is_none_or(|queue| job.queue == queue)
             && self
                 .user
                 .is_none_or(|user| job.user.as_deref() == Some(user))
-            && (if waits { self.waiting } else { self.running })
+            && (if is_waiting {
+                self.waiting
+            } else {
+                self.running
+            })
     }
 
     /// Returns the selected queue if neither a queue nor a job has this name.
@@ -55,9 +59,9 @@ impl JobFilter<'_> {
         queues: Option<&[QueueState]>,
     ) -> Option<&str> {
         let name = self.queue?;
-        let is_there = queues?.iter().any(|queue| self.matches_queue(queue));
+        let exists = queues?.iter().any(|queue| self.matches_queue(queue));
         let is_named = jobs.iter().any(|job| job.queue == name);
-        (!is_there && !is_named).then_some(name)
+        (!exists && !is_named).then_some(name)
     }
 
     /// Returns true if the filter selects the queue.

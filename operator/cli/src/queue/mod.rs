@@ -157,9 +157,9 @@ async fn read_queues(
             )));
         }
         VisibilityAnswer::NotFound => {}
-        VisibilityAnswer::Unavailable(why) => {
+        VisibilityAnswer::Unavailable(reason) => {
             return Err(ViewError::unavailable(format!(
-                "{why}; `kubectl get tj -A` shows phases and reasons without it"
+                "{reason}; `kubectl get tj -A` shows phases and reasons without it"
             )));
         }
     }
@@ -183,45 +183,45 @@ async fn read_queues(
 }
 
 fn build_view(
-    seen: &QueueView,
+    view: &QueueView,
     options: &QueueOptions,
     me: Option<&str>,
 ) -> Result<CommandView, ViewError> {
-    let which = JobFilter {
+    let filter = JobFilter {
         queue: options.queue.as_deref(),
         user: me,
         waiting: !options.running,
         running: !options.waiting,
     };
-    if let Some(name) = which.unknown_queue(&seen.jobs, seen.queues.as_deref()) {
+    if let Some(name) = filter.unknown_queue(&view.jobs, view.queues.as_deref()) {
         return Err(ViewError::not_found(format!(
             "there is no queue {name:?}: `trellis queue` lists all"
         )));
     }
-    let jobs = which.select(&seen.jobs);
-    let queues = seen.queues.as_ref();
+    let jobs = filter.select(&view.jobs);
+    let queues = view.queues.as_ref();
     let queues: Option<Vec<_>> = queues.map(|queues| {
         queues
             .iter()
-            .filter(|queue| which.matches_queue(queue))
+            .filter(|queue| filter.matches_queue(queue))
             .collect()
     });
     if options.output == Some(QueueOutputFormat::Name) {
         return Ok(CommandView {
             text: queue_format::render_names(&jobs),
-            notes: seen.notes.clone(),
+            notes: view.notes.clone(),
         });
     }
     let output = QueueOutput {
         jobs,
         queues,
-        notes: &seen.notes,
+        notes: &view.notes,
     };
     let format = options.output.and_then(QueueOutputFormat::as_output_format);
     if let Some(text) = output::serialize_object(format, &output)? {
         return Ok(CommandView {
             text,
-            notes: seen.notes.clone(),
+            notes: view.notes.clone(),
         });
     }
     Ok(render_tables(&output, format == Some(OutputFormat::Wide)).into())

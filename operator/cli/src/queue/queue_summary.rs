@@ -58,18 +58,19 @@ fn build_row(
         true => text,
         false => String::new(),
     };
-    let some = |amount: fn(&QueueResource) -> String| resource.map_or("-".to_owned(), amount);
+    let amount_text =
+        |amount: fn(&QueueResource) -> String| resource.map_or("-".to_owned(), amount);
     let mut cells: Vec<Cell> = vec![
         once(queue.metadata.name.clone().unwrap_or_default()).into(),
         once(queue.admitted.to_string()).into(),
         once(queue.pending.to_string()).into(),
         once(queue.share.clone().unwrap_or_else(|| "-".to_owned())).into(),
-        some(resource_name).into(),
-        some(format_nominal).into(),
-        some(|r| format_amount(&r.resource, &r.used)).into(),
-        some(|r| format_amount(&r.resource, &r.borrowed)).into(),
+        amount_text(resource_name).into(),
+        amount_text(format_nominal).into(),
+        amount_text(|r| format_amount(&r.resource, &r.used)).into(),
+        amount_text(|r| format_amount(&r.resource, &r.borrowed)).into(),
         // The queue has no limit: the capacity of the nodes decides.
-        some(|r| {
+        amount_text(|r| {
             r.available
                 .as_ref()
                 .map_or("*".to_owned(), |more| format_amount(&r.resource, more))
@@ -78,7 +79,7 @@ fn build_row(
     ];
     if wide {
         cells.extend([
-            some(|r| format_amount(&r.resource, &r.lendable)).into(),
+            amount_text(|r| format_amount(&r.resource, &r.lendable)).into(),
             once(queue.weight.to_string()).into(),
             once(queue.parent.clone().unwrap_or_else(|| "-".to_owned())).into(),
         ]);
@@ -108,7 +109,7 @@ fn resource_name(resource: &QueueResource) -> String {
 }
 
 fn state_cell(queue: &QueueState, is_first: bool) -> Cell {
-    let why = || {
+    let phase_reason = || {
         let reason = queue.reason.map(|reason| format!("{reason}: "));
         let message = queue.message.clone().unwrap_or_default();
         format!("{}{message}", reason.unwrap_or_default())
@@ -116,9 +117,9 @@ fn state_cell(queue: &QueueState, is_first: bool) -> Cell {
     match (is_first, queue.active) {
         (false, _) | (_, None) => "".into(),
         (_, Some(true)) if queue.reason == Some(Reason::QuotaBypassed) => {
-            Cell::new(why(), Tone::Waiting)
+            Cell::new(phase_reason(), Tone::Waiting)
         }
         (_, Some(true)) => Cell::new("Active", Tone::Good),
-        (_, Some(false)) => Cell::new(why(), Tone::Bad),
+        (_, Some(false)) => Cell::new(phase_reason(), Tone::Bad),
     }
 }

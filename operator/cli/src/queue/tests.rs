@@ -10,15 +10,15 @@ fn queue_view(jobs: Value, queues: Value) -> QueueView {
     }
 }
 
-fn job(namespace: &str, name: &str, more: Value) -> Value {
+fn job(namespace: &str, name: &str, fields: Value) -> Value {
     let mut job = json!({
         "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "JobState",
         "metadata": {"namespace": namespace, "name": name},
         "queue": "research", "priority": 0, "gpus": 8, "pods": 1,
         "submitted": "2026-01-01T10:00:00Z", "since": "2026-01-01T10:00:00Z",
     });
-    let more = more.as_object().unwrap().clone();
-    job.as_object_mut().unwrap().extend(more);
+    let fields = fields.as_object().unwrap().clone();
+    job.as_object_mut().unwrap().extend(fields);
     job
 }
 
@@ -66,13 +66,13 @@ fn busy_view() -> QueueView {
     queue_view(jobs, queues)
 }
 
-fn text(view: &QueueView, which: JobFilter<'_>, wide: bool, width: Option<usize>) -> String {
+fn text(view: &QueueView, filter: JobFilter<'_>, wide: bool, width: Option<usize>) -> String {
     let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
     let queues = view.queues.as_deref().unwrap_or_default();
-    let queues = queues.iter().filter(|queue| which.matches_queue(queue));
+    let queues = queues.iter().filter(|queue| filter.matches_queue(queue));
     let mut text = queue_summary::render_summary(queues, wide);
     text.push_str(&job_table::render_table(
-        &which.select(&view.jobs),
+        &filter.select(&view.jobs),
         now,
         wide,
         width,
@@ -112,9 +112,9 @@ fn wide_table_has_all_columns() {
 
 #[test]
 fn filters_select_jobs() {
-    let names = |which: JobFilter<'_>| {
+    let names = |filter: JobFilter<'_>| {
         let view = busy_view();
-        let jobs = which.select(&view.jobs);
+        let jobs = filter.select(&view.jobs);
         jobs.iter()
             .map(|job| job.metadata.name.clone().unwrap())
             .collect::<Vec<_>>()
@@ -199,7 +199,7 @@ fn script_output_has_jobs_queues_and_notes() {
     let output: Value = serde_json::from_str(&look.text).unwrap();
     let names = |list: &Value| -> Vec<String> {
         let all = list.as_array().unwrap().iter();
-        all.map(|one| one["metadata"]["name"].as_str().unwrap().to_owned())
+        all.map(|object| object["metadata"]["name"].as_str().unwrap().to_owned())
             .collect()
     };
     assert_eq!(names(&output["jobs"]), ["urgent", "bert"]);
@@ -252,8 +252,8 @@ fn label_selection_matches_name_and_namespace() {
         (name("team-z"), name("eval")),
     ];
     label_selection::retain_named(&mut view.jobs, &names.into());
-    let left: Vec<_> = view.jobs.iter().map(|job| &job.metadata.name).collect();
-    assert_eq!(left, [&name("llm")]);
+    let remaining: Vec<_> = view.jobs.iter().map(|job| &job.metadata.name).collect();
+    assert_eq!(remaining, [&name("llm")]);
 }
 
 #[test]

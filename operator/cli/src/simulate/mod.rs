@@ -149,7 +149,7 @@ fn parse_job_count(text: &str) -> Result<usize, String> {
 }
 
 /// Runs the simulation.
-/// The exit status tells whether all expectations were met.
+/// The exit status shows whether all expectations were met.
 pub(super) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     if options.files.is_empty() && options.requester.requester().is_some() {
         let message = "--as sets the submitter of jobs in files, and there are none: leave it out";

@@ -31,8 +31,8 @@ pub async fn read_report(
     );
     let mut unread = Vec::new();
     let mut report_failure = |what: &'static str, error: ApiFailure| {
-        let why = object_read_error(site, error, &format!("list {what}")).to_string();
-        unread.push(ReadErrorLine { what, why });
+        let reason = object_read_error(site, error, &format!("list {what}")).to_string();
+        unread.push(ReadErrorLine { what, why: reason });
     };
     let events = events.unwrap_or_else(|error| {
         report_failure("events.events.k8s.io", error);

@@ -54,8 +54,8 @@ pub async fn watch_job(
                 return Err(report_reads::job_read_error(site, error));
             }
             Err(error) => {
-                let why = format!("{:#}", report_reads::job_read_error(site, error));
-                if !rounds.show_outage(&why, Timestamp::now())? {
+                let problem = format!("{:#}", report_reads::job_read_error(site, error));
+                if !rounds.show_outage(&problem, Timestamp::now())? {
                     return Ok(Exit::Done);
                 }
                 sleep(rounds.next_pause()).await;

@@ -82,8 +82,8 @@ fn format_created(
 /// # Errors
 /// If the cluster cannot be reached.
 pub fn run(options: &SubmitOptions) -> anyhow::Result<ExitCode> {
-    let given = match job_input::read_jobs(&options.filenames) {
-        Ok(given) => given,
+    let input = match job_input::read_jobs(&options.filenames) {
+        Ok(input) => input,
         Err(problems) => {
             for problem in problems {
                 warn(&format!("error: {problem}"));
@@ -93,7 +93,7 @@ pub fn run(options: &SubmitOptions) -> anyhow::Result<ExitCode> {
     };
     let site = options.target.connect()?;
     let required = options.target.namespace.as_deref();
-    let jobs = match assign_namespaces(given, &site.namespace, required) {
+    let jobs = match assign_namespaces(input, &site.namespace, required) {
         Ok(jobs) => jobs,
         Err(problems) => {
             for problem in problems {
@@ -133,11 +133,11 @@ async fn wait_for_all(
         .filter_map(|job| job.metadata.name.clone())
         .collect();
     let several = created.len() > 1;
-    let waits = created.iter().zip(&names).map(async |(job, name)| {
+    let results = created.iter().zip(&names).map(async |(job, name)| {
         report_result(name, wait_for_end(site, job, options, several).await)
     });
     tokio::select! {
-        ends = futures::future::join_all(waits) => ends.into_iter().max().unwrap_or(Exit::Done),
+        ends = futures::future::join_all(results) => ends.into_iter().max().unwrap_or(Exit::Done),
         _ = tokio::signal::ctrl_c(), if !created.is_empty() => {
             let names = names.join(" ");
             warn(&format!("{names}: no longer watched, keeps running; `trellis cancel {names}` stops it"));

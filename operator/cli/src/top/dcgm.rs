@@ -46,8 +46,8 @@ impl Gpu {
     #[must_use]
     pub fn memory_percent(&self) -> Option<f64> {
         let (used, free) = (self.memory_used?, self.memory_free?);
-        let whole = used + free;
-        (whole > 0.0).then(|| used / whole * 100.0)
+        let total = used + free;
+        (total > 0.0).then(|| used / total * 100.0)
     }
 }
 
@@ -147,13 +147,13 @@ fn pod_of_sample<'a>(sample: &'a Sample<'_>) -> Option<(&'a str, &'a str)> {
 
 fn gpu_id(sample: &Sample<'_>) -> String {
     let uuid = sample.label("UUID").or(sample.label("gpu"));
-    let whole = uuid.unwrap_or_default();
+    let device = uuid.unwrap_or_default();
     match sample.label("GPU_I_ID") {
-        Some(part) => format!("{whole}/{part}"),
-        None => whole.to_owned(),
+        Some(part) => format!("{device}/{part}"),
+        None => device.to_owned(),
     }
 }
 
-fn filter_range(value: f64, most: f64) -> Option<f64> {
-    (0.0..=most).contains(&value).then_some(value)
+fn filter_range(value: f64, maximum: f64) -> Option<f64> {
+    (0.0..=maximum).contains(&value).then_some(value)
 }

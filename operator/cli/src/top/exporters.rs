@@ -41,7 +41,10 @@ impl MissingExporter {
     pub fn new(place: &str, selectors: &[&str]) -> Self {
         Self {
             search_scope: place.to_owned(),
-            selectors: selectors.iter().map(|&one| one.to_owned()).collect(),
+            selectors: selectors
+                .iter()
+                .map(|&selector| selector.to_owned())
+                .collect(),
         }
     }
 
@@ -84,10 +87,10 @@ pub async fn find_exporters(
     let mut found = Vec::new();
     for selector in selectors {
         let labels = ListParams::default().labels(selector);
-        let some = list(&pods, &labels)
+        let listed = list(&pods, &labels)
             .await
             .map_err(|error| search_error(error, namespace))?;
-        let new = some.into_iter().flatten();
+        let new = listed.into_iter().flatten();
         found.extend(new.filter(|pod| known_uids.insert(pod.metadata.uid.clone())));
     }
     if !found.is_empty() {

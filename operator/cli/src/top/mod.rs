@@ -100,8 +100,8 @@ async fn show_usage(
         }
         ExporterSearch::Exporters(exporters) => scrape::scrape(client, &exporters, &nodes).await,
     };
-    if let Some(why) = scraped.failure_reason() {
-        warn(&format!("error: {why}"));
+    if let Some(reason) = scraped.failure_reason() {
+        warn(&format!("error: {reason}"));
         return Ok(Exit::Invalid);
     }
     let are_simulated = scraped.is_on_other_nodes() && scrape::are_simulated(client, &nodes).await;

@@ -81,11 +81,11 @@ impl ScrapeResults {
             )
         });
         let other_nodes = self.is_on_other_nodes.then(|| {
-            let why = match are_simulated {
+            let reason = match are_simulated {
                 true => SIMULATED,
                 false => "look at the nodeSelector and tolerations of its DaemonSet",
             };
-            format!("no DCGM exporter runs on a node of these jobs: {why}")
+            format!("no DCGM exporter runs on a node of these jobs: {reason}")
         });
         failed
             .into_iter()
@@ -143,12 +143,9 @@ pub async fn scrape(client: &Client, exporters: &[Pod], nodes: &BTreeSet<String>
                     .saturating_add(usize::from(parsed.names_no_pods));
                 gpus.extend(parsed.gpus);
             }
-            Ok(Err(ScrapeError {
-                reason: why,
-                is_denied,
-            })) => {
+            Ok(Err(ScrapeError { reason, is_denied })) => {
                 answers.forbidden = answers.forbidden.saturating_add(usize::from(is_denied));
-                answers.failed.push(format!("{pod}: {why}"));
+                answers.failed.push(format!("{pod}: {reason}"));
             }
             Err(_) => answers.failed.push(format!("{pod}: it does not answer")),
         }

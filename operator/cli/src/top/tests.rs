@@ -240,11 +240,11 @@ async fn only_exporters_on_nodes_of_the_jobs_are_scraped() {
     assert!(notes[0].ends_with("have no utilization"), "{notes:?}");
     let other = client(|_| (403, json!("denied by a proxy on the way")));
     let other = scrape(&other, &exporters[1..2], &nodes).await;
-    let why = other.failure_reason().unwrap();
-    assert!(!why.contains("pods/proxy"), "{why}");
+    let reason = other.failure_reason().unwrap();
+    assert!(!reason.contains("pods/proxy"), "{reason}");
     let none = scrape(&server, &exporters[1..2], &nodes).await;
-    let why = none.failure_reason().unwrap();
-    assert!(why.contains("the right to get pods/proxy"), "{why}");
+    let reason = none.failure_reason().unwrap();
+    assert!(reason.contains("the right to get pods/proxy"), "{reason}");
 }
 
 #[tokio::test]
@@ -274,8 +274,10 @@ fn missing_exporter_is_explained_by_simulated_nodes_or_labels() {
         none.explain(true),
         "no DCGM exporter in any namespace: the nodes of these jobs are simulated, and simulated GPUs have no utilization"
     );
-    let why = none.explain(false);
-    assert!(why.starts_with("no DCGM exporter in any namespace (app=dcgm or app=other): install"));
+    let reason = none.explain(false);
+    assert!(
+        reason.starts_with("no DCGM exporter in any namespace (app=dcgm or app=other): install")
+    );
 }
 
 #[tokio::test]

@@ -94,14 +94,14 @@ pub fn render_gpus(top: &TopReport, wide: bool, width: Option<usize>) -> String 
         table.push_row(cells);
     }
     if table.is_empty() {
-        let held: u32 = top
+        let held_gpus: u32 = top
             .jobs
             .iter()
             .map(|job| job.gpus)
             .fold(0, u32::saturating_add);
-        let message = match held {
+        let message = match held_gpus {
             0 => "The job holds no GPUs now.\n".to_owned(),
-            held => format!("The job holds {held} GPUs, and no exporter reports them.\n"),
+            held_gpus => format!("The job holds {held_gpus} GPUs, and no exporter reports them.\n"),
         };
         return format!("{message}{}", render_notes(top));
     }
@@ -128,8 +128,8 @@ fn usage_note(job: &GpuUsage) -> (String, Tone) {
         0 => None,
         gpus => Some(format!("{gpus} not measured")),
     };
-    let both: Vec<_> = idle.into_iter().chain(unmeasured).collect();
-    (both.join(", "), tone)
+    let parts: Vec<_> = idle.into_iter().chain(unmeasured).collect();
+    (parts.join(", "), tone)
 }
 
 fn format_percent(value: Option<f64>) -> String {

@@ -33,13 +33,13 @@ fn several_files_are_imported_together() {
 
 #[test]
 fn standard_input_and_folders_are_read() {
-    let both = import(&["-f", "job.yaml", "-f", "queue.yaml"]);
+    let imported = import(&["-f", "job.yaml", "-f", "queue.yaml"]);
     let text = |name: &str| std::fs::read_to_string(input().join(name)).unwrap();
     let joined = format!("{}---\n{}", text("job.yaml"), text("queue.yaml"));
     let piped = run("import", &["-f", "-"], &joined);
     assert_eq!(
         (piped.code, piped.out),
-        (0, both.out.clone()),
+        (0, imported.out.clone()),
         "{}",
         piped.err
     );
@@ -49,7 +49,7 @@ fn standard_input_and_folders_are_read() {
         std::fs::copy(input().join(name), folder.path().join(name)).unwrap();
     }
     let run = import(&["-f", folder.path().to_str().unwrap()]);
-    assert_eq!((run.code, run.out), (0, both.out), "{}", run.err);
+    assert_eq!((run.code, run.out), (0, imported.out), "{}", run.err);
 }
 
 /// The other commands read the printed objects.
@@ -106,9 +106,9 @@ fn change_of_an_existing_queue_is_noted() {
     std::fs::write(&file, existing("defaultFor: {}, weight: 7")).unwrap();
     let run = import(&["-f", "queue.yaml", "--existing", file.to_str().unwrap()]);
     assert_eq!(run.code, 0, "{run:?}");
-    let wanted = "spec.weight: \"7\" is set in the cluster's queue \"vision\", and applying this TrainingQueue removes it";
+    let expected = "spec.weight: \"7\" is set in the cluster's queue \"vision\", and applying this TrainingQueue removes it";
     assert!(
-        run.err.contains(wanted) && run.out.contains(wanted),
+        run.err.contains(expected) && run.out.contains(expected),
         "{run:?}"
     );
     assert!(!run.err.contains("cannot be read, so changes"), "{run:?}");

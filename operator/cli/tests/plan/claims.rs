@@ -59,15 +59,15 @@ fn plan_objects(objects: &[String]) -> (i32, String) {
 #[test]
 fn plan_lists_bindings_and_binds_each_volume_once() {
     let static_class = format!("{CLASS}kubernetes.io/no-provisioner\n");
-    let both = [
+    let files = [
         job("one", "a"),
         job("two", "b"),
         claim("a"),
         claim("b"),
         static_class,
     ];
-    let with = |more: &[String]| plan_objects(&[&both[..], more].concat());
-    let (code, out) = with(&[disk("disk-1", "gpu-01"), disk("disk-2", "gpu-02")]);
+    let plan_with = |extra: &[String]| plan_objects(&[&files[..], extra].concat());
+    let (code, out) = plan_with(&[disk("disk-1", "gpu-01"), disk("disk-2", "gpu-02")]);
     assert_eq!(code, 0, "{out}");
     for words in [
         "claims   a: bound to volume disk-1",
@@ -75,7 +75,7 @@ fn plan_lists_bindings_and_binds_each_volume_once() {
     ] {
         assert!(out.contains(words), "{out}");
     }
-    let (code, out) = with(&[disk("disk-1", "gpu-01")]);
+    let (code, out) = plan_with(&[disk("disk-1", "gpu-01")]);
     assert_eq!(code, 1, "{out}");
     assert!(out.contains("a: bound to volume disk-1"), "{out}");
     let words = "ClaimNotBound: PersistentVolumeClaim \"b\" is not bound: no PersistentVolume";
@@ -84,8 +84,8 @@ fn plan_lists_bindings_and_binds_each_volume_once() {
     let shared = [
         job("one", "a"),
         job("two", "a"),
-        both[2].clone(),
-        both[4].clone(),
+        files[2].clone(),
+        files[4].clone(),
     ];
     let wide = disk("disk-1", "gpu-01, gpu-02");
     let (code, out) = plan_objects(&[&shared[..], &[wide]].concat());

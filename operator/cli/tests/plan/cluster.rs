@@ -98,9 +98,9 @@ fn placed_gangs_use_the_quota_of_their_queue() {
 /// The page docs/plan.md shows the line.
 #[test]
 fn plan_lists_the_victims() {
-    let queue = |name: &str, more: &str| {
+    let queue = |name: &str, fields: &str| {
         format!(
-            "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {{name: {name}}}\nspec: {{{more}, resourceGroups: [{{coveredResources: [cpu, memory, nvidia.com/gpu], flavors: [{{name: default, resources: [{{name: cpu, nominalQuota: 1k}}, {{name: memory, nominalQuota: 10Ti}}, {{name: nvidia.com/gpu, nominalQuota: 32}}]}}]}}]}}\n"
+            "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {{name: {name}}}\nspec: {{{fields}, resourceGroups: [{{coveredResources: [cpu, memory, nvidia.com/gpu], flavors: [{{name: default, resources: [{{name: cpu, nominalQuota: 1k}}, {{name: memory, nominalQuota: 10Ti}}, {{name: nvidia.com/gpu, nominalQuota: 32}}]}}]}}]}}\n"
         )
     };
     let dump = [
@@ -138,8 +138,8 @@ fn plan_lists_the_victims() {
     assert_eq!(run.code, 0, "{}", run.out);
     let lost = format!("(work lost: {} device-seconds)", 48 * 3600);
     assert!(run.out.contains(&lost), "{}", run.out);
-    let never = dump.replace("reclaimWithinCohort: Any", "reclaimWithinCohort: Never");
-    let run = plan_with_dump(&never, &["job.yaml"]);
+    let changed = dump.replace("reclaimWithinCohort: Any", "reclaimWithinCohort: Never");
+    let run = plan_with_dump(&changed, &["job.yaml"]);
     assert_eq!(run.code, 1);
     insta::assert_snapshot!("cluster-lent", run.golden());
 }

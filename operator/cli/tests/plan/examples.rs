@@ -23,9 +23,9 @@ fn examples() -> Vec<PathBuf> {
     files
 }
 
-fn plan_example(example: &Path, more: &[&str]) -> Run {
+fn plan_example(example: &Path, options: &[&str]) -> Run {
     let file = example.to_str().unwrap();
-    plan(&[&["-f", file, "--nodes", "nodes.yaml"], more].concat())
+    plan(&[&["-f", file, "--nodes", "nodes.yaml"], options].concat())
 }
 
 #[test]

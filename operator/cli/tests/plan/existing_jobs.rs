@@ -52,17 +52,17 @@ fn own_pods_of_a_job_do_not_block_it() {
 }
 
 /// A running job keeps its nodes.
-/// The plan does not place it anew, even if another job would then come first.
+/// The plan does not place it again, even if another job would then come first.
 #[test]
 fn running_job_keeps_its_place() {
     let given = file("job.yaml").replace(", memory: 1000Gi", ", memory: 1Gi");
-    let runs = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Running}\n";
+    let running = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Running}\n";
     // The PodGroup matches the compiled spec of the job.
     let resources =
         "gpuResource: nvidia.com/gpu, resources: {cpu: '96', memory: 1Gi, nvidia.com/gpu: '8'}";
     let placed_group =
         placed("llm", "default", 4).replace("resources: {nvidia.com/gpu: '8'}", resources);
-    let dump = format!("{}{runs}{placed_group}", file("nodes.yaml"));
+    let dump = format!("{}{running}{placed_group}", file("nodes.yaml"));
     let high = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n";
     let newer = given
         .replace("name: llm", "name: newer")
@@ -88,9 +88,12 @@ fn job_waits_behind_the_head_of_a_strict_queue() {
             "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}}\nspec: {{taskGroups: [{{name: worker, image: x, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}\nstatus: {{attempt: 1, phase: {phase}}}\n"
         )
     };
-    let waits = placed("big", "default", 99);
-    let waits = waits.split("status:").next().unwrap();
-    let run = plan_with_dump(&format!("{strict}{}{waits}", job("Queued")), &["job.yaml"]);
+    let pending = placed("big", "default", 99);
+    let pending = pending.split("status:").next().unwrap();
+    let run = plan_with_dump(
+        &format!("{strict}{}{pending}", job("Queued")),
+        &["job.yaml"],
+    );
     assert_eq!(run.code, 1, "{run:?}");
     assert!(run.out.contains("BehindHead: "), "{}", run.out);
     assert!(
@@ -98,18 +101,18 @@ fn job_waits_behind_the_head_of_a_strict_queue() {
         "{}",
         run.out
     );
-    let suspended = format!("{strict}{}{waits}", job("Suspended"));
+    let suspended = format!("{strict}{}{pending}", job("Suspended"));
     assert_eq!(plan_with_dump(&suspended, &["job.yaml"]).code, 0);
     // In another queue the job may pass the head, or may have to wait for it later. The plan notes
     // this.
-    let passed = plan_with_dump(&format!("{}{waits}", job("Queued")), &["job.yaml"]);
+    let passed = plan_with_dump(&format!("{}{pending}", job("Queued")), &["job.yaml"]);
     assert_eq!(passed.code, 0, "{passed:?}");
     let note = "1 pending job before it in queue \"default\" is not in the plan";
     assert!(passed.out.contains(note), "{}", passed.out);
-    let lower = format!("{}{waits}", job("Queued")).replace("priority: 0", "priority: -1");
+    let lower = format!("{}{pending}", job("Queued")).replace("priority: 0", "priority: -1");
     let first = plan_with_dump(&lower, &["job.yaml"]);
     assert!(!first.out.contains("not in the plan"), "{}", first.out);
-    let objects = render_with_dump(&format!("{}{waits}", job("Queued")), "json");
+    let objects = render_with_dump(&format!("{}{pending}", job("Queued")), "json");
     let note = format!("note: TrainingJob team-a/llm: {note}");
     assert!(objects.err.starts_with(&note), "{}", objects.err);
 }
@@ -123,19 +126,25 @@ fn job_waits_behind_a_head_that_never_preempts() {
     let nodes = file("nodes.yaml").replace(taints, "");
     let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, queueingStrategy: StrictFIFO, preemption: {withinClusterQueue: LowerPriority}}\n";
     let job = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {priorityClassName: high, taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Queued}\n";
-    let waits = placed("big", "default", 5).replace("priority: 0", "priority: 100");
-    let waits = waits.split("status:").next().unwrap();
-    let runs = placed("small", "default", 4);
+    let pending = placed("big", "default", 5).replace("priority: 0", "priority: 100");
+    let pending = pending.split("status:").next().unwrap();
+    let running = placed("small", "default", 4);
     let plan_with = |policy: &str| {
         let class = format!(
             "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: high}}\nvalue: 100\npreemptionPolicy: {policy}\n"
         );
-        let dump = format!("{nodes}{queue}{job}{waits}{runs}{class}");
+        let dump = format!("{nodes}{queue}{job}{pending}{running}{class}");
         plan_with(&["--nodes", "-", "-f", "job.yaml"], &dump).out
     };
-    let never = plan_with("Never");
-    assert!(never.contains("BehindHead: "), "{never}");
+    let without_preemption = plan_with("Never");
+    assert!(
+        without_preemption.contains("BehindHead: "),
+        "{without_preemption}"
+    );
     // A head that preempts other jobs gives no job the reason BehindHead.
-    let most = plan_with("PreemptLowerPriority");
-    assert!(!most.contains("BehindHead: "), "{most}");
+    let with_preemption = plan_with("PreemptLowerPriority");
+    assert!(
+        !with_preemption.contains("BehindHead: "),
+        "{with_preemption}"
+    );
 }

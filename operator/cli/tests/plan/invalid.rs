@@ -70,8 +70,8 @@ fn nodes_without_a_job_are_refused() {
 fn folder_is_read_file_by_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let given = folder.path().to_str().unwrap();
-    let empty = plan(&["--nodes", "nodes.yaml", "-f", given]);
+    let input = folder.path().to_str().unwrap();
+    let empty = plan(&["--nodes", "nodes.yaml", "-f", input]);
     assert_eq!(empty.code, 2);
     assert!(
         empty
@@ -83,7 +83,7 @@ fn folder_is_read_file_by_file() {
     std::fs::write(path("a.yaml"), second).unwrap();
     std::fs::write(path("notes.txt"), "- no kind\n").unwrap();
     std::fs::create_dir(path("deeper.yaml")).unwrap();
-    let run = plan(&["--nodes", "nodes.yaml", "-f", given]);
+    let run = plan(&["--nodes", "nodes.yaml", "-f", input]);
     let jobs: Vec<_> = run
         .out
         .lines()

@@ -24,14 +24,14 @@ fn unused_kinds_of_a_dump_are_ignored() {
 #[test]
 fn foreign_object_is_noted_with_the_import_command() {
     let foreign = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: y, labels: {kueue.x-k8s.io/queue-name: q}}\n";
-    let note = |file: &str, what: &str| {
-        format!("note: {file}: {what} is ignored: convert it with `trellis import`\n")
+    let note = |file: &str, subject: &str| {
+        format!("note: {file}: {subject} is ignored: convert it with `trellis import`\n")
     };
     let flavor = "ResourceFlavor of kueue.x-k8s.io/v1beta2";
     let job = "Job of batch/v1";
     let dump = plan_with_dump(foreign, &["job.yaml"]);
-    let both = [note("<stdin>", flavor), note("<stdin>", job)].concat();
-    assert_eq!((dump.code, dump.err), (0, both));
+    let notes = [note("<stdin>", flavor), note("<stdin>", job)].concat();
+    assert_eq!((dump.code, dump.err), (0, notes));
     // The importer refuses Jobs that Kueue does not queue.
     let input = format!("{}{foreign}", file("job.yaml"));
     let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
@@ -67,15 +67,15 @@ fn limit_on_an_unknown_name_is_noted() {
             "\n---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {{name: q}}\nspec: {spec}\n"
         )
     };
-    let noted = |spec: &str, more: &str| {
-        let input = [&file("job.yaml"), policy(spec).as_str(), more].concat();
+    let noted = |spec: &str, options: &str| {
+        let input = [&file("job.yaml"), policy(spec).as_str(), options].concat();
         let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
         run.err
     };
     let namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {trellis.dev/team: vision}}\n";
     let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}}\n";
     let resource = |limit: &str| format!("{{subject: {{}}, limits: {{resources: [{limit}]}}}}");
-    for (spec, more, note) in [
+    for (spec, options, note) in [
         (
             "{subject: {team: visoin}, limits: {runningJobs: 1}}".to_owned(),
             namespace,
@@ -97,7 +97,7 @@ fn limit_on_an_unknown_name_is_noted() {
             "spec.limits.resources[0].flavor: there is no ResourceFlavor \"h100\", so it limits nothing",
         ),
     ] {
-        let err = noted(&spec, more);
+        let err = noted(&spec, options);
         let line = format!("note: QuotaPolicy \"q\": {note}\n");
         assert!(err.contains(&line), "{err}");
     }

@@ -219,9 +219,10 @@ fn job_waits_for_a_missing_service() {
 fn suspended_job_waits() {
     let run = plan_changed_job(|job| job.replace("spec:\n", "spec:\n  suspend: true\n"), "");
     assert_waits(&run, "Suspended", "spec.suspend is true");
-    let both = |job: String| in_queue(job.replace("spec:\n", "spec:\n  suspend: true\n"));
+    let suspended_in_queue =
+        |job: String| in_queue(job.replace("spec:\n", "spec:\n  suspend: true\n"));
     assert_waits(
-        &plan_changed_job(both, ""),
+        &plan_changed_job(suspended_in_queue, ""),
         "Suspended",
         "spec.suspend is true",
     );

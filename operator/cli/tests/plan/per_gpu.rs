@@ -34,8 +34,8 @@ fn plan_names_the_source_of_the_amounts() {
     let files = ["--nodes", "nodes.yaml", "-f", "-"];
     let run = plan_with(&files, &input(&[QUEUES, PROFILE]));
     assert_eq!(run.code, 0, "{run:?}");
-    let wanted = "  defaults worker: cpu 96 by RuntimeProfile \"h100\", memory 512Gi by queue \"research\"\n";
-    assert!(run.out.contains(wanted), "{}", run.out);
+    let expected = "  defaults worker: cpu 96 by RuntimeProfile \"h100\", memory 512Gi by queue \"research\"\n";
+    assert!(run.out.contains(expected), "{}", run.out);
     let json = plan_with(
         &[&files[..], &["-o", "json"]].concat(),
         &input(&[QUEUES, PROFILE]),
@@ -65,7 +65,7 @@ fn job_without_stated_amounts_would_wait() {
         &input(&[&without_memory, PROFILE]),
     );
     assert_eq!(run.code, 1, "{run:?}");
-    let wanted = "ResourcesMissing: spec.taskGroups[0].resources.limits.memory: is required: state it, or \
+    let expected = "ResourcesMissing: spec.taskGroups[0].resources.limits.memory: is required: state it, or \
                   resourcesPerGPU.memory in RuntimeProfile \"h100\" or queue \"vision\"";
-    assert!(run.out.contains(wanted), "{}", run.out);
+    assert!(run.out.contains(expected), "{}", run.out);
 }

@@ -36,10 +36,10 @@ const UNKNOWN_REQUESTER_NOTE: &str = "note: policies or quota policies depend on
                       assumed unknown; name the user with --as\n";
 
 /// Plans `job.yaml` with other objects.
-fn plan_with_objects(objects: &str, more: &[&str]) -> Run {
+fn plan_with_objects(objects: &str, options: &[&str]) -> Run {
     let input = format!("{}{objects}", file("job.yaml"));
     plan_with(
-        &[&["--nodes", "nodes.yaml", "-f", "-"], more].concat(),
+        &[&["--nodes", "nodes.yaml", "-f", "-"], options].concat(),
         &input,
     )
 }
@@ -100,15 +100,15 @@ fn unchanged_job_keeps_its_requester() {
         path.to_str().unwrap().to_owned()
     };
     let known = existing("ada", "requester: ada");
-    let more = ["--nodes", known.as_str()];
-    assert_eq!(plan_with_objects(ONLY_ML, &more).code, 0);
+    let options = ["--nodes", known.as_str()];
+    assert_eq!(plan_with_objects(ONLY_ML, &options).code, 0);
     assert_eq!(
-        plan_with_objects(ONLY_ML, &[&more[..], &["--as", "bob"]].concat()).code,
+        plan_with_objects(ONLY_ML, &[&options[..], &["--as", "bob"]].concat()).code,
         1
     );
     let changed = ONLY_ML.replacen("---", "  preemptibility: ProtectedWithinQuota\n---", 1);
     assert_eq!(
-        plan_with_objects(&changed, &more).code,
+        plan_with_objects(&changed, &options).code,
         1,
         "the job has a new requester"
     );

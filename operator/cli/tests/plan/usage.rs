@@ -15,8 +15,8 @@ fn job_is_read_from_standard_input() {
 #[test]
 fn job_without_a_namespace_gets_the_requested_namespace() {
     let job = file("job.yaml").replace(", namespace: team-a", "");
-    let plan_with = |more: &[&str]| {
-        let arguments = [&["--nodes", "nodes.yaml", "-f", "-"], more].concat();
+    let plan_with = |options: &[&str]| {
+        let arguments = [&["--nodes", "nodes.yaml", "-f", "-"], options].concat();
         plan_with(&arguments, &job).out
     };
     assert!(plan_with(&[]).starts_with("TrainingJob default/llm "));

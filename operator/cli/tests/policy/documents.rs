@@ -9,10 +9,10 @@ fn output_in_the_document_matches_the_commands() {
     let mut examples = 0;
     for block in text.split("```console\n$ trellis policy ").skip(1) {
         let block = block.split("```").next().unwrap();
-        let (command, wanted) = block.split_once('\n').unwrap();
+        let (command, expected) = block.split_once('\n').unwrap();
         let arguments: Vec<&str> = command.split(' ').collect();
         let run = policy_in(&input(), &arguments, "");
-        assert_eq!(format!("{}{}", run.out, run.err), wanted, "{command}");
+        assert_eq!(format!("{}{}", run.out, run.err), expected, "{command}");
         examples += 1;
     }
     assert!(examples >= 4, "{examples}");

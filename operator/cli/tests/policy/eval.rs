@@ -59,8 +59,8 @@ fn missing_starter_set_is_noted() {
         run.err
     );
     let starter = super::root().join("charts/trellis/files/policies.yaml");
-    let with = [&files[..], &["-f", starter.to_str().unwrap()]].concat();
-    assert_eq!(policy(&with).err, "");
+    let arguments = [&files[..], &["-f", starter.to_str().unwrap()]].concat();
+    assert_eq!(policy(&arguments).err, "");
 }
 
 /// Without any flavors, policies about flavors have no effect.
@@ -130,10 +130,10 @@ fn plan_and_eval_decide_alike() {
     let eval: Value = serde_json::from_str(&eval.out).unwrap();
     let rows = eval["jobs"][0]["demands"].as_array().unwrap();
     let denied = rows.iter().find(|r| r["decision"] == "Forbidden").unwrap();
-    let why = denied["because"][0].as_str().unwrap();
+    let reason = denied["because"][0].as_str().unwrap();
     assert!(
-        plan.out.contains(&format!("PolicyDenied: {why}")),
-        "{why}\n{}",
+        plan.out.contains(&format!("PolicyDenied: {reason}")),
+        "{reason}\n{}",
         plan.out
     );
 }

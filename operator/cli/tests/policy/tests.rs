@@ -112,9 +112,9 @@ fn policy_without_effect_causes_a_warning() {
         assert_eq!(run.code, 0, "{}{}", run.out, run.err);
         run.err
     };
-    let forbid = |principal: &str, more: &str| {
+    let forbid = |principal: &str, clauses: &str| {
         test_spec(&format!(
-            "{more}  cedar: |\n    forbid({principal}, action, resource);\n"
+            "{clauses}  cedar: |\n    forbid({principal}, action, resource);\n"
         ))
     };
     let unless = |condition: &str| {
@@ -159,8 +159,9 @@ fn policy_without_effect_causes_a_warning() {
 fn untested_policy_fails_below_the_minimum_coverage() {
     let good = file("failing.yaml");
     let good = good.split("  - name: not for 8 GPUs").next().unwrap();
-    let with = |more: &[&str]| policy_in(&input(), &[&["test", "-"], more].concat(), good);
-    let run = with(&[]);
+    let test_with =
+        |options: &[&str]| policy_in(&input(), &[&["test", "-"], options].concat(), good);
+    let run = test_with(&[]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.out.contains("h100/small (<stdin>:4)"), "{}", run.out);
     assert!(
@@ -168,8 +169,8 @@ fn untested_policy_fails_below_the_minimum_coverage() {
         "{}",
         run.out
     );
-    assert_eq!(with(&["--min-coverage", "50"]).code, 0);
-    let low = with(&["--min-coverage", "51"]);
+    assert_eq!(test_with(&["--min-coverage", "50"]).code, 0);
+    let low = test_with(&["--min-coverage", "51"]);
     assert_eq!(low.code, 1);
     assert!(
         low.out
@@ -177,7 +178,7 @@ fn untested_policy_fails_below_the_minimum_coverage() {
         "{}",
         low.out
     );
-    assert_eq!(with(&["--min-coverage", "101"]).code, 2);
+    assert_eq!(test_with(&["--min-coverage", "101"]).code, 2);
 }
 
 #[test]

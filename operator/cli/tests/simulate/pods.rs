@@ -4,8 +4,8 @@
 use super::{event_tuples, job, scenario, simulate_text};
 
 /// An elastic job whose pods need a whole node each.
-fn elastic(name: &str, least: u32, most: u32) -> String {
-    let replicas = format!("minReplicas: {least}, replicas: {most}, gpus: 8");
+fn elastic(name: &str, minimum: u32, maximum: u32) -> String {
+    let replicas = format!("minReplicas: {minimum}, replicas: {maximum}, gpus: 8");
     let elastic = job(name, 1).replace("replicas: 1, gpus: 8", &replicas);
     elastic.replace("spec: {", "spec: {framework: None, ")
 }

@@ -53,12 +53,15 @@ fn gpu_hours_are_used_and_recovered() {
     let run = simulate_text(&text, &["-o", "jsonl"]);
     let lines = run.lines();
     assert_eq!(run.code, 0, "{lines:?}");
-    let waits = lines.iter().filter(|l| l["event"] == "waiting");
-    let waits: Vec<_> = waits.map(|l| l["reason"].as_str().unwrap()).collect();
-    assert!(waits[1].starts_with("QuotaPolicyExceeded: "), "{waits:?}");
+    let pending = lines.iter().filter(|l| l["event"] == "waiting");
+    let pending: Vec<_> = pending.map(|l| l["reason"].as_str().unwrap()).collect();
     assert!(
-        waits[1].ends_with("its 1 GPU hour is used, and nothing starts until 3675 s"),
-        "{waits:?}"
+        pending[1].starts_with("QuotaPolicyExceeded: "),
+        "{pending:?}"
+    );
+    assert!(
+        pending[1].ends_with("its 1 GPU hour is used, and nothing starts until 3675 s"),
+        "{pending:?}"
     );
     // Without the limit the second job starts when the first one ends.
     let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
@@ -77,8 +80,8 @@ fn full_deny_limit_refuses_the_job_until_it_has_room() {
         job("a", 1),
         job("b", 1)
     );
-    let one = quota_policy("{subject: {}, enforcement: Deny, limits: {runningJobs: 1}}");
-    let text = [scenario(&events), one].concat();
+    let policy = quota_policy("{subject: {}, enforcement: Deny, limits: {runningJobs: 1}}");
+    let text = [scenario(&events), policy].concat();
     let run = simulate_text(&text, &["-o", "jsonl"]);
     let lines = run.lines();
     assert_eq!(run.code, 0, "{lines:?}");

@@ -72,11 +72,11 @@ fn replay_of_a_snapshot_decides_like_the_engine() {
             (&json!("team-a/waits"), &json!(2))
         ]
     );
-    for waits in waiting {
-        let id = GangId::new(waits["job"].as_str().unwrap());
+    for pending in waiting {
+        let id = GangId::new(pending["job"].as_str().unwrap());
         let certificate = engine.explain(&id, Time::from_millis(60_000)).unwrap();
         let reason = format!("{}: {certificate}", certificate.reason);
-        assert_eq!(waits["reason"], reason);
+        assert_eq!(pending["reason"], reason);
     }
     let table = trellis(&["replay", file], "");
     insta::assert_snapshot!("replay", table.golden());

@@ -108,7 +108,7 @@ fn invalid_row_is_reported() {
 fn generated_gangs_have_the_requested_load_for_a_fixed_seed() {
     let run = |seed: &str| {
         let arguments = ["--workload", "gangs", "--nodes", "g=16x8", "--jobs", "150"];
-        let more = [
+        let options = [
             "--seed",
             seed,
             "--runtime",
@@ -118,7 +118,7 @@ fn generated_gangs_have_the_requested_load_for_a_fixed_seed() {
             "-o",
             "jsonl",
         ];
-        simulate(&[&arguments[..], &more[..]].concat())
+        simulate(&[&arguments[..], &options[..]].concat())
     };
     let first = run("3");
     assert_eq!(first.code, 0, "{}", first.err);

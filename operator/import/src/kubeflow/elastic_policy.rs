@@ -11,7 +11,7 @@ pub(super) fn read_elastic_policy(spec: &Fields<'_>, draft: &mut JobDraft) {
     let Some(policy) = spec.object("elasticPolicy") else {
         return;
     };
-    let (least, most) = (policy.integer("minReplicas"), policy.integer("maxReplicas"));
+    let (minimum, maximum) = (policy.integer("minReplicas"), policy.integer("maxReplicas"));
     let mut pods = draft.pods.iter_mut();
     let worker = pods.find(|pods| pods.group.name == "worker");
     if worker.is_none() {
@@ -25,28 +25,28 @@ pub(super) fn read_elastic_policy(spec: &Fields<'_>, draft: &mut JobDraft) {
     }
     if let Some(worker) = worker {
         let now = i64::from(worker.group.replicas());
-        let all = most.unwrap_or(now).max(now);
+        let all = maximum.unwrap_or(now).max(now);
         if all != now {
-            let value = json!(most);
-            let why = format!(
+            let value = json!(maximum);
+            let reason = format!(
                 "is the size that the job grows to from minReplicas while capacity is free; in Kubeflow it starts with {now} pods"
             );
             policy.log().note(
                 &policy.field_path("maxReplicas"),
                 Some(&value),
-                why,
+                reason,
                 "lower replicas if the job must not grow by itself",
             );
         }
-        let is_less = |most: &i64| *most < now;
-        if most.as_ref().is_some_and(is_less) {
+        let is_less = |maximum: &i64| *maximum < now;
+        if maximum.as_ref().is_some_and(is_less) {
             policy.note_at(
                 "maxReplicas",
                 "is less than replicas, the number of pods at the start",
                 "lower replicas",
             );
         }
-        if least.is_some_and(|least| least > all) {
+        if minimum.is_some_and(|minimum| minimum > all) {
             policy.note_at(
                 "minReplicas",
                 "is more than the number of workers, so all of them are in the gang",
@@ -54,7 +54,7 @@ pub(super) fn read_elastic_policy(spec: &Fields<'_>, draft: &mut JobDraft) {
             );
         }
         worker.group.replicas = Some(all).filter(|all| *all != 1);
-        worker.group.min_replicas = least.filter(|least| *least < all);
+        worker.group.min_replicas = minimum.filter(|minimum| *minimum < all);
     }
     policy.ignore_if("rdzvBackend", &json!("c10d"));
     policy.ignore_if("standalone", &json!(false));

@@ -184,26 +184,26 @@ fn note_processes(spec: &Fields<'_>, draft: &JobDraft) {
     let old = elastic
         .as_ref()
         .and_then(|elastic| elastic.get("nProcPerNode"));
-    let given = spec.get("nprocPerNode").into_iter().chain(old);
+    let fields = spec.get("nprocPerNode").into_iter().chain(old);
     let gpus = draft
         .pods
         .iter()
         .map(|pods| i64::from(pods.group.gpus()).max(1));
     let gpus: Vec<i64> = gpus.collect();
-    for given in given {
-        let count = match given.value() {
+    for field in fields {
+        let count = match field.value() {
             Value::String(text) => text.parse().ok(),
             other => other.as_i64(),
         };
-        let word = given.value().as_str();
-        let same = match (count, word) {
+        let word = field.value().as_str();
+        let is_same = match (count, word) {
             (Some(count), _) => gpus.iter().all(|gpus| *gpus == count),
             (None, word) => matches!(word, Some("auto" | "gpu")),
         };
-        if same {
-            given.mark_read();
+        if is_same {
+            field.mark_read();
         } else {
-            given.note(
+            field.note(
                 "is not the number of GPUs of a pod, and Trellis has torchrun start one process for each GPU",
                 "write --nproc-per-node into the command",
             );

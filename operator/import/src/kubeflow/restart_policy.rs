@@ -42,13 +42,13 @@ pub(super) fn set_restart_limit(draft: &mut JobDraft, owner: &Fields<'_>, key: &
     match draft.restart_mut().limit {
         Some(other) if other != limit => {
             let value = json!(limit);
-            let most = limit.max(other);
-            draft.restart_mut().limit = Some(most);
+            let maximum = limit.max(other);
+            draft.restart_mut().limit = Some(maximum);
             owner.log().note(
                 &owner.field_path(key),
                 Some(&value),
                 "is one of two limits of restarts: elasticPolicy.maxRestarts and runPolicy.backoffLimit are one field in Trellis",
-                format!("spec.restart.limit is {most}, the larger of the two"),
+                format!("spec.restart.limit is {maximum}, the larger of the two"),
             );
         }
         _ => draft.restart_mut().limit = Some(limit),
@@ -57,10 +57,10 @@ pub(super) fn set_restart_limit(draft: &mut JobDraft, owner: &Fields<'_>, key: &
 
 /// Writes the policies into the job's restart settings.
 pub(super) fn apply_policies(policies: &[ReplicaRestartPolicy], draft: &mut JobDraft) {
-    let groups_with = |wanted: &str| -> Vec<String> {
+    let groups_with = |policy_name: &str| -> Vec<String> {
         let are = policies
             .iter()
-            .filter(|p| p.policy.as_deref() == Some(wanted));
+            .filter(|p| p.policy.as_deref() == Some(policy_name));
         are.map(|policy| policy.group.clone()).collect()
     };
     let (never, by_code) = (groups_with("Never"), groups_with("ExitCode"));

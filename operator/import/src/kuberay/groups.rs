@@ -89,16 +89,16 @@ pub(super) fn read_cluster(
 fn read_workers(worker: &Fields<'_>, hints: &PodHints<'_>, scales: bool) -> Option<GroupDraft> {
     let name = worker.text("groupName");
     let replicas = worker.integer("replicas");
-    let (least, most) = (worker.integer("minReplicas"), worker.integer("maxReplicas"));
+    let (minimum, maximum) = (worker.integer("minReplicas"), worker.integer("maxReplicas"));
     let hosts = worker.integer("numOfHosts").unwrap_or(1).max(1);
     // KubeRay keeps the number of workers between minimum and maximum.
     let now = replicas
         .unwrap_or(0)
-        .min(most.unwrap_or(NO_LIMIT))
-        .max(least.unwrap_or(0));
+        .min(maximum.unwrap_or(NO_LIMIT))
+        .max(minimum.unwrap_or(0));
     let all = match scales {
-        true => most
-            .filter(|most| *most != NO_LIMIT)
+        true => maximum
+            .filter(|maximum| *maximum != NO_LIMIT)
             .unwrap_or(now)
             .max(now),
         false => now,
@@ -113,19 +113,19 @@ fn read_workers(worker: &Fields<'_>, hints: &PodHints<'_>, scales: bool) -> Opti
     pods.group.replicas = Some(count(all)).filter(|count| *count != 1);
     if scales {
         // The gang contains at least one worker of each group.
-        let least = least.unwrap_or(0).max(1);
-        pods.group.min_replicas = Some(count(least)).filter(|_| least < all);
+        let minimum = minimum.unwrap_or(0).max(1);
+        pods.group.min_replicas = Some(count(minimum)).filter(|_| minimum < all);
         worker.note_at(
             "minReplicas",
             "is where Ray's autoscaler starts, and in Trellis the job starts with these pods and grows while capacity is free, independent of Ray's demand",
             "lower replicas if the job must not grow by itself",
         );
     }
-    for (key, why) in [
+    for (key, reason) in [
         ("idleTimeoutSeconds", "is how long Ray keeps an idle worker"),
         ("scaleStrategy", "names workers to delete"),
     ] {
-        worker.note_at(key, why, "leave it out");
+        worker.note_at(key, reason, "leave it out");
     }
     Some(pods)
 }

@@ -30,16 +30,19 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     let annotations = root
         .object("metadata")
         .and_then(|m| m.object("annotations"));
-    let least = annotations
+    let minimum = annotations
         .as_ref()
         .and_then(|annotations| annotations.get(MIN_PARALLELISM));
     if let Some(annotations) = &annotations {
         annotations.ignore(&["kueue.x-k8s.io/job-completions-equal-parallelism"]);
     }
-    let least = least.and_then(|least| {
-        let count = least.as_text()?.parse::<i64>().ok();
+    let minimum = minimum.and_then(|minimum| {
+        let count = minimum.as_text()?.parse::<i64>().ok();
         if count.is_none() {
-            log.add_problem(least.path(), "must be a number of pods: write digits only");
+            log.add_problem(
+                minimum.path(),
+                "must be a number of pods: write digits only",
+            );
         }
         count
     });
@@ -70,7 +73,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     };
     pods.group.name = "worker".to_owned();
     pods.group.replicas = read_replicas(&spec, indexed).filter(|count| *count != 1);
-    pods.group.min_replicas = least;
+    pods.group.min_replicas = minimum;
     // With every restart policy, only the failed pod restarts, and the failure counts.
     pods.restart_policy = None;
     draft.pods.push(pods);
@@ -101,18 +104,18 @@ fn read_replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
     let parallelism = spec.integer("parallelism").unwrap_or(1);
     let Some(completions) = spec.get("completions") else {
         if parallelism > 1 {
-            let why = "pods share one work queue: in Kubernetes the Job is complete when one pod has succeeded and all have ended";
+            let reason = "pods share one work queue: in Kubernetes the Job is complete when one pod has succeeded and all have ended";
             let value = json!(parallelism);
             let path = spec.field_path("parallelism");
             let instead =
                 "in Trellis all pods must succeed; set spec.success.policy to Any to require one";
-            spec.log().note(&path, Some(&value), why, instead);
+            spec.log().note(&path, Some(&value), reason, instead);
         }
         return Some(parallelism);
     };
     let count = spec.integer("completions")?;
     if count > parallelism {
-        let (why, instead) = if indexed {
+        let (reason, instead) = if indexed {
             (
                 "is more than parallelism: Kubernetes runs some indexes after others, and Trellis runs all at once",
                 "check that the queue has quota for all pods, or split the work into several jobs",
@@ -123,7 +126,7 @@ fn read_replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
                 "check that the queue has quota for all pods, or let each pod do more",
             )
         };
-        completions.note(why, instead);
+        completions.note(reason, instead);
     }
     // Parallelism beyond the number of completions has no effect.
     Some(count)

@@ -55,11 +55,11 @@ pub(crate) fn convert_cluster_queue(
 fn read_selector(fields: &Fields<'_>) -> Option<LabelSelector> {
     let written = fields.get("namespaceSelector")?;
     let read: Option<LabelSelector> = serde_json::from_value(written.value().clone()).ok();
-    let same = |read: &LabelSelector| {
+    let is_same = |read: &LabelSelector| {
         serde_json::to_value(read).is_ok_and(|again| again == *written.value())
     };
     match read {
-        Some(read) if same(&read) => {
+        Some(read) if is_same(&read) => {
             written.mark_read();
             Some(read)
         }
@@ -89,10 +89,10 @@ fn read_preemption(fields: &Fields<'_>) -> Option<QueuePreemption> {
     let preemption = fields.object("preemption")?;
     let borrow = preemption.object("borrowWithinCohort").and_then(|borrow| {
         let policy = read_word::<BorrowWithinCohortPolicy>(&borrow, "policy");
-        let most = borrow.small_integer("maxPriorityThreshold");
+        let maximum = borrow.small_integer("maxPriorityThreshold");
         let found = BorrowWithinCohort {
             policy,
-            max_priority_threshold: most,
+            max_priority_threshold: maximum,
         };
         // Never is the default.
         Some(found).filter(|f| f.policy == Some(BorrowWithinCohortPolicy::LowerPriority))
@@ -162,7 +162,7 @@ fn read_local_queues(root: &Fields<'_>, context: &ImportContext, name: &str, spe
     let all = context.namespaces(name, None);
     let is_open = spec.namespace_selector == Some(LabelSelector::default());
     if is_open && !all.is_empty() {
-        let why = format!(
+        let reason = format!(
             "admits every namespace, and Kueue admitted only those with a LocalQueue: {}",
             all.join(", ")
         );
@@ -170,7 +170,7 @@ fn read_local_queues(root: &Fields<'_>, context: &ImportContext, name: &str, spe
         let instead = format!("to admit only those, write namespaceSelector: {narrow}");
         let value = json!({});
         root.log()
-            .note("spec.namespaceSelector", Some(&value), why, instead);
+            .note("spec.namespaceSelector", Some(&value), reason, instead);
     }
 }
 

@@ -104,8 +104,8 @@ fn read_service(name: &str, resource: &Fields<'_>, draft: &mut JobDraft) {
             return;
         }
     };
-    for (wanted, rules) in [(out, &mut network.egress), (inward, &mut network.ingress)] {
-        if wanted && !rules.contains(&rule) {
+    for (is_needed, rules) in [(out, &mut network.egress), (inward, &mut network.ingress)] {
+        if is_needed && !rules.contains(&rule) {
             rules.push(rule.clone());
         }
     }

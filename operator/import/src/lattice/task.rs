@@ -33,8 +33,8 @@ pub(super) fn read_task(
     let workload = workload?;
     let mut pods = GroupDraft::default();
     let mut spec = TracedValue::empty_map(task.path());
-    let kept = read_main_container(main, hints, &mut pods);
-    let mut other_containers: Vec<TracedValue> = pod_template::main_container_template(kept)
+    let output = read_main_container(main, hints, &mut pods);
+    let mut other_containers: Vec<TracedValue> = pod_template::main_container_template(output)
         .into_iter()
         .collect();
     for (other, container) in containers.iter().filter(|(other, _)| other != name) {
@@ -42,12 +42,12 @@ pub(super) fn read_task(
     }
     let mut init = Vec::new();
     for (name, sidecar) in task.object_entries("sidecars") {
-        let mut kept = read_other_container(&name, &sidecar, hints);
+        let mut output = read_other_container(&name, &sidecar, hints);
         if sidecar.boolean("init") != Some(true) {
             // The sidecar must not keep the job's pod from ending.
-            kept.insert("restartPolicy", TracedValue::leaf(sidecar.path(), "Always"));
+            output.insert("restartPolicy", TracedValue::leaf(sidecar.path(), "Always"));
         }
-        init.push(kept);
+        init.push(output);
     }
     for (key, list) in [("containers", other_containers), ("initContainers", init)] {
         if !list.is_empty() {
@@ -59,9 +59,9 @@ pub(super) fn read_task(
         read_ports(&service, &mut pods);
     }
     dependencies::read_dependencies(&workload, draft);
-    let mut kept = TracedValue::empty_map(task.path());
-    kept.insert("spec", spec);
-    pods.group.pod_template = pod_template::build_template(kept, hints.framework, task.log());
+    let mut output = TracedValue::empty_map(task.path());
+    output.insert("spec", spec);
+    pods.group.pod_template = pod_template::build_template(output, hints.framework, task.log());
     Some(pods)
 }
 
@@ -103,7 +103,7 @@ fn read_main_container(
     pods: &mut GroupDraft,
 ) -> TracedValue {
     let group = &mut pods.group;
-    let mut kept = TracedValue::empty_map(container.path());
+    let mut output = TracedValue::empty_map(container.path());
     resources::read_main_amounts(container, hints.options).add_to_group(group, container);
     match container.text("image") {
         Some(image) => group.image = image,
@@ -120,7 +120,7 @@ fn read_main_container(
     note_files(container);
     for key in PROBES {
         if let Some(probe) = container.get(key) {
-            kept.insert(key, TracedValue::from_fields(&probe));
+            output.insert(key, TracedValue::from_fields(&probe));
         }
     }
     if let Some(security) = container.object("security") {
@@ -130,31 +130,31 @@ fn read_main_container(
         }
         let context = read_security_context(&security);
         if !context.is_empty() {
-            kept.insert("securityContext", context);
+            output.insert("securityContext", context);
         }
     }
-    kept
+    output
 }
 
 /// Reads a container other than the main container.
 fn read_other_container(name: &str, container: &Fields<'_>, hints: &PodHints<'_>) -> TracedValue {
-    let mut kept = TracedValue::empty_map(container.path());
+    let mut output = TracedValue::empty_map(container.path());
     let name = if name == MAIN_CONTAINER {
         "main-beside"
     } else {
         name
     };
-    kept.insert("name", TracedValue::leaf(container.path(), name));
+    output.insert("name", TracedValue::leaf(container.path(), name));
     for key in ["image", "command", "args", "workingDir"]
         .into_iter()
         .chain(PROBES)
     {
         if let Some(field) = container.get(key) {
-            kept.insert(key, TracedValue::from_fields(&field));
+            output.insert(key, TracedValue::from_fields(&field));
         }
     }
     if let Some(limits) = resources::read_limits(container, hints.options) {
-        kept.insert(
+        output.insert(
             "resources",
             TracedValue::leaf(&container.field_path("resources"), limits),
         );
@@ -162,7 +162,7 @@ fn read_other_container(name: &str, container: &Fields<'_>, hints: &PodHints<'_>
     let variables = read_variables(container, hints);
     if !variables.is_empty() {
         let path = container.field_path("variables");
-        kept.insert("env", TracedValue::leaf(&path, json!(variables)));
+        output.insert("env", TracedValue::leaf(&path, json!(variables)));
     }
     note_files(container);
     container.note_at(
@@ -178,10 +178,10 @@ fn read_other_container(name: &str, container: &Fields<'_>, hints: &PodHints<'_>
             }
         }
         if !context.is_empty() {
-            kept.insert("securityContext", context);
+            output.insert("securityContext", context);
         }
     }
-    kept
+    output
 }
 
 /// Reads the variables. Each is a text, or a key of a secret of the task.

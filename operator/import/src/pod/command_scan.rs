@@ -74,10 +74,10 @@ pub(super) fn scan_command(
         let known = |name: &str| {
             index.contains(&name) || provided.0.iter().any(|(variable, _)| variable == name)
         };
-        for (word, why, instead) in notes.into_iter().filter(|(word, _, _)| !known(word)) {
+        for (word, reason, instead) in notes.into_iter().filter(|(word, _, _)| !known(word)) {
             let value = serde_json::Value::String(word);
             // The text stays unchanged.
-            container.log().note(path, Some(&value), why, instead);
+            container.log().note(path, Some(&value), reason, instead);
         }
     }
     let launches = |text: &str| LAUNCHERS.iter().any(|launcher| text.contains(launcher));
@@ -115,8 +115,8 @@ fn find_notes(
     is_torchrun: bool,
 ) -> Vec<(String, String, String)> {
     let mut notes = Vec::new();
-    let mut add_note = |word: &str, why: &str, instead: &str| {
-        notes.push((word.to_owned(), why.to_owned(), instead.to_owned()));
+    let mut add_note = |word: &str, reason: &str, instead: &str| {
+        notes.push((word.to_owned(), reason.to_owned(), instead.to_owned()));
     };
     if text.contains("/etc/volcano") {
         add_note(
@@ -173,12 +173,15 @@ fn find_notes(
 /// Returns the variables of Volcano's plugins that a text reads.
 fn volcano_variables(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-    let is_it = |word: &&str| {
+    let is_volcano_variable = |word: &&str| {
         let of_svc =
             word.starts_with("VC_") && (word.ends_with("_HOSTS") || word.ends_with("_NUM"));
         of_svc || matches!(*word, "MPI_HOST" | "VC_TASK_INDEX" | "VK_TASK_INDEX")
     };
-    let mut names: Vec<String> = words.filter(is_it).map(str::to_owned).collect();
+    let mut names: Vec<String> = words
+        .filter(is_volcano_variable)
+        .map(str::to_owned)
+        .collect();
     names.sort_unstable();
     names.dedup();
     names

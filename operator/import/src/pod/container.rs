@@ -24,7 +24,7 @@ pub(super) fn read_main_container(
     hints: &PodHints<'_>,
     group: &mut TaskGroup,
 ) -> TracedValue {
-    let mut kept = TracedValue::empty_map(container.path());
+    let mut output = TracedValue::empty_map(container.path());
     container.ignore(&["name"]);
     amounts.add_to_group(group, container);
     match container.text("image") {
@@ -43,23 +43,23 @@ pub(super) fn read_main_container(
     let (variables, other) = env::read_variables(container, hints.framework);
     group.env = variables;
     if let Some(other) = other {
-        kept.insert("env", other);
+        output.insert("env", other);
     }
     let (from, other) = env::read_sources(container);
     group.env_from = from;
     if let Some(other) = other {
-        kept.insert("envFrom", other);
+        output.insert("envFrom", other);
     }
     let other = read_ports(container, hints, group);
     if !other.is_empty() {
         let path = container.field_path("ports");
-        kept.insert("ports", TracedValue::list(&path, other));
+        output.insert("ports", TracedValue::list(&path, other));
     }
     group.mounts = volumes.mounts;
     group.shared_memory = volumes.shared_memory;
     if !volumes.unchanged_mounts.is_empty() {
         let path = container.field_path("volumeMounts");
-        kept.insert(
+        output.insert(
             "volumeMounts",
             TracedValue::list(&path, volumes.unchanged_mounts),
         );
@@ -70,12 +70,12 @@ pub(super) fn read_main_container(
     // The container's own variables may refer to these variables, so these come first.
     variables.append(&mut group.env);
     group.env = variables;
-    copy_rest(container, &mut kept);
-    kept
+    copy_rest(container, &mut output);
+    output
 }
 
 /// Copies all other fields unchanged.
-fn copy_rest(container: &Fields<'_>, kept: &mut TracedValue) {
+fn copy_rest(container: &Fields<'_>, output: &mut TracedValue) {
     const SHORT: [&str; 11] = [
         "name",
         "image",
@@ -98,7 +98,7 @@ fn copy_rest(container: &Fields<'_>, kept: &mut TracedValue) {
             continue;
         };
         if !SHORT.contains(&key.as_str()) && !container.log().is_read(field.path()) {
-            kept.insert(&key, TracedValue::from_fields(&field));
+            output.insert(&key, TracedValue::from_fields(&field));
         }
     }
 }
@@ -130,7 +130,7 @@ fn read_ports(
     hints: &PodHints<'_>,
     group: &mut TaskGroup,
 ) -> Vec<TracedValue> {
-    let mut kept = Vec::new();
+    let mut output = Vec::new();
     for port in container.objects("ports") {
         let number = port.value().get("containerPort").and_then(Value::as_i64);
         let name = port.value().get("name").and_then(Value::as_str);
@@ -145,7 +145,7 @@ fn read_ports(
             continue;
         }
         let (Some(number), true) = (number, *protocol == tcp) else {
-            kept.push(TracedValue::from_fields(&port));
+            output.push(TracedValue::from_fields(&port));
             continue;
         };
         port.ignore(&["containerPort", "name", "protocol"]);
@@ -160,7 +160,7 @@ fn read_ports(
             port: i32::try_from(number).unwrap_or_default(),
         });
     }
-    kept
+    output
 }
 
 /// Reads a container other than the main container, such as an init container or a sidecar.
@@ -170,7 +170,7 @@ pub(super) fn read_other_container(
     hints: &PodHints<'_>,
     group: &TaskGroup,
 ) -> TracedValue {
-    let mut kept = TracedValue::empty_map(container.path());
+    let mut output = TracedValue::empty_map(container.path());
     let limits = resources::read_limits(container, hints.options);
     let needed = command_scan::scan_command(container, group, hints);
     for key in container.keys() {
@@ -184,14 +184,14 @@ pub(super) fn read_other_container(
                     "is the name of the task group's own container",
                     "the container gets the name main-beside",
                 );
-                kept.insert("name", TracedValue::leaf(field.path(), "main-beside"));
+                output.insert("name", TracedValue::leaf(field.path(), "main-beside"));
             }
-            "volumeMounts" => kept.insert(&key, read_mounts(container, volumes)),
-            _ => kept.insert(&key, TracedValue::from_fields(&field)),
+            "volumeMounts" => output.insert(&key, read_mounts(container, volumes)),
+            _ => output.insert(&key, TracedValue::from_fields(&field)),
         }
     }
     if let Some(limits) = limits {
-        kept.insert(
+        output.insert(
             "resources",
             TracedValue::leaf(&container.field_path("resources"), limits),
         );
@@ -199,31 +199,31 @@ pub(super) fn read_other_container(
     let variables: Vec<_> = hints.variables().chain(needed).collect();
     if !variables.is_empty() {
         let path = container.field_path("env");
-        let own = kept
+        let own = output
             .get("env")
             .map(TracedValue::items)
             .unwrap_or_default()
             .to_vec();
         let added = variables.iter().map(|v| TracedValue::leaf(&path, json!(v)));
         let all: Vec<_> = added.chain(own).collect();
-        kept.insert("env", TracedValue::list(&path, all));
+        output.insert("env", TracedValue::list(&path, all));
     }
-    kept
+    output
 }
 
 /// Reads the mounts of a container other than the main container. A volume that became
 /// `sharedMemory` gets a new name.
 fn read_mounts(container: &Fields<'_>, volumes: &PodVolumes) -> TracedValue {
     let mounts = container.objects("volumeMounts").into_iter().map(|mount| {
-        let mut kept = TracedValue::from_fields(&mount);
+        let mut output = TracedValue::from_fields(&mount);
         let name = mount.value().get("name").and_then(Value::as_str);
         if name.is_some_and(|name| volumes.shm_names.contains(name)) {
-            kept.insert(
+            output.insert(
                 "name",
                 TracedValue::leaf(&mount.field_path("name"), SHARED_MEMORY),
             );
         }
-        kept
+        output
     });
     TracedValue::list(&container.field_path("volumeMounts"), mounts.collect())
 }

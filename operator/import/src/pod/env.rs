@@ -43,7 +43,7 @@ pub(super) fn read_variables(
     framework: Framework,
 ) -> (Vec<EnvVar>, Option<TracedValue>) {
     let mut short: Vec<EnvVar> = Vec::new();
-    let mut kept = Vec::new();
+    let mut output = Vec::new();
     for variable in container.objects("env") {
         let Some(name) = variable.text("name") else {
             let path = variable.field_path("name");
@@ -51,25 +51,25 @@ pub(super) fn read_variables(
             continue;
         };
         if rules::is_reserved_env(&name, framework) {
-            let why = match framework {
+            let reason = match framework {
                 _ if rules::is_trellis_env(&name) => "is set by Trellis".to_owned(),
                 framework => format!("is set by Trellis for framework {framework:?}"),
             };
-            variable.note(why, "leave it out: docs/frameworks has its value");
+            variable.note(reason, "leave it out: docs/frameworks has its value");
         } else if let Some(env_variable) = read_variable(&name, &variable) {
             if let Some(before) = short.iter().position(|v| v.name == name) {
-                let why = "is set twice, and the last one counts";
-                variable.note(why, "remove the first one");
+                let reason = "is set twice, and the last one counts";
+                variable.note(reason, "remove the first one");
                 short.remove(before);
             }
             short.push(env_variable);
         } else {
-            kept.push(TracedValue::from_fields(&variable));
+            output.push(TracedValue::from_fields(&variable));
         }
     }
     let path = container.field_path("env");
-    let kept = Some(TracedValue::list(&path, kept)).filter(|kept| !kept.is_empty());
-    (short, kept)
+    let output = Some(TracedValue::list(&path, output)).filter(|output| !output.is_empty());
+    (short, output)
 }
 
 /// Returns a variable in its short form, if it has one.
@@ -98,10 +98,10 @@ fn read_variable(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
         field.api_version = None;
         field.field_path.strip_prefix("metadata.")
     });
-    let same = EQUIVALENTS
+    let equivalent = EQUIVALENTS
         .iter()
         .find(|(their_field, _)| Some(*their_field) == field);
-    Some(match same {
+    Some(match equivalent {
         Some((_, ours)) => EnvVar {
             value: Some(format!("$({ours})")),
             ..env_variable
@@ -117,7 +117,7 @@ fn read_variable(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
 /// others unchanged.
 pub(super) fn read_sources(container: &Fields<'_>) -> (Vec<EnvFromSource>, Option<TracedValue>) {
     let mut short = Vec::new();
-    let mut kept = Vec::new();
+    let mut output = Vec::new();
     for from in container.objects("envFrom") {
         let source: Option<EnvFromSource> = serde_json::from_value(from.value().clone()).ok();
         match source {
@@ -125,12 +125,12 @@ pub(super) fn read_sources(container: &Fields<'_>) -> (Vec<EnvFromSource>, Optio
                 from.mark_read();
                 short.push(source);
             }
-            _ => kept.push(TracedValue::from_fields(&from)),
+            _ => output.push(TracedValue::from_fields(&from)),
         }
     }
     let path = container.field_path("envFrom");
-    let kept = Some(TracedValue::list(&path, kept)).filter(|kept| !kept.is_empty());
-    (short, kept)
+    let output = Some(TracedValue::list(&path, output)).filter(|output| !output.is_empty());
+    (short, output)
 }
 
 /// Returns true if a text reads the variable by `$NAME`, `${NAME}` or `$(NAME)`.
@@ -139,10 +139,10 @@ pub(crate) fn reads_variable(text: &str, name: &str) -> bool {
     while let Some(at) = rest.find('$') {
         rest = rest.get(at.saturating_add(1)..).unwrap_or_default();
         let inner = rest.strip_prefix(['{', '(']).unwrap_or(rest);
-        let is_it = inner.strip_prefix(name).is_some_and(|after| {
+        let is_read = inner.strip_prefix(name).is_some_and(|after| {
             !after.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
         });
-        if is_it {
+        if is_read {
             return true;
         }
     }

@@ -108,7 +108,7 @@ pub(crate) fn read_template(
         main: main.path().to_owned(),
         ..GroupDraft::default()
     };
-    let mut kept_spec = TracedValue::empty_map(spec.path());
+    let mut output_spec = TracedValue::empty_map(spec.path());
     let amounts = resources::read_main_amounts(main, hints.options);
     let memory = amounts.memory().cloned();
     let mut volumes = volumes::read_volumes(&spec, main, &non_main_containers, memory.as_ref());
@@ -134,26 +134,26 @@ pub(crate) fn read_template(
         ("volumes", kept_volumes),
     ] {
         if !list.is_empty() {
-            kept_spec.insert(key, TracedValue::list(&spec.field_path(key), list));
+            output_spec.insert(key, TracedValue::list(&spec.field_path(key), list));
         }
     }
     read_metadata(&template, &mut pods);
-    placement::read_placement(&spec, &mut pods.group, &mut kept_spec);
-    read_spec(&spec, hints, &mut pods, &mut kept_spec);
-    let mut kept = TracedValue::empty_map(template.path());
-    kept.insert("spec", kept_spec);
-    pods.group.pod_template = pod_template::build_template(kept, hints.framework, owner.log());
+    placement::read_placement(&spec, &mut pods.group, &mut output_spec);
+    read_spec(&spec, hints, &mut pods, &mut output_spec);
+    let mut output = TracedValue::empty_map(template.path());
+    output.insert("spec", output_spec);
+    pods.group.pod_template = pod_template::build_template(output, hints.framework, owner.log());
     Some(pods)
 }
 
 /// Returns the index of the main container.
-fn find_main(containers: &[Fields<'_>], wanted: &str) -> Option<usize> {
+fn find_main(containers: &[Fields<'_>], main_name: &str) -> Option<usize> {
     let named = |name: &str| {
-        let is_it = |c: &Fields<'_>| c.value().get("name").is_some_and(|n| n == name);
-        containers.iter().position(is_it)
+        let has_name = |c: &Fields<'_>| c.value().get("name").is_some_and(|n| n == name);
+        containers.iter().position(has_name)
     };
     let first = (!containers.is_empty()).then_some(0);
-    named(wanted).or_else(|| named(MAIN_CONTAINER)).or(first)
+    named(main_name).or_else(|| named(MAIN_CONTAINER)).or(first)
 }
 
 fn read_metadata(template: &Fields<'_>, pods: &mut GroupDraft) {
@@ -172,7 +172,7 @@ fn read_spec(
     spec: &Fields<'_>,
     hints: &PodHints<'_>,
     pods: &mut GroupDraft,
-    kept: &mut TracedValue,
+    output: &mut TracedValue,
 ) {
     let value_of = |key: &str| {
         let value = spec.text(key)?;
@@ -223,7 +223,7 @@ fn read_spec(
         );
         spec.note_at("dnsPolicy", "applies only with hostNetwork", "leave it out");
     }
-    read_security(spec, pods, kept);
+    read_security(spec, pods, output);
     const READ: [&str; 8] = [
         "affinity",
         "containers",
@@ -239,14 +239,14 @@ fn read_spec(
             continue;
         };
         if !READ.contains(&key.as_str()) && !spec.log().is_read(field.path()) {
-            kept.insert(&key, TracedValue::from_fields(&field));
+            output.insert(&key, TracedValue::from_fields(&field));
         }
     }
 }
 
 /// Reads the security context. User and group apply to the whole job; the other fields have no
 /// short form.
-fn read_security(spec: &Fields<'_>, pods: &mut GroupDraft, kept: &mut TracedValue) {
+fn read_security(spec: &Fields<'_>, pods: &mut GroupDraft, output: &mut TracedValue) {
     let Some(context) = spec.object("securityContext") else {
         return;
     };
@@ -264,6 +264,6 @@ fn read_security(spec: &Fields<'_>, pods: &mut GroupDraft, kept: &mut TracedValu
         }
     }
     if !rest.is_empty() {
-        kept.insert("securityContext", rest);
+        output.insert("securityContext", rest);
     }
 }

@@ -9,7 +9,7 @@ use super::traced_value::TracedValue;
 use crate::fields::Fields;
 
 /// Reads node selector, tolerations and affinity.
-pub(super) fn read_placement(spec: &Fields<'_>, group: &mut TaskGroup, kept: &mut TracedValue) {
+pub(super) fn read_placement(spec: &Fields<'_>, group: &mut TaskGroup, output: &mut TracedValue) {
     group.node_selector = spec.map("nodeSelector");
     group.tolerations = read_tolerations(spec);
     let Some(affinity) = spec.object("affinity") else {
@@ -31,7 +31,7 @@ pub(super) fn read_placement(spec: &Fields<'_>, group: &mut TaskGroup, kept: &mu
         }
     }
     if !rest.is_empty() {
-        kept.insert("affinity", rest);
+        output.insert("affinity", rest);
     }
 }
 

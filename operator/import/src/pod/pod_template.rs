@@ -12,20 +12,20 @@ use crate::field_log::FieldLog;
 /// Returns the template without the fields that Trellis refuses. A note reports each of them. None:
 /// the template is empty.
 pub(crate) fn build_template(
-    mut kept: TracedValue,
+    mut traced: TracedValue,
     framework: Framework,
     log: &FieldLog,
 ) -> Option<PodTemplate> {
     // Each iteration removes a part, so the loop ends.
-    while let Some(template) = parse_template(&kept) {
-        let Some(violation) = first_violation(&template, &kept, framework) else {
+    while let Some(template) = parse_template(&traced) {
+        let Some(violation) = first_violation(&template, &traced, framework) else {
             return Some(template);
         };
-        let (why, instead) = split_message(&violation.message);
-        match kept.remove(&violation.path) {
-            Some(removed) => log.note(removed.origin(), Some(&removed.value()), why, instead),
+        let (reason, instead) = split_message(&violation.message);
+        match traced.remove(&violation.path) {
+            Some(removed) => log.note(removed.origin(), Some(&removed.value()), reason, instead),
             None => {
-                log.add_problem(kept.origin(), violation.message);
+                log.add_problem(traced.origin(), violation.message);
                 return None;
             }
         }
@@ -34,15 +34,15 @@ pub(crate) fn build_template(
 }
 
 /// Parses the template. None: it is empty, or it is no valid template, which a note reports.
-fn parse_template(kept: &TracedValue) -> Option<PodTemplate> {
-    let says_something = |part: &TracedValue| {
+fn parse_template(traced: &TracedValue) -> Option<PodTemplate> {
+    let has_content = |part: &TracedValue| {
         let fields = ["metadata", "spec"].into_iter().filter_map(|f| part.get(f));
         fields.into_iter().any(|field| !field.is_empty())
     };
-    if !says_something(kept) {
+    if !has_content(traced) {
         return None;
     }
-    serde_json::from_value(remove_empty(kept.value())).ok()
+    serde_json::from_value(remove_empty(traced.value())).ok()
 }
 
 /// Removes empty lists and mappings of the first levels.
@@ -64,21 +64,21 @@ fn remove_empty(mut template: Value) -> Value {
 
 fn first_violation(
     template: &PodTemplate,
-    kept: &TracedValue,
+    traced: &TracedValue,
     framework: Framework,
 ) -> Option<Violation> {
     let all = template.violations().into_iter();
     all.chain(template.reserved_env(framework))
-        .chain(dangling_mounts(kept))
+        .chain(dangling_mounts(traced))
         .next()
 }
 
 /// Returns the mounts of missing volumes. The API server would refuse the pod.
-fn dangling_mounts(kept: &TracedValue) -> Vec<Violation> {
-    let Some(spec) = kept.get("spec") else {
+fn dangling_mounts(traced: &TracedValue) -> Vec<Violation> {
+    let Some(spec) = traced.get("spec") else {
         return Vec::new();
     };
-    let name = |kept: &TracedValue| kept.get("name").map(TracedValue::value);
+    let name = |volume: &TracedValue| volume.get("name").map(TracedValue::value);
     let volumes: Vec<_> = spec.get("volumes").into_iter().collect();
     let volumes: Vec<_> = volumes.iter().flat_map(|v| v.items()).map(name).collect();
     let mut found = Vec::new();
@@ -103,8 +103,8 @@ fn dangling_mounts(kept: &TracedValue) -> Vec<Violation> {
 
 /// Splits the message of a rule at the colon into problem and fix.
 fn split_message(message: &str) -> (String, String) {
-    let (why, instead) = message.split_once(": ").unwrap_or((message, ""));
-    (why.to_owned(), instead.to_owned())
+    let (reason, instead) = message.split_once(": ").unwrap_or((message, ""));
+    (reason.to_owned(), instead.to_owned())
 }
 
 /// Returns the main container's part of a template, if it has a field other than the name.

@@ -100,14 +100,14 @@ fn read_amount(
     let unknown = !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !name.contains('/');
     let part = GPU_PART_SUFFIXES.iter().any(|end| name.ends_with(end));
     if unknown || part {
-        for given in [limit, request].into_iter().flatten() {
+        for field in [limit, request].into_iter().flatten() {
             if part {
-                given.note(
+                field.note(
                     "is a part of a GPU, and in Trellis pods have whole GPUs",
                     "request nvidia.com/gpu or a MIG profile in gpus and gpuResource",
                 );
             } else {
-                given.note(
+                field.note(
                     "is not a resource that a task group can request",
                     "name a device with its vendor's domain in resources.limits",
                 );
@@ -116,16 +116,16 @@ fn read_amount(
         return None;
     }
     let requested = request.map(|request| (request, request.as_quantity()));
-    let most = limit.and_then(Fields::as_quantity);
-    match (most, requested) {
-        (Some(most), Some((request, Some(requested)))) => {
-            if requested.amount().ok() != most.amount().ok() {
+    let maximum = limit.and_then(Fields::as_quantity);
+    match (maximum, requested) {
+        (Some(maximum), Some((request, Some(requested)))) => {
+            if requested.amount().ok() != maximum.amount().ok() {
                 request.note(
                     "is less than its limit, and in Trellis requests equal limits",
-                    format!("{most} counts against quota and nodes: lower it in resources if that is too much"),
+                    format!("{maximum} counts against quota and nodes: lower it in resources if that is too much"),
                 );
             }
-            Some(most)
+            Some(maximum)
         }
         (None, Some((request, Some(requested)))) => {
             // For devices, Kubernetes requires equal requests and limits.
@@ -137,7 +137,7 @@ fn read_amount(
             }
             Some(requested)
         }
-        (most, _) => most,
+        (maximum, _) => maximum,
     }
 }
 
@@ -154,20 +154,20 @@ fn fill_from_option(
         (Some(amount), ..) => Some(amount),
         (None, Some(option), _) => {
             log.mark_opened(&path);
-            let why = format!("names no {name}, and in Trellis every container needs it");
+            let reason = format!("names no {name}, and in Trellis every container needs it");
             let advice = format!("{option} is used, from --{name}: write the amount that it needs");
-            log.note(&format!("{path}.limits.{name}"), None, why, advice);
+            log.note(&format!("{path}.limits.{name}"), None, reason, advice);
             Some(option.clone())
         }
         (None, None, MissingAmounts::FromProfile) => {
             log.mark_opened(&path);
-            let why = format!(
+            let reason = format!(
                 "names no {name}: the job waits until resourcesPerGPU of its RuntimeProfile or queue sets it"
             );
             let instead = format!(
                 "set resourcesPerGPU.{name} there, write the amount that it needs, or set the amount with --{name}"
             );
-            log.note(&format!("{path}.limits.{name}"), None, why, instead);
+            log.note(&format!("{path}.limits.{name}"), None, reason, instead);
             None
         }
         (None, None, MissingAmounts::Problem) => {
@@ -223,17 +223,17 @@ impl ContainerAmounts {
             }
             if group.gpus.is_some() {
                 let value = Value::String(amount.to_string());
-                let why = "is a second kind of GPU, and a task group can have one";
+                let reason = "is a second kind of GPU, and a task group can have one";
                 log.note(
                     &path,
                     Some(&value),
-                    why,
+                    reason,
                     "give each kind a task group of its own",
                 );
                 continue;
             }
-            let whole = amount.amount().ok().filter(|amount| amount.is_whole());
-            match whole.and_then(|amount| amount.ceil_units()) {
+            let count = amount.amount().ok().filter(|amount| amount.is_whole());
+            match count.and_then(|amount| amount.ceil_units()) {
                 Some(count) => group.gpus = Some(count),
                 None => log.add_problem(&path, "must be a whole number of devices: write one"),
             }

@@ -38,7 +38,7 @@ enum ShortVolumeSource {
 pub(super) fn read_volumes(
     spec: &Fields<'_>,
     main: &Fields<'_>,
-    beside: &[Fields<'_>],
+    other_containers: &[Fields<'_>],
     memory: Option<&Quantity>,
 ) -> PodVolumes {
     let mut found = PodVolumes::default();
@@ -52,7 +52,7 @@ pub(super) fn read_volumes(
             .iter()
             .filter(|m| is_mount_of(m.value(), &name))
             .collect();
-        let shared = beside
+        let shared = other_containers
             .iter()
             .any(|container| mounts_volume(container, &name));
         known.insert(name.clone());
@@ -93,10 +93,10 @@ pub(super) fn read_volumes(
     }
     // The mounts keep their order in the container.
     let at = |path: &str| {
-        let is_it = |m: &Fields<'_>| {
+        let has_path = |m: &Fields<'_>| {
             text_at(m.value(), "mountPath").is_some_and(|p| trim_slashes(p) == path)
         };
-        mounts.iter().position(is_it)
+        mounts.iter().position(has_path)
     };
     found.mounts.sort_by_key(|mount| at(&mount.path));
     found
@@ -131,9 +131,10 @@ fn map_with_only<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a Map<String, 
 
 /// Adds a note about a /dev/shm without a size limit in a pod without a memory amount.
 pub(crate) fn note_default_size(volume: &Fields<'_>) {
-    let why = "has no size: it was as large as the memory of its pod, which resourcesPerGPU sets";
+    let reason =
+        "has no size: it was as large as the memory of its pod, which resourcesPerGPU sets";
     let instead = "set sharedMemory; without it /dev/shm has half the memory, and at most 64Gi";
-    volume.log().note(volume.path(), None, why, instead);
+    volume.log().note(volume.path(), None, reason, instead);
 }
 
 /// Returns the size limit of a memory volume that is mounted only at /dev/shm. None: it is another
@@ -146,8 +147,8 @@ fn shm_limit(volume: &Fields<'_>, mounts: &[&Fields<'_>]) -> Option<Option<Strin
     let mount = mount.value();
     map_with_only(mount, &["name", "mountPath"])?;
     let path = text_at(mount, "mountPath")?;
-    let is_it = text_at(disk, "medium") == Some("Memory") && trim_slashes(path) == SHM;
-    is_it.then(|| quantity_text(disk.get("sizeLimit")))
+    let is_shm = text_at(disk, "medium") == Some("Memory") && trim_slashes(path) == SHM;
+    is_shm.then(|| quantity_text(disk.get("sizeLimit")))
 }
 
 fn quantity_text(value: Option<&Value>) -> Option<String> {
@@ -160,10 +161,10 @@ fn quantity_text(value: Option<&Value>) -> Option<String> {
 
 fn short_source(volume: &Value) -> Option<ShortVolumeSource> {
     let kinds = ["persistentVolumeClaim", "configMap", "secret", "emptyDir"];
-    let mut given = kinds
+    let mut sources = kinds
         .iter()
         .filter_map(|kind| Some((*kind, volume.get(*kind)?)));
-    let ((kind, source), None) = (given.next()?, given.next()) else {
+    let ((kind, source), None) = (sources.next()?, sources.next()) else {
         return None;
     };
     map_with_only(volume, &["name", kind])?;

@@ -130,16 +130,16 @@ impl LifecyclePolicies {
             }
         }
         if !ineffective.is_empty() {
-            let why = format!(
+            let reason = format!(
                 "has no effect on {}: an earlier policy covers it, and the first one counts",
                 ineffective.join(" and ")
             );
             let instead = "put it first if you want it to count";
             if ineffective.len() == count {
-                policy.note(why, instead);
+                policy.note(reason, instead);
                 return;
             }
-            policy.log().note(policy.path(), None, why, instead);
+            policy.log().note(policy.path(), None, reason, instead);
         }
         policy.note_at(
             "timeout",
@@ -249,9 +249,9 @@ impl LifecyclePolicies {
             other => (startup, other),
         };
         if let Some(longer) = longer.filter(|longer| longer.value != shorter.value) {
-            let why = "is one of several times, and the gang starts as a whole";
+            let reason = "is one of several times, and the gang starts as a whole";
             let instead = format!("{} seconds are used, the shortest", shorter.value);
-            log.note(&longer.path, Some(&json!(longer.value)), why, instead);
+            log.note(&longer.path, Some(&json!(longer.value)), reason, instead);
         }
         self.startup = Some(shorter);
     }
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn durations_are_parsed_as_in_go() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("30s", Some(30)),
             ("1h30m", Some(5400)),
             ("2m0.5s", None),
@@ -318,7 +318,7 @@ mod tests {
             ("", None),
             ("-5m", None),
         ] {
-            assert_eq!(parse_seconds(text), wanted, "{text}");
+            assert_eq!(parse_seconds(text), expected, "{text}");
         }
     }
 }

@@ -102,23 +102,23 @@ fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
             .collect()
     };
     let deserved = amounts(fields, "deserved");
-    let most = amounts(fields, "capability");
+    let maximum = amounts(fields, "capability");
     let guarantee = fields.object("guarantee");
-    let least = guarantee
+    let minimum = guarantee
         .map(|guarantee| amounts(&guarantee, "resource"))
         .unwrap_or_default();
-    let names: BTreeSet<&String> = deserved.keys().chain(most.keys()).collect();
+    let names: BTreeSet<&String> = deserved.keys().chain(maximum.keys()).collect();
     let log = fields.log();
-    for (amount, path) in least
+    for (amount, path) in minimum
         .iter()
         .filter(|(name, _)| !names.contains(name))
         .map(|(_, of)| of)
     {
-        let why = "is reserved for the queue, and without deserved or capability the queue has no quota to reserve";
+        let reason = "is reserved for the queue, and without deserved or capability the queue has no quota to reserve";
         log.note(
             path,
             Some(&json!(amount)),
-            why,
+            reason,
             "write it as nominalQuota, with lendingLimit 0",
         );
     }
@@ -131,15 +131,15 @@ fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
         });
         // Without `deserved`, the queue's capability is its nominal quota.
         let has_deserved = !deserved.is_empty();
-        let nominal = match (amount(&deserved), amount(&most)) {
+        let nominal = match (amount(&deserved), amount(&maximum)) {
             (Some(deserved), _) => deserved,
-            (None, Some(most)) if !has_deserved => most,
+            (None, Some(maximum)) if !has_deserved => maximum,
             (None, _) => Quantity::from_units(0),
         };
         ResourceQuota {
             name: name.clone(),
-            borrowing_limit: amount(&most).and_then(|most| subtract(&most, &nominal)),
-            lending_limit: amount(&least).and_then(|least| subtract(&nominal, &least)),
+            borrowing_limit: amount(&maximum).and_then(|maximum| subtract(&maximum, &nominal)),
+            lending_limit: amount(&minimum).and_then(|minimum| subtract(&nominal, &minimum)),
             nominal_quota: Some(nominal),
         }
     };
@@ -151,13 +151,13 @@ fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
             let order = amount.amount().ok()?.cmp(&nominal?);
             is_wrong(order).then(|| (json!(amount), path.clone()))
         };
-        if let Some((amount, path)) = of(&least, Ordering::is_gt) {
-            let why = "is more than the queue's quota, which includes it";
-            log.note(&path, Some(&amount), why, "raise nominalQuota to it");
+        if let Some((amount, path)) = of(&minimum, Ordering::is_gt) {
+            let reason = "is more than the queue's quota, which includes it";
+            log.note(&path, Some(&amount), reason, "raise nominalQuota to it");
         }
-        if let Some((amount, path)) = of(&most, Ordering::is_lt) {
-            let why = "is less than deserved, which is the quota in Trellis";
-            log.note(&path, Some(&amount), why, "lower nominalQuota to it");
+        if let Some((amount, path)) = of(&maximum, Ordering::is_lt) {
+            let reason = "is less than deserved, which is the quota in Trellis";
+            log.note(&path, Some(&amount), reason, "lower nominalQuota to it");
         }
     }
     let all: Vec<_> = names.iter().map(|name| name.as_str()).collect();
@@ -166,7 +166,7 @@ fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
     } else {
         "deserved"
     };
-    let why = format!(
+    let reason = format!(
         "names {}, and a TrainingQueue offers only the resources that it names",
         all.join(", ")
     );
@@ -174,7 +174,7 @@ fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
     log.note(
         &fields.field_path(path),
         None,
-        why,
+        reason,
         "add the other resources that its jobs request; preemption.reclaimWithinCohort: Any reclaims lent quota at once",
     );
     vec![ResourceGroup {
@@ -194,11 +194,11 @@ fn read_state(root: &Fields<'_>, spec: &mut QueueSpec) {
         .and_then(|status| status.get("state"));
     if state.is_some_and(|state| state == "Closed" || state == "Closing") {
         spec.stop_policy = Some(StopPolicy::Hold);
-        let why = "closes the queue, and in Trellis spec.stopPolicy closes it";
+        let reason = "closes the queue, and in Trellis spec.stopPolicy closes it";
         root.log().note(
             "status.state",
             state,
-            why,
+            reason,
             "set stopPolicy to None to open it",
         );
     }

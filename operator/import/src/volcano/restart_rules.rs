@@ -141,22 +141,22 @@ fn default_failure_rule(
     };
     let (failing, restarting) = (names(&failing), names(&restarting));
     if !restarting.is_empty() {
-        let why = format!(
+        let reason = format!(
             "do not cover a failed pod of {}, and the kubelet restarts its containers: in Trellis a failure restarts the gang, and counts",
             restarting.join(", ")
         );
         let instead = "set spec.restart.scope to Never if a failure must end the job";
-        log.note("spec.policies", None, why, instead);
+        log.note("spec.policies", None, reason, instead);
     }
     if failing.is_empty() {
         return None;
     }
-    let why = format!(
+    let reason = format!(
         "restart no failed pod of {}: in Trellis the job then fails at once, and in Volcano the other pods run until they end",
         failing.join(", ")
     );
     let instead = "set spec.restart.scope to retry (docs/failures.md)";
-    log.note("spec.policies", None, why, instead);
+    log.note("spec.policies", None, reason, instead);
     let is_all = failing.len() == draft.pods.len();
     let groups = if is_all { Vec::new() } else { failing };
     Some(failure_rule(groups, RestartScope::Never))

@@ -13,13 +13,13 @@ pub(super) fn set_success(path: &str, task: Option<&str>, draft: &mut JobDraft, 
     }
     let success = draft.spec.success.as_ref();
     if success.and_then(|success| success.policy) == Some(SuccessPolicy::Any) {
-        let why = "completes the job at the end of a task, and minSuccess completes it at the end of any pod";
-        log.note(path, None, why, CHOOSE_POLICY);
+        let reason = "completes the job at the end of a task, and minSuccess completes it at the end of any pod";
+        log.note(path, None, reason, CHOOSE_POLICY);
         return;
     }
     let Some(task) = task else {
-        let why = "completes the job at the end of any task, which has no equivalent";
-        log.note(path, None, why, CHOOSE_POLICY);
+        let reason = "completes the job at the end of any task, which has no equivalent";
+        log.note(path, None, reason, CHOOSE_POLICY);
         return;
     };
     let at = draft.pods.iter().position(|pods| pods.group.name == task);
@@ -27,23 +27,24 @@ pub(super) fn set_success(path: &str, task: Option<&str>, draft: &mut JobDraft, 
         return;
     };
     if group.replicas() != 1 {
-        let why = "completes the job at the end of a task of several pods, which has no equivalent";
-        log.note(path, None, why, CHOOSE_POLICY);
+        let reason =
+            "completes the job at the end of a task of several pods, which has no equivalent";
+        log.note(path, None, reason, CHOOSE_POLICY);
         return;
     }
     if !super::task::has_rank_0(group, &draft.pods) {
         let has_leader = draft.pods.iter().any(|pods| pods.group.role().has_rank_0());
         let has_role = group.role.is_some() || draft.spec.framework == Some(Framework::MPI);
         if has_leader || has_role || !group.is_in_gang() {
-            let why = "completes the job at the end of a pod that does not have rank 0";
-            log.note(path, None, why, CHOOSE_POLICY);
+            let reason = "completes the job at the end of a pod that does not have rank 0";
+            log.note(path, None, reason, CHOOSE_POLICY);
             return;
         }
-        let why = "completes the job at the end of this task: in Trellis it gets rank 0 by the role Coordinator";
+        let reason = "completes the job at the end of this task: in Trellis it gets rank 0 by the role Coordinator";
         log.note(
             path,
             None,
-            why,
+            reason,
             "check that the other tasks do not depend on their old ranks",
         );
     }

@@ -127,11 +127,11 @@ pub(super) fn read_task(
 /// Sets the size of the gang.
 pub(super) fn read_gang_size(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mut JobDraft) {
     let elastic = super::can_be_elastic(draft.spec.framework);
-    let mut least = 0_i64;
+    let mut minimum = 0_i64;
     for (task, pods) in tasks.iter().zip(&mut draft.pods) {
         let replicas = i64::from(pods.group.replicas());
         let count = task.integer("minAvailable").unwrap_or(replicas);
-        least = least.saturating_add(count);
+        minimum = minimum.saturating_add(count);
         if let Some(min) = task.get("minAvailable").filter(|_| count != replicas) {
             set_min_available(&min, count, elastic, &mut pods.group);
         }
@@ -143,7 +143,7 @@ pub(super) fn read_gang_size(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mu
     };
     match draft.pods.as_mut_slice() {
         // Go writes 0 for an unset number.
-        _ if count == all || count == least || count == 0 => {}
+        _ if count == all || count == minimum || count == 0 => {}
         // The minimums of the job and of the task both apply, so the greater one counts.
         [pods] if elastic && count > 0 && count < all && pods.group.is_in_gang() => {
             pods.group.min_replicas = pods.group.min_replicas.max(Some(count));
@@ -184,13 +184,13 @@ fn set_min_available(min: &Fields<'_>, count: i64, elastic: bool, group: &mut Ta
 /// Reads the dependencies of tasks, and sorts the groups by them.
 pub(super) fn read_order(tasks: &[Fields<'_>], draft: &mut JobDraft) {
     for (task, pods) in tasks.iter().zip(&mut draft.pods) {
-        let Some(on) = task.object("dependsOn") else {
+        let Some(dependency) = task.object("dependsOn") else {
             continue;
         };
-        let names = on.texts("name");
-        let iteration = on.one_of("iteration", &["any", "all"]);
+        let names = dependency.texts("name");
+        let iteration = dependency.one_of("iteration", &["any", "all"]);
         if names.len() > 1 && iteration.as_deref() == Some("any") {
-            on.note_at(
+            dependency.note_at(
                 "iteration",
                 "starts the task when one of the named tasks is ready, and in Trellis it waits for all",
                 "remove the tasks from dependsOn that it need not wait for",
@@ -210,7 +210,7 @@ pub(super) fn read_order(tasks: &[Fields<'_>], draft: &mut JobDraft) {
     {
         let log = task.log();
         log.mark_opened("spec.tasks");
-        let why = format!(
+        let reason = format!(
             "puts the task groups in another order, {}, because in Trellis a group comes after its dependencies",
             after.join(", ")
         );
@@ -221,7 +221,7 @@ pub(super) fn read_order(tasks: &[Fields<'_>], draft: &mut JobDraft) {
             .map(|task| task.field_path("dependsOn"))
             .find(|p| log.is_opened(p));
         let path = at.unwrap_or_else(|| "spec.tasks".to_owned());
-        log.note(&path, None, why, instead);
+        log.note(&path, None, reason, instead);
     }
 }
 

@@ -69,16 +69,16 @@ fn import_with_change(
 
 /// Describes the result of an import, without line numbers.
 fn describe_outcome(imported: &[ImportedDocument]) -> Vec<String> {
-    let fields_of = |one: &ImportedDocument| {
-        let notes = one
+    let fields_of = |imported_document: &ImportedDocument| {
+        let notes = imported_document
             .notes
             .iter()
             .map(|note| format!("{} {}", note.path, note.text()));
-        let problems = one
+        let problems = imported_document
             .problems
             .iter()
             .map(|p| format!("{} {}", p.field, p.message));
-        let objects = one
+        let objects = imported_document
             .objects
             .iter()
             .map(|o| serde_json::to_string(o).unwrap());
@@ -114,25 +114,29 @@ fn unknown_field_is_noted_with_its_path() {
                 let imported = import_with_change(&values, at, &pointer, |place| {
                     place[MARK] = json!(MARK);
                 });
-                let wanted = if path.is_empty() {
+                let expected = if path.is_empty() {
                     MARK.to_owned()
                 } else {
                     format!("{path}.{MARK}")
                 };
-                let one = &imported[at];
-                let noted = one.notes.iter().filter(|note| !note.value.is_empty());
+                let imported_document = &imported[at];
+                let noted = imported_document
+                    .notes
+                    .iter()
+                    .filter(|note| !note.value.is_empty());
                 let noted = noted.map(|note| note.path.as_str());
-                let noted = noted.chain(one.problems.iter().map(|p| p.field.as_str()));
+                let noted =
+                    noted.chain(imported_document.problems.iter().map(|p| p.field.as_str()));
                 // A note about an enclosing field also covers the mark.
                 let is_told = noted.into_iter().any(|noted| {
                     !noted.is_empty()
-                        && wanted
+                        && expected
                             .strip_prefix(noted)
                             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
                 });
-                let objects = serde_json::to_string(&one.objects).unwrap();
+                let objects = serde_json::to_string(&imported_document.objects).unwrap();
                 if !is_told && !objects.contains(MARK) {
-                    lost.push(format!("{name} {wanted}"));
+                    lost.push(format!("{name} {expected}"));
                 }
                 count += 1;
             }
@@ -180,9 +184,12 @@ fn every_changed_value_changes_the_result() {
     for (name, text) in inputs() {
         let values = values(&text);
         let imported = import_with_change(&values, 0, "", |_| {});
-        let noted = imported.iter().flat_map(|one| {
-            let noted = one.notes.iter().filter(|note| !note.value.is_empty());
-            noted.map(|note| (one.document, note.path.clone()))
+        let noted = imported.iter().flat_map(|imported_document| {
+            let noted = imported_document
+                .notes
+                .iter()
+                .filter(|note| !note.value.is_empty());
+            noted.map(|note| (imported_document.document, note.path.clone()))
         });
         let noted: Vec<_> = noted.collect();
         let before = describe_outcome(&imported);

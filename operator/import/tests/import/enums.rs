@@ -33,7 +33,7 @@ fn flavor(taint: &str) -> String {
 #[test]
 fn unknown_enum_values_are_errors() {
     let policy = |word: &str| POD.replace("spec: {", &format!("spec: {{restartPolicy: {word}, "));
-    for (text, wanted) in [
+    for (text, expected) in [
         (
             pytorch("", "runPolicy: {cleanPodPolicy: Wrong}", ""),
             "spec.runPolicy.cleanPodPolicy: must be All, Running or None: write one of them",
@@ -72,7 +72,7 @@ fn unknown_enum_values_are_errors() {
         let messages: Vec<_> = problems
             .map(|p| format!("{}: {}", p.field, p.message))
             .collect();
-        assert_eq!(messages, [wanted], "{text}");
+        assert_eq!(messages, [expected], "{text}");
         assert_eq!(imported[0].objects, []);
     }
 }
@@ -89,7 +89,7 @@ fn known_enum_values_are_accepted() {
 fn shorter_of_two_deadlines_counts_and_the_other_is_noted() {
     let label = |seconds: u32| format!("kueue.x-k8s.io/max-exec-time-seconds: '{seconds}'");
     let field = |seconds: u32| format!("activeDeadlineSeconds: {seconds}");
-    for (of_label, of_field, kept, told) in [
+    for (of_label, of_field, expected, expected_note) in [
         (600, 900, 600, Some("eDeadlineSeconds: 900 is longer than")),
         (
             900,
@@ -108,15 +108,18 @@ fn shorter_of_two_deadlines_counts_and_the_other_is_noted() {
             ),
         ] {
             let object = import_object(&text);
-            assert_eq!(object["spec"]["deadlines"]["activeSeconds"], kept, "{text}");
+            assert_eq!(
+                object["spec"]["deadlines"]["activeSeconds"], expected,
+                "{text}"
+            );
             let notes = import_notes(&text);
-            let is_it = |note: &&String| note.contains("is longer than");
-            let found: Vec<_> = notes.iter().filter(is_it).collect();
-            match told {
+            let is_about_length = |note: &&String| note.contains("is longer than");
+            let found: Vec<_> = notes.iter().filter(is_about_length).collect();
+            match expected_note {
                 None => assert!(found.is_empty(), "{notes:?}"),
-                Some(told) => {
+                Some(words) => {
                     assert_eq!(found.len(), 1, "{notes:?}");
-                    assert!(found[0].contains(told), "{notes:?}");
+                    assert!(found[0].contains(words), "{notes:?}");
                 }
             }
         }
@@ -125,13 +128,13 @@ fn shorter_of_two_deadlines_counts_and_the_other_is_noted() {
 
 #[test]
 fn invalid_elastic_limits_are_noted() {
-    for (policy, wanted) in [
+    for (policy, expected) in [
         ("minReplicas: 1, maxReplicas: 2", "maxReplicas: 2 is less"),
         ("minReplicas: 9, maxReplicas: 8", "minReplicas: 9 is more"),
     ] {
         let text = pytorch("", &format!("elasticPolicy: {{{policy}}}"), "");
         let notes = import_notes(&text);
-        assert!(notes.iter().any(|n| n.contains(wanted)), "{notes:?}");
+        assert!(notes.iter().any(|n| n.contains(expected)), "{notes:?}");
     }
 }
 

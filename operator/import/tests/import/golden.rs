@@ -14,12 +14,15 @@ fn inputs_convert_to_the_expected_yaml() {
     for (name, text) in inputs() {
         let imported = import_text(&text);
         let mut output = render_yaml(&imported);
-        for one in imported.iter().filter(|one| one.objects.is_empty()) {
-            let _ = writeln!(output, "--- nothing of {}", one.from);
-            for note in &one.notes {
+        for document in imported
+            .iter()
+            .filter(|document| document.objects.is_empty())
+        {
+            let _ = writeln!(output, "--- nothing of {}", document.from);
+            for note in &document.notes {
                 let _ = writeln!(output, "{}: {}", note.path, note.text());
             }
-            for problem in &one.problems {
+            for problem in &document.problems {
                 let _ = writeln!(output, "{problem}");
             }
         }

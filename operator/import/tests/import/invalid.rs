@@ -29,7 +29,7 @@ fn volcano(spec: &str) -> String {
 fn invalid_field_gives_one_error_with_its_path() {
     let container = "{name: c, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}";
     let task = format!("{{name: t, template: {{spec: {{containers: [{container}]}}}}}}");
-    for (text, wanted) in [
+    for (text, expected) in [
         (volcano("[1]"), "spec: must be a mapping, not a list"),
         (volcano("{}"), "spec.tasks: is required: add a task with pods"),
         (volcano("{tasks: {a: 1}}"), "spec.tasks: must be a list, not a mapping: begin it with a dash"),
@@ -90,13 +90,13 @@ fn invalid_field_gives_one_error_with_its_path() {
             "spec.stopPolicy: is \"Now\", which is not a known value: correct it",
         ),
     ] {
-        assert_eq!(refused(&text), [wanted], "{text}");
+        assert_eq!(refused(&text), [expected], "{text}");
     }
 }
 
 #[test]
 fn unsupported_kind_names_the_alternative() {
-    for (version, kind, wanted) in [
+    for (version, kind, expected) in [
         (
             "v1",
             "ConfigMap",
@@ -131,7 +131,7 @@ fn unsupported_kind_names_the_alternative() {
         let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n");
         let problems = refused(&text);
         assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].contains(wanted), "{problems:?}");
+        assert!(problems[0].contains(expected), "{problems:?}");
     }
 }
 

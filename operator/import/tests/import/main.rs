@@ -69,7 +69,7 @@ fn import_object(text: &str) -> Value {
 /// Returns the notes with their paths.
 fn import_notes(text: &str) -> Vec<String> {
     let imported = import_text(text);
-    let all = imported.iter().flat_map(|one| &one.notes);
+    let all = imported.iter().flat_map(|document| &document.notes);
     all.map(|note| format!("{}: {}", note.path, note.text()))
         .collect()
 }

@@ -16,11 +16,12 @@ fn job_volume_is_mounted_by_the_main_container_alone() {
     };
     assert_eq!(import_notes(&text("")), Vec::<String>::new());
     let beside = format!("{{{}}}, ", CONTAINER.replace("name: c", "name: d"));
-    let told = import_notes(&text(&beside));
+    let notes = import_notes(&text(&beside));
     assert!(
-        told.iter()
+        notes
+            .iter()
             .any(|n| n.starts_with("spec.volumes[0]: is mounted by all")),
-        "{told:?}"
+        "{notes:?}"
     );
 }
 
@@ -144,14 +145,14 @@ fn unset_volcano_variables_are_noted() {
             "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{FAILED}  plugins: {plugins}\n  tasks: [{{name: t, {task}}}]\n"
         )
     };
-    let told = |text: &str| -> Vec<String> {
+    let notes_for = |text: &str| -> Vec<String> {
         let notes = import_text(text)[0].notes.clone();
         notes.into_iter().map(|note| note.value).collect()
     };
     assert_eq!(
-        told(&job("{svc: []}")),
+        notes_for(&job("{svc: []}")),
         ["\"VC_TASK_INDEX\"", "\"/etc/volcano\""]
     );
     // The env plugin sets the variable in Volcano, and the created job sets it in Trellis.
-    assert_eq!(told(&job("{env: [], svc: []}")), ["\"/etc/volcano\""]);
+    assert_eq!(notes_for(&job("{env: [], svc: []}")), ["\"/etc/volcano\""]);
 }

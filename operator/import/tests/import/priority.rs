@@ -35,7 +35,7 @@ fn workload_priority_class_becomes_a_priority_class() {
 
 #[test]
 fn workload_priority_class_above_the_maximum_is_refused() {
-    for (from, to, wanted) in [
+    for (from, to, expected) in [
         ("value: 1000\n", "", "is required: add it"),
         ("value: 1000", "value: 2000000000", "lower it"),
         ("value: 1000", "value: high", "must be"),
@@ -45,7 +45,7 @@ fn workload_priority_class_above_the_maximum_is_refused() {
             panic!("{imported:?}")
         };
         assert_eq!(problem.field, "value");
-        assert!(problem.message.contains(wanted), "{problem}");
+        assert!(problem.message.contains(expected), "{problem}");
     }
 }
 

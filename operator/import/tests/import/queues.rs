@@ -19,7 +19,7 @@ fn volcano(name: &str, spec: &str) -> String {
 
 /// Returns the name and the parent of each created queue.
 fn queue_parents(imported: &[ImportedDocument]) -> Vec<(String, Value)> {
-    let objects = imported.iter().flat_map(|one| &one.objects);
+    let objects = imported.iter().flat_map(|document| &document.objects);
     objects
         .map(|object| {
             let object = serde_json::to_value(object).unwrap();
@@ -34,8 +34,8 @@ fn queue(name: &str, parent: impl Into<Value>) -> (String, Value) {
 }
 
 /// Returns the paths and texts of the notes of one document.
-fn note_texts(one: &ImportedDocument) -> Vec<String> {
-    let notes = one.notes.iter();
+fn note_texts(document: &ImportedDocument) -> Vec<String> {
+    let notes = document.notes.iter();
     notes.map(|n| format!("{}: {}", n.path, n.text())).collect()
 }
 
@@ -99,7 +99,7 @@ fn volcano_root_queue_is_created_once() {
 /// In Kueue a ClusterQueue and a cohort may have the same name. In Trellis both are queues.
 #[test]
 fn cluster_queue_named_like_a_cohort_is_an_error() {
-    let wanted = "is also the name of a cohort, and in Trellis both are queues: rename the cohort, or the ClusterQueue with clusterQueue of its LocalQueues";
+    let expected = "is also the name of a cohort, and in Trellis both are queues: rename the cohort, or the ClusterQueue with clusterQueue of its LocalQueues";
     let clash = kueue("ClusterQueue", "research", "{cohort: research}");
     let member = kueue("ClusterQueue", "vision", "{cohort: research}");
     let alone = kueue("ClusterQueue", "research", "{}");
@@ -127,13 +127,18 @@ fn cluster_queue_named_like_a_cohort_is_an_error() {
         assert_eq!(queue_parents(&imported), left, "{text}");
         let problems: Vec<_> = imported
             .iter()
-            .flat_map(|one| one.problems.iter().map(|p| (one.document, p)))
+            .flat_map(|imported_document| {
+                imported_document
+                    .problems
+                    .iter()
+                    .map(|p| (imported_document.document, p))
+            })
             .collect();
         let [(document, problem)] = problems.as_slice() else {
             panic!("{problems:?}")
         };
         assert_eq!((*document, problem.field.as_str()), (at, "metadata.name"));
-        assert_eq!(problem.message, wanted);
+        assert_eq!(problem.message, expected);
     }
 }
 
@@ -165,7 +170,7 @@ fn changes_of_an_existing_queue_are_noted() {
         "vision",
         "{cohort: root, queueingStrategy: StrictFIFO, fairSharing: {weight: 2}}",
     );
-    let with = |existing: &str| {
+    let import_with = |existing: &str| {
         let existing = documents(existing);
         let existing = existing.iter().map(|document| document.decode().unwrap());
         let options = ConversionOptions {
@@ -174,27 +179,30 @@ fn changes_of_an_existing_queue_are_noted() {
         };
         import(&documents(&text), &options)
     };
-    let notes = note_texts(&with(existing)[0]);
-    for wanted in [
+    let notes = note_texts(&import_with(existing)[0]);
+    for expected in [
         "spec.parentName: \"research\" is the value in the cluster's queue \"vision\", and applying this TrainingQueue changes it to \"root\"",
         "spec.defaultFor: {} is set in the cluster's queue \"vision\", and applying this TrainingQueue removes it",
         "spec.queueingStrategy: \"StrictFIFO\" is not set in the cluster's queue \"vision\", and applying this TrainingQueue adds it",
     ] {
         assert!(
-            notes.iter().any(|n| n.starts_with(wanted)),
-            "{wanted}: {notes:?}"
+            notes.iter().any(|n| n.starts_with(expected)),
+            "{expected}: {notes:?}"
         );
     }
     assert!(!notes.iter().any(|n| n.contains("weight")), "{notes:?}");
     // An existing parent queue is not created again.
     let root = existing.replace("vision", "root");
-    assert_eq!(queue_parents(&with(&root)), [queue("vision", "root")]);
+    assert_eq!(
+        queue_parents(&import_with(&root)),
+        [queue("vision", "root")]
+    );
 }
 
 /// Volcano's webhook refuses these amounts, but a file may still contain them.
 #[test]
 fn contradictory_amounts_are_noted() {
-    for (spec, wanted) in [
+    for (spec, expected) in [
         (
             "{deserved: {cpu: 4}, capability: {cpu: 2}}",
             "spec.capability.cpu: \"2\" is less than deserved",
@@ -205,7 +213,7 @@ fn contradictory_amounts_are_noted() {
         ),
     ] {
         let notes = note_texts(&import_text(&volcano("a", spec))[0]);
-        assert!(notes.iter().any(|n| n.starts_with(wanted)), "{notes:?}");
+        assert!(notes.iter().any(|n| n.starts_with(expected)), "{notes:?}");
     }
 }
 
@@ -214,15 +222,15 @@ fn contradictory_amounts_are_noted() {
 fn missing_flavor_is_noted_once() {
     let flavor =
         |name: &str| format!("{{name: {name}, resources: [{{name: cpu, nominalQuota: 4}}]}}");
-    let with = |name: &str, flavors: &[&str]| {
+    let import_with = |name: &str, flavors: &[&str]| {
         let flavors: Vec<_> = flavors.iter().map(|name| flavor(name)).collect();
         let flavors = flavors.join(", ");
         let spec =
             format!("{{resourceGroups: [{{coveredResources: [cpu], flavors: [{flavors}]}}]}}");
         kueue("ClusterQueue", name, &spec)
     };
-    let text = with("a", &["default", "spot", "h100"])
-        + &with("b", &["spot"])
+    let text = import_with("a", &["default", "spot", "h100"])
+        + &import_with("b", &["spot"])
         + &kueue("ResourceFlavor", "h100", "{}");
     let imported = import_text(&text);
     let of_a = note_texts(&imported[0]);

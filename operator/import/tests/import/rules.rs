@@ -63,16 +63,16 @@ fn job_value_from_one_group_is_noted() {
             task("u", "")
         )
     };
-    for (pods, wanted) in [
+    for (pods, expected) in [
         ("priorityClassName: high,", "is set for one task group"),
         (
             "terminationGracePeriodSeconds: 10,",
             "10 is less than another",
         ),
     ] {
-        let told = import_notes(&text(pods));
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains(wanted), "{told:?}");
+        let notes = import_notes(&text(pods));
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains(expected), "{notes:?}");
     }
     let long = import_object(&text("terminationGracePeriodSeconds: 60,"));
     assert_eq!(long["spec"]["checkpoint"]["gracePeriodSeconds"], 60);
@@ -182,8 +182,9 @@ fn more_completions_than_parallelism_are_noted() {
     );
     assert_eq!(group(&import_object(&text), 0)["replicas"], 8);
     let notes = import_notes(&text);
-    let told = |note: &String| note.starts_with("spec.completions: 8 is more than parallelism");
-    assert!(notes.iter().any(told), "{notes:?}");
+    let is_expected =
+        |note: &String| note.starts_with("spec.completions: 8 is more than parallelism");
+    assert!(notes.iter().any(is_expected), "{notes:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::simulated_surplus::SurplusPodPhase;
 
 impl SimulationRunner<'_, '_> {
     /// Ends a pod of the gang. The other pods keep running.
-    pub(super) fn finish_pod(&mut self, event: &ScriptPodEvent, key: PodKey, why: String) {
+    pub(super) fn finish_pod(&mut self, event: &ScriptPodEvent, key: PodKey, reason: String) {
         let pod_place = self.place_of_pod(event);
         self.engine.drop_assumed(&key);
         self.is_unsettled = true;
@@ -30,7 +30,7 @@ impl SimulationRunner<'_, '_> {
             }
             self.meter.add_used(&node, gpus.saturating_neg());
         }
-        self.report_event(JobEvent::PodEnded, &event.job, why);
+        self.report_event(JobEvent::PodEnded, &event.job, reason);
         if event.change == PodChange::Finishes {
             self.close_group(event);
         }
@@ -65,12 +65,12 @@ impl SimulationRunner<'_, '_> {
     /// have ended.
     pub(super) fn finish_job_if_done(&mut self, id: &GangId) {
         let Some(job) = self.jobs.get(id) else { return };
-        let done = job
+        let completed = job
             .stopped_pods
             .values()
             .filter(|rank| **rank == StoppedPod::Done);
-        let is_gang_done =
-            u64::try_from(done.count()).is_ok_and(|done| done >= job.gang.pod_count());
+        let is_gang_done = u64::try_from(completed.count())
+            .is_ok_and(|completed| completed >= job.gang.pod_count());
         let mut surplus = job.surplus.pods.iter().filter(|pod| pod.is_elastic);
         let runs = surplus.any(|pod| {
             let seat = job.surplus.phases.get(&pod.gang.id);

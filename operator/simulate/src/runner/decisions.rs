@@ -103,9 +103,9 @@ impl SimulationRunner<'_, '_> {
     }
 
     /// Evicts a victim. Its work is lost, and its nodes are free after the grace period.
-    fn evict_victim(&mut self, victim: &Victim, by: Option<&GangId>) {
+    fn evict_victim(&mut self, victim: &Victim, preemptor: Option<&GangId>) {
         if let Some(job) = job_of(&victim.gang) {
-            self.evict_surplus(&job, victim, by);
+            self.evict_surplus(&job, victim, preemptor);
             return;
         }
         let Some(job) = self.jobs.get_mut(&victim.gang) else {

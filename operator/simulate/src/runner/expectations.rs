@@ -31,12 +31,12 @@ pub enum ExpectedJobs {
     All(Vec<GangId>),
     /// A number of these jobs.
     Count {
-        /// Least number.
-        least: usize,
-        /// Largest number.
-        most: usize,
+        /// The smallest number.
+        minimum: usize,
+        /// The largest number.
+        maximum: usize,
         /// The jobs.
-        of: Vec<GangId>,
+        jobs: Vec<GangId>,
     },
 }
 
@@ -83,8 +83,8 @@ impl Expectations {
             (&self.placed, SimulatedJobState::Placed, "placed"),
             (&self.pending, SimulatedJobState::Waiting, "pending"),
         ];
-        for (jobs, wanted, word) in standings {
-            let has_state = |job: &GangId| look.job_state(job) == wanted;
+        for (jobs, state, word) in standings {
+            let has_state = |job: &GangId| look.job_state(job) == state;
             add_differences(
                 jobs.as_ref(),
                 word,
@@ -166,43 +166,49 @@ fn add_differences(
     jobs: Option<&ExpectedJobs>,
     word: &str,
     look: &impl JobObserver,
-    is: impl Fn(&GangId) -> bool,
+    has_state: impl Fn(&GangId) -> bool,
     wrong: &mut Vec<String>,
-    instead: impl Fn(&GangId) -> &'static str,
+    actual_state: impl Fn(&GangId) -> &'static str,
 ) {
     let list = match jobs {
         None => return,
         Some(ExpectedJobs::All(list)) => list,
-        Some(ExpectedJobs::Count { least, most, of }) => {
-            let so: Vec<&str> = of
+        Some(ExpectedJobs::Count {
+            minimum,
+            maximum,
+            jobs: candidates,
+        }) => {
+            let matching: Vec<&str> = candidates
                 .iter()
-                .filter(|job| is(job))
+                .filter(|job| has_state(job))
                 .map(GangId::as_str)
                 .collect();
-            if !(*least..=*most).contains(&so.len()) {
-                let expected = match (least, most) {
-                    (least, most) if least == most => format!("exactly {least}"),
-                    (0, most) => format!("at most {most}"),
-                    (least, most) if *most >= of.len() => format!("at least {least}"),
-                    (least, most) => format!("{least} to {most}"),
+            if !(*minimum..=*maximum).contains(&matching.len()) {
+                let expected = match (minimum, maximum) {
+                    (minimum, maximum) if minimum == maximum => format!("exactly {minimum}"),
+                    (0, maximum) => format!("at most {maximum}"),
+                    (minimum, maximum) if *maximum >= candidates.len() => {
+                        format!("at least {minimum}")
+                    }
+                    (minimum, maximum) => format!("{minimum} to {maximum}"),
                 };
-                let (number, all) = (so.len(), of.len());
-                let who = if so.is_empty() {
+                let (number, all) = (matching.len(), candidates.len());
+                let names = if matching.is_empty() {
                     String::new()
                 } else {
-                    format!(" ({})", so.join(", "))
+                    format!(" ({})", matching.join(", "))
                 };
                 wrong.push(format!(
-                    "{number} of {all} jobs are {word}{who}, expected {expected}"
+                    "{number} of {all} jobs are {word}{names}, expected {expected}"
                 ));
             }
             return;
         }
     };
     if list.is_empty() {
-        let others = look.job_ids().into_iter().filter(|job| is(job));
+        let others = look.job_ids().into_iter().filter(|job| has_state(job));
         wrong.extend(others.map(|job| format!("{job} is {word}, expected none")));
     }
-    let missed = list.iter().filter(|job| !is(job));
-    wrong.extend(missed.map(|job| format!("{job} {}, expected {word}", instead(job))));
+    let missed = list.iter().filter(|job| !has_state(job));
+    wrong.extend(missed.map(|job| format!("{job} {}, expected {word}", actual_state(job))));
 }

@@ -35,18 +35,18 @@ pub(super) struct JobCounts {
 }
 
 fn size_class(gpus: i64) -> i64 {
-    let bound = CLASSES.iter().find(|most| gpus <= **most);
+    let bound = CLASSES.iter().find(|limit| gpus <= **limit);
     bound.copied().unwrap_or(i64::MAX)
 }
 
 /// Formats a size class, such as `17..32`.
-fn format_class(most: i64) -> String {
-    let before = CLASSES.iter().rev().find(|bound| **bound < most);
-    let least = before.map_or(0, |bound| bound.saturating_add(1));
-    match most {
-        i64::MAX => format!("{least}.."),
-        most if most == least => most.to_string(),
-        most => format!("{least}..{most}"),
+fn format_class(limit: i64) -> String {
+    let before = CLASSES.iter().rev().find(|bound| **bound < limit);
+    let minimum = before.map_or(0, |bound| bound.saturating_add(1));
+    match limit {
+        i64::MAX => format!("{minimum}.."),
+        limit if limit == minimum => limit.to_string(),
+        limit => format!("{minimum}..{limit}"),
     }
 }
 
@@ -73,13 +73,13 @@ impl JobCounts {
 
     /// Adds the waits of gangs that fill a whole domain.
     pub(super) fn with_waits(&self, domains: DomainSummary) -> DomainSummary {
-        let mut waits = self.domain_waits.clone();
-        waits.sort_by(f64::total_cmp);
+        let mut wait_seconds = self.domain_waits.clone();
+        wait_seconds.sort_by(f64::total_cmp);
         DomainSummary {
-            gangs: waits.len(),
-            mean_wait_seconds: mean(waits.iter().sum(), waits.len()),
-            p50_wait_seconds: percentile(&waits, 50),
-            p99_wait_seconds: percentile(&waits, 99),
+            gangs: wait_seconds.len(),
+            mean_wait_seconds: mean(wait_seconds.iter().sum(), wait_seconds.len()),
+            p50_wait_seconds: percentile(&wait_seconds, 50),
+            p99_wait_seconds: percentile(&wait_seconds, 99),
             ..domains
         }
     }
@@ -97,18 +97,18 @@ impl JobCounts {
 
     /// Writes the counts into the summary.
     pub(super) fn write_summary(&self, summary: &mut SimulationSummary) {
-        let mut waits = self.waits.clone();
-        waits.sort_by(f64::total_cmp);
+        let mut wait_seconds = self.waits.clone();
+        wait_seconds.sort_by(f64::total_cmp);
         summary.jobs = self.jobs;
         summary.placed = self.waits.len();
         summary.finished = self.finished;
         summary.preemptions = self.preemptions;
-        summary.mean_wait_seconds = mean(waits.iter().sum(), waits.len());
-        summary.p50_wait_seconds = percentile(&waits, 50);
-        summary.p99_wait_seconds = percentile(&waits, 99);
+        summary.mean_wait_seconds = mean(wait_seconds.iter().sum(), wait_seconds.len());
+        summary.p50_wait_seconds = percentile(&wait_seconds, 50);
+        summary.p99_wait_seconds = percentile(&wait_seconds, 99);
         summary.mean_completion_seconds = mean(self.completions, self.finished);
-        let rows = self.classes.iter().map(|(most, class)| SizeRow {
-            gpus: format_class(*most),
+        let rows = self.classes.iter().map(|(limit, class)| SizeRow {
+            gpus: format_class(*limit),
             jobs: class.jobs,
             mean_wait_seconds: mean(class.waits, class.started),
             mean_bounded_slowdown: mean(class.slowdowns, class.ended),

@@ -71,9 +71,9 @@ impl JobObserver for SimulationRunner<'_, '_> {
     }
 
     fn flavors(&self, id: &GangId) -> BTreeSet<String> {
-        let given = self.engine.flavors(id).unwrap_or_default();
-        let given = given.iter().flat_map(|group| group.flavors.values());
-        given.map(ToString::to_string).collect()
+        let groups = self.engine.flavors(id).unwrap_or_default();
+        let flavors = groups.iter().flat_map(|group| group.flavors.values());
+        flavors.map(ToString::to_string).collect()
     }
 
     fn job_ids(&self) -> Vec<GangId> {

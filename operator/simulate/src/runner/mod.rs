@@ -260,8 +260,8 @@ impl SimulationRunner<'_, '_> {
                     self.report_event(JobEvent::Finished, &due.job, String::new());
                 } else {
                     let limit = ran.as_secs();
-                    let why = format!("ActiveDeadlineExceeded: it has run for {limit} s");
-                    self.report_event(JobEvent::Failed, &due.job, why);
+                    let reason = format!("ActiveDeadlineExceeded: it has run for {limit} s");
+                    self.report_event(JobEvent::Failed, &due.job, reason);
                 }
             }
             RunEvent::Stop => {

@@ -60,19 +60,19 @@ impl SimulationRunner<'_, '_> {
 
     /// Reports a pod event that cannot happen as a failed expectation, because the scenario is
     /// wrong.
-    fn report_impossible(&mut self, event: &ScriptPodEvent, why: &str) {
+    fn report_impossible(&mut self, event: &ScriptPodEvent, problem: &str) {
         let words = event.change.as_str();
-        let reason = format!("pod {} cannot {words}: {why}", event.pod);
+        let reason = format!("pod {} cannot {words}: {problem}", event.pod);
         self.expectations
             .push(ExpectationResult::failed(self.now, reason));
     }
 
     /// Applies an event of a pod of the gang.
     fn apply_gang_pod_event(&mut self, event: &ScriptPodEvent, key: PodKey) {
-        let why = format!("{} {}", event.pod, event.change.past_text());
+        let cause = format!("{} {}", event.pod, event.change.past_text());
         let blame = match &event.change {
             PodChange::Finishes => {
-                self.finish_pod(event, key, why);
+                self.finish_pod(event, key, cause);
                 return;
             }
             PodChange::Fails { .. } => Blame::Job,
@@ -86,7 +86,7 @@ impl SimulationRunner<'_, '_> {
         let restarted = match action {
             RestartAction::Fail => RestartedPods::Nothing,
             RestartAction::Ignore => {
-                self.finish_pod(event, key, format!("{why}, which a rule ignores"));
+                self.finish_pod(event, key, format!("{cause}, which a rule ignores"));
                 return;
             }
             RestartAction::RestartGroup => RestartedPods::Group,
@@ -96,10 +96,10 @@ impl SimulationRunner<'_, '_> {
             }
         };
         if restarted == RestartedPods::Nothing {
-            self.fail_job(&event.job, format!("{}: {why}", Reason::FailedByRule));
+            self.fail_job(&event.job, format!("{}: {cause}", Reason::FailedByRule));
             return;
         }
-        let Some(pause) = self.count_restart(&event.job, blame, is_counted, &why) else {
+        let Some(pause) = self.count_restart(&event.job, blame, is_counted, &cause) else {
             return;
         };
         let node = self.node_of(&event.job, event);
@@ -112,17 +112,17 @@ impl SimulationRunner<'_, '_> {
             RestartedPods::Group | RestartedPods::Pod if !is_cordoned => {
                 let keys = self.affected_pods(event, restarted == RestartedPods::Group);
                 self.stop_pods_until(&event.job, keys, back);
-                let what = if restarted == RestartedPods::Pod {
+                let subject = if restarted == RestartedPods::Pod {
                     "it"
                 } else {
                     "its task group"
                 };
                 let when = super::to_seconds(back);
                 let reason =
-                    format!("{why}: {what} restarts at {when} s, the other pods keep running");
+                    format!("{cause}: {subject} restarts at {when} s, the other pods keep running");
                 self.report_event(JobEvent::Recovering, &event.job, reason);
             }
-            _ => self.restart_gang(&event.job, back, why),
+            _ => self.restart_gang(&event.job, back, cause),
         }
     }
 
@@ -176,7 +176,7 @@ impl SimulationRunner<'_, '_> {
         id: &GangId,
         blame: Blame,
         is_counted: bool,
-        why: &str,
+        cause: &str,
     ) -> Option<Duration> {
         let job = self.jobs.get_mut(id)?;
         let (limit, name, reason) = match blame {
@@ -192,8 +192,8 @@ impl SimulationRunner<'_, '_> {
         };
         let before = *used;
         if is_counted && i64::from(before) >= limit {
-            let why = format!("{reason}: {why}; restart.{name} = {limit} is used up");
-            self.fail_job(id, why);
+            let cause = format!("{reason}: {cause}; restart.{name} = {limit} is used up");
+            self.fail_job(id, cause);
             return None;
         }
         *used = used.saturating_add(u32::from(is_counted));
@@ -206,7 +206,7 @@ impl SimulationRunner<'_, '_> {
     }
 
     /// Restarts the gang. The gang keeps its nodes, except cordoned ones.
-    fn restart_gang(&mut self, id: &GangId, back: Time, why: String) {
+    fn restart_gang(&mut self, id: &GangId, back: Time, reason: String) {
         let cordoned = self.nodes.iter().filter(|(_, node)| node.unschedulable);
         let cordoned: Vec<NodeName> = cordoned.map(|(name, _)| name.clone()).collect();
         let until = self.now.plus(RESTART_PLACE_TTL);
@@ -215,7 +215,7 @@ impl SimulationRunner<'_, '_> {
         if !is_kept {
             self.engine.release_gang(id, Some(back));
         }
-        self.report_event(JobEvent::Restarted, id, why);
+        self.report_event(JobEvent::Restarted, id, reason);
         if let Some(job) = self.jobs.get(id).filter(|_| is_kept) {
             let due = DueEvent {
                 event: RunEvent::RetryGang,
@@ -227,10 +227,10 @@ impl SimulationRunner<'_, '_> {
         self.is_unsettled = true;
     }
 
-    fn fail_job(&mut self, id: &GangId, why: String) {
+    fn fail_job(&mut self, id: &GangId, reason: String) {
         self.end_placement(id, SimulatedJobStage::Ended);
         self.engine.delete_gang(id);
-        self.report_event(JobEvent::Failed, id, why);
+        self.report_event(JobEvent::Failed, id, reason);
         self.is_unsettled = true;
     }
 
@@ -240,8 +240,8 @@ impl SimulationRunner<'_, '_> {
             return;
         };
         for key in keys {
-            let done = job.stopped_pods.get(&key) == Some(&StoppedPod::Done);
-            if !done {
+            let has_completed = job.stopped_pods.get(&key) == Some(&StoppedPod::Done);
+            if !has_completed {
                 job.stopped_pods.insert(key.clone(), StoppedPod::Restarting);
                 let due = DueEvent {
                     event: RunEvent::ReturnPod(key),
@@ -285,12 +285,12 @@ impl SimulationRunner<'_, '_> {
 
     /// Applies an event of a surplus pod. The gang keeps running.
     fn apply_surplus_event(&mut self, event: &ScriptPodEvent, id: &GangId) {
-        let why = format!("{} {}", event.pod, event.change.past_text());
+        let reason = format!("{} {}", event.pod, event.change.past_text());
         let job = event.job.clone();
         if event.change == PodChange::Finishes {
             self.free_surplus(&job, id, Some(SurplusPodPhase::Done));
             self.close_group(event);
-            self.report_event(JobEvent::PodEnded, &job, why);
+            self.report_event(JobEvent::PodEnded, &job, reason);
             self.finish_job_if_done(&job);
             return;
         }
@@ -303,7 +303,7 @@ impl SimulationRunner<'_, '_> {
             _ => false,
         };
         if event.is_elastic && is_failure && ends {
-            self.fail_job(&job, format!("{}: {why}", Reason::FailedByRule));
+            self.fail_job(&job, format!("{}: {reason}", Reason::FailedByRule));
             return;
         }
         let pause = match (is_failure, event.is_elastic) {
@@ -312,11 +312,11 @@ impl SimulationRunner<'_, '_> {
                 self.report_event(
                     JobEvent::PodEnded,
                     &job,
-                    format!("{why}, which a rule ignores"),
+                    format!("{reason}, which a rule ignores"),
                 );
                 return;
             }
-            (true, true) => match self.count_restart(&job, Blame::Job, is_counted, &why) {
+            (true, true) => match self.count_restart(&job, Blame::Job, is_counted, &reason) {
                 Some(pause) => Some(pause),
                 None => return,
             },
@@ -325,7 +325,7 @@ impl SimulationRunner<'_, '_> {
         };
         let Some(pause) = pause else {
             self.free_surplus(&job, id, None);
-            self.report_event(JobEvent::Shrunk, &job, why);
+            self.report_event(JobEvent::Shrunk, &job, reason);
             self.submit_surplus(&job);
             return;
         };
@@ -344,7 +344,7 @@ impl SimulationRunner<'_, '_> {
         self.report_event(
             JobEvent::Shrunk,
             &job,
-            format!("{why}: it becomes pending again at {when} s"),
+            format!("{reason}: it becomes pending again at {when} s"),
         );
     }
 }

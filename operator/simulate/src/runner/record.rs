@@ -128,22 +128,23 @@ impl<'a> JobEventRecord<'a> {
         decision: &'a Decision,
         gang: impl Fn(&GangId) -> Option<&'a Gang>,
     ) -> Vec<Self> {
-        let one = |event, job, place, reason| Self {
+        let record = |event, job, place, reason| Self {
             t,
             event,
             job,
             placement: place,
             reason,
         };
-        let leaves = |victim: &'a Victim, by: Option<&GangId>| {
+        let victim_record = |victim: &'a Victim, preemptor: Option<&GangId>| {
             let priority = |id: &GangId| Some(gang(id)?.priority);
-            let priorities = by.and_then(|by| priority(&victim.gang).zip(priority(by)));
+            let priorities =
+                preemptor.and_then(|preemptor| priority(&victim.gang).zip(priority(preemptor)));
             let order = priorities.map(|(own, other)| own.cmp(&other));
-            one(
+            record(
                 JobEvent::Preempted,
                 &victim.gang,
                 None,
-                format_victim_reason(victim, by, order),
+                format_victim_reason(victim, preemptor, order),
             )
         };
         match decision {
@@ -153,7 +154,7 @@ impl<'a> JobEventRecord<'a> {
                 ..
             } => {
                 let place = gang(id).map(|gang| (gang, placement));
-                vec![one(JobEvent::Placed, id, place, String::new())]
+                vec![record(JobEvent::Placed, id, place, String::new())]
             }
             Decision::Preempt {
                 gang: id,
@@ -162,8 +163,8 @@ impl<'a> JobEventRecord<'a> {
             } => {
                 let place = gang(id).map(|gang| (gang, placement));
                 let reason = format!("once {} victims are gone", victims.len());
-                let nominated = one(JobEvent::Nominated, id, place, reason);
-                let victims = victims.iter().map(|victim| leaves(victim, Some(id)));
+                let nominated = record(JobEvent::Nominated, id, place, reason);
+                let victims = victims.iter().map(|victim| victim_record(victim, Some(id)));
                 std::iter::once(nominated).chain(victims).collect()
             }
             Decision::Reserve {
@@ -176,9 +177,9 @@ impl<'a> JobEventRecord<'a> {
                     Some(start) => format!("from {} s on", to_seconds(*start)),
                     None => "no start is known".to_owned(),
                 };
-                vec![one(JobEvent::Reserved, id, place, reason)]
+                vec![record(JobEvent::Reserved, id, place, reason)]
             }
-            Decision::Drain { victim } => vec![leaves(victim, None)],
+            Decision::Drain { victim } => vec![victim_record(victim, None)],
             Decision::Wait {
                 gang: id,
                 certificate,
@@ -188,7 +189,12 @@ impl<'a> JobEventRecord<'a> {
                 } else {
                     JobEvent::Waiting
                 };
-                vec![one(event, id, None, format_explanation(certificate, clock))]
+                vec![record(
+                    event,
+                    id,
+                    None,
+                    format_explanation(certificate, clock),
+                )]
             }
         }
     }
@@ -209,12 +215,12 @@ pub fn format_explanation(certificate: &WaitExplanation, clock: RecordClock) -> 
     }
 }
 
-/// Formats the reason of a preemption. `by`: the gang that gets the nodes. `order`: the victim's
-/// priority compared with the priority of `by`, if both are known.
+/// Formats the reason of a preemption. `preemptor` gets the nodes. `order`: the victim's priority
+/// compared with the priority of `preemptor`, if both are known.
 #[must_use]
 pub(super) fn format_victim_reason(
     victim: &Victim,
-    by: Option<&GangId>,
+    preemptor: Option<&GangId>,
     order: Option<Ordering>,
 ) -> String {
     let because = match victim.reason {
@@ -229,8 +235,10 @@ pub(super) fn format_victim_reason(
         PreemptionReason::Surplus => "it is surplus",
     };
     let lost = victim.lost_device_seconds;
-    match by {
-        Some(by) => format!("for {by}: {because}; {lost} device-seconds of work are lost"),
+    match preemptor {
+        Some(preemptor) => {
+            format!("for {preemptor}: {because}; {lost} device-seconds of work are lost")
+        }
         None => format!("{because}; {lost} device-seconds of work are lost"),
     }
 }

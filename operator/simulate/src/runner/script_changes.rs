@@ -58,13 +58,13 @@ impl SimulationRunner<'_, '_> {
         self.meter.set_node(name, 0);
         self.nodes.remove(name);
         self.engine.delete_node(name);
-        let is_there = |id: &&GangId| {
+        let matches = |id: &&GangId| {
             let job = self.jobs.get(*id);
             job.is_some_and(|j| {
                 j.placed_at().is_some() && j.gpus_by_node.iter().any(|(n, _)| n == name)
             })
         };
-        let lost: Vec<GangId> = self.placed_jobs.iter().filter(is_there).cloned().collect();
+        let lost: Vec<GangId> = self.placed_jobs.iter().filter(matches).cloned().collect();
         for id in lost {
             self.end_placement(&id, SimulatedJobStage::Waiting);
             self.engine.release_gang(&id, None);
@@ -168,8 +168,8 @@ impl SimulationRunner<'_, '_> {
     pub(super) fn update_predictions(&mut self, queue: &QueueName) {
         let expected = self.predictor.predict_for_queue(queue);
         for job in self.jobs.values_mut() {
-            let waits = job.stage == SimulatedJobStage::Waiting && job.gang.queue == *queue;
-            if waits && job.uses_queue_prediction {
+            let pending = job.stage == SimulatedJobStage::Waiting && job.gang.queue == *queue;
+            if pending && job.uses_queue_prediction {
                 job.gang.predicted = expected;
                 self.engine.apply_gang(job.gang.clone());
             }
@@ -181,8 +181,8 @@ impl SimulationRunner<'_, '_> {
         let Some(state) = self.jobs.get_mut(&job.gang.id) else {
             return;
         };
-        let waits = state.stage == SimulatedJobStage::Waiting;
-        if waits {
+        let pending = state.stage == SimulatedJobStage::Waiting;
+        if pending {
             self.head_waits.remove_pending(&state.gang);
         }
         state.gang = Gang {
@@ -203,7 +203,7 @@ impl SimulationRunner<'_, '_> {
             .filter(is_gone)
             .map(|pod| pod.gang.id.clone())
             .collect();
-        if waits {
+        if pending {
             self.head_waits.add_pending(&state.gang);
         }
         self.engine.apply_gang(state.gang.clone());

@@ -33,8 +33,8 @@ impl SimulationRunner<'_, '_> {
         let free = MAX_PENDING_SURPLUS_PODS.saturating_sub(waiting.count());
         let may_come = |pod: &&ScriptSurplusPod| {
             let is_replaced = job.surplus.replacements.contains(&pod.gang.id);
-            let waits = is_paused && pod.is_elastic && !is_replaced;
-            !waits && !seats.contains_key(&pod.gang.id)
+            let pending = is_paused && pod.is_elastic && !is_replaced;
+            !pending && !seats.contains_key(&pod.gang.id)
         };
         let coming = job.surplus.pods.iter().filter(may_come).take(free);
         let gangs: Vec<Gang> = coming
@@ -55,11 +55,13 @@ impl SimulationRunner<'_, '_> {
     /// domain that its gang requires.
     fn surplus_gang(&self, id: &GangId, pod: &ScriptSurplusPod) -> Option<Gang> {
         let mut gang = pod.gang.clone();
-        let given = self.engine.flavors(id).unwrap_or_default();
+        let placed_groups = self.engine.flavors(id).unwrap_or_default();
         let domain_labels = self.domain_labels(id, pod)?;
         for group in &mut gang.groups {
-            let own = given.iter().filter(|given| given.group == group.name);
-            let mut flavors: Vec<_> = own.flat_map(|g| g.flavors.values().cloned()).collect();
+            let placed = placed_groups
+                .iter()
+                .filter(|placed| placed.group == group.name);
+            let mut flavors: Vec<_> = placed.flat_map(|g| g.flavors.values().cloned()).collect();
             flavors.sort_unstable();
             flavors.dedup();
             if !flavors.is_empty() {
@@ -148,7 +150,12 @@ impl SimulationRunner<'_, '_> {
     }
 
     /// Evicts a surplus pod for another gang.
-    pub(super) fn evict_surplus(&mut self, job: &GangId, victim: &Victim, by: Option<&GangId>) {
+    pub(super) fn evict_surplus(
+        &mut self,
+        job: &GangId,
+        victim: &Victim,
+        preemptor: Option<&GangId>,
+    ) {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
@@ -167,8 +174,8 @@ impl SimulationRunner<'_, '_> {
         self.agenda.add(add_duration(self.now, grace), due);
         let pod = engine::parse_gang_id(&victim.gang).1;
         let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&engine::job_key(job).name));
-        let why = format_victim_reason(victim, by, None);
-        self.report_with_place(JobEvent::Shrunk, job, None, format!("{pod}: {why}"));
+        let reason = format_victim_reason(victim, preemptor, None);
+        self.report_with_place(JobEvent::Shrunk, job, None, format!("{pod}: {reason}"));
     }
 
     /// Releases the node of a surplus pod, which then has the state `seat`. None: the pod is
@@ -208,8 +215,8 @@ impl SimulationRunner<'_, '_> {
             let name = engine::parse_gang_id(id).1;
             let name =
                 name.map_or_else(String::new, |pod| pod.pod_name(&engine::job_key(job).name));
-            let why = format!("{name}: the job asks for fewer pods");
-            self.report_with_place(JobEvent::Shrunk, job, None, why);
+            let reason = format!("{name}: the job asks for fewer pods");
+            self.report_with_place(JobEvent::Shrunk, job, None, reason);
         }
         self.engine.delete_gang(id);
         self.is_unsettled = true;
@@ -243,8 +250,8 @@ impl SimulationRunner<'_, '_> {
             self.free_surplus(&job, &id, None);
             let pod = engine::parse_gang_id(&id).1;
             let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&engine::job_key(&job).name));
-            let why = format!("{pod}: node {:?} is gone", node.as_str());
-            self.report_with_place(JobEvent::Shrunk, &job, None, why);
+            let reason = format!("{pod}: node {:?} is gone", node.as_str());
+            self.report_with_place(JobEvent::Shrunk, &job, None, reason);
             self.submit_surplus(&job);
         }
     }

@@ -295,7 +295,7 @@ fn job_without_history_uses_the_prediction_of_its_queue() {
 
 #[test]
 fn backfill_runtimes_follow_the_options() {
-    let waits = |runtimes, unknown_percent| {
+    let runtime_counts = |runtimes, unknown_percent| {
         let jobs = (0..200).map(|n| ScriptJob {
             gang: Gang {
                 runtime: Some(Duration::from_secs(999)),
@@ -321,11 +321,11 @@ fn backfill_runtimes_follow_the_options() {
         };
         (summary_until(999), summary_until(10))
     };
-    assert_eq!(waits(BackfillRuntimeSource::Declared, 0), (200, 0));
-    assert_eq!(waits(BackfillRuntimeSource::Exact, 0), (0, 200));
-    assert_eq!(waits(BackfillRuntimeSource::Predicted, 0), (0, 0));
-    assert_eq!(waits(BackfillRuntimeSource::Declared, 100), (0, 0));
-    let (declared, _) = waits(BackfillRuntimeSource::Declared, 50);
+    assert_eq!(runtime_counts(BackfillRuntimeSource::Declared, 0), (200, 0));
+    assert_eq!(runtime_counts(BackfillRuntimeSource::Exact, 0), (0, 200));
+    assert_eq!(runtime_counts(BackfillRuntimeSource::Predicted, 0), (0, 0));
+    assert_eq!(runtime_counts(BackfillRuntimeSource::Declared, 100), (0, 0));
+    let (declared, _) = runtime_counts(BackfillRuntimeSource::Declared, 50);
     assert!((70..130).contains(&declared), "{declared}");
 }
 
@@ -361,11 +361,11 @@ fn victim_stops_after_its_grace_and_waits_again() {
     assert!(runner.was_preempted(&id));
     let summary = runner.into_summary();
     assert_eq!(summary.preemptions, 1);
-    let why = "for team/other: its priority is lower; 640 device-seconds of work are lost";
+    let reason = "for team/other: its priority is lower; 640 device-seconds of work are lost";
     let expected = [
         (0.0, "placed", ""),
         (40.0, "nominated", "once 1 victims are gone"),
-        (40.0, "preempted", why),
+        (40.0, "preempted", reason),
         (70.0, "placed", ""),
         (170.0, "finished", ""),
     ];

@@ -98,9 +98,9 @@ impl<'de> Visitor<'de> for JobListVisitor {
             let message = "must have a number: add exactly, atLeast or atMost";
             return Err(A::Error::custom(message));
         }
-        for (field, least) in [("exactly", exactly), ("atLeast", at_least)] {
+        for (field, minimum) in [("exactly", exactly), ("atLeast", at_least)] {
             let all = of.len();
-            if least.is_some_and(|least| least > all) {
+            if minimum.is_some_and(|minimum| minimum > all) {
                 let message =
                     format!("must have at most {all} as {field}: \"of\" names {all} jobs");
                 return Err(A::Error::custom(message));

@@ -131,13 +131,13 @@ fn missing_kubeconfig_files_are_skipped() {
     std::fs::write(&broken, "clusters: {").unwrap();
     let merge = |files: &[&PathBuf]| merge_kubeconfigs(files.iter().map(|file| file.to_path_buf()));
 
-    let both = merge(&[&none, &two, &other]).unwrap().unwrap();
+    let merged = merge(&[&none, &two, &other]).unwrap().unwrap();
     assert_eq!(
-        both.current_context.as_deref(),
+        merged.current_context.as_deref(),
         Some("a"),
         "the current context of the first file must be used"
     );
-    let names: Vec<_> = both
+    let names: Vec<_> = merged
         .contexts
         .iter()
         .map(|merge| merge.name.as_str())

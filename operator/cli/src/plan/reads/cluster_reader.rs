@@ -207,8 +207,8 @@ async fn read_claims(
     // The plan of the job reports errors of the profile.
     let profile = snapshot.profiles.find_for_job(&job.spec).ok().flatten();
     let profile = profile.as_deref().map(HashedProfile::spec);
-    for wanted in claims::mounted_claims(&job.spec, None, profile) {
-        if let ClaimSource::Ephemeral { spec: asked, .. } = wanted.claim {
+    for mounted in claims::mounted_claims(&job.spec, None, profile) {
+        if let ClaimSource::Ephemeral { spec: asked, .. } = mounted.claim {
             read_storage_class(client, asked.storage_class_name.as_deref(), snapshot).await?;
         }
     }

@@ -37,17 +37,17 @@ impl CaseResult {
         }
     }
 
-    fn from_failure(why: String) -> Self {
+    fn from_failure(reason: String) -> Self {
         Self {
             policies: Vec::new(),
-            failure: Some(why),
+            failure: Some(reason),
         }
     }
 
     fn check_request(case: &PolicyTestCase, decision: &RequestDecision) -> Self {
         let unenforced = unenforced_policies([decision]);
         let result = match decision.undecided_message() {
-            Some(why) => Err(undecided_failure(&why)),
+            Some(reason) => Err(undecided_failure(&reason)),
             None => {
                 let result =
                     decision.to_expected_decision(case.decision == ExpectedDecision::Abstain);
@@ -57,9 +57,9 @@ impl CaseResult {
                 )
             }
         };
-        let result = result.map_err(|why| match &decision.missing_permit {
-            Some(hint) => format!("{why}\nno policy permits it; this one would: {hint}"),
-            None => why,
+        let result = result.map_err(|reason| match &decision.missing_permit {
+            Some(hint) => format!("{reason}\nno policy permits it; this one would: {hint}"),
+            None => reason,
         });
         Self {
             failure: result
@@ -89,10 +89,10 @@ impl CaseResult {
             in_cluster: None,
             requester: requester.as_ref(),
         };
-        let mut more = case.namespace_labels.clone();
+        let mut labels = case.namespace_labels.clone();
         // A test cannot override the label with the namespace's name.
-        more.remove(names::NAMESPACE_NAME);
-        let stages = match to_decide.judge(policies, facts, &more) {
+        labels.remove(names::NAMESPACE_NAME);
+        let stages = match to_decide.judge(policies, facts, &labels) {
             Ok(stages) => stages,
             Err(held) => return Self::from_failure(undecided_failure(&held.message)),
         };
@@ -113,12 +113,12 @@ impl CaseResult {
                 (job_decision(case, decisions(), is_allowed), &deciding),
             ),
         };
-        let result = result.map_err(|why| match refused {
+        let result = result.map_err(|reason| match refused {
             Some(NotAuthorized::Denied(denial)) => {
                 let denials = denial.lines().replace('\n', "\n  ");
-                format!("{why}\n  {denials}")
+                format!("{reason}\n  {denials}")
             }
-            _ => why,
+            _ => reason,
         });
         let denied: BTreeSet<String> = decided()
             .filter(|(_, decision)| !decision.is_allowed())
@@ -167,23 +167,26 @@ fn unenforced_policies<'a>(
 }
 
 fn check_unenforced(case: &PolicyTestCase, denied: &BTreeSet<String>) -> Result<(), String> {
-    let Some(wanted) = &case.would_deny else {
+    let Some(expected) = &case.would_deny else {
         return Ok(());
     };
-    let wanted: BTreeSet<_> = wanted.iter().cloned().collect();
-    if wanted == *denied {
+    let expected: BTreeSet<_> = expected.iter().cloned().collect();
+    if expected == *denied {
         return Ok(());
     }
-    Err(format!("expected a denial by {wanted:?}, got {denied:?}"))
+    Err(format!("expected a denial by {expected:?}, got {denied:?}"))
 }
 
 fn check_denied(case: &PolicyTestCase, denied: &BTreeSet<String>) -> Result<(), String> {
-    let Some(wanted) = &case.denied else {
+    let Some(expected) = &case.denied else {
         return Ok(());
     };
-    let wanted: BTreeSet<_> = wanted.iter().map(|action| format!("{action:?}")).collect();
-    if wanted == *denied {
+    let expected: BTreeSet<_> = expected
+        .iter()
+        .map(|action| format!("{action:?}"))
+        .collect();
+    if expected == *denied {
         return Ok(());
     }
-    Err(format!("expected denials of {wanted:?}, got {denied:?}"))
+    Err(format!("expected denials of {expected:?}, got {denied:?}"))
 }

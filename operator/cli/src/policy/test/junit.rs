@@ -11,11 +11,11 @@ pub(super) fn render_junit(report: &TestReport) -> String {
         suites.entry((&test.file, &test.of)).or_default().push(test);
     }
     let too_low = report.coverage_problem();
-    let more = usize::from(report.min_coverage.is_some());
+    let extra = usize::from(report.min_coverage.is_some());
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     out.push_str(&format!(
         "<testsuites name=\"trellis policy test\" tests=\"{}\" failures=\"{}\" errors=\"0\">\n",
-        report.tests.len().saturating_add(more),
+        report.tests.len().saturating_add(extra),
         report
             .failed_count()
             .saturating_add(usize::from(too_low.is_some()))
@@ -24,11 +24,11 @@ pub(super) fn render_junit(report: &TestReport) -> String {
         let failed = tests.iter().filter(|test| !test.passed).count();
         open_suite((suite, file), tests.len(), failed, &mut out);
         for test in tests {
-            let why = (!test.passed).then(|| test.failure.as_deref().unwrap_or_default());
+            let reason = (!test.passed).then(|| test.failure.as_deref().unwrap_or_default());
             render_case(
                 (suite, &test.name),
                 Some((&test.file, test.line)),
-                why,
+                reason,
                 &mut out,
             );
         }
@@ -45,11 +45,12 @@ pub(super) fn render_junit(report: &TestReport) -> String {
             .untested_policies()
             .map(|policy| policy.id.as_str())
             .collect();
-        let why = too_low.map(|why| format!("{why}: no test covers {}", untested.join(", ")));
+        let reason =
+            too_low.map(|reason| format!("{reason}: no test covers {}", untested.join(", ")));
         render_case(
             ("coverage", "policies are tested"),
             None,
-            why.as_deref(),
+            reason.as_deref(),
             &mut out,
         );
         out.push_str("  </testsuite>\n");
@@ -72,7 +73,7 @@ fn open_suite((name, file): (&str, &str), tests: usize, failed: usize, out: &mut
 fn render_case(
     (of, name): (&str, &str),
     place: Option<(&str, usize)>,
-    why: Option<&str>,
+    reason: Option<&str>,
     out: &mut String,
 ) {
     let place = place.map(|(file, line)| format!(" file=\"{}\" line=\"{line}\"", escape(file)));
@@ -82,11 +83,11 @@ fn render_case(
         escape(name),
         place.unwrap_or_default()
     ));
-    match why {
+    match reason {
         None => out.push_str("/>\n"),
-        Some(why) => out.push_str(&format!(
+        Some(reason) => out.push_str(&format!(
             ">\n      <failure message=\"{}\"/>\n    </testcase>\n",
-            escape(why)
+            escape(reason)
         )),
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct TestOptions {
     junit: Option<PathBuf>,
 }
 
-/// Runs the tests. The exit status tells whether all results are as expected.
+/// Runs the tests. The exit status shows whether all results are as expected.
 pub(super) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     let (report, notes) = match run::run(ParsedFiles::read(&options.paths)) {
         Ok(report) => report,

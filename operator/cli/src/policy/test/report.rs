@@ -100,8 +100,8 @@ impl TestReport {
         for test in self.tests.iter().filter(|test| !test.passed) {
             let place = format!("{}:{}", test.file, test.line);
             out.push_str(&format!("\n{place}: {}: {}\n", test.of, test.name));
-            let why = test.failure.as_deref().unwrap_or_default();
-            for line in why.lines() {
+            let reason = test.failure.as_deref().unwrap_or_default();
+            for line in reason.lines() {
                 out.push_str(&format!("    {line}\n"));
             }
         }
@@ -124,8 +124,8 @@ impl TestReport {
             self.policies.len(),
             self.coverage
         ));
-        if let Some(why) = self.coverage_problem() {
-            out.push_str(&format!("{why}\n"));
+        if let Some(reason) = self.coverage_problem() {
+            out.push_str(&format!("{reason}\n"));
         }
         out
     }

@@ -128,10 +128,10 @@ fn policies_of_suite(
     written: &[PolicySource],
     suite: &TestSuite,
 ) -> Policies {
-    let wanted = suite.spec.policies.as_ref();
+    let requested = suite.spec.policies.as_ref();
     let chosen = written.iter().filter(|written| {
         let key = written.object.key.to_string();
-        wanted.is_none_or(|names| names.contains(&key))
+        requested.is_none_or(|names| names.contains(&key))
     });
     let objects = chosen.map(|written| PolicyObject {
         tests: Vec::new(),

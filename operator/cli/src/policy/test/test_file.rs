@@ -97,14 +97,14 @@ impl TestSuite {
             Err(problems) => return Some(Err(source.to_problems(problems).collect())),
         };
         let name = tests.metadata.get("name").and_then(Value::as_str);
-        let given = Self {
+        let input = Self {
             name: name.unwrap_or(&source.file).to_owned(),
             spec: tests.spec,
             source: source.clone(),
         };
-        let violations: Vec<_> = given.rule_problems().collect();
+        let violations: Vec<_> = input.rule_problems().collect();
         Some(if violations.is_empty() {
-            Ok(given)
+            Ok(input)
         } else {
             Err(violations)
         })
@@ -123,10 +123,10 @@ impl TestSuite {
                     return at(&field, "has neither or both of request and job: give one");
                 }
                 (Some(_), None) => {
-                    let of_job = !case.namespace_labels.is_empty()
+                    let needs_job = !case.namespace_labels.is_empty()
                         || case.requester.is_some()
                         || case.denied.is_some();
-                    if of_job {
+                    if needs_job {
                         return at(
                             &field,
                             "namespaceLabels, requester and denied belong to a test with a job: write them in request, or leave them out",

@@ -37,8 +37,8 @@ pub(super) fn unknown_name_problems(
     let keys: Vec<String> = written.iter().map(|w| w.object.key.to_string()).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     for suite in suites {
-        let wanted = suite.spec.policies.as_ref();
-        for (i, name) in wanted.into_iter().flatten().enumerate() {
+        let requested = suite.spec.policies.as_ref();
+        for (i, name) in requested.into_iter().flatten().enumerate() {
             if !keys.contains(&name.as_str()) {
                 let field = format!("spec.policies[{i}]");
                 let message = unknown(name, "policy object", &keys);
@@ -47,7 +47,7 @@ pub(super) fn unknown_name_problems(
         }
         let selected = keys.iter().zip(examined);
         let selected = selected
-            .filter(|(key, _)| wanted.is_none_or(|names| names.iter().any(|name| name == *key)));
+            .filter(|(key, _)| requested.is_none_or(|names| names.iter().any(|name| name == *key)));
         let known: Vec<&str> = selected
             .flat_map(|(_, e)| e.policy_ids.iter().map(String::as_str))
             .collect();

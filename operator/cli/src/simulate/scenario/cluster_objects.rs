@@ -110,35 +110,35 @@ impl ScriptAuthor {
         if IGNORED_KINDS.contains(&document.kind.as_str()) {
             return Ok(false);
         }
-        let mut one = ClusterSnapshot::default();
+        let mut snapshot = ClusterSnapshot::default();
         let in_file = |problems| source.to_problems(problems).collect::<Vec<_>>();
-        let Some(name) = one.add_document(document).map_err(in_file)? else {
+        let Some(name) = snapshot.add_document(document).map_err(in_file)? else {
             return Ok(false);
         };
         if name.is_empty() {
             let problem = document.problem("metadata.name", "is required: add it");
             return Err(vec![problem.with_file(source.file.as_str())]);
         }
-        for node in one.nodes.values() {
+        for node in snapshot.nodes.values() {
             self.change_node(at, node);
         }
-        for (key, pod) in &one.pods {
+        for (key, pod) in &snapshot.pods {
             self.change_pod(at, key, pod);
         }
-        for (name, queue) in one.queues.iter().flatten() {
+        for (name, queue) in snapshot.queues.iter().flatten() {
             let queue = engine::to_engine_queue(name, &queue.spec);
             self.script.add(at, ScriptChange::Queue(queue));
         }
-        for (name, flavor) in &one.flavors {
+        for (name, flavor) in &snapshot.flavors {
             let flavor = engine::to_engine_flavor(name, &flavor.spec);
             self.script.add(at, ScriptChange::Flavor(flavor));
         }
-        for (name, topology) in &one.topologies {
+        for (name, topology) in &snapshot.topologies {
             let topology = engine::to_engine_topology(name, &topology.spec);
             self.script.add(at, ScriptChange::Topology(topology));
         }
-        let limits = !one.quota_policies.is_empty();
-        self.snapshot.overlay(one);
+        let limits = !snapshot.quota_policies.is_empty();
+        self.snapshot.overlay(snapshot);
         if limits {
             let quotas = self.snapshot.to_quota_policies();
             self.script.add(at, ScriptChange::Quotas(quotas));

@@ -44,11 +44,11 @@ impl ScriptAuthor {
         if let Some(failed) = &scenario_event.fail {
             let field = format!("{field}.fail.pod");
             let pod = (failed.namespace.as_deref(), failed.pod.as_str());
-            let what = PodChange::Fails {
+            let change = PodChange::Fails {
                 exit_code: failed.exit_code,
                 reason: failed.reason.clone(),
             };
-            self.change_job_pod(at, pod, what, source, Some(&field));
+            self.change_job_pod(at, pod, change, source, Some(&field));
         }
         if let Some(finished) = &scenario_event.finish {
             let field = format!("{field}.finish.pod");

@@ -70,9 +70,9 @@ impl Resolver<'_> {
         Some(match jobs {
             JobList::All(_) => ExpectedJobs::All(ids),
             JobList::Count(count) => ExpectedJobs::Count {
-                least: count.exactly.or(count.at_least).unwrap_or(0),
-                most: count.exactly.or(count.at_most).unwrap_or(usize::MAX),
-                of: ids,
+                minimum: count.exactly.or(count.at_least).unwrap_or(0),
+                maximum: count.exactly.or(count.at_most).unwrap_or(usize::MAX),
+                jobs: ids,
             },
         })
     }

@@ -16,7 +16,7 @@ impl ScriptAuthor {
         &mut self,
         at: Time,
         (namespace, name): (Option<&str>, &str),
-        what: PodChange,
+        change: PodChange,
         source: &SourceObject,
         field: Option<&str>,
     ) -> bool {
@@ -38,7 +38,7 @@ impl ScriptAuthor {
                     .first_rank
                     .map(|first| first.saturating_add(member.index)),
                 is_elastic: group.is_elastic,
-                change: what,
+                change,
             };
             self.script.add(at, ScriptChange::JobPod(event));
             return true;

@@ -92,22 +92,16 @@ impl ScriptAuthor {
             (None, Ok(_)) => return,
         };
         let refused = hold.is_refused();
-        let why = format!("{}: {}", hold.reason, hold.message);
-        if why != waiting.reason {
+        let reason = format!("{}: {}", hold.reason, hold.message);
+        if reason != waiting.reason {
             let hold = WithheldJob {
                 id: engine::gang_id(&key),
                 refused,
-                reason: why.clone(),
+                reason: reason.clone(),
             };
             self.script.add(at, ScriptChange::JobWithheld(hold));
         }
-        self.unqueued.insert(
-            key,
-            UnqueuedJob {
-                reason: why,
-                ..waiting
-            },
-        );
+        self.unqueued.insert(key, UnqueuedJob { reason, ..waiting });
     }
 
     /// Tries to queue the waiting jobs again, after an object was added or deleted.

@@ -44,11 +44,11 @@ fn job(spec: Value, status: Value) -> TrainingJob {
     job
 }
 
-fn group(name: &str, more: Value) -> Value {
+fn group(name: &str, fields: Value) -> Value {
     let mut group = json!({"name": name, "image": "registry.example/train:1",
         "resources": {"limits": {"cpu": 8, "memory": "64Gi"}}});
-    let more = more.as_object().unwrap().clone();
-    group.as_object_mut().unwrap().extend(more);
+    let fields = fields.as_object().unwrap().clone();
+    group.as_object_mut().unwrap().extend(fields);
     group
 }
 

@@ -52,11 +52,11 @@ pub fn build_table(report: &StatusReport, now: Timestamp, wide: bool) -> Table {
     let mut table = Table::new(columns);
     let mut rows: Vec<PodRow<'_>> = Vec::new();
     for pod in &report.pods {
-        let same = |row: &&mut PodRow<'_>| {
+        let is_same = |row: &&mut PodRow<'_>| {
             let is_alike = row.first.node == pod.node && row.is_alike(pod);
             is_alike && (!wide || row.first.round == pod.round)
         };
-        match rows.iter_mut().find(same) {
+        match rows.iter_mut().find(is_same) {
             Some(row) => row.pods.push(pod),
             None => rows.push(PodRow::from_pod(pod)),
         }
@@ -78,8 +78,8 @@ pub fn build_table(report: &StatusReport, now: Timestamp, wide: bool) -> Table {
 fn condense(rows: Vec<PodRow<'_>>) -> Vec<PodRow<'_>> {
     let mut few: Vec<PodRow<'_>> = Vec::new();
     for row in rows {
-        let same = |other: &&mut PodRow<'_>| other.is_healthy() && other.is_alike(row.first);
-        match few.iter_mut().find(same) {
+        let is_alike = |other: &&mut PodRow<'_>| other.is_healthy() && other.is_alike(row.first);
+        match few.iter_mut().find(is_alike) {
             Some(other) => {
                 other.pods.extend(row.pods);
                 other.nodes.extend(row.nodes);

@@ -140,7 +140,7 @@ fn add_submission(job: &TrainingJob, now: Timestamp, lines: &mut LabelledLines) 
         .status
         .as_ref()
         .and_then(|status| status.policy.as_ref());
-    let by = match policy.and_then(|policy| policy.requester.as_deref()) {
+    let requester = match policy.and_then(|policy| policy.requester.as_deref()) {
         Some(user) => format!(" by {}", sanitize(user)),
         None => match (
             policy.and_then(|p| p.requester_unknown.as_deref()),
@@ -151,7 +151,10 @@ fn add_submission(job: &TrainingJob, now: Timestamp, lines: &mut LabelledLines) 
             (None, None) => String::new(),
         },
     };
-    lines.push("Submitted", format!("{}{by}", format_ago(created.0, now)));
+    lines.push(
+        "Submitted",
+        format!("{}{requester}", format_ago(created.0, now)),
+    );
 }
 
 /// Returns the user in the annotation of the job.
@@ -169,7 +172,7 @@ fn add_attempts(
     job: &TrainingJob,
     status: &TrainingJobStatus,
     now: Timestamp,
-    said: &mut LabelledLines,
+    lines: &mut LabelledLines,
 ) {
     if let Some(stage) = &status.stage {
         let since = stage.since.as_ref().map(|since| format_ago(since.0, now));
@@ -181,7 +184,7 @@ fn add_attempts(
             stage.of,
             since.unwrap_or_default()
         );
-        said.push("Stage", text);
+        lines.push("Stage", text);
     }
     if let Some(attempt) = status.attempt {
         let restart = job.spec.restart.as_ref();
@@ -197,22 +200,22 @@ fn add_attempts(
             restart.disruption_limit(),
             starts.unwrap_or_default()
         );
-        said.push("Attempt", text);
+        lines.push("Attempt", text);
     }
-    said.push("Waited", describe_wait(status, now));
-    said.push("Ran", describe_runtime(job, status, now));
+    lines.push("Waited", describe_wait(status, now));
+    lines.push("Ran", describe_runtime(job, status, now));
     if let Some(ended) = &status.completion_time {
-        said.push("Ended", format_ago(ended.0, now));
+        lines.push("Ended", format_ago(ended.0, now));
     }
     if let Some(checkpoint) = &status.checkpoint {
         let last = checkpoint.last_time.as_ref();
         let last = last.map(|last| format!("complete {}", format_ago(last.0, now)));
         let ahead = checkpoint.ahead_time.as_ref();
         let ahead = ahead.map(|_| "a pod reported a time in the future".to_owned());
-        let both: Vec<_> = last.into_iter().chain(ahead).collect();
-        said.push("Checkpoint", both.join("; "));
+        let parts: Vec<_> = last.into_iter().chain(ahead).collect();
+        lines.push("Checkpoint", parts.join("; "));
         let problem = sanitize(checkpoint.problem.as_deref().unwrap_or_default());
-        said.push_with_tone("Checkpoint", problem, Tone::Bad);
+        lines.push_with_tone("Checkpoint", problem, Tone::Bad);
     }
 }
 
@@ -226,9 +229,9 @@ fn add_failures(status: &TrainingJobStatus, now: Timestamp, lines: &mut Labelled
             1 => String::new(),
             times => format!(" {times} times in a row"),
         };
-        let left = format_until(node.until.0, now);
+        let remaining = format_until(node.until.0, now);
         let text = format!(
-            "{} for another {left}: {}{times}, last in attempt {}",
+            "{} for another {remaining}: {}{times}, last in attempt {}",
             node.node,
             node.reason.as_str(),
             node.attempt

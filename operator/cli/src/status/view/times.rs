@@ -21,11 +21,11 @@ pub fn format_ago(then: Timestamp, now: Timestamp) -> String {
 /// Describes how long the job waits for its placement, or waited before it.
 #[must_use]
 pub fn describe_wait(status: &TrainingJobStatus, now: Timestamp) -> String {
-    let waits = matches!(
+    let is_waiting = matches!(
         status.phase,
         Some(JobPhase::Waiting | JobPhase::Queued | JobPhase::Blocked | JobPhase::Restarting)
     );
-    if waits {
+    if is_waiting {
         let since = status.pending_since().map(|since| format_age(since, now));
         let retry = status.retry_time.as_ref().filter(|time| time.0 > now);
         let retry = retry.map(|time| {
