@@ -35,7 +35,7 @@ impl Endpoint {
         client: Client,
     ) -> Self {
         Self {
-            leader: leader,
+            leader,
             webhook,
             identity,
             callers: CallerLimits::new(client),

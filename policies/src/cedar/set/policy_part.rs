@@ -54,7 +54,7 @@ impl LoadedObject {
             ),
         };
         Self {
-            current: current,
+            current,
             messages: Some(ObjectMessages { problems, warnings }),
             last_valid: valid,
         }

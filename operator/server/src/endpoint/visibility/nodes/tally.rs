@@ -84,7 +84,7 @@ pub(super) fn tally_nodes<'s>(
     is_wanted: impl Fn(&NodeName) -> bool,
 ) -> NodeTallies<'s> {
     let mut counting = TallyBuilder {
-        is_wanted: is_wanted,
+        is_wanted,
         tallies: NodeTallies::default(),
         owners: HashMap::new(),
     };
