@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::core::v1::Taint;
 use tokio::time::Instant;
+use trellis_gang::engine;
 use trellis_gang::key::Key;
 use trellis_gang::observed::EvictionDecision;
-use trellis_gang::{daemon_set_reserve, engine};
+use trellis_gang::requirements::daemon_set_reserve;
 use trellis_scheduler::Node;
 
 use super::Cache;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::sync::futures::Notified;
 use trellis_api::TrainingJob;
 use trellis_compiler::HashedProfile;
-use trellis_gang::binding::Storage;
-use trellis_gang::claims;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
+use trellis_gang::requirements::binding::Storage;
+use trellis_gang::requirements::claims;
 
 use super::Cache;
 

@@ -16,12 +16,12 @@ use trellis_api::names;
 use trellis_cache::watch::JobPods;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
-use trellis_gang::binding::Storage;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{
     PodPhase, PodView, SELECTED_NODE, SlimClaim, SlimVolume, StartObstacle, StartObstacleKind,
 };
-use trellis_gang::volumes;
+use trellis_gang::requirements::binding::Storage;
+use trellis_gang::requirements::volumes;
 use trellis_scheduler::{Constraints, Node, NodeName, Resources};
 
 /// Message while the claim is not created or not provisioned.

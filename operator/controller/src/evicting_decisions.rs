@@ -1,7 +1,7 @@
 //! Policy decisions that may evict the running gang of a job.
 
 use trellis_api::job::JobProfile;
-use trellis_gang::eviction::{EvictionReasons, eviction_reasons};
+use trellis_gang::journal::eviction::{EvictionReasons, eviction_reasons};
 use trellis_policies::cedar::JobDecision;
 
 use super::job_context::JobContext;

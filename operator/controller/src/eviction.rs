@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_gang::eviction::EvictionReasons;
+use trellis_gang::journal::eviction::EvictionReasons;
 use trellis_gang::key::Key;
 
 use super::Controller;

@@ -16,8 +16,9 @@ use trellis_compiler::HashedProfile;
 use trellis_dispatch::is_owned;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
-use trellis_gang::volumes::VolumeRequirements;
-use trellis_gang::{GangExplanation, JobHold, claims, lookup};
+use trellis_gang::requirements::claims;
+use trellis_gang::requirements::volumes::VolumeRequirements;
+use trellis_gang::{GangExplanation, JobHold, lookup};
 use trellis_policies::cedar::{Policies, Requester};
 use trellis_policies::quota::QuotaPolicies;
 

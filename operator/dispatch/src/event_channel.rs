@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{AntiAffinityTerm, SlimPod};
-use trellis_gang::pod_usage::PodUsage;
 use trellis_gang::quota::{JobLimits, LimitsReport};
+use trellis_gang::requirements::pod_usage::PodUsage;
 use trellis_gang::{CompletedRun, DesiredGang};
 use trellis_scheduler::{QueueName, Resources, Snapshot};
 

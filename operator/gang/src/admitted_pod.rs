@@ -10,8 +10,8 @@ use trellis_scheduler::{Constraints, Resources};
 use unsupported_requirement::UnsupportedRequirement;
 
 use super::namespace_quota::PodQuotaFields;
-use super::{constraints, resource_request, unsupported_requirement};
 use crate::observed::{SlimClaimSpec, SlimPod};
+use crate::requirements::{constraints, resource_request, unsupported_requirement};
 
 /// Labels that differ between jobs and pods. Facts about one job's pod also hold for another job's
 /// pod that differs only in these labels.
@@ -176,8 +176,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::journal::open_plan::OpenPlan;
     use crate::namespace_quota::find_exceeded_quota;
-    use crate::open_plan::OpenPlan;
 
     fn pod(more: Value) -> Value {
         let mut spec = json!({

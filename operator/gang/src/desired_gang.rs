@@ -9,7 +9,7 @@ use trellis_api::Reason;
 use trellis_api::job::AwaitedPods;
 use trellis_policies::AuthorizedJob;
 
-use super::volumes::VolumeRequirements;
+use crate::requirements::volumes::VolumeRequirements;
 
 /// The wish for a gang. The lifecycle, which is pure, returns it with a [`DesiredAttempt`]; the
 /// scheduler receives it with an [`AuthorizedAttempt`], which includes the job.

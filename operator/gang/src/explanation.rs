@@ -1,5 +1,9 @@
 //! Why a gang waits or is refused.
 
+pub mod conditions;
+pub mod job_hold;
+pub(crate) mod unplaceable_job;
+
 use trellis_api::Reason;
 
 /// Explanation for a gang that is not placed.

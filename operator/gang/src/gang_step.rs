@@ -18,8 +18,8 @@ use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 
-use super::deletions::Deletions;
 use super::journal::{self, PlanAuthor};
+use crate::journal::deletions::Deletions;
 use crate::observed::ExternalPod;
 
 /// A pod that is to be deleted or evicted.

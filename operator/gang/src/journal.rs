@@ -4,6 +4,11 @@
 //! phase that it does not start from: then the decision was based on another state, and nothing is
 //! written.
 
+pub mod deletions;
+pub mod epoch;
+pub mod eviction;
+pub mod open_plan;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,9 +20,9 @@ use trellis_api::pod_group::{
 };
 
 use super::desired_gang::AuthorizedAttempt;
-use super::flavors::GangPlacement;
-use crate::epoch::Epoch;
+use crate::journal::epoch::Epoch;
 use crate::observed::PodView;
+use crate::requirements::flavors::GangPlacement;
 
 /// Time after which a plan that is not complete is rolled back.
 pub const PLAN_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);

@@ -1,56 +1,39 @@
 //! One gang: its observed state, and the decision about its next step. Pure: the module reads no
 //! cluster and writes nothing.
 //!
-//! `observed` holds the parts of the cluster's objects that Trellis reads. `lookup`, `claims` and
-//! `quota` find what a job names. `lifecycle` evaluates a TrainingJob, `gang_step` decides the next
+//! `observed` holds the parts of the cluster's objects that Trellis reads. `lookup` and `quota` find
+//! the objects that a job names. `requirements` has what the pods of a gang require of nodes. `lifecycle` evaluates a TrainingJob, `gang_step` decides the next
 //! step of its gang and of external gangs, and `external` describes pods of other controllers.
 //! `journal` is the record in the PodGroup, and `engine` converts gangs into the engine's form.
 
 pub mod admitted_pod;
-pub mod binding;
 pub mod build;
-pub mod claims;
-pub mod closed_domains;
 mod completed_run;
-pub mod conditions;
-pub mod constraints;
-pub mod daemon_set_reserve;
-pub mod deletions;
 mod desired_gang;
-pub mod device_allocation;
 pub mod engine;
-pub mod epoch;
-pub mod eviction;
-mod explanation;
+pub mod explanation;
 pub mod external;
 mod failure;
 mod fault;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
-pub mod flavors;
 pub mod gang_step;
-pub mod job_hold;
 pub mod journal;
 pub mod key;
 pub mod lifecycle;
 pub mod lookup;
 pub mod namespace_quota;
 pub mod observed;
-pub mod open_plan;
 pub mod patch;
-pub mod pod_usage;
 pub mod quota;
-pub mod resource_request;
+pub mod requirements;
 pub mod surplus;
-mod unplaceable_job;
-pub mod unsupported_requirement;
-pub mod volumes;
 
 pub use completed_run::CompletedRun;
 pub use desired_gang::{AuthorizedAttempt, DesiredAttempt, DesiredGang};
 pub use explanation::GangExplanation;
+pub use explanation::job_hold::JobHold;
 pub use fault::{Blame, Fault, find_restart_rule};
-pub use job_hold::JobHold;
 pub use journal::{
     PLAN_TIMEOUT, is_plan_complete, is_preempted, members as plan_members, plan_start,
 };

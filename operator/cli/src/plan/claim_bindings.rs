@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use trellis_gang::JobHold;
-use trellis_gang::binding::{
-    BindingCandidates, BindingFailure, BindingStep, ClaimMounts, choose_volumes, collect_mounts,
-};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SELECTED_NODE, SlimClaimRef};
+use trellis_gang::requirements::binding::{
+    BindingCandidates, BindingFailure, BindingStep, ClaimMounts, choose_volumes, collect_mounts,
+};
 use trellis_scheduler::Placement;
 
 use super::planned_job::PlannedJob;

@@ -8,9 +8,10 @@ use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, QuotaPolicy};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{DaemonPodIndex, PodView, SlimNode, SlimPod, UnhealthyRules};
-use trellis_gang::pod_usage::PodUsage;
 use trellis_gang::quota::{GpuHourUsage, from_planned_limit, limit_name, read_own_ledger};
-use trellis_gang::{daemon_set_reserve, engine, plan_start};
+use trellis_gang::requirements::daemon_set_reserve;
+use trellis_gang::requirements::pod_usage::PodUsage;
+use trellis_gang::{engine, plan_start};
 use trellis_policies::quota::{LimitHolder, LimitId, LimitedQuantity};
 use trellis_scheduler::{Engine, Node, NodeName};
 

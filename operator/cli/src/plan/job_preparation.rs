@@ -7,8 +7,9 @@ use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
 use trellis_gang::build::NO_LABELS;
 use trellis_gang::quota::JobLimits;
-use trellis_gang::volumes::VolumeRequirements;
-use trellis_gang::{JobHold, claims, lookup};
+use trellis_gang::requirements::claims;
+use trellis_gang::requirements::volumes::VolumeRequirements;
+use trellis_gang::{JobHold, lookup};
 use trellis_policies::{AuthorizedJob, cedar};
 
 use super::existing_job::{check_ended, current_stage, next_attempt};
@@ -105,14 +106,8 @@ fn find_volumes(
     let profile = job.compiled().profile().map(|profile| profile.spec());
     let job = job.compiled().job();
     // The spec contains only one stage.
-    let found = claims::find_volumes(
-        job.spec(),
-        1,
-        profile,
-        &snapshot.storage(job.namespace()),
-        false,
-    );
-    Ok(found?)
+    let storage = snapshot.storage(job.namespace());
+    claims::find_volumes(job.spec(), 1, profile, &storage, false)
 }
 
 /// Checks for a process with user id 0.

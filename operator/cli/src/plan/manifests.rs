@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use trellis_api::document;
 use trellis_compiler::{CompiledJob, PodPlacement, hash_of};
-use trellis_gang::flavors;
-use trellis_gang::flavors::GangPlacement;
+use trellis_gang::requirements::flavors;
+use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_scheduler::Placement;
 
 use super::PlanFormat;

@@ -8,13 +8,14 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason};
 use trellis_compiler::CompiledJob;
+use trellis_gang::journal::open_plan::OpenPlan;
 use trellis_gang::key::Key;
 use trellis_gang::namespace_quota::{
     PodQuotaFields, QuotaDemand, find_exceeded_quota, release_usage,
 };
 use trellis_gang::observed::{PodView, SlimPod};
-use trellis_gang::open_plan::OpenPlan;
-use trellis_gang::{JobHold, engine, resource_request};
+use trellis_gang::requirements::resource_request;
+use trellis_gang::{JobHold, engine};
 use trellis_scheduler::Resources;
 
 use super::snapshot::ClusterSnapshot;

@@ -2,9 +2,9 @@
 
 use trellis_compiler::CompiledJob;
 use trellis_gang::JobHold;
-use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
-use trellis_gang::volumes::VolumeRequirements;
+use trellis_gang::requirements::flavors::GangPlacement;
+use trellis_gang::requirements::volumes::VolumeRequirements;
 use trellis_scheduler::Victim;
 
 /// A planned job with its compiled objects and its placement.

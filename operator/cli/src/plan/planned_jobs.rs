@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{PodGroup, Reason, TrainingJob};
 use trellis_compiler::CompiledJob;
-use trellis_gang::closed_domains::TargetGang;
 use trellis_gang::engine::AttemptState;
-use trellis_gang::flavors::{FlavorTolerations, GangPlacement};
 use trellis_gang::key::Key;
 use trellis_gang::observed::AntiAffinityIndex;
-use trellis_gang::{JobHold, device_allocation, engine, volumes};
+use trellis_gang::requirements::closed_domains::TargetGang;
+use trellis_gang::requirements::flavors::{FlavorTolerations, GangPlacement};
+use trellis_gang::requirements::{device_allocation, volumes};
+use trellis_gang::{JobHold, engine};
 use trellis_scheduler::{Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement};
 
 use super::claim_bindings;

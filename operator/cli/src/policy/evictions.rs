@@ -3,7 +3,7 @@
 use trellis_api::TrainingJob;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_gang::build::NO_LABELS;
-use trellis_gang::eviction::eviction_reasons;
+use trellis_gang::journal::eviction::eviction_reasons;
 use trellis_gang::key::Key;
 use trellis_policies::cedar::{Policies, Requester};
 

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use trellis_cache::watch;
-use trellis_gang::epoch::Epoch;
+use trellis_gang::journal::epoch::Epoch;
 
 use crate::leader::{Leadership, NotLeading};
 use crate::{OperatorMetrics, span};

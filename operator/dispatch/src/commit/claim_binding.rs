@@ -16,11 +16,11 @@ use tracing::info;
 use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
 use trellis_gang::admitted_pod::AdmittedPod;
-use trellis_gang::binding::{
-    BindingCandidates, BindingFailure, BindingStep, ClaimMounts, choose_volumes, collect_mounts,
-};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
+use trellis_gang::requirements::binding::{
+    BindingCandidates, BindingFailure, BindingStep, ClaimMounts, choose_volumes, collect_mounts,
+};
 use trellis_gang::{AuthorizedAttempt, GangExplanation};
 
 use super::Committer;

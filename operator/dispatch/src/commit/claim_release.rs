@@ -7,9 +7,9 @@ use kube::Resource;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 use trellis_api::names;
-use trellis_gang::binding::is_reserved_for;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
+use trellis_gang::requirements::binding::is_reserved_for;
 
 use super::Committer;
 use crate::commands::WriteError;

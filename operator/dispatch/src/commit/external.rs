@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use trellis_api::Reason;
 use trellis_api::pod_group::{NominatedVictim, Plan, PlannedPod};
-use trellis_gang::binding::ClaimMounts;
 use trellis_gang::external::ExternalGangRef;
 use trellis_gang::external::plan::group_flavors;
 use trellis_gang::external::plan::planned_pods;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{BindingAnnotations, FlavorsByResource, JudgedSpec};
+use trellis_gang::requirements::binding::ClaimMounts;
 use trellis_gang::{external, journal};
 
 use super::Committer;

@@ -9,9 +9,9 @@ use trellis_api::pod_group::Plan;
 use trellis_compiler::CompiledGroup;
 use trellis_gang::AuthorizedAttempt;
 use trellis_gang::admitted_pod::AdmittedPod;
-use trellis_gang::binding::ClaimMounts;
 use trellis_gang::gang_step::MissingPod;
 use trellis_gang::key::Key;
+use trellis_gang::requirements::binding::ClaimMounts;
 
 use super::pod_creation::PlannedMember;
 use super::{Committer, claim_binding};

@@ -29,10 +29,10 @@ use kube::Resource;
 use tokio_util::sync::CancellationToken;
 use trellis_cache::Cache;
 use trellis_gang::admitted_pod::AdmittedPod;
-use trellis_gang::flavors::GangPlacement;
+use trellis_gang::journal::open_plan::OpenPlan;
 use trellis_gang::key::Key;
 use trellis_gang::namespace_quota::QuotaDemand;
-use trellis_gang::open_plan::OpenPlan;
+use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{AuthorizedAttempt, namespace_quota};
 
 use super::preflight::Preflight;

@@ -8,8 +8,8 @@ use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use trellis_api::pod_group::NominatedVictim;
 use trellis_gang::admitted_pod::AdmittedPod;
-use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
+use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{AuthorizedAttempt, journal};
 
 use super::plan_opening::plan_quota;

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
+use trellis_gang::journal::open_plan::OpenPlan;
 use trellis_gang::key::Key;
 use trellis_gang::namespace_quota::QuotaDemand;
-use trellis_gang::open_plan::OpenPlan;
 
 /// The plans that are being committed, by job.
 #[derive(Debug, Default)]

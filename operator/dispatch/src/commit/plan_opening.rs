@@ -9,10 +9,11 @@ use trellis_api::Reason;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_compiler::PodPlacement;
 use trellis_gang::admitted_pod::AdmittedPod;
-use trellis_gang::flavors::GangPlacement;
+use trellis_gang::journal::open_plan::OpenPlan;
 use trellis_gang::key::Key;
-use trellis_gang::open_plan::OpenPlan;
-use trellis_gang::{AuthorizedAttempt, flavors, journal};
+use trellis_gang::requirements::flavors;
+use trellis_gang::requirements::flavors::GangPlacement;
+use trellis_gang::{AuthorizedAttempt, journal};
 
 use super::{Committer, claim_binding};
 use crate::commands::WriteError;

@@ -15,7 +15,8 @@ use trellis_compiler::{CompiledGroup, PodBuilder, PodPlacement};
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimPod;
-use trellis_gang::{AuthorizedAttempt, flavors, journal, resource_request};
+use trellis_gang::requirements::{flavors, resource_request};
+use trellis_gang::{AuthorizedAttempt, journal};
 use trellis_scheduler::Resources;
 
 use super::plan_opening::plan_quota;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_gang::closed_domains::TargetGang;
 use trellis_gang::key::Key;
 use trellis_gang::observed::AntiAffinityTerm;
+use trellis_gang::requirements::closed_domains::TargetGang;
 use trellis_scheduler::LabelDomain;
 
 use super::{Driver, EngineState};

@@ -3,9 +3,10 @@
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
-use trellis_gang::{GangExplanation, device_allocation, engine, external, journal, quota, volumes};
+use trellis_gang::requirements::flavors::GangPlacement;
+use trellis_gang::requirements::{device_allocation, volumes};
+use trellis_gang::{GangExplanation, engine, external, journal, quota};
 use trellis_scheduler::{Decision, GangId, Placement, WaitExplanation as Refusal, WaitReason};
 
 use super::{Driver, EngineState, TrackedGang};

@@ -37,11 +37,11 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use trellis_gang::admitted_pod::AdmittedPod;
-use trellis_gang::deletions::Deletions;
-use trellis_gang::flavors::FlavorTolerations;
+use trellis_gang::journal::deletions::Deletions;
 use trellis_gang::key::Key;
 use trellis_gang::namespace_quota::QuotaDemand;
 use trellis_gang::quota::{GpuHourUsage, JobLimits};
+use trellis_gang::requirements::flavors::FlavorTolerations;
 use trellis_gang::{AuthorizedAttempt, DesiredGang};
 use trellis_policies::quota::LimitId;
 use trellis_scheduler::{Engine, LimitName, RuntimePredictor, Snapshot};

@@ -11,10 +11,10 @@ use trellis_api::Reason;
 use trellis_api::job::FinishedPods;
 use trellis_api::pod_group::{Plan, PodGroupStatus};
 use trellis_gang::engine::SurplusPodId;
-use trellis_gang::flavors::GangPlacement;
 use trellis_gang::gang_step::MissingPod;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{PodPhase, PodView};
+use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS, SurplusPodState};
 use trellis_gang::{AuthorizedAttempt, GangExplanation, engine, surplus};
 use trellis_scheduler::{LimitDraw, NodeName, Placement};
@@ -258,8 +258,10 @@ impl Driver {
         match state.surplus.states.get(member) {
             Some(SurplusPlacement::Assigned(place)) => {
                 let (_, _, node) = place.placement.iter().next()?;
-                let brought =
-                    trellis_gang::flavors::group_tolerations(&place.groups, &member.group);
+                let brought = trellis_gang::requirements::flavors::group_tolerations(
+                    &place.groups,
+                    &member.group,
+                );
                 return Some(MissingPod {
                     group: member.group.clone(),
                     index: member.index,

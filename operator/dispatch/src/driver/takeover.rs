@@ -4,8 +4,8 @@ use kube::Resource;
 use tracing::{info, warn};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_cache::CachedJob;
-use trellis_gang::epoch::Epoch;
 use trellis_gang::external;
+use trellis_gang::journal::epoch::Epoch;
 use trellis_gang::key::Key;
 
 use super::Driver;

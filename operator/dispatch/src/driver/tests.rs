@@ -7,8 +7,8 @@ use kube::Client;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 use trellis_cache::watch::Sink;
 use trellis_gang::fixtures::desired_run;
+use trellis_gang::journal::open_plan::OpenPlan;
 use trellis_gang::observed::{SlimNode, SlimPod};
-use trellis_gang::open_plan::OpenPlan;
 
 use super::*;
 use crate::SchedulerEvent;
@@ -115,7 +115,7 @@ async fn driver_decides_nothing_while_a_watch_is_broken() {
 #[tokio::test]
 async fn job_allowed_by_outdated_policies_is_not_placed() {
     use trellis_gang::fixtures::policies;
-    use trellis_gang::flavors::GangPlacement;
+    use trellis_gang::requirements::flavors::GangPlacement;
     use trellis_policies::cedar::PolicyLoader;
 
     use crate::task_outcome::TaskOutcome;

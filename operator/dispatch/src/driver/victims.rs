@@ -13,8 +13,8 @@ use trellis_api::pod_group::{
     MAX_VICTIMS, NominatedVictim, PodGroupPhase, PodGroupStatus, VictimReason,
 };
 use trellis_api::{PodGroup, Reason};
-use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
+use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{engine, external, journal};
 use trellis_scheduler::Victim;
 

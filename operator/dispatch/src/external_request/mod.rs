@@ -17,7 +17,8 @@ use trellis_gang::external::external_demand::ExternalDemand;
 use trellis_gang::external::external_request::ExternalRequest;
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPod;
-use trellis_gang::{GangExplanation, journal, lookup, unsupported_requirement};
+use trellis_gang::requirements::unsupported_requirement;
+use trellis_gang::{GangExplanation, journal, lookup};
 use trellis_policies::cedar::{
     AuthorizedExternalPods, ExternalPodsFacts, ExternalPodsQuery, NotAuthorized,
 };

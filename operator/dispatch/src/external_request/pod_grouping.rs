@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_api::Reason;
 use trellis_api::pod_group::PlannedPod;
 use trellis_cache::Cache;
-use trellis_gang::claims::find_claim_volume;
+use trellis_gang::GangExplanation;
 use trellis_gang::external::ephemeral_claims;
 use trellis_gang::external::external_request::{AlikePods, pod_claims};
 use trellis_gang::key::Key;
 use trellis_gang::observed::TargetPod;
-use trellis_gang::volumes::VolumeRequirement;
-use trellis_gang::{GangExplanation, constraints};
+use trellis_gang::requirements::claims::find_claim_volume;
+use trellis_gang::requirements::constraints;
+use trellis_gang::requirements::volumes::VolumeRequirement;
 use trellis_scheduler::Constraints;
 
 use crate::external_request::MemberPod;

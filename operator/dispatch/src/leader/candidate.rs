@@ -300,7 +300,7 @@ impl Candidate {
 
 #[cfg(test)]
 mod tests {
-    use trellis_gang::epoch::Epoch;
+    use trellis_gang::journal::epoch::Epoch;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use trellis_gang::epoch::Epoch;
+use trellis_gang::journal::epoch::Epoch;
 
 use super::{NotLeading, epoch_of};
 

@@ -24,7 +24,7 @@ pub use candidate::{Candidate, LEASE_NAME};
 pub use leader_label::LeaderLabel;
 pub use leadership::{Leadership, REQUEST_TIMEOUT};
 
-use trellis_gang::epoch::Epoch;
+use trellis_gang::journal::epoch::Epoch;
 
 /// This process no longer leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

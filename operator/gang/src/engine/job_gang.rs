@@ -18,7 +18,7 @@ use super::topology::to_topology_request;
 use super::units::{to_duration, to_engine_time};
 use crate::admitted_pod::AdmittedPod;
 use crate::key::Key;
-use crate::volumes::{self, VolumeRequirements};
+use crate::requirements::volumes::{self, VolumeRequirements};
 
 /// State of a gang's attempt that its spec does not hold.
 #[derive(Clone, Debug, Default)]

@@ -2,9 +2,9 @@
 
 use trellis_scheduler::{Node, NodeName, Taint, TaintEffect};
 
-use crate::constraints;
 use crate::observed::{SlimNode, UnhealthyRules};
-use crate::resource_request;
+use crate::requirements::constraints;
+use crate::requirements::resource_request;
 
 /// Returns the engine's form of a node, with all its allocatable resources.
 #[must_use]

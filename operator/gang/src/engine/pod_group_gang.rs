@@ -8,7 +8,7 @@ use super::names::gang_id;
 use super::topology::to_topology_request;
 use super::units::to_duration;
 use crate::key::Key;
-use crate::resource_request::quantity_units;
+use crate::requirements::resource_request::quantity_units;
 
 /// Returns a gang as its PodGroup describes it: enough to charge its place and to decide which
 /// gangs may preempt it. Changes by admission, constraints, run time and position in the queue are

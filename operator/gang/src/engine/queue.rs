@@ -15,8 +15,8 @@ use trellis_scheduler::{
 };
 
 use super::units::{to_duration, to_engine_time};
-use crate::constraints;
-use crate::resource_request::base_units;
+use crate::requirements::constraints;
+use crate::requirements::resource_request::base_units;
 
 /// Returns the engine's form of a queue.
 #[must_use]

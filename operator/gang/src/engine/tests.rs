@@ -12,9 +12,9 @@ use trellis_scheduler::{
 
 use super::*;
 use crate::fixtures::{desired_run, desired_run_with};
-use crate::flavors::{FlavorTolerations, GangPlacement};
 use crate::journal;
 use crate::key::Key;
+use crate::requirements::flavors::{FlavorTolerations, GangPlacement};
 
 /// Returns the gang of the job "team-a/llm" with these additional spec fields, from the job and
 /// from its PodGroup.

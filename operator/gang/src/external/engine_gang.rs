@@ -11,8 +11,8 @@ use trellis_scheduler::{
 
 use super::external_request::ExternalRequest;
 use crate::engine;
-use crate::flavors::GangPlacement;
 use crate::key::Key;
+use crate::requirements::flavors::GangPlacement;
 
 /// State of an external gang's attempt: when and where it may be placed.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::PodSpec;
 use trellis_api::Reason;
 
 use crate::GangExplanation;
-use crate::binding::Storage;
+use crate::requirements::binding::Storage;
 
 /// Returns the names of the pod's ephemeral claims.
 pub fn claim_names(pod: &str, spec: &PodSpec) -> BTreeSet<String> {

@@ -11,9 +11,9 @@ use trellis_scheduler::{Constraints, Resources};
 
 use super::ephemeral_claims;
 use super::external_demand::ServiceAccounts;
-use crate::binding::ClaimMounts;
 use crate::observed::JudgedSpec;
 use crate::quota::JobLimits;
+use crate::requirements::binding::ClaimMounts;
 
 /// Pods with equal requirements.
 #[derive(Clone, Debug, PartialEq)]

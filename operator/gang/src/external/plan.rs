@@ -13,10 +13,10 @@ use trellis_scheduler::PodKey;
 
 use super::engine_gang;
 use super::external_request::{AlikePods, ExternalRequest};
-use crate::flavors::GangPlacement;
 use crate::journal::PLAN_TIMEOUT;
 use crate::key::Key;
 use crate::observed::FlavorsByResource;
+use crate::requirements::flavors::GangPlacement;
 
 /// Returns the plan of a place for these pods.
 #[must_use]

@@ -4,8 +4,8 @@
 
 use tokio::time::Instant;
 
-use crate::deletions::Deletions;
 use crate::gang_step::PodDeletion;
+use crate::journal::deletions::Deletions;
 use crate::observed::ExternalPod;
 
 /// The next step for a pod.

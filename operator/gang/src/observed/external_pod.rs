@@ -12,7 +12,7 @@ use super::grace_period::{has_overlong_grace, limit_grace};
 use super::judged_spec::JudgedSpec;
 use super::pod_view::{PodPhase, PodView, pod_phase};
 use super::slim::SlimPod;
-use crate::resource_request;
+use crate::requirements::resource_request;
 
 /// Labels with the index of a pod of an Indexed Job or of a StatefulSet.
 const INDEX_LABELS: [&str; 2] = [

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trellis_api::Reason;
 use trellis_gang::observed::{SlimDeviceClass, SlimNode};
-use trellis_gang::{device_allocation, engine, external};
+use trellis_gang::requirements::device_allocation;
+use trellis_gang::{engine, external};
 use trellis_scheduler::{Engine, Forecast, Gang, GangId, PlacedStateSnapshot, Snapshot, Time};
 
 use super::visibility::NOMINATED_MESSAGE;

@@ -9,12 +9,12 @@ use kube::{Api, Client};
 use trellis_api::{PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor, Topology, TrainingJob};
 use trellis_cache::policy::requester_from_user;
 use trellis_compiler::HashedProfile;
-use trellis_gang::claims;
-use trellis_gang::claims::ClaimSource;
 use trellis_gang::observed::{
     SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNode, SlimPod, SlimStorageClass, SlimVolume,
     default_class,
 };
+use trellis_gang::requirements::claims;
+use trellis_gang::requirements::claims::ClaimSource;
 use trellis_policies::cedar::Requester;
 
 use super::object_reads::{get_named_jobs, list_all, read_all, read_selected};

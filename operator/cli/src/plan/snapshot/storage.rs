@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trellis_gang::binding::Storage;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
+use trellis_gang::requirements::binding::Storage;
 
 use super::cluster_snapshot::ClusterSnapshot;
 

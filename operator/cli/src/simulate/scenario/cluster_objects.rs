@@ -4,7 +4,7 @@ use trellis_api::document::{Document, Problem};
 use trellis_gang::engine;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimNode, SlimPod, UnhealthyRules};
-use trellis_gang::pod_usage::PodUsage;
+use trellis_gang::requirements::pod_usage::PodUsage;
 use trellis_scheduler::{NodeName, Time};
 use trellis_simulate::ScriptChange;
 use trellis_simulate::scenario::NodePattern;

@@ -8,7 +8,7 @@ use trellis_api::TrainingJob;
 use trellis_compiler::CompiledJob;
 use trellis_gang::engine;
 use trellis_gang::engine::AttemptState;
-use trellis_gang::volumes::VolumeRequirements;
+use trellis_gang::requirements::volumes::VolumeRequirements;
 use trellis_scheduler::{LimitDraw, Time};
 use trellis_simulate::ScriptJob;
 

@@ -10,8 +10,8 @@ use trellis_gang::external::engine_gang::ExternalAttemptState;
 use trellis_gang::external::external_request::ExternalRequest;
 use trellis_gang::external::plan::planned_pods;
 use trellis_gang::external::{ExternalGangRef, engine_gang, plan};
-use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
+use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{GangExplanation, engine, external, quota};
 use trellis_scheduler::NodeName;
 

@@ -9,8 +9,8 @@ use trellis_api::{PodGroup, PodGroupSpec, Reason};
 use trellis_gang::external::placed_gang::to_placed_gang;
 use trellis_gang::external::plan::planned_pods;
 use trellis_gang::external::{ExternalGangRef, plan};
-use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
+use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{engine, external};
 use trellis_scheduler::Victim;
 

@@ -2,8 +2,8 @@
 
 use trellis_api::Reason;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
-use trellis_gang::flavors::GangPlacement;
 use trellis_gang::journal::build_plan;
+use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_scheduler::{GroupName, NodeName};
 
 use super::*;

@@ -23,7 +23,8 @@ use trellis_api::visibility::{
 use trellis_api::{PodGroup, Reason, TrainingJob, shorten_message};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimDeviceClass, SlimNode};
-use trellis_gang::{device_allocation, engine, external};
+use trellis_gang::requirements::device_allocation;
+use trellis_gang::{engine, external};
 use trellis_scheduler::{
     Decision, Engine, Forecast, Gang, GangId, GangSnapshot, GroupNodeReport, NodeName,
     NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, UnblockingChange, Victim,

@@ -10,7 +10,7 @@ use super::mounts::{ClaimMount, ClaimMounts};
 use super::reachable_nodes::{foreign_selected_node, is_single_node, provisioning_terms};
 use super::volume_matching::find_candidates;
 use crate::observed::{SlimClaim, SlimStorageClass, SlimVolume};
-use crate::volumes;
+use crate::requirements::volumes;
 
 /// Number of nodes that a message names.
 const MAX_NAMED_NODES: usize = 3;

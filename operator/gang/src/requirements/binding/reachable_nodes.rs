@@ -7,8 +7,8 @@ use trellis_scheduler::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelec
 
 use super::volume_matching::find_candidates;
 use crate::observed::{SlimClaim, SlimStorageClass, SlimVolume};
-use crate::volumes;
-use crate::volumes::VolumeRequirement;
+use crate::requirements::volumes;
+use crate::requirements::volumes::VolumeRequirement;
 
 /// Returns the node requirements of the claim: the node reaches one of the volumes to which the
 /// claim may be bound, or a volume can be provisioned there. None if there is no such volume.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use trellis_compiler::CompiledJob;
 
-use super::admitted_pod::AdmittedPod;
-use super::namespace_quota::QuotaDemand;
+use crate::admitted_pod::AdmittedPod;
+use crate::namespace_quota::QuotaDemand;
 use crate::observed::PodView;
 
 /// A plan that is being committed.

@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_scheduler::Resources;
 
 use crate::observed::{self, PodPhase, SlimPod};
-use crate::resource_request;
+use crate::requirements::resource_request;
 
 /// Usage of a node by a pod.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use trellis_compiler::{CompiledJob, PodPlacement};
 
 use crate::JobHold;
 use crate::admitted_pod::AdmittedPod;
-use crate::unsupported_requirement::container_ports;
+use crate::requirements::unsupported_requirement::container_ports;
 
 /// Refuses a job whose pods cannot run even in an empty cluster. Returns None for any other job.
 pub(crate) fn refuse_unplaceable_job(job: &CompiledJob) -> Option<JobHold> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_compiler::CompiledJob;
 use trellis_scheduler::LabelDomain;
 
-use super::admitted_pod::AdmittedPod;
+use crate::admitted_pod::AdmittedPod;
 use crate::observed::{AntiAffinityIndex, AntiAffinityTerm, TargetPod};
 
 type LabelMap = BTreeMap<String, String>;

@@ -8,10 +8,10 @@ use trellis_api::{PodTemplate, Reason, RuntimeProfileSpec, TrainingJobSpec};
 use trellis_compiler::HashedProfile;
 
 use crate::JobHold;
-use crate::binding::Storage;
 use crate::observed::{SlimClaim, SlimClaimSpec};
-use crate::volumes::{VolumeRequirement, VolumeRequirements};
-use crate::{binding, volumes};
+use crate::requirements::binding::Storage;
+use crate::requirements::volumes::{VolumeRequirement, VolumeRequirements};
+use crate::requirements::{binding, volumes};
 
 /// A claim that the job's pods mount, and the field that names it.
 #[derive(Clone, Debug, PartialEq)]
