@@ -87,7 +87,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 66] = [
     ("docs/operations.md", "Restore", 1, READERS_OBJECTS),
     ("docs/plain-pods.md", "Waiting pods", 1, EXAMPLE_OUTPUT),
     ("docs/plan.md", "trellis plan", 2, EXAMPLE_OUTPUT),
-    ("docs/plan.md", "On files", 1, TestedBy("operator/cli/src/plan/snapshot.rs", "document_lists_every_kind_that_is_read")),
+    ("docs/plan.md", "On files", 1, TestedBy("operator/cli/src/plan/snapshot/read_kinds.rs", "document_lists_every_kind_that_is_read")),
     ("docs/platform-teams.md", "Policies", 1, READERS_OBJECTS),
     ("docs/policies.md", "Tools", 1, POLICY_TESTS),
     ("docs/policies.md", "Testing", 2, POLICY_TESTS),
