@@ -22,7 +22,7 @@ pub const COUNT: Rule = Rule::new(
 /// GPU-hours in a window. With a limit of 0 the first job would still start: nothing is used yet.
 pub const GPU_HOURS: Rule = Rule::new(
     "self >= 1 && self <= 1000000000",
-    "must be 1 to 1000000000: a job starts as long as fewer are burnt; for no GPUs at all set gpusPerJob to 0",
+    "must be 1 to 1000000000: a job starts as long as fewer are used; for no GPUs at all set gpusPerJob to 0",
 );
 /// Length of the window of GPU-hours: at most a leap year.
 pub const WINDOW_HOURS: Rule = Rule::new(

@@ -175,9 +175,9 @@ async fn check_external_pod_waits(site: &TestSite) {
         let status = pod.status.unwrap_or_default();
         let mut conditions = status.conditions.into_iter().flatten();
         let condition_message = conditions.find_map(|c| c.message).unwrap_or_default();
-        let burnt = condition_message.starts_with("QuotaPolicyExceeded: ")
+        let is_reported = condition_message.starts_with("QuotaPolicyExceeded: ")
             && condition_message.contains("gpuHours");
-        ensure!(burnt, "{condition_message:?}");
+        ensure!(is_reported, "{condition_message:?}");
         Ok(())
     });
     waiting_pod.await.unwrap();

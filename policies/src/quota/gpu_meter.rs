@@ -54,18 +54,18 @@ impl GpuTimeMeter {
     pub fn resume(
         window_hours: i64,
         until: i64,
-        burnt: impl IntoIterator<Item = GpuTimeUsage>,
+        usage: impl IntoIterator<Item = GpuTimeUsage>,
     ) -> Self {
         let mut meter = Self::new(window_hours, until);
-        meter.add(burnt);
+        meter.add(usage);
         meter
     }
 
     /// Adds saved usage.
-    pub fn add(&mut self, burnt: impl IntoIterator<Item = GpuTimeUsage>) {
-        for burnt in burnt {
-            let sum = self.parts.entry(burnt.start).or_default();
-            *sum = sum.saturating_add(burnt.gpu_seconds.max(0));
+    pub fn add(&mut self, usage: impl IntoIterator<Item = GpuTimeUsage>) {
+        for usage in usage {
+            let sum = self.parts.entry(usage.start).or_default();
+            *sum = sum.saturating_add(usage.gpu_seconds.max(0));
         }
     }
 

@@ -324,10 +324,10 @@ fn meter_advances_over_a_long_gap_in_bounded_time() {
         meter.set_gpus(8, until);
         meter.advance(500_000 * HOUR);
         let (least, most) = (8 * HOUR, 8 * (HOUR + HOUR / 48));
-        let burnt = meter.used_gpu_seconds();
+        let used = meter.used_gpu_seconds();
         assert!(
-            (i128::from(least)..=i128::from(most)).contains(&burnt),
-            "{until}: {burnt}"
+            (i128::from(least)..=i128::from(most)).contains(&used),
+            "{until}: {used}"
         );
     }
     assert!(begun.elapsed() < std::time::Duration::from_secs(5));

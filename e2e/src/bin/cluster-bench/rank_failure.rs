@@ -156,10 +156,10 @@ async fn measure_reconcile_cpu(bench: &Bench, operator: &Operator) -> Result<()>
             .await?;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let burnt = operator.cpu_seconds()? - cpu - idle * start.elapsed().as_secs_f64();
+    let cpu_used = operator.cpu_seconds()? - cpu - idle * start.elapsed().as_secs_f64();
     bench.print_row(&BenchRow::new(
         format!("job of {LARGE_JOB_PODS} pods, nothing new: processor time of a look"),
-        burnt / RECONCILES as f64 * 1e3,
+        cpu_used / RECONCILES as f64 * 1e3,
         "ms",
     ));
     bench.delete_jobs_and_pods(&namespace).await

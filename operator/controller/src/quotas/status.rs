@@ -247,7 +247,7 @@ fn degraded_reason(
 ) -> Option<(Reason, String)> {
     if let Some(why) = report.unreadable_ledgers.get(name) {
         let message = format!(
-            "QuotaLedger {name:?} cannot be read ({why}): no job that needs GPUs starts; correct it, or delete it to begin with nothing burnt"
+            "QuotaLedger {name:?} cannot be read ({why}): no job that needs GPUs starts; correct it, or delete it to start with no used hours"
         );
         return Some((Reason::LedgerUnreadable, message));
     }

@@ -22,7 +22,7 @@ use crate::metadata;
 use command_scan::ProvidedVariables;
 use traced_value::TracedValue;
 
-/// Name of the volume behind /dev/shm (api/src/pod_template/allowed.rs).
+/// Name of the volume behind /dev/shm (api/src/pod_template/forbidden_fields.rs).
 const SHARED_MEMORY: &str = "shared-memory";
 
 /// Facts about the system for which a pod was written.
