@@ -77,14 +77,18 @@ impl ForecastRun {
             stopped: BTreeSet::new(),
             now: snapshot.now,
         };
-        let surplus = |told: &&GangSnapshot| told.gang.surplus && told.place.is_none();
-        for told in snapshot.gangs.iter().filter(surplus) {
-            player.engine.delete_gang(&told.gang.id);
+        let surplus = |gang_snapshot: &&GangSnapshot| {
+            gang_snapshot.gang.surplus && gang_snapshot.place.is_none()
+        };
+        for gang_snapshot in snapshot.gangs.iter().filter(surplus) {
+            player.engine.delete_gang(&gang_snapshot.gang.id);
         }
-        for told in &snapshot.gangs {
-            let gang = &told.gang;
+        for gang_snapshot in &snapshot.gangs {
+            let gang = &gang_snapshot.gang;
             player.gangs.insert(gang.id.clone(), gang.clone());
-            let Some(place) = &told.place else { continue };
+            let Some(place) = &gang_snapshot.place else {
+                continue;
+            };
             match &place.standing {
                 PlacedStateSnapshot::Settled => player.record_start(&gang.id, place.since),
                 PlacedStateSnapshot::Leaving { since } => {

@@ -1,4 +1,4 @@
-//! The expected ends of all placed gangs, together and by queue.
+//! The expected ends of gangs, together and by queue.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,12 @@ use crate::ids::{GangId, QueueName};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// The expected ends of all placed gangs.
+/// The expected ends of all placed and stopping gangs, and of kept places.
 ///
-/// INVARIANT: a gang is in the list of all gangs and in the list of the queue that it was placed
-/// from, with the same term. The lists by queue are complete except after [`Self::start_version`],
-/// whose caller adds all gangs again.
+/// INVARIANT: a placed gang is in the list of all gangs and in the list of the queue that it was
+/// placed from, with the same term. After [`Self::start_version`] the caller adds the placed gangs
+/// again. A stopping gang then remains only in the list of all gangs, which is the list that the
+/// engine reads while a gang stops.
 #[derive(Debug, Default)]
 pub(crate) struct EndTable {
     all: ExpectedEnds,

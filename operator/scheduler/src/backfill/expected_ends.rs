@@ -132,12 +132,12 @@ mod tests {
         };
         insert(0, term(1, None, None));
         insert(1, term(2, Some(100), None));
-        let told = RunTerm {
+        let term = RunTerm {
             grace: Duration::from_mins(2),
             stop_requested: Some(minute(7)),
             ..term(3, Some(100), Some(50))
         };
-        insert(2, told);
+        insert(2, term);
         let end = |minutes| Some(minute(minutes).as_millis());
         assert_eq!(order(&ends), [(end(9), 2), (end(102), 1), (None, 0)]);
         ends.advance(minute(9).plus_millis(1));

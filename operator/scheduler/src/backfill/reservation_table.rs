@@ -12,11 +12,12 @@ use crate::queueing::OrderKey;
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// The state that the engine keeps for backfill.
+/// The heads with their reservations, the blocked gangs from which they come, and the expected ends
+/// on which they rely.
 ///
 /// INVARIANT: unless they are stale, the heads are those that a new computation would find, except
 /// for gangs that have started since and respect them. A quota head that is there is valid. Heads
-/// and quota heads are blocked gangs.
+/// that are not stale, and quota heads, are blocked gangs.
 #[derive(Debug, Default)]
 pub(crate) struct ReservationTable {
     ends: EndTable,

@@ -51,8 +51,8 @@ impl RunTerm {
     /// Returns the known end as of `now`. None: there is none, or the gang is past its limit. If
     /// the gang has exceeded a prediction, the next one counts.
     pub(crate) fn end(&self, now: Time) -> Option<ExpectedEnd> {
-        if let Some(told) = self.stop_requested {
-            let at = told.plus(self.grace);
+        if let Some(requested_at) = self.stop_requested {
+            let at = requested_at.plus(self.grace);
             return (at >= now).then_some(ExpectedEnd { at, certain: true });
         }
         let limit = self.limit.map(|limit| self.end_after(limit));

@@ -301,13 +301,13 @@ impl Engine {
                 .as_ref()
                 .ok()
                 .and_then(|ways| ways.get(blocked.assignment));
-            let told = way.and_then(|way| {
+            let detail = way.and_then(|way| {
                 let detail = &certificate.detail;
                 self.queues
                     .add_holders(&gang.queue, &way.demand, detail, &self.catalog)
             });
-            if let Some(told) = told {
-                certificate.detail = Arc::new(told);
+            if let Some(detail) = detail {
+                certificate.detail = Arc::new(detail);
             }
             return;
         }

@@ -174,10 +174,10 @@ impl Engine {
         };
         let names = (&self.catalog, self.queues.flavors());
         let drawn = LimitLedger::drawn_amounts((&state.gang.draws, placed), charged, names);
-        let mut told = self.limits.finish_leaving(at);
+        let mut signals = self.limits.finish_leaving(at);
         let taken = drawn.iter().cloned();
-        told.extend(taken.map(|(limit, amount)| (Signal::LimitTaken(limit), amount)));
+        signals.extend(taken.map(|(limit, amount)| (Signal::LimitTaken(limit), amount)));
         self.limits.start_leaving(at, drawn);
-        self.scheduling_queue.raise_all(told);
+        self.scheduling_queue.raise_all(signals);
     }
 }

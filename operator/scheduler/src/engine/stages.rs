@@ -1,5 +1,5 @@
-//! The stage of each gang: pending, parked or placed. Only this module changes it, so that queues,
-//! parking, blocked gangs and the gang itself stay consistent.
+//! Moves of a gang between pending, blocked and placed. Each move changes the gang table, the
+//! scheduling queue and the reservations together, so that they agree.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ impl Engine {
         mut blocked: Box<Blockage>,
         log: &mut CycleLog,
     ) {
-        let told = self.gangs.get(at).and_then(|state| state.reported_reason);
-        if told != Some(blocked.explanation.reason)
+        let reported = self.gangs.get(at).and_then(|state| state.reported_reason);
+        if reported != Some(blocked.explanation.reason)
             && let Some(gang) = self.gangs.get(at).map(|state| Arc::clone(&state.gang))
             && let Some(ways) = self.assignments(at)
         {

@@ -108,11 +108,11 @@ impl LimitLedger {
         names: (&Catalog, &Flavors),
     ) -> Vec<(Signal, i128)> {
         let taken = Self::drawn_amounts((draws, gang), demand, names);
-        let told = taken.iter();
-        let told = told.map(|(limit, amount)| (Signal::LimitTaken(limit.clone()), *amount));
-        let told = told.collect();
+        let signals = taken.iter();
+        let signals = signals.map(|(limit, amount)| (Signal::LimitTaken(limit.clone()), *amount));
+        let signals = signals.collect();
         self.put_back_charge(at, taken);
-        told
+        signals
     }
 
     /// Returns how much a gang with this demand would draw on each limit.

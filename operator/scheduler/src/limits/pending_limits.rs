@@ -28,33 +28,33 @@ impl PendingLimits {
     /// Adds a pending gang. Returns a signal for each limit in which the gang comes before another
     /// gang.
     pub(crate) fn insert(&mut self, gang: &Gang) -> Vec<Signal> {
-        let mut told = Vec::new();
+        let mut signals = Vec::new();
         for draw in pending_draws(gang) {
             let line = self.gangs.entry(draw.limit.clone()).or_default();
             let key = order_key(gang);
             if line.last().is_some_and(|last| *last > key) {
-                told.push(Signal::LimitTaken(draw.limit.clone()));
+                signals.push(Signal::LimitTaken(draw.limit.clone()));
             }
             line.insert(key);
         }
-        told
+        signals
     }
 
     /// Removes a pending gang. Returns a signal for each limit that it leaves.
     pub(crate) fn remove(&mut self, gang: &Gang) -> Vec<Signal> {
-        let mut told = Vec::new();
+        let mut signals = Vec::new();
         for draw in pending_draws(gang) {
             let Some(line) = self.gangs.get_mut(&draw.limit) else {
                 continue;
             };
             if line.remove(&order_key(gang)) {
-                told.push(Signal::LimitFreed(draw.limit.clone()));
+                signals.push(Signal::LimitFreed(draw.limit.clone()));
             }
             if line.is_empty() {
                 self.gangs.remove(&draw.limit);
             }
         }
-        told
+        signals
     }
 
     /// Returns the first limit that has no room for the gang, if any.

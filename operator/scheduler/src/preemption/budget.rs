@@ -237,18 +237,18 @@ impl<'c> QuotaBudget<'c> {
     }
 
     fn apply_changes(&mut self, queues: &mut Queues) {
-        let mut untold: BTreeMap<QueueIdx, QuotaAmounts> = BTreeMap::new();
+        let mut unapplied: BTreeMap<QueueIdx, QuotaAmounts> = BTreeMap::new();
         for (queue, demand, times) in self.pending_changes.drain(..) {
-            let sums = untold.entry(queue).or_default();
+            let sums = unapplied.entry(queue).or_default();
             for (what, amount) in demand.iter() {
                 add_amount(sums, what, amount.saturating_mul(i128::from(times)));
             }
         }
-        for (queue, amounts) in untold {
+        for (queue, amounts) in unapplied {
             queues.shift(queue, &amounts);
-            let told = self.applied_changes.entry(queue).or_default();
+            let applied = self.applied_changes.entry(queue).or_default();
             for (what, amount) in amounts {
-                add_amount(told, what, amount);
+                add_amount(applied, what, amount);
             }
         }
     }

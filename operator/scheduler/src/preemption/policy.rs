@@ -182,17 +182,17 @@ mod tests {
             (ALL, high, both, None),
         ];
         for (at, (preemption, victim, holds, because)) in table.into_iter().enumerate() {
-            let told = preemption_reason(&preemption, asker, victim, holds, true);
-            assert_eq!(told, because, "row {at}");
+            let reason = preemption_reason(&preemption, asker, victim, holds, true);
+            assert_eq!(reason, because, "row {at}");
             // Without `guaranteed`, a non-preemptible gang has the same result as a preemptible
             // gang.
-            let told = preemption_reason(&preemption, asker, victim, holds, false);
+            let reason = preemption_reason(&preemption, asker, victim, holds, false);
             let as_any = PreemptionFacts {
                 preemptible: true,
                 ..victim
             };
             let any = preemption_reason(&preemption, asker, as_any, holds, true);
-            assert_eq!(told, any, "row {at}");
+            assert_eq!(reason, any, "row {at}");
         }
     }
 

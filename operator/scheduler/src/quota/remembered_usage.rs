@@ -51,8 +51,8 @@ impl QuotaTree {
             node.memory.entry(*resource).or_default();
         }
         for (resource, memory) in &mut node.memory {
-            let told = remembered.usage.iter().find(|(r, _)| r == resource);
-            let decayed = told.map_or_else(DecayedAmount::default, |(_, decayed)| *decayed);
+            let amount = remembered.usage.iter().find(|(r, _)| r == resource);
+            let decayed = amount.map_or_else(DecayedAmount::default, |(_, decayed)| *decayed);
             memory.restore(decayed, at, &clock);
         }
         node.memory.retain(|_, memory| !memory.is_empty(&clock));
@@ -93,11 +93,11 @@ impl QuotaTree {
                 }
             }
         }
-        for told in lags {
-            let node = self.number(&told.queue).and_then(|at| self.node_mut(at));
+        for lag in lags {
+            let node = self.number(&lag.queue).and_then(|at| self.node_mut(at));
             if let Some(node) = node {
-                let memory = node.memory.entry(told.resource).or_default();
-                memory.set_exact_lag((told.lag, told.epoch));
+                let memory = node.memory.entry(lag.resource).or_default();
+                memory.set_exact_lag((lag.lag, lag.epoch));
             }
         }
     }

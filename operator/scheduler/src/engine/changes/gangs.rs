@@ -237,12 +237,12 @@ impl Engine {
         };
         let gang = &placed.gang;
         let leaving = placed.state().leaving_charge();
-        let told = leaving.map_or(self.now, |(_, since)| since);
+        let leaving_since = leaving.map_or(self.now, |(_, since)| since);
         let grace = self
             .gangs
             .get(at)
             .map_or(gang.grace, |state| state.gang.grace);
-        let by = told.plus(grace);
+        let by = leaving_since.plus(grace);
         let groups = gang
             .groups
             .iter()

@@ -26,8 +26,8 @@ impl Engine {
         if goes_back {
             return;
         }
-        let told = self.gangs.get(at).and_then(|state| state.reported_reason);
-        self.cycle_placements.insert(at, told);
+        let reported = self.gangs.get(at).and_then(|state| state.reported_reason);
+        self.cycle_placements.insert(at, reported);
     }
 
     /// Starts or nominates a gang by a plan with victims.
@@ -129,13 +129,13 @@ impl Engine {
             return;
         };
         let (id, queue) = (state.gang.id.clone(), state.gang.queue.clone());
-        let Some(told) = self.cycle_placements.withdraw(at, id, queue) else {
+        let Some(reported) = self.cycle_placements.withdraw(at, id, queue) else {
             return;
         };
         self.unplace(at);
         self.make_pending(at);
         if let Some(state) = self.gangs.get_mut(at) {
-            state.reported_reason = told;
+            state.reported_reason = reported;
         }
     }
 

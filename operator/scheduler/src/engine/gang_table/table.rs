@@ -78,7 +78,7 @@ impl GangTable {
         at
     }
 
-    /// Removes a gang. The caller must have taken it out of its place.
+    /// Removes a gang. The caller must have released its charges.
     pub(in crate::engine) fn remove(&mut self, at: GangIdx) -> Option<GangState> {
         self.take_placed(at);
         let state = self.gangs.remove(at.at())?;
@@ -103,7 +103,7 @@ impl GangTable {
         self.gangs.get(at.at())
     }
 
-    /// Returns a gang to change, and drops its cached facts.
+    /// Returns a gang to change, and drops its cached facts. The caller must not change its id.
     pub(in crate::engine) fn get_mut(&mut self, at: GangIdx) -> Option<&mut GangState> {
         self.forget_facts(at);
         self.gangs.get_mut(at.at())

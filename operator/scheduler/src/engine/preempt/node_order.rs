@@ -8,7 +8,8 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use super::super::gang_table::NodeUsage;
-use super::search_data::{EvictionNodes, VictimLoss, VictimSearch};
+use super::search_data::{EvictionNodes, VictimSearch};
+use super::victim_loss::VictimLoss;
 use crate::placement::FitCounter;
 use crate::preemption::policy::VictimRank;
 use crate::state::{NodeIdx, Nodes};

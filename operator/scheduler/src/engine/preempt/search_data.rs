@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use smallvec::SmallVec;
 
 use super::super::Engine;
 use super::super::gang_table::NodeUsage;
 use super::candidates::{VictimCandidate, VictimCandidates};
 use super::preemptor::Preemptor;
+use super::victim_loss::VictimLoss;
 use crate::placement::{FitCounter, FreedAmounts, NodeCharge, PlacementRequest, asks_for_topology};
-use crate::preemption::policy::VictimRank;
 use crate::quota::Demand;
 use crate::state::{NodeIdx, ResourceIdx};
 
@@ -209,7 +208,7 @@ impl<'a> VictimSearch<'a> {
     }
 
     /// Returns the most that a candidate frees in a column.
-    fn max_freed(&self, number: usize, column: usize) -> i64 {
+    pub(super) fn max_freed(&self, number: usize, column: usize) -> i64 {
         let all = self.candidate_usage(number).iter().map(|held| {
             let freed = self
                 .freed_amounts(held)
@@ -236,65 +235,5 @@ impl<'a> VictimSearch<'a> {
             loss.add(candidate.rank(), candidate.lost_device_seconds);
         }
         loss
-    }
-
-    /// Returns the candidates in preemption order: by rank, then by lost work.
-    pub(super) fn order_by_loss(&self) -> Vec<usize> {
-        (0..self.candidates.list.len()).collect()
-    }
-
-    /// Returns the candidates by rank, then by lost work divided by the missing amounts that they
-    /// free.
-    pub(super) fn order_by_loss_per_room(&self, ground: &EvictionNodes) -> Vec<usize> {
-        let missing = ground.rooms.missing_amounts();
-        let price = |number: usize| {
-            let candidate = self.candidates.list.get(number)?;
-            let freed = (0_usize..)
-                .zip(&missing)
-                .filter(|(_, missing)| **missing > 0);
-            // In thousandths of the missing amount.
-            let freed = freed.filter_map(|(column, missing)| {
-                let freed = i128::from(self.max_freed(number, column)).min(*missing);
-                freed.saturating_mul(1_000).checked_div(*missing)
-            });
-            let freed = freed.max().unwrap_or(1_000).max(1);
-            let lost = i128::from(candidate.lost_device_seconds).saturating_mul(1_000);
-            Some((candidate.rank(), lost.checked_div(freed)))
-        };
-        let mut order = self.order_by_loss();
-        // The sort is stable: of equal candidates, the one with the least loss comes first.
-        order.sort_by_cached_key(|number| price(*number));
-        order
-    }
-}
-
-/// The loss of a set of victims, the smaller the better. It compares first the loss in the highest
-/// rank, then in the next ranks, then the number of gangs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct VictimLoss {
-    /// Device-seconds by rank, the highest first.
-    by_rank: SmallVec<[(VictimRank, u64); 2]>,
-    gangs: usize,
-}
-
-impl VictimLoss {
-    /// Adds a victim.
-    pub(super) fn add(&mut self, rank: VictimRank, device_seconds: u64) {
-        self.gangs = self.gangs.saturating_add(1);
-        match self.by_rank.binary_search_by(|(known, _)| rank.cmp(known)) {
-            Ok(at) => {
-                if let Some((_, sum)) = self.by_rank.get_mut(at) {
-                    *sum = sum.saturating_add(device_seconds);
-                }
-            }
-            Err(at) => self.by_rank.insert(at, (rank, device_seconds)),
-        }
-    }
-
-    /// Returns the highest rank of a victim, and the total loss.
-    pub(super) fn total(&self) -> Option<(VictimRank, u64)> {
-        let (highest, _) = self.by_rank.first()?;
-        let all = self.by_rank.iter().map(|(_, lost)| *lost);
-        Some((*highest, all.fold(0, u64::saturating_add)))
     }
 }

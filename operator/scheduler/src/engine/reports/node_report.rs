@@ -21,7 +21,7 @@ impl Engine {
         let excluded = gang.excluded_nodes.iter();
         let excluded: Vec<_> = excluded.filter_map(|n| self.nodes.find(n)).collect();
         let groups = gang.groups.iter().zip(&shape.groups).enumerate();
-        let told = groups.filter_map(|(number, (group, shape))| {
+        let reports = groups.filter_map(|(number, (group, shape))| {
             let chosen = best.and_then(|way| way.choices.get(number));
             let flavors: BTreeSet<FlavorName> = chosen
                 .into_iter()
@@ -31,7 +31,7 @@ impl Engine {
             let named = (group.name.clone(), flavors.into_iter().collect());
             report_group_nodes(&self.nodes, &self.catalog, named, shape, &excluded)
         });
-        Some(told.collect())
+        Some(reports.collect())
     }
 }
 
@@ -75,17 +75,17 @@ mod tests {
             ..Gang::new(id.clone(), QueueName::new("q"), vec![group])
         });
         engine.cycle(Time::from_millis(0));
-        let told = engine.report_nodes(&id).unwrap();
-        let [told] = told.as_slice() else {
-            panic!("{told:?}")
+        let reports = engine.report_nodes(&id).unwrap();
+        let [report] = reports.as_slice() else {
+            panic!("{reports:?}")
         };
-        let matching: Vec<_> = told
+        let matching: Vec<_> = report
             .matching
             .iter()
             .map(|m| (m.node.as_str(), m.room, m.free[0].1))
             .collect();
         assert_eq!(matching, [("free", 2, 8), ("half", 1, 4)]);
-        let off: Vec<_> = told
+        let off: Vec<_> = report
             .excluded
             .iter()
             .map(|(why, nodes)| (why.clone(), nodes[0].as_str()))
@@ -104,8 +104,8 @@ mod tests {
                 (NodeObstacle::MissingResource(gpu), "plain"),
             ]
         );
-        let all = told.excluded.iter().map(|(_, nodes)| nodes.len());
-        assert_eq!(all.sum::<usize>() + told.matching.len(), names.len());
+        let all = report.excluded.iter().map(|(_, nodes)| nodes.len());
+        assert_eq!(all.sum::<usize>() + report.matching.len(), names.len());
         assert_eq!(engine.report_nodes(&GangId::new("ns/nobody")), None);
     }
 }

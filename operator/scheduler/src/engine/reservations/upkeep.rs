@@ -51,9 +51,9 @@ impl Engine {
         };
         let (id, queue) = (placed.gang.id.clone(), placed.gang.queue.clone());
         // Take the current runtime, but the queue that the gang was placed from.
-        let told = placed.state().leaving_charge().map(|(_, since)| since);
+        let requested_at = placed.state().leaving_charge().map(|(_, since)| since);
         let term = RunTerm {
-            stop_requested: told,
+            stop_requested: requested_at,
             ..self.run_term(&queue, &state.gang, placed.since)
         };
         self.reservations.insert_end(at, &id, queue, term, self.now);

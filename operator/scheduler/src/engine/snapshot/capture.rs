@@ -123,7 +123,7 @@ impl Engine {
         for (pod, at) in self.pods.stopping() {
             pods.entry(at).or_default().push(pod.clone());
         }
-        let told = pods.into_iter().filter_map(|(at, mut pods)| {
+        let stopping = pods.into_iter().filter_map(|(at, mut pods)| {
             let state = self.gangs.get(at)?;
             let GangStage::Stopping { by, .. } = *state.stage() else {
                 return None;
@@ -140,9 +140,9 @@ impl Engine {
                     .collect(),
             })
         });
-        let mut told: Vec<StoppingGangSnapshot> = told.collect();
-        told.sort_unstable_by(|a, b| (&a.gang.id, &a.pods).cmp(&(&b.gang.id, &b.pods)));
-        told
+        let mut stopping: Vec<StoppingGangSnapshot> = stopping.collect();
+        stopping.sort_unstable_by(|a, b| (&a.gang.id, &a.pods).cmp(&(&b.gang.id, &b.pods)));
+        stopping
     }
 
     fn restart_place_snapshot(&self, keep: &RestartPlace) -> RestartPlaceSnapshot {

@@ -13,9 +13,9 @@ impl Snapshot {
     pub fn positions(&self) -> BTreeMap<GangId, u32> {
         let mut lines: BTreeMap<&QueueName, Vec<OrderKey>> = BTreeMap::new();
         let waiting = self.gangs.iter().filter(|g| g.place.is_none() && !g.idle);
-        for told in waiting {
-            let line = lines.entry(&told.gang.queue).or_default();
-            line.push(OrderKey::for_gang(&told.gang));
+        for waiting_gang in waiting {
+            let line = lines.entry(&waiting_gang.gang.queue).or_default();
+            line.push(OrderKey::for_gang(&waiting_gang.gang));
         }
         let mut positions = BTreeMap::new();
         for mut line in lines.into_values() {

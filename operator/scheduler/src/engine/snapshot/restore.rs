@@ -50,17 +50,17 @@ impl Engine {
         for gang in &snapshot.gangs {
             engine.put_placed_state(gang);
         }
-        for told in &snapshot.stopping {
-            engine.put_stopping(told);
+        for saved in &snapshot.stopping {
+            engine.put_stopping(saved);
         }
         let lags: Vec<UsageLag> = snapshot
             .lags
             .iter()
-            .map(|told| UsageLag {
-                queue: told.queue.clone(),
-                resource: engine.catalog.pin(&told.resource),
-                lag: told.lag,
-                epoch: told.epoch,
+            .map(|saved| UsageLag {
+                queue: saved.queue.clone(),
+                resource: engine.catalog.pin(&saved.resource),
+                lag: saved.lag,
+                epoch: saved.epoch,
             })
             .collect();
         engine.queues.restore_lags(lags);
@@ -90,20 +90,20 @@ impl Engine {
         }
     }
 
-    fn put_gang(&mut self, told: &GangSnapshot) {
-        let place = told.place.as_ref();
-        let gang = place.map_or(&told.gang, |place| &place.gang);
+    fn put_gang(&mut self, saved: &GangSnapshot) {
+        let place = saved.place.as_ref();
+        let gang = place.map_or(&saved.gang, |place| &place.gang);
         let at = self.insert(gang.clone());
         if let Some(state) = self.gangs.get_mut(at) {
-            state.not_before = told.not_before;
-            state.preempted = told.preempted;
-            state.reported_reason = told.told;
+            state.not_before = saved.not_before;
+            state.preempted = saved.preempted;
+            state.reported_reason = saved.told;
         }
-        if let Some(kept) = &told.kept {
+        if let Some(kept) = &saved.kept {
             self.put_restart_place(at, kept);
         }
         match place {
-            None if told.idle => {
+            None if saved.idle => {
                 if let Some(state) = self.gangs.get_mut(at) {
                     state.awaits_apply = true;
                 }
@@ -111,20 +111,20 @@ impl Engine {
             None => self.make_pending(at),
             Some(place) => {
                 self.put_place(at, place);
-                self.update(at, told.gang.clone());
+                self.update(at, saved.gang.clone());
             }
         }
     }
 
-    fn put_stopping(&mut self, told: &StoppingGangSnapshot) {
-        let charged = self.put_charges(&told.charged);
-        let drawn = told.drawn.iter();
+    fn put_stopping(&mut self, saved: &StoppingGangSnapshot) {
+        let charged = self.put_charges(&saved.charged);
+        let drawn = saved.drawn.iter();
         self.add_stopping(DeletedGang {
-            gang: Arc::new(told.gang.clone()),
+            gang: Arc::new(saved.gang.clone()),
             charged,
             drawn: drawn.map(|d| (d.limit.clone(), d.amount)).collect(),
-            pods: told.pods.clone(),
-            gone_by: told.by,
+            pods: saved.pods.clone(),
+            gone_by: saved.by,
         });
     }
 
@@ -143,23 +143,23 @@ impl Engine {
         let gang = Arc::new(kept.gang.clone());
         self.charge_gang(at, &gang, charged);
         let mut pods = Vec::with_capacity(kept.pods.len());
-        for told in &kept.pods {
-            let demand = self.catalog.acquire_demand(&told.request);
-            let node = self.nodes.hold(&told.node);
-            if told.held {
+        for saved in &kept.pods {
+            let demand = self.catalog.acquire_demand(&saved.request);
+            let node = self.nodes.hold(&saved.node);
+            if saved.held {
                 let amounts = self.catalog.demand(demand);
                 self.charge_node(node, &amounts, 1, true);
             }
-            let Some(group) = gang.groups.get(told.group) else {
+            let Some(group) = gang.groups.get(saved.group) else {
                 continue;
             };
             pods.push(PodRoom {
-                key: gang.pod_key(group, told.index),
-                group: told.group,
-                index: told.index,
+                key: gang.pod_key(group, saved.index),
+                group: saved.group,
+                index: saved.index,
                 node,
                 demand,
-                pod_is_gone: told.held,
+                pod_is_gone: saved.held,
             });
         }
         let keep = RestartPlace {
@@ -227,9 +227,9 @@ impl Engine {
 
     /// Restores the state of a gang's place. The caller must have added all gangs, so that victims
     /// exist.
-    fn put_placed_state(&mut self, told: &GangSnapshot) {
-        let Some(place) = &told.place else { return };
-        let Some(at) = self.gangs.find(&told.gang.id) else {
+    fn put_placed_state(&mut self, saved: &GangSnapshot) {
+        let Some(place) = &saved.place else { return };
+        let Some(at) = self.gangs.find(&saved.gang.id) else {
             return;
         };
         match &place.standing {

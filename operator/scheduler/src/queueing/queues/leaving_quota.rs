@@ -340,8 +340,8 @@ mod tests {
                 prop_assert!(now, "plenty is enough");
             }
             let name = QueueName::new(NAMES[asks.0]);
-            let told = both.queues.admit(&name, &demand, &both.catalog);
-            prop_assert_eq!(told.is_ok(), fits(&will) && (fits(&runs) || !any_leaves));
+            let result = both.queues.admit(&name, &demand, &both.catalog);
+            prop_assert_eq!(result.is_ok(), fits(&will) && (fits(&runs) || !any_leaves));
             // All of the gangs leave again.
             for (at, (queue, ..)) in gangs.iter().enumerate() {
                 let number = GangIdx::of(at);

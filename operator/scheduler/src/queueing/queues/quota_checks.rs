@@ -107,7 +107,7 @@ impl Queues {
         let shift = self.shift_to_running(at, demand);
         self.apply_shift(&shift, 1);
         let lack = scarcest(self.tree.shortages(at, demand), catalog);
-        let told = lack.map(|lack| {
+        let blockage = lack.map(|lack| {
             let mut wake = WakeCondition::default();
             wake.on_rise(Signal::Queues, 1).on_rise(
                 Signal::QuotaFreed(self.root(name), lack.flavor_resource),
@@ -125,7 +125,7 @@ impl Queues {
             blocked.with_kind(WaitKind::Quota)
         });
         self.apply_shift(&shift, -1);
-        told.map_or(Ok(()), Err)
+        blockage.map_or(Ok(()), Err)
     }
 
     /// Returns the limits to raise, and the least raises that admit the demand.
@@ -231,7 +231,7 @@ impl Queues {
         detail: &WaitDetail,
         catalog: &Catalog,
     ) -> Option<WaitDetail> {
-        let mut told = detail.clone();
+        let mut full_detail = detail.clone();
         let WaitDetail::QuotaExceeded {
             queue,
             flavor,
@@ -240,7 +240,7 @@ impl Queues {
             queues,
             borrowers,
             ..
-        } = &mut told
+        } = &mut full_detail
         else {
             return None;
         };
@@ -261,7 +261,7 @@ impl Queues {
             let reclaim = self.preemption_policy(name).unwrap_or_default().reclaim;
             own.reclaim = (reclaim != ReclaimPolicy::Any).then_some(reclaim);
         }
-        Some(told)
+        Some(full_detail)
     }
 
     /// Returns the flavor's name. None: it is the default flavor.

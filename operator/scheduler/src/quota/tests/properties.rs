@@ -17,7 +17,7 @@ use crate::quota::tree::QuotaTree;
 /// Returns every answer that a tree can give.
 fn all_answers(tree: &QuotaTree) -> Vec<String> {
     let names = (0..QUEUES).map(queue_name);
-    let told = names.map(|of| {
+    let usages = names.map(|of| {
         let Some(at) = tree.find(&of) else {
             return format!("{of} {}", tree.number(&of).is_some());
         };
@@ -44,7 +44,7 @@ fn all_answers(tree: &QuotaTree) -> Vec<String> {
             kinds().map(of_kind),
         )
     });
-    told.collect()
+    usages.collect()
 }
 
 fn sum_of(oracle: &Oracle, amount: impl Fn(&QueueName) -> i128) -> i128 {
@@ -267,11 +267,11 @@ proptest! {
         let tree = charge_all(&mut oracle, &leaves, &charges);
         let at = tree.find(asked.get(&leaves)).unwrap();
         for (kind, need) in demand.iter() {
-            let told = tree.borrowers(at, kind, need, usize::MAX);
-            prop_assert!(told.is_sorted_by_key(|b| Reverse(b.borrowed)));
+            let borrowers = tree.borrowers(at, kind, need, usize::MAX);
+            prop_assert!(borrowers.is_sorted_by_key(|b| Reverse(b.borrowed)));
             let first = tree.borrowers(at, kind, need, 2);
-            prop_assert_eq!(&first[..], &told[..told.len().min(2)]);
-            for one in &told {
+            prop_assert_eq!(&first[..], &borrowers[..borrowers.len().min(2)]);
+            for one in &borrowers {
                 let of = tree.find(&one.queue).unwrap();
                 let borrowed = tree.quota_usages(of).iter().find(|s| s.flavor_resource == kind).unwrap().borrowed;
                 prop_assert!(0 < one.borrowed && one.borrowed <= borrowed);

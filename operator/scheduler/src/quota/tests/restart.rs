@@ -39,7 +39,7 @@ proptest! {
                 tree.release_queue(&format!("{}: cpu={}", NAMES[*at], cpu / 2));
             }
         }
-        let told: Vec<_> = NAMES.map(|of| tree.remembered_usage(tree.queue_idx(of))).into();
+        let usages: Vec<_> = NAMES.map(|of| tree.remembered_usage(tree.queue_idx(of))).into();
         // The new tree starts later, and the test then charges running gangs again.
         let mut other = restart_tree();
         other.advance(ms(now + down * HOUR));
@@ -47,7 +47,7 @@ proptest! {
             let cpu = if cpu % 2 == 0 { cpu - cpu / 2 } else { *cpu };
             other.charge_queue(&format!("{}: gpu={gpu} cpu={cpu}", NAMES[*at]));
         }
-        for (of, remembered) in NAMES.iter().zip(&told) {
+        for (of, remembered) in NAMES.iter().zip(&usages) {
             other.restore_memory(other.queue_idx(of), remembered);
         }
         for wait in [0, later] {
@@ -73,18 +73,18 @@ fn usage_without_memory_starts_at_zero() {
     let remembered = tree.remembered_usage(at);
     assert_eq!((remembered.at, remembered.usage.len()), (ms(400 * HOUR), 1));
     // The tree knows only the restored past: here, no past usage.
-    let mut told = remembered.clone();
-    told.usage.clear();
-    tree.restore_memory(at, &told);
+    let mut usages = remembered.clone();
+    usages.usage.clear();
+    tree.restore_memory(at, &usages);
     assert!(tree.remembered_usage(at).usage.is_empty());
     assert_eq!(tree.subtree_usage(at, resource("gpu")), 8);
     tree.restore_memory(at, &remembered);
     assert_eq!(tree.remembered_usage(at), remembered);
     // Restored usage with a time in the future counts as of now.
     tree.release_queue("a: gpu=8");
-    told = remembered.clone();
-    told.at = ms(4_000 * HOUR);
-    tree.restore_memory(at, &told);
+    usages = remembered.clone();
+    usages.at = ms(4_000 * HOUR);
+    tree.restore_memory(at, &usages);
     assert_eq!(tree.remembered_usage(at), remembered);
     assert!(tree.find(&name("nobody")).is_none());
 }
