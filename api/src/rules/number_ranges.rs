@@ -1,4 +1,4 @@
-//! Rules on whole numbers: counts, ports, seconds.
+//! Rules on the range of whole numbers: counts, ports, seconds.
 
 use super::rule::Rule;
 use crate::job::NetworkPort;

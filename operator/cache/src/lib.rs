@@ -169,10 +169,13 @@ impl Cache {
         }
     }
 
-    /// Sets the number of kinds that [`Cache::wait_synced`] waits for, before their watches start.
-    /// It does not include policies ([`PolicySet::wait_loaded`]).
+    /// Sets the number of kinds that [`Cache::wait_synced`] waits for. The caller sets it once,
+    /// before the watches start. It does not include policies ([`PolicySet::wait_loaded`]).
     pub fn expect_kinds(&self, count: usize) {
         self.unsynced_kinds.store(count, Ordering::Release);
+        if count == 0 {
+            self.synced.notify_waiters();
+        }
     }
 
     /// Waits until every kind has been listed once.

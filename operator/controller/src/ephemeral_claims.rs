@@ -90,7 +90,7 @@ pub(super) fn check_claims(
         for (name, obstacle) in obstacles {
             if let Some(pod) = pods.get_mut(&name) {
                 // A permanent obstacle replaces a temporary one.
-                let current = pod.start_obstacle.as_ref().map(|obstacles| obstacles.kind);
+                let current = pod.start_obstacle.as_ref().map(|obstacle| obstacle.kind);
                 if current.is_none_or(|current| current == StartObstacleKind::Claim) {
                     pod.start_obstacle = Some(Arc::new(obstacle));
                 }

@@ -11,7 +11,7 @@ use trellis_api::runtime_profile::RuntimeProfileStatus;
 use trellis_api::{Reason, RuntimeProfile, names};
 use trellis_cache::Cache;
 use trellis_dispatch::commands::{Commands, WriteError};
-use trellis_gang::explanation::conditions::ConditionUpdate;
+use trellis_gang::conditions::ConditionUpdate;
 use trellis_gang::lookup::CachedProfile;
 use trellis_gang::{lookup, patch};
 

@@ -31,8 +31,8 @@ use crate::tasks::Tasks;
 pub struct WatchedKind {
     /// True if a replica that does not lead watches the kind for its webhook.
     pub is_for_webhook: bool,
-    /// True for policies, which the cache counts as loaded only once they are compiled.
-    is_policy: bool,
+    /// True if the cache waits for the list of the kind.
+    counts_as_listed: bool,
     /// True if only the objects with the operator's label are watched.
     is_managed_only: bool,
     group: fn(&()) -> Cow<'_, str>,
@@ -48,10 +48,8 @@ pub const WATCHED_KINDS: &[WatchedKind] = &[
     WatchedKind::new::<ResourceFlavor>(),
     WatchedKind::new::<Topology>(),
     WatchedKind::new::<RuntimeProfile>().for_webhook(),
-    WatchedKind::new::<ClusterJobPolicy>()
-        .for_webhook()
-        .policy(),
-    WatchedKind::new::<JobPolicy>().for_webhook().policy(),
+    WatchedKind::new::<ClusterJobPolicy>().for_webhook(),
+    WatchedKind::new::<JobPolicy>().for_webhook(),
     WatchedKind::new::<QuotaPolicy>().for_webhook(),
     WatchedKind::new::<QuotaLedger>(),
     WatchedKind::new::<SlimAdmission<MutatingAdmissionPolicy>>(),
@@ -82,7 +80,7 @@ impl WatchedKind {
     {
         Self {
             is_for_webhook: false,
-            is_policy: false,
+            counts_as_listed: <WatchSink as Sink<K>>::COUNTS_AS_LISTED,
             is_managed_only: false,
             group: K::group,
             plural: K::plural,
@@ -92,11 +90,6 @@ impl WatchedKind {
 
     const fn for_webhook(mut self) -> Self {
         self.is_for_webhook = true;
-        self
-    }
-
-    const fn policy(mut self) -> Self {
-        self.is_policy = true;
         self
     }
 
@@ -127,7 +120,7 @@ pub fn start_watches<'a>(
     tasks: &mut Tasks,
 ) {
     let kinds: Vec<_> = kinds.into_iter().collect();
-    let counted = kinds.iter().filter(|kind| !kind.is_policy);
+    let counted = kinds.iter().filter(|kind| kind.counts_as_listed);
     context.cache.expect_kinds(counted.count());
     for kind in kinds {
         let label = || format!("{}={}", names::MANAGED_BY, names::MANAGER);

@@ -176,7 +176,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::journal::open_plan::OpenPlan;
+    use crate::journal::open_plan_demand::OpenPlan;
     use crate::namespace_quota::find_exceeded_quota;
 
     fn pod(more: Value) -> Value {

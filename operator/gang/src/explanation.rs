@@ -1,8 +1,6 @@
 //! Why a gang waits or is refused.
 
-pub mod conditions;
 pub mod job_hold;
-pub(crate) mod unplaceable_job;
 
 use trellis_api::Reason;
 

@@ -6,6 +6,7 @@
 //! Trellis binds (`external_members`).
 
 mod created_members;
+pub mod deletions;
 mod external_members;
 mod pod_replacement;
 
@@ -19,7 +20,7 @@ use trellis_api::Reason;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 
 use super::journal::{self, PlanAuthor};
-use crate::journal::deletions::Deletions;
+use crate::gang_step::deletions::Deletions;
 use crate::observed::ExternalPod;
 
 /// A pod that is to be deleted or evicted.

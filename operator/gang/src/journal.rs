@@ -4,10 +4,9 @@
 //! phase that it does not start from: then the decision was based on another state, and nothing is
 //! written.
 
-pub mod deletions;
 pub mod epoch;
 pub mod eviction;
-pub mod open_plan;
+pub mod open_plan_demand;
 
 use std::collections::{BTreeMap, BTreeSet};
 

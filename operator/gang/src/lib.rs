@@ -2,13 +2,17 @@
 //! cluster and writes nothing.
 //!
 //! `observed` holds the parts of the cluster's objects that Trellis reads. `lookup` and `quota` find
-//! the objects that a job names. `requirements` has what the pods of a gang require of nodes. `lifecycle` evaluates a TrainingJob, `gang_step` decides the next
+//! the objects that a job names, and `requirements` what its pods require of nodes. `build`
+//! compiles and authorizes a job. `lifecycle` evaluates a TrainingJob, with `failure` and `fault`
+//! for failed attempts, and `surplus` for the pods beyond the gang. `gang_step` decides the next
 //! step of its gang and of external gangs, and `external` describes pods of other controllers.
-//! `journal` is the record in the PodGroup, and `engine` converts gangs into the engine's form.
+//! `journal` is the record in the PodGroup, `explanation` the reason why a gang waits, and `engine`
+//! converts gangs into the engine's form.
 
 pub mod admitted_pod;
 pub mod build;
 mod completed_run;
+pub mod conditions;
 mod desired_gang;
 pub mod engine;
 pub mod explanation;
@@ -28,6 +32,7 @@ pub mod patch;
 pub mod quota;
 pub mod requirements;
 pub mod surplus;
+mod unplaceable_job;
 
 pub use completed_run::CompletedRun;
 pub use desired_gang::{AuthorizedAttempt, DesiredAttempt, DesiredGang};

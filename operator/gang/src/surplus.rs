@@ -56,11 +56,8 @@ pub fn surplus_pod_states(
         if max_pods <= group.gang_size() {
             continue;
         }
-        let is_group_held = awaited.is_none_or(|a| {
-            a.held_groups
-                .iter()
-                .any(|is_group_held| is_group_held == group.name())
-        });
+        let is_group_held =
+            awaited.is_none_or(|a| a.held_groups.iter().any(|held| held == group.name()));
         let finished_pods = finished_indexes(finished, group.name());
         for index in group.gang_size()..max_pods {
             let entry = by_pod.get(group.name(), index);

@@ -191,7 +191,7 @@ impl JobDraft {
         let Some(longest) = self.pods.iter().map(grace_of).max() else {
             return;
         };
-        let graces = self.pods.iter().filter_map(|pods| pods.grace.as_ref());
+        let graces = self.pods.iter().filter_map(|group| group.grace.as_ref());
         for grace in graces.filter(|grace| grace.value != longest) {
             let reason = "is less than another group's, and a gang stops together";
             let replacement = format!("all groups get {longest} seconds");

@@ -192,17 +192,17 @@ mod tests {
     #[test]
     fn problem_has_a_caret_when_its_span_is_out_of_bounds() {
         for span in [(0, 0), (1, 1), (2, 90), (99, 1), (usize::MAX, usize::MAX)] {
-            let diagnostic = render_problem("é\nb", span);
-            assert!(diagnostic.contains('^'), "{diagnostic}");
+            let rendered = render_problem("é\nb", span);
+            assert!(rendered.contains('^'), "{rendered}");
         }
     }
 
     #[test]
     fn problem_cuts_long_lines_and_drops_direction_marks() {
         let text = format!("{}\u{202e}X{}", "a".repeat(500), "b".repeat(500));
-        let diagnostic = render_problem(&text, (503, 1));
-        assert!(diagnostic.contains("spec.cedar:1:502"), "{diagnostic}");
-        assert!(diagnostic.chars().count() < 300, "{diagnostic}");
-        assert!(!diagnostic.contains('\u{202e}'), "{diagnostic}");
+        let rendered = render_problem(&text, (503, 1));
+        assert!(rendered.contains("spec.cedar:1:502"), "{rendered}");
+        assert!(rendered.chars().count() < 300, "{rendered}");
+        assert!(!rendered.contains('\u{202e}'), "{rendered}");
     }
 }

@@ -25,15 +25,14 @@ impl ActiveQuotaPolicy {
         self.spec.enforcement.unwrap_or_default()
     }
 
-    /// Adds the policy's verdict on the job.
+    /// Adds the policy's verdict on the job. `path` has the job's queue and those above it.
     pub(super) fn evaluate(
         &self,
         job: &QuotaRequest<'_>,
-        queues: &QueueQuotas,
+        (queues, path): (&QueueQuotas, &[&str]),
         verdict: &mut QuotaVerdict,
     ) {
-        let path = queues.queue_with_ancestors(job.queue);
-        if !matches_subject(&self.spec.subject, job, &path) {
+        if !matches_subject(&self.spec.subject, job, path) {
             return;
         }
         self.check_job_limits(job, verdict);
@@ -126,13 +125,13 @@ impl ActiveQuotaPolicy {
         if let Some(max) = limits.runtime_seconds_per_job
             && job.runtime_seconds.is_none_or(|amount| amount > max)
         {
-            let amount = match job.runtime_seconds {
-                Some(amount) => format!("the job may run for {amount} s"),
+            let runtime = match job.runtime_seconds {
+                Some(seconds) => format!("the job may run for {seconds} s"),
                 None => "the job may run for ever".to_owned(),
             };
             self.deny(
                 verdict,
-                format!("{amount}, and runtimeSecondsPerJob is {max}"),
+                format!("{runtime}, and runtimeSecondsPerJob is {max}"),
                 format!("set deadlines.activeSeconds to at most {max}"),
             );
         }

@@ -63,9 +63,9 @@ impl GpuTimeMeter {
 
     /// Adds saved usage.
     pub fn add(&mut self, usage: impl IntoIterator<Item = GpuTimeUsage>) {
-        for usage in usage {
-            let sum = self.parts.entry(usage.start).or_default();
-            *sum = sum.saturating_add(usage.gpu_seconds.max(0));
+        for part in usage {
+            let sum = self.parts.entry(part.start).or_default();
+            *sum = sum.saturating_add(part.gpu_seconds.max(0));
         }
     }
 

@@ -95,8 +95,9 @@ impl QuotaPolicies {
     #[must_use]
     pub fn evaluate(&self, job: &QuotaRequest<'_>) -> QuotaVerdict {
         let mut verdict = QuotaVerdict::default();
+        let path = self.queues.queue_with_ancestors(job.queue);
         for rule in &self.active {
-            rule.evaluate(job, &self.queues, &mut verdict);
+            rule.evaluate(job, (&self.queues, &path), &mut verdict);
         }
         verdict
     }

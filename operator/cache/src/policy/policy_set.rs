@@ -195,7 +195,7 @@ impl PolicySet {
         // between them.
         let unreadable = self.undecodable.read();
         let of_scope = unreadable.iter().filter(|(key, _)| key.namespace == *scope);
-        let unreadable_keys = of_scope.map(|(key, object)| {
+        let unreadable_objects = of_scope.map(|(key, object)| {
             PolicyObject::from_decode_error(key.clone(), object.uid.clone(), object.error.clone())
         });
         let read: Vec<PolicyObject> = match scope {
@@ -211,7 +211,7 @@ impl PolicySet {
         };
         let read = read.into_iter();
         read.filter(|object| !unreadable.contains_key(&object.key))
-            .chain(unreadable_keys)
+            .chain(unreadable_objects)
             .collect()
     }
 }

@@ -60,10 +60,10 @@ impl JobViolations {
                 entry.0.push(id.clone());
             }
             for (object, (policies, message)) in objects {
-                let by_object = by_object.entry(object.to_owned()).or_default();
-                by_object.count = by_object.count.saturating_add(1);
-                if by_object.shown.len() < MAX_SHOWN_VIOLATIONS {
-                    by_object.shown.push(PolicyViolation {
+                let violations = by_object.entry(object.to_owned()).or_default();
+                violations.count = violations.count.saturating_add(1);
+                if violations.shown.len() < MAX_SHOWN_VIOLATIONS {
+                    violations.shown.push(PolicyViolation {
                         namespace: job.namespace.to_string(),
                         job: job.name.to_string(),
                         policies,

@@ -105,7 +105,7 @@ impl ExternalPodIndex {
         }
         let condition = now.as_ref().map(|now| now.unscheduled_condition.clone());
         // A condition that Trellis wrote itself does not wake the gang.
-        let is_new_condition =
+        let only_condition_changed =
             before
                 .as_deref()
                 .zip(condition)
@@ -121,7 +121,7 @@ impl ExternalPodIndex {
             inner.insert(key, now);
         }
         let now = inner.pods.get(key).cloned();
-        (!is_new_condition).then_some([before, now])
+        (!only_condition_changed).then_some([before, now])
     }
 
     /// Records that the API server has bound a pod. Calls `tell`, under the lock, with the bound

@@ -41,6 +41,10 @@ pub trait Sink<K>: Send + Sync + 'static {
     /// other kind, a 404 is an error and says nothing about the kind's objects.
     const MAY_BE_ABSENT: bool = false;
 
+    /// True if the cache counts the kind as listed when `synced` is called for the first time. A
+    /// sink that reports completeness in another way does not count.
+    const COUNTS_AS_LISTED: bool = true;
+
     /// Handles an object that was created or changed.
     fn apply(&self, key: Key, object: K);
     /// Handles an object that was created or changed, and does not decode. The default treats it as

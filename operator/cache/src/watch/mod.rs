@@ -4,8 +4,8 @@
 mod backoff;
 mod external_pods;
 mod follow;
-mod health;
 mod item;
+mod node_health;
 mod pods;
 mod pulse;
 mod source;
@@ -14,9 +14,9 @@ mod tombstones;
 
 pub use external_pods::ExternalPodIndex;
 pub use follow::{Sink, follow};
-pub use health::{ABANDONED_AFTER, Health, HealthChanges, LOST_AFTER, NodeHealth};
 pub use item::Undecodable;
 pub use item::decode_object;
+pub use node_health::{ABANDONED_AFTER, Health, HealthChanges, LOST_AFTER, NodeHealth};
 pub use pods::{ChangeUrgency, JobPods, PodIndex};
 pub use pulse::Pulse;
 pub use store::Store;

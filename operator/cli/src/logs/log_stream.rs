@@ -135,7 +135,7 @@ enum StreamEnd {
 }
 
 /// Forwards one stream.
-/// `silence`: whether the container has stopped, and whether kwok simulates its node. kwok never
+/// `stopped` reports that the container has stopped, and `is_simulated` that kwok simulates its node. kwok never
 /// closes a followed stream. A kubelet closes it, even if the last bytes come slowly.
 async fn forward_stream(
     stream: impl futures::AsyncBufRead,

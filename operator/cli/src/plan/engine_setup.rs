@@ -113,8 +113,8 @@ fn apply_pod(engine: &mut Engine, key: &Key, pod: &SlimPod) {
     {
         let pod = engine::pod_key(key);
         engine.apply_pod(pod.clone(), NodeName::new(node), request);
-        if let Some(preemptor) = leaves {
-            engine.mark_pod_leaving(&pod, engine::to_engine_time(preemptor));
+        if let Some(gone_by) = leaves {
+            engine.mark_pod_leaving(&pod, engine::to_engine_time(gone_by));
         }
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason};
 use trellis_compiler::CompiledJob;
-use trellis_gang::journal::open_plan::OpenPlan;
+use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::key::Key;
 use trellis_gang::namespace_quota::{
     PodQuotaFields, QuotaDemand, find_exceeded_quota, release_usage,

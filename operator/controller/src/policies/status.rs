@@ -18,7 +18,7 @@ use trellis_cache::Cache;
 use trellis_cache::policy::ObjectViolations;
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::commands::{Commands, WriteError};
-use trellis_gang::explanation::conditions::ConditionUpdate;
+use trellis_gang::conditions::ConditionUpdate;
 use trellis_gang::key::Key;
 use trellis_gang::patch;
 use trellis_policies::cedar::{ObjectKey, ObjectLoadResult, Policies, PolicyObjectState};

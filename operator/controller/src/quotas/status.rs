@@ -20,7 +20,7 @@ use trellis_cache::watch::Undecodable;
 use trellis_dispatch::SchedulerEvent;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
-use trellis_gang::explanation::conditions::ConditionUpdate;
+use trellis_gang::conditions::ConditionUpdate;
 use trellis_gang::key::Key;
 use trellis_gang::quota::HOUR_SECONDS;
 use trellis_gang::quota::{LimitsReport, base_units};

@@ -7,7 +7,7 @@ use trellis_policies::AuthorizedJob;
 
 use crate::build_cache::JobBuild;
 use crate::job_context::JobContext;
-use crate::{Controller, secrets};
+use crate::{Controller, missing_secrets};
 
 impl Controller {
     /// Returns why the job waits for the first missing object that its pods need.
@@ -37,7 +37,8 @@ impl Controller {
         let volumes = volumes.filter(|v| !is_bound_by_commit(v)).cloned();
         // The Secrets existed when the job was planned. The refresh of a Secret must not roll the
         // plan back.
-        let secrets = || secrets::find_missing_secret(&self.context.cache, key, job.compiled());
+        let secrets =
+            || missing_secrets::find_missing_secret(&self.context.cache, key, job.compiled());
         volumes.or_else(|| (!job_context.is_planned()).then(secrets).flatten())
     }
 }

@@ -29,7 +29,7 @@ use kube::Resource;
 use tokio_util::sync::CancellationToken;
 use trellis_cache::Cache;
 use trellis_gang::admitted_pod::AdmittedPod;
-use trellis_gang::journal::open_plan::OpenPlan;
+use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::key::Key;
 use trellis_gang::namespace_quota::QuotaDemand;
 use trellis_gang::requirements::flavors::GangPlacement;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
-use trellis_gang::journal::open_plan::OpenPlan;
+use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::key::Key;
 use trellis_gang::namespace_quota::QuotaDemand;
 

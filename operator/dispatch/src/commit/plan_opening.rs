@@ -9,7 +9,7 @@ use trellis_api::Reason;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_compiler::PodPlacement;
 use trellis_gang::admitted_pod::AdmittedPod;
-use trellis_gang::journal::open_plan::OpenPlan;
+use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors;
 use trellis_gang::requirements::flavors::GangPlacement;

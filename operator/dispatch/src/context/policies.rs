@@ -82,6 +82,9 @@ impl WatchSink {
 }
 
 impl Sink<ClusterJobPolicy> for WatchSink {
+    /// Policies count as loaded only once they are compiled.
+    const COUNTS_AS_LISTED: bool = false;
+
     fn apply(&self, key: Key, object: ClusterJobPolicy) {
         self.apply_policy(&self.context.cache.policies.cluster, key, object);
     }
@@ -100,6 +103,9 @@ impl Sink<ClusterJobPolicy> for WatchSink {
 }
 
 impl Sink<JobPolicy> for WatchSink {
+    /// Policies count as loaded only once they are compiled.
+    const COUNTS_AS_LISTED: bool = false;
+
     fn apply(&self, key: Key, object: JobPolicy) {
         self.apply_policy(&self.context.cache.policies.namespaced, key, object);
     }

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use trellis_gang::admitted_pod::AdmittedPod;
-use trellis_gang::journal::deletions::Deletions;
+use trellis_gang::gang_step::deletions::Deletions;
 use trellis_gang::key::Key;
 use trellis_gang::namespace_quota::QuotaDemand;
 use trellis_gang::quota::{GpuHourUsage, JobLimits};

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tracing::info;
 use trellis_cache::{Cache, CachedJob};
 use trellis_gang::gang_step::PodDeletion;
-use trellis_gang::journal::deletions::Deletions;
+use trellis_gang::gang_step::deletions::Deletions;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
 

@@ -7,7 +7,7 @@ use kube::Client;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 use trellis_cache::watch::Sink;
 use trellis_gang::fixtures::desired_run;
-use trellis_gang::journal::open_plan::OpenPlan;
+use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::observed::{SlimNode, SlimPod};
 
 use super::*;

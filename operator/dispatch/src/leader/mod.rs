@@ -11,18 +11,18 @@
 //! A candidate measures the age of another holder's lease by its own monotonic clock, and never
 //! compares the clocks of two machines (the rule of client-go's leaderelection).
 //!
-//! `candidate` acquires, holds and releases the Lease. Writes check `leadership`. `leader_label`
+//! `lease` acquires, renews and releases the Lease. Writes check `leadership`. `leader_label`
 //! lets a Service find the leader's pod.
 
-mod candidate;
 mod leader_label;
 mod leadership;
+mod lease;
 
 use k8s_openapi::api::coordination::v1::Lease;
 
-pub use candidate::{Candidate, LEASE_NAME};
 pub use leader_label::LeaderLabel;
 pub use leadership::{Leadership, REQUEST_TIMEOUT};
+pub use lease::{Candidate, LEASE_NAME};
 
 use trellis_gang::journal::epoch::Epoch;
 

@@ -5,7 +5,7 @@
 use tokio::time::Instant;
 
 use crate::gang_step::PodDeletion;
-use crate::journal::deletions::Deletions;
+use crate::gang_step::deletions::Deletions;
 use crate::observed::ExternalPod;
 
 /// The next step for a pod.

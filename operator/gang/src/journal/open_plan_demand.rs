@@ -1,4 +1,4 @@
-//! The pods that a gang under commit has still to create.
+//! The demand on quota of the pods that a gang under commit has still to create.
 
 use std::collections::BTreeMap;
 

@@ -131,8 +131,8 @@ fn default_failure_rule(
     // Groups outside the gang never end the job.
     let unsaid = pods.filter(|p| p.group.is_in_gang() && !policies.by_task.contains(&p.group.name));
     let stays = |policy: &str| policy == "Never";
-    let (failing, restarting): (Vec<_>, Vec<_>) = unsaid.partition(|pods| {
-        let policy = pods.restart_policy.as_ref();
+    let (failing, restarting): (Vec<_>, Vec<_>) = unsaid.partition(|group| {
+        let policy = group.restart_policy.as_ref();
         policy.is_some_and(|policy| stays(&policy.value))
     });
     let names = |pods: &[&crate::pod::GroupDraft]| -> Vec<String> {

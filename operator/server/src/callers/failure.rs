@@ -55,6 +55,11 @@ impl Failure {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
+    pub(crate) fn timed_out() -> Self {
+        let message = "the answer took too long: ask again in a while";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+
     pub(crate) fn unavailable() -> Self {
         let message = "the scheduler does not answer: ask again in a while";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)

@@ -30,7 +30,7 @@ const MAX_CONCURRENT_REQUESTS: usize = 16;
 /// Most reviews in flight for each kind of caller. Further reviews wait, because the API server
 /// counts reviews as requests of the operator.
 const MAX_CONCURRENT_REVIEWS: usize = 4;
-/// Longest time for a request: the wait for the engine and for the API server together.
+/// Longest time for the answer to a request.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 /// How long a granted right is cached, so that a polling caller does not need a review each time.
 /// Refusals are not cached. So a new right counts at once, and a revoked right ends after this
@@ -238,11 +238,11 @@ fn user_name(user: &UserInfo) -> String {
     user.username.clone().unwrap_or_default()
 }
 
-/// Limits the time of each request of the router. After it, the answer is "unavailable".
+/// Limits the time of each request of the router. After it, the request fails.
 pub(crate) fn limit_time<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     let limit = ServiceBuilder::new()
         .layer(HandleErrorLayer::new(async |_: BoxError| {
-            Failure::unavailable()
+            Failure::timed_out()
         }))
         .layer(TimeoutLayer::new(MAX_WAIT));
     router.layer(limit)

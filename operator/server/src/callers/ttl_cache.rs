@@ -27,7 +27,7 @@ pub(super) fn review_key(spec: &SubjectAccessReviewSpec) -> Option<String> {
     (question.len() <= MAX_KEY_LENGTH).then_some(question)
 }
 
-/// Entries with the time of their answer and a value.
+/// Answers, with the time at which each was requested.
 #[derive(Debug)]
 pub(super) struct TtlCache<T, V = ()> {
     /// How long an entry is valid.
@@ -36,19 +36,18 @@ pub(super) struct TtlCache<T, V = ()> {
 }
 
 impl<T: Ord, V: Clone> TtlCache<T, V> {
-    pub(super) fn new(holds: Duration) -> Self {
-        let since = Mutex::default();
+    pub(super) fn new(ttl: Duration) -> Self {
         Self {
-            ttl: holds,
-            entries: since,
+            ttl,
+            entries: Mutex::default(),
         }
     }
 
     /// Returns the value of an entry that has not expired.
     pub(super) fn get(&self, key: &T) -> Option<V> {
-        let since = self.entries.lock();
-        let (inserted_at, value) = since.get(key)?;
-        (inserted_at.elapsed() < self.ttl).then(|| value.clone())
+        let entries = self.entries.lock();
+        let (asked_at, value) = entries.get(key)?;
+        (asked_at.elapsed() < self.ttl).then(|| value.clone())
     }
 
     /// Returns true if there is an entry that has not expired.
@@ -56,15 +55,15 @@ impl<T: Ord, V: Clone> TtlCache<T, V> {
         self.get(key).is_some()
     }
 
-    /// Stores the answer to a request that was sent at `asked`.
+    /// Stores the answer to a request that was sent at `asked_at`.
     pub(super) fn insert(&self, key: T, asked_at: Instant, value: V) {
-        let mut since = self.entries.lock();
-        if since.len() >= MAX_ENTRIES {
-            since.retain(|_, (inserted_at, _)| inserted_at.elapsed() < self.ttl);
+        let mut entries = self.entries.lock();
+        if entries.len() >= MAX_ENTRIES {
+            entries.retain(|_, (asked_at, _)| asked_at.elapsed() < self.ttl);
         }
         // Replacing an entry takes no further memory.
-        if since.len() < MAX_ENTRIES || since.contains_key(&key) {
-            since.insert(key, (asked_at, value));
+        if entries.len() < MAX_ENTRIES || entries.contains_key(&key) {
+            entries.insert(key, (asked_at, value));
         }
     }
 

@@ -6,13 +6,13 @@ use trellis_controller::{predict_job, undecodable_message};
 use trellis_gang::key::Key;
 
 use super::answer::ReviewAnswer;
-use super::judgement::{self, Judge, JudgedRequest};
-use super::review::ReviewRequest;
+use super::judgement::{Judge, JudgedRequest};
+use super::review::{self, ReviewRequest};
 
 pub(super) fn judge_job(judge: &Judge, request: ReviewRequest) -> JudgedRequest {
     // The requester is the user of this request, even if the object's stamp names another user.
     let requester = requester_from_user(&request.user_info);
-    let job: TrainingJob = match judgement::decode_object(request) {
+    let job: TrainingJob = match review::decode_object(request) {
         Ok(job) => job,
         Err(error) => {
             let message = undecodable_message(&error);

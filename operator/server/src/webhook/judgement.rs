@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use kube::Resource;
 use trellis_compiler::Settings;
 use trellis_dispatch::context::Context;
 use trellis_policies::cedar::{Policies, PolicyLoader};
 
 use super::answer::ReviewAnswer;
-use super::review::ReviewRequest;
 
 /// Everything that a decision depends on.
 #[derive(Clone)]
@@ -36,22 +34,4 @@ impl JudgedRequest {
             may_be_behind: false,
         }
     }
-}
-
-/// Returns the object as it will be stored. Its name and namespace may be in the request only.
-pub(super) fn decode_object<K>(request: ReviewRequest) -> serde_json::Result<K>
-where
-    K: Resource<DynamicType = ()> + serde::de::DeserializeOwned,
-{
-    let object = serde_json::to_value(request.object)?;
-    let mut object: K = serde_json::from_value(object)?;
-    let meta = object.meta_mut();
-    let namespace = request.namespace.filter(|namespace| !namespace.is_empty());
-    if meta.namespace.is_none() {
-        meta.namespace = namespace;
-    }
-    if meta.name.is_none() && !request.name.is_empty() {
-        meta.name = Some(request.name);
-    }
-    Ok(object)
 }

@@ -9,15 +9,15 @@ use trellis_controller::undecodable_message;
 use trellis_policies::cedar::PolicyObject;
 
 use super::answer::ReviewAnswer;
-use super::judgement::{self, Judge, JudgedRequest};
-use super::review::ReviewRequest;
+use super::judgement::{Judge, JudgedRequest};
+use super::review::{self, ReviewRequest};
 
 pub(super) fn judge_policy<K>(judge: &Judge, request: ReviewRequest) -> JudgedRequest
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
     for<'a> PolicyObject: From<&'a K>,
 {
-    let object: K = match judgement::decode_object(request) {
+    let object: K = match review::decode_object(request) {
         Ok(object) => object,
         Err(error) => {
             let message = undecodable_message(&error);
@@ -35,7 +35,7 @@ where
         None => {
             let warnings = verdicts.iter().flat_map(|verdict| &verdict.warnings);
             // A warning leaves out the quoted line of the policy.
-            let first = warnings.map(|warnings| warnings.to_string().lines().take(1).collect());
+            let first = warnings.map(|warning| warning.to_string().lines().take(1).collect());
             ReviewAnswer::allowed(first)
         }
     })

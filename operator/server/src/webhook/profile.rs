@@ -7,11 +7,11 @@ use trellis_controller::undecodable_message;
 use trellis_gang::lookup::{CachedProfile, describe_several_defaults};
 
 use super::answer::ReviewAnswer;
-use super::judgement::{self, Judge, JudgedRequest};
-use super::review::ReviewRequest;
+use super::judgement::{Judge, JudgedRequest};
+use super::review::{self, ReviewRequest};
 
 pub(super) fn judge_profile(judge: &Judge, request: ReviewRequest) -> JudgedRequest {
-    let object: RuntimeProfile = match judgement::decode_object(request) {
+    let object: RuntimeProfile = match review::decode_object(request) {
         Ok(object) => object,
         Err(error) => {
             let message = undecodable_message(&error);

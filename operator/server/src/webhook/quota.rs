@@ -5,11 +5,11 @@ use trellis_controller::quotas::no_effect_message;
 use trellis_policies::quota::{QuotaPolicies, UnusableReason};
 
 use super::answer::ReviewAnswer;
-use super::judgement::{self, JudgedRequest};
-use super::review::ReviewRequest;
+use super::judgement::JudgedRequest;
+use super::review::{self, ReviewRequest};
 
 pub(super) fn judge_quota_policy(request: ReviewRequest) -> JudgedRequest {
-    let fault = match judgement::decode_object::<QuotaPolicy>(request) {
+    let fault = match review::decode_object::<QuotaPolicy>(request) {
         Ok(policy) => {
             let read = QuotaPolicies::load([&policy], []);
             read.unusable().first().map(|(_, why)| why.clone())

@@ -1,5 +1,6 @@
 //! AdmissionReviews, `admission.k8s.io/v1`: parsing and serialization.
 
+use kube::Resource;
 use kube::core::DynamicObject;
 use kube::core::admission::{
     AdmissionRequest, AdmissionReview, META_API_VERSION_V1, META_KIND, Operation,
@@ -102,6 +103,24 @@ pub(super) fn writes_spec(request: &ReviewRequest) -> bool {
 /// Returns the body of an answer.
 pub(super) fn review_body(answer: ReviewAnswer, uid: String) -> AdmissionReview<DynamicObject> {
     answer.into_response(uid).into_review()
+}
+
+/// Returns the object as it will be stored. Its name and namespace may be in the request only.
+pub(super) fn decode_object<K>(request: ReviewRequest) -> serde_json::Result<K>
+where
+    K: Resource<DynamicType = ()> + serde::de::DeserializeOwned,
+{
+    let object = serde_json::to_value(request.object)?;
+    let mut object: K = serde_json::from_value(object)?;
+    let meta = object.meta_mut();
+    let namespace = request.namespace.filter(|namespace| !namespace.is_empty());
+    if meta.namespace.is_none() {
+        meta.namespace = namespace;
+    }
+    if meta.name.is_none() && !request.name.is_empty() {
+        meta.name = Some(request.name);
+    }
+    Ok(object)
 }
 
 #[cfg(test)]

@@ -233,7 +233,7 @@ impl WebhookServer {
             })
         });
         match judging.await {
-            Ok(judging) => judging.map(Some).map_err(malformed),
+            Ok(judged) => judged.map(Some).map_err(malformed),
             Err(error) => {
                 warn!(%error, "a request could not be looked at");
                 Err(unavailable("the request could not be looked at"))

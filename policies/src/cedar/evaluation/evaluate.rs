@@ -5,9 +5,7 @@ use trellis_api::Enforcement;
 
 use super::decision::{RequestDecision, RequestVerdict, UndecidedReason, UnenforcedResult};
 use super::policy_index::PolicyIndex;
-use crate::cedar::request::PolicyRequest;
-use crate::cedar::request::RequestingNamespace;
-use crate::cedar::request::{CedarRequest, RequestContext};
+use crate::cedar::request::{CedarRequest, PolicyRequest, RequestContext, RequestingNamespace};
 
 /// Combined answer of several policy sets: the same as if they were one set.
 #[derive(Default)]
@@ -48,7 +46,7 @@ impl CombinedResponse {
 }
 
 /// Decides one request by Deny policies alone, and records the denials of the other policies beside
-/// it. `kept`: the reason why only a forbid decides here.
+/// it. `undecided`: the reason why only a forbid decides here.
 pub(crate) fn decide_request(
     indexes: &[&PolicyIndex],
     subject: &RequestingNamespace<'_>,

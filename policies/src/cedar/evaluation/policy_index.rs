@@ -11,9 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::Enforcement;
 
 use crate::cedar::object::PolicyObject;
-use crate::cedar::request::EntityKind;
-use crate::cedar::request::PolicySchema;
-use crate::cedar::request::RequestingNamespace;
+use crate::cedar::request::{EntityKind, PolicySchema, RequestingNamespace};
 use crate::selector::selects;
 use trellis_api::job_policy::Action;
 

@@ -5,14 +5,13 @@ use trellis_api::job_policy::{ExpectedDecision, PolicyTest};
 
 use super::expectation::{check_expectation, undecided_failure};
 use super::test_request::ParsedTestRequest;
-use crate::cedar::evaluation::decide_request;
-use crate::cedar::evaluation::{DuplicateId, PolicyIndex};
-use crate::cedar::evaluation::{RequestDecision, RequestVerdict};
+use crate::cedar::evaluation::{
+    DuplicateId, PolicyIndex, RequestDecision, RequestVerdict, decide_request,
+};
 use crate::cedar::object::PolicyObject;
 use crate::cedar::object::compile::CompiledPolicies;
 use crate::cedar::problem::PolicyProblem;
-use crate::cedar::request::PolicySchema;
-use crate::cedar::request::RequestContext;
+use crate::cedar::request::{PolicySchema, RequestContext};
 
 /// A test that has been run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +51,10 @@ pub(crate) fn run_tests(
         let decided = decide_test(schema, &index, test, &path);
         let (policies, failure) = match decided {
             Ok(decision) => {
-                let actual = check_decision(test, object, &decision);
+                let result = check_decision(test, object, &decision);
                 let fix = "correct the policies, or what the test expects";
-                let failed = |actual: String| PolicyProblem::new(path, actual, fix);
-                (decision.policies, actual.err().map(failed))
+                let problem = |failure: String| PolicyProblem::new(path, failure, fix);
+                (decision.policies, result.err().map(problem))
             }
             Err(problem) => (Vec::new(), Some(problem)),
         };

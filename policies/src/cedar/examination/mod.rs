@@ -4,9 +4,8 @@ mod expectation;
 mod inline_tests;
 mod test_request;
 
-use super::object::PolicyObject;
-use super::object::bounds;
 use super::object::compile::{self, CompiledPolicies, MAX_PROBLEMS};
+use super::object::{PolicyObject, bounds};
 use super::problem::PolicyProblem;
 use super::request::PolicySchema;
 

@@ -6,7 +6,7 @@ use crate::cedar::request::{
     InvalidTestRequest, JobAttributes, PolicyRequest, Requester, RequestingNamespace,
 };
 
-/// A request that asks for something.
+/// The request of a test, with the facts about its job.
 pub(crate) struct ParsedTestRequest<'a> {
     request: &'a TestRequest,
     context: TestContext,

@@ -1,5 +1,5 @@
-//! Compiles the text of an object into policies that match the schema and pass their tests, or into
-//! a list of all problems.
+//! Compiles the text of an object into policies that match the schema, or into a list of all
+//! problems.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The job, its namespace and the resources of its requests as Cedar entities. Ids are passed to Cedar as values and never put into
-//! policy text.
+//! The job, its namespace and the resources of its requests as Cedar entities. Ids are passed to
+//! Cedar as values and never put into policy text.
 
 use std::collections::HashSet;
 

@@ -140,6 +140,7 @@ requests! {
         remedy: |_| "do without it".to_owned(),
     }
     /// To have a privilege beyond Pod Security "restricted".
+    // The requests of a job name the task group and the field too (`job_requests`).
     UsePrivilege(String) on Privilege {
         words: |privilege, _| format!("the job uses the privilege {privilege:?}"),
         remedy: |_| "do without it".to_owned(),

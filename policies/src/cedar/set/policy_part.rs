@@ -7,16 +7,13 @@ use trellis_api::Enforcement;
 use trellis_compiler::hash_of;
 
 use super::load_result::{ObjectLoadResult, PolicyObjectState};
-use crate::cedar::evaluation::UndecidedReason;
-use crate::cedar::evaluation::{DuplicateId, PolicyIndex};
+use crate::cedar::evaluation::{DuplicateId, PolicyIndex, UndecidedReason};
 use crate::cedar::examination::{CompileResult, compile_object};
 use crate::cedar::object::bounds::StackSize;
 use crate::cedar::object::compile::CompiledPolicies;
-use crate::cedar::object::policy_cost;
-use crate::cedar::object::{ObjectKey, PolicyObject};
+use crate::cedar::object::{ObjectKey, PolicyObject, policy_cost};
 use crate::cedar::problem::PolicyProblem;
-use crate::cedar::request::RequestingNamespace;
-use crate::cedar::request::{PolicySchema, SCHEMA_VERSION};
+use crate::cedar::request::{PolicySchema, RequestingNamespace, SCHEMA_VERSION};
 
 /// One object, in the version that takes effect.
 #[derive(Clone, Debug)]

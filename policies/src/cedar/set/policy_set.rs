@@ -7,16 +7,13 @@ use trellis_compiler::hash_of;
 
 use super::load_result::ObjectLoadResult;
 use super::policy_part::PolicyPart;
-use crate::cedar::evaluation::decide_request;
-use crate::cedar::evaluation::{RequestDecision, UndecidedReason};
+use crate::cedar::evaluation::{RequestDecision, UndecidedReason, decide_request};
 use crate::cedar::examination::{Examination, ParsedTestRequest, examine_object};
-use crate::cedar::object::PolicyObject;
-use crate::cedar::object::bounds;
+use crate::cedar::object::{PolicyObject, bounds};
 use crate::cedar::problem::PolicyProblem;
-use crate::cedar::request::PolicyRequest;
-use crate::cedar::request::RequestContext;
-use crate::cedar::request::{JobAttributes, RequestingNamespace};
-use crate::cedar::request::{PolicySchema, SchemaError};
+use crate::cedar::request::{
+    JobAttributes, PolicyRequest, PolicySchema, RequestContext, RequestingNamespace, SchemaError,
+};
 use trellis_api::job_policy::TestRequest;
 
 /// Makes sets of policies. One is enough for a process.

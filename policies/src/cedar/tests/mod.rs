@@ -7,10 +7,9 @@ use trellis_api::Enforcement;
 use trellis_api::job_policy::OnViolation;
 
 use super::object::{ObjectKey, PolicyObject};
-use super::request::PolicyRequest;
-use super::request::RequestContext;
-use super::request::{JobAttributes, RequestingNamespace};
-use super::request::{PolicySchema, schema_text};
+use super::request::{
+    JobAttributes, PolicyRequest, PolicySchema, RequestContext, RequestingNamespace, schema_text,
+};
 use super::set::{PolicyLoader, PolicyObjectState};
 use super::{RequestDecision, RequestVerdict};
 

@@ -29,7 +29,7 @@ use trellis_gang::external::ExternalGangRef;
 use trellis_gang::external::external_demand::{ExternalDemand, ServiceAccounts};
 use trellis_gang::external::external_request::ExternalRequest;
 use trellis_gang::external::placed_gang::PlacedPod;
-use trellis_gang::journal::deletions::Deletions;
+use trellis_gang::gang_step::deletions::Deletions;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{AntiAffinityTerm, ExternalPod, TargetPod};
 use trellis_gang::quota::JobLimits;

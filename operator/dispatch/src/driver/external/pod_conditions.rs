@@ -199,22 +199,19 @@ impl Driver {
         if conditions.written.values().any(is_change) {
             conditions.record_change(now);
         }
-        let is_rewritable = |written_condition: &WrittenCondition| {
-            is_change(written_condition) && written_condition.not_before <= now
-        };
-        let is_rewritable = conditions.written.values().any(is_rewritable);
+        let mut written = conditions.written.values();
+        let is_rewritable =
+            written.any(|condition| is_change(condition) && condition.not_before <= now);
         let next = add_saturating(now, conditions.next_pause(reason, is_rewritable));
         let mut to_write = Vec::new();
         let mut later: Option<Instant> = None;
         for (key, pod) in waiting {
             let written_condition = conditions.written.get(&pod.uid);
-            if written_condition
-                .is_some_and(|written_condition| written_condition.reason_prefix == words)
-            {
+            if written_condition.is_some_and(|condition| condition.reason_prefix == words) {
                 continue;
             }
             if let Some(next) = written_condition
-                .map(|written_condition| written_condition.not_before)
+                .map(|condition| condition.not_before)
                 .filter(|next| *next > now)
             {
                 later = Some(later.map_or(next, |later| later.min(next)));
@@ -222,8 +219,7 @@ impl Driver {
             }
             // An earlier leader wrote this condition.
             let shown = pod.unscheduled_condition.as_ref();
-            let is_shown =
-                shown.is_some_and(|(_, written_condition)| written_condition.starts_with(&words));
+            let is_shown = shown.is_some_and(|(_, message)| message.starts_with(&words));
             if written_condition.is_some() || !is_shown {
                 to_write.push((key.name.to_string(), pod.uid.clone()));
             }
@@ -323,9 +319,9 @@ impl Driver {
         if !settling.is_written {
             self.alarms.set(unit, settling.write_at);
         }
-        let explanation = settling.is_written;
+        let is_written = settling.is_written;
         state.conditions.settling = Some(settling);
-        explanation
+        is_written
     }
 
     /// Writes the reason to the PodGroup's status. Returns false if it is written later.

@@ -15,9 +15,9 @@ use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGro
 use super::{ExternalMembers, ExternalStep};
 use crate::external::fixtures::{bound_by_plan, bound_on, pod};
 use crate::external::gang_members::is_stopping;
+use crate::gang_step::deletions::Deletions;
 use crate::gang_step::{GangStep, ObservedGang, StepOf};
 use crate::journal::PlanAuthor;
-use crate::journal::deletions::Deletions;
 use crate::observed::ExternalPods;
 
 type Step = StepOf<ExternalMembers<'static>>;

@@ -153,8 +153,8 @@ fn earliest_expiry(
 ) -> UnixTime {
     let ends = std::iter::once(own)
         .chain(others)
-        .filter_map(|certificates| {
-            let (_, read) = x509_parser::parse_x509_certificate(certificates).ok()?;
+        .filter_map(|certificate| {
+            let (_, read) = x509_parser::parse_x509_certificate(certificate).ok()?;
             u64::try_from(read.validity().not_after.timestamp()).ok()
         });
     let now = now.as_secs();

@@ -97,12 +97,12 @@ pub(super) fn job_ref(job: &Key) -> JobRef {
 pub(super) fn find_holders(snapshot: &Snapshot, releases: &[NodeRelease]) -> Vec<Vec<HeldBy>> {
     let mut tallies =
         tally::tally_nodes(snapshot, |node| releases.iter().any(|on| on.node == *node));
-    let of = |on: &NodeRelease| {
+    let holders_on = |on: &NodeRelease| {
         let jobs = tallies.remove(&on.node).unwrap_or_default().jobs;
         let mut by_job: BTreeMap<Key, (Vec<i128>, Option<tally::HoldState>)> = BTreeMap::new();
         for ((job, state), hold) in jobs {
-            let of = |(name, _): &(ResourceName, i128)| hold.amounts.get(name).copied();
-            let amounts = on.amounts.iter().map(|releases| of(releases).unwrap_or(0));
+            let amounts = on.amounts.iter();
+            let amounts = amounts.map(|(name, _)| hold.amounts.get(name).copied().unwrap_or(0));
             let amounts: Vec<i128> = amounts.collect();
             if amounts.iter().all(|amount| *amount <= 0) {
                 // The state of pods that hold none of these resources does not matter.
@@ -131,7 +131,7 @@ pub(super) fn find_holders(snapshot: &Snapshot, releases: &[NodeRelease]) -> Vec
         };
         holders.into_iter().map(holder).collect()
     };
-    releases.iter().map(of).collect()
+    releases.iter().map(holders_on).collect()
 }
 
 fn to_amount(name: &ResourceName, amount: i128) -> Amount {

@@ -78,7 +78,7 @@ impl<'s> JobResources<'s> {
     }
 }
 
-/// Sums up the nodes for which `wanted` returns true.
+/// Sums up the nodes for which `is_wanted` returns true.
 pub(super) fn tally_nodes<'s>(
     snapshot: &'s Snapshot,
     is_wanted: impl Fn(&NodeName) -> bool,
