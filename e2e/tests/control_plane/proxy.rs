@@ -322,7 +322,7 @@ async fn trap_ignores_writes_that_do_not_match() {
         .wait_until_fired(Duration::from_secs(5))
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("taken away"), "{error}");
+    assert!(error.to_string().contains("removed before"), "{error}");
 }
 
 #[tokio::test]

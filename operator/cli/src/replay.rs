@@ -97,12 +97,12 @@ fn build_pending_row<'a>(
     gang: &'a Gang,
     now: Time,
 ) -> Option<PendingGangRow<'a>> {
-    let certificate = engine.explain_wait(&gang.id, now)?;
+    let explanation = engine.explain_wait(&gang.id, now)?;
     Some(PendingGangRow {
         job: gang.id.as_str(),
         queue: gang.queue.as_str(),
         position: engine.position(&gang.id),
-        reason: format_explanation(&certificate, RecordClock::Wall),
+        reason: format_explanation(&explanation, RecordClock::Wall),
     })
 }
 

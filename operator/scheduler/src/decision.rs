@@ -53,7 +53,7 @@ pub enum Decision {
         /// The gang.
         gang: GangId,
         /// The reason, with the current numbers.
-        certificate: WaitExplanation,
+        explanation: WaitExplanation,
     },
 }
 

@@ -148,12 +148,12 @@ fn decide_once(
             }
             Decision::Wait {
                 gang: id,
-                certificate,
+                explanation,
             } => {
                 let classes: Vec<_> = snapshot.device_classes.values().collect();
                 let nodes = || snapshot.nodes.values().collect();
                 let (reason, mut message) =
-                    device_allocation::explain_wait(engine, &id, &certificate, &classes, nodes);
+                    device_allocation::explain_wait(engine, &id, &explanation, &classes, nodes);
                 let job = planned.iter().find(|p| p.key == engine::job_key(&id));
                 let claim = job.and_then(|job| volumes::explain_one_node(&job.volumes, reason));
                 message.extend(
@@ -161,7 +161,7 @@ fn decide_once(
                         .into_iter()
                         .flat_map(|problem| ["; ".to_owned(), problem]),
                 );
-                let new_hold = if certificate.detail.is_refusal() {
+                let new_hold = if explanation.detail.is_refusal() {
                     JobHold::refused
                 } else {
                     JobHold::waiting

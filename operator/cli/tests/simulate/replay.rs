@@ -74,8 +74,8 @@ fn replay_of_a_snapshot_decides_like_the_engine() {
     );
     for pending in waiting {
         let id = GangId::new(pending["job"].as_str().unwrap());
-        let certificate = engine.explain(&id, Time::from_millis(60_000)).unwrap();
-        let reason = format!("{}: {certificate}", certificate.reason);
+        let explanation = engine.explain(&id, Time::from_millis(60_000)).unwrap();
+        let reason = format!("{}: {explanation}", explanation.reason);
         assert_eq!(pending["reason"], reason);
     }
     let table = trellis(&["replay", file], "");

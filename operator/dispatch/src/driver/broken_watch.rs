@@ -63,8 +63,8 @@ impl Driver {
         }
         let id = engine::gang_id(job);
         match self.engine.explanation(&id) {
-            Some(certificate) => {
-                let explanation = self.explain_refusal(&id, certificate);
+            Some(wait_explanation) => {
+                let explanation = self.explain_refusal(&id, wait_explanation);
                 self.record_explanation(job, explanation);
             }
             // The engine has not explained this gang yet.

@@ -41,19 +41,19 @@ impl Driver {
                 }
                 Decision::Wait {
                     gang: id,
-                    certificate,
+                    explanation: wait_explanation,
                 } => {
                     let (job, member) = engine::parse_gang_id(&id);
                     if member.is_some() {
-                        let explanation = self.explain_refusal(&id, &certificate);
+                        let explanation = self.explain_refusal(&id, &wait_explanation);
                         self.explain_waiting_surplus(&job, explanation);
                         continue;
                     }
                     self.lose_nomination(&job);
-                    if self.allow_suspects(&job, &certificate) {
+                    if self.allow_suspects(&job, &wait_explanation) {
                         continue;
                     }
-                    let explanation = self.explain_refusal(&id, &certificate);
+                    let explanation = self.explain_refusal(&id, &wait_explanation);
                     self.record_explanation(&job, explanation);
                 }
                 Decision::Preempt {
@@ -70,8 +70,8 @@ impl Driver {
                 }
                 Decision::Drain { victim } => self.drain(&victim),
                 Decision::Reserve { gang: id, .. } => {
-                    if let Some(certificate) = self.engine.explanation(&id) {
-                        let explanation = self.explain_refusal(&id, certificate);
+                    if let Some(wait_explanation) = self.engine.explanation(&id) {
+                        let explanation = self.explain_refusal(&id, wait_explanation);
                         self.record_explanation(&engine::job_key(&id), explanation);
                     }
                 }
@@ -84,12 +84,16 @@ impl Driver {
     }
 
     /// Converts the engine's refusal into the API's explanation.
-    pub(super) fn explain_refusal(&self, id: &GangId, certificate: &Refusal) -> GangExplanation {
+    pub(super) fn explain_refusal(
+        &self,
+        id: &GangId,
+        wait_explanation: &Refusal,
+    ) -> GangExplanation {
         let context = self.committer.context();
         let classes = context.cache.device_classes.all();
         let nodes = || context.cache.nodes.all();
         let (reason, mut message) =
-            device_allocation::explain_with_device_classes(certificate, &classes, nodes);
+            device_allocation::explain_with_device_classes(wait_explanation, &classes, nodes);
         let run = self
             .gangs
             .get(&engine::job_key(id))
@@ -99,7 +103,7 @@ impl Driver {
         GangExplanation {
             reason,
             message,
-            refused: certificate.detail.is_refusal(),
+            refused: wait_explanation.detail.is_refusal(),
             only_numbers_changed: false,
         }
     }
@@ -109,22 +113,23 @@ impl Driver {
     /// last refusal.
     fn retry_with_suspects(&mut self) {
         for job in std::mem::take(&mut self.avoiding_suspects) {
-            if let Some(certificate) = self.engine.explanation(&engine::gang_id(&job)).cloned() {
-                self.allow_suspects(&job, &certificate);
+            if let Some(wait_explanation) = self.engine.explanation(&engine::gang_id(&job)).cloned()
+            {
+                self.allow_suspects(&job, &wait_explanation);
             }
         }
     }
 
     /// Retries the gang with its suspected nodes if it waits only because it avoids them. Returns
     /// true if the gang is tried again.
-    fn allow_suspects(&mut self, job: &Key, certificate: &Refusal) -> bool {
+    fn allow_suspects(&mut self, job: &Key, wait_explanation: &Refusal) -> bool {
         let Some(state) = self.gangs.get_mut(job) else {
             return false;
         };
         let has_suspects = state
             .run()
             .is_some_and(|run| !run.attempt.suspect_nodes.is_empty());
-        let waits_for_them = certificate.reason == WaitReason::NodesAvoided && has_suspects;
+        let waits_for_them = wait_explanation.reason == WaitReason::NodesAvoided && has_suspects;
         if !waits_for_them || state.are_suspects_allowed {
             return false;
         }
@@ -212,16 +217,16 @@ impl Driver {
     }
 
     /// Records why a gang waits. The controller writes it to status if the reason is new.
-    pub(super) fn record_explanation(&mut self, job: &Key, certificate: GangExplanation) {
+    pub(super) fn record_explanation(&mut self, job: &Key, explanation: GangExplanation) {
         if external::is_external(job) {
-            return self.explain_to_external_pods(job, certificate);
+            return self.explain_to_external_pods(job, explanation);
         }
         let context = self.committer.context();
-        let mut certificates = context.explanations.write();
-        let before = certificates.get(job);
-        let is_news = before.is_none_or(|before| !before.has_same_reason(&certificate));
-        certificates.insert(job.clone(), certificate);
-        drop(certificates);
+        let mut explanations = context.explanations.write();
+        let before = explanations.get(job);
+        let is_news = before.is_none_or(|before| !before.has_same_reason(&explanation));
+        explanations.insert(job.clone(), explanation);
+        drop(explanations);
         if is_news {
             context.work_queue.add(job.clone());
         }

@@ -22,10 +22,10 @@ impl Driver {
             .collect();
         for job in &waiting {
             let id = engine::gang_id(job);
-            let certificate = self.engine.explanation(&id);
-            let unmatched = certificate.filter(|c| c.reason == WaitReason::NoMatchingNodes);
-            if let Some(certificate) = unmatched {
-                let explanation = self.explain_refusal(&id, certificate);
+            let wait_explanation = self.engine.explanation(&id);
+            let unmatched = wait_explanation.filter(|c| c.reason == WaitReason::NoMatchingNodes);
+            if let Some(wait_explanation) = unmatched {
+                let explanation = self.explain_refusal(&id, wait_explanation);
                 self.record_explanation(job, explanation);
             }
         }

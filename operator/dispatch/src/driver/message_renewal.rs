@@ -72,15 +72,15 @@ impl Driver {
                 only_numbers_changed: true,
                 ..self.explain_refusal(&id, &refusal)
             };
-            let mut certificates = context.explanations.write();
-            let Some(shown) = certificates.get_mut(&job) else {
+            let mut explanations = context.explanations.write();
+            let Some(shown) = explanations.get_mut(&job) else {
                 continue;
             };
             // The engine itself reports a changed reason.
             let is_written = shown.only_numbers_changed && renewed.message == shown.message;
             if renewed.has_same_reason(shown) && !is_written {
                 *shown = renewed;
-                drop(certificates);
+                drop(explanations);
                 context.work_queue.add(job);
             }
         }

@@ -329,17 +329,17 @@ impl Driver {
     }
 
     /// Records why the engine finds no place for surplus pods.
-    pub(super) fn explain_waiting_surplus(&mut self, job: &Key, certificate: GangExplanation) {
+    pub(super) fn explain_waiting_surplus(&mut self, job: &Key, explanation: GangExplanation) {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
         let message = format!(
             "the others come when there is room: {}",
-            certificate.message
+            explanation.message
         );
         state.surplus.explanation = Some(GangExplanation {
             message,
-            ..certificate
+            ..explanation
         });
         let context = self.committer.context();
         context.send_event(crate::SchedulerEvent::Recheck(job.clone()));

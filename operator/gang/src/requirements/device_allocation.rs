@@ -16,11 +16,11 @@ use crate::observed::{SlimDeviceClass, SlimNode};
 pub fn explain_wait<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     engine: &Engine,
     id: &GangId,
-    certificate: &WaitExplanation,
+    explanation: &WaitExplanation,
     classes: &[C],
     nodes: impl Fn() -> Vec<N>,
 ) -> (Reason, String) {
-    let (reason, message) = explain_with_device_classes(certificate, classes, nodes);
+    let (reason, message) = explain_with_device_classes(explanation, classes, nodes);
     (reason, engine::append_reservation(engine, id, message))
 }
 
@@ -28,17 +28,17 @@ pub fn explain_wait<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
 /// advertises a device that a DeviceClass offers, that is the reason.
 #[must_use]
 pub fn explain_with_device_classes<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
-    certificate: &WaitExplanation,
+    explanation: &WaitExplanation,
     classes: &[C],
     nodes: impl Fn() -> Vec<N>,
 ) -> (Reason, String) {
     let plain = || {
         (
-            engine::to_api_reason(certificate.reason),
-            certificate.to_string(),
+            engine::to_api_reason(explanation.reason),
+            explanation.to_string(),
         )
     };
-    let WaitDetail::NoMatchingNodes { exclusions, .. } = certificate.detail.as_ref() else {
+    let WaitDetail::NoMatchingNodes { exclusions, .. } = explanation.detail.as_ref() else {
         return plain();
     };
     let lacking = exclusions
@@ -55,7 +55,7 @@ pub fn explain_with_device_classes<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNod
     match alone.next() {
         Some((resource, class)) => {
             let message = format!(
-                "{certificate}; {resource} is offered by DeviceClass {class:?} alone, and dynamic resource allocation is not done by trellis"
+                "{explanation}; {resource} is offered by DeviceClass {class:?} alone, and dynamic resource allocation is not done by trellis"
             );
             (Reason::NeedsDeviceAllocation, message)
         }
@@ -123,8 +123,8 @@ mod tests {
         let request = Resources::new().with("cpu", cpu).with(GPU, 1);
         let group = TaskGroup::new(GroupName::new("w"), 1, request, "j-w".to_owned());
         let gang = Gang::new(GangId::new("ns/j"), QueueName::new("default"), vec![group]);
-        let certificate = engine.try_gang(&gang, Time::from_millis(0)).unwrap_err();
-        explain_with_device_classes(&certificate, classes, || nodes.iter().collect())
+        let explanation = engine.try_gang(&gang, Time::from_millis(0)).unwrap_err();
+        explain_with_device_classes(&explanation, classes, || nodes.iter().collect())
     }
 
     #[test]

@@ -295,23 +295,23 @@ impl Engine {
         ways: &AssignmentResult,
         blocked: &mut Blockage,
     ) {
-        let certificate = &mut blocked.explanation;
-        if certificate.reason == WaitReason::QuotaExceeded {
+        let explanation = &mut blocked.explanation;
+        if explanation.reason == WaitReason::QuotaExceeded {
             let way = ways
                 .as_ref()
                 .ok()
                 .and_then(|ways| ways.get(blocked.assignment));
             let detail = way.and_then(|way| {
-                let detail = &certificate.detail;
+                let detail = &explanation.detail;
                 self.queues
                     .add_holders(&gang.queue, &way.demand, detail, &self.catalog)
             });
             if let Some(detail) = detail {
-                certificate.detail = Arc::new(detail);
+                explanation.detail = Arc::new(detail);
             }
             return;
         }
-        if certificate.change.is_some() || !certificate.reason.is_room_shortage() {
+        if explanation.change.is_some() || !explanation.reason.is_room_shortage() {
             return;
         }
         let Some(way) = ways
@@ -323,15 +323,15 @@ impl Engine {
         };
         let shape = &way.shape;
         if let Some(known) = self.blockages.change(shape) {
-            certificate.change = known;
+            explanation.change = known;
             return;
         }
         let excluded = placement::excluded_nodes(shape, &self.nodes);
         let change =
             explain::smallest_change(&self.explanation_context(gang, shape, &excluded, true));
-        certificate.change = change.map(Arc::new);
+        explanation.change = change.map(Arc::new);
         self.blockages
-            .insert_change(shape, certificate.change.clone());
+            .insert_change(shape, explanation.change.clone());
     }
 
     /// Finds a place without reading the cache of refusals.

@@ -165,14 +165,14 @@ impl Engine {
     /// Returns the decision to wait, if the reason differs from the last reported one.
     fn wait_decision(&mut self, at: GangIdx) -> Option<Decision> {
         let state = self.gangs.get_mut(at)?;
-        let certificate = state.explanation()?.clone();
-        if state.reported_reason == Some(certificate.reason) {
+        let explanation = state.explanation()?.clone();
+        if state.reported_reason == Some(explanation.reason) {
             return None;
         }
-        state.reported_reason = Some(certificate.reason);
+        state.reported_reason = Some(explanation.reason);
         Some(Decision::Wait {
             gang: state.gang.id.clone(),
-            certificate,
+            explanation,
         })
     }
 }

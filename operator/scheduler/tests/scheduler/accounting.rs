@@ -223,9 +223,9 @@ fn no_pod_is_placed_on_an_overbooked_node() {
     let mut engine = engine(gpu_nodes(1));
     apply_pod(&mut engine, "x/a", "n00", cpu(100));
     assert_eq!(free_amount(&engine, "n00", "cpu"), -4_000);
-    let certificate = trial_explanation(&mut engine, &workers("w", 1, cpu(1)));
+    let explanation = trial_explanation(&mut engine, &workers("w", 1, cpu(1)));
     assert_eq!(
-        certificate.to_string(),
+        explanation.to_string(),
         "needs 1 cpu, 0 are free on 1 matching node: 1 is missing; gangs hold 0, other pods 100; \
          it would fit with 5 cpu more free on \"n00\""
     );

@@ -93,9 +93,9 @@ fn gang_that_ends_after_the_head_starts_avoids_reserved_room() {
     engine.delete_gang(&id("short"));
     engine.apply_gang(submitted_at(3, whole_node_gang("later", 1, Some(59))));
     assert_eq!(cycle_at(&mut engine, 3), ["-later Reserved"]);
-    let certificate = engine.explanation(&id("later")).unwrap();
+    let explanation = engine.explanation(&id("later")).unwrap();
     assert_eq!(
-        certificate.to_string(),
+        explanation.to_string(),
         "there is room, but \"team/head\" waits before it: that is expected to start at \
          1970-01-01T01:01:00Z, on 3 nodes"
     );

@@ -139,8 +139,8 @@ pub fn format_decisions(decisions: &[Decision]) -> Vec<String> {
         .map(|d| match d {
             Decision::Reserve { gang, .. } => format!("*{}", short(gang)),
             Decision::Place { gang, .. } => format!("+{}", short(gang)),
-            Decision::Wait { gang, certificate } => {
-                format!("-{} {}", short(gang), certificate.reason)
+            Decision::Wait { gang, explanation } => {
+                format!("-{} {}", short(gang), explanation.reason)
             }
             Decision::Preempt { gang, victims, .. } => {
                 let victims: Vec<String> = victims.iter().map(|v| short(&v.gang)).collect();

@@ -7,8 +7,8 @@ use trellis_scheduler::{
 };
 
 fn explain_gang(engine: &mut trellis_scheduler::Engine, gang: &trellis_scheduler::Gang) -> String {
-    let certificate = trial_explanation(engine, gang);
-    format!("{}: {certificate}", certificate.reason)
+    let explanation = trial_explanation(engine, gang);
+    format!("{}: {explanation}", explanation.reason)
 }
 
 #[test]
@@ -116,10 +116,10 @@ fn other_gangs_hold_the_quota() {
         engine.apply_gang(workers(name, 1, gpu(1, 4)));
     }
     assert_eq!(cycle(&mut engine), ["+c", "+d"]);
-    let certificate = trial_explanation(&mut engine, &workers("w", 1, gpu(1, 1))).to_string();
+    let explanation = trial_explanation(&mut engine, &workers("w", 1, gpu(1, 1))).to_string();
     assert!(
-        certificate.ends_with("held by 4 gangs (\"team/b\" 16, \"team/a\" 8, \"team/c\" 4, ...)"),
-        "{certificate}"
+        explanation.ends_with("held by 4 gangs (\"team/b\" 16, \"team/a\" 8, \"team/c\" 4, ...)"),
+        "{explanation}"
     );
 }
 
@@ -382,16 +382,16 @@ fn groups_fit_alone_but_not_together_now() {
 #[test]
 fn explanation_has_typed_numbers() {
     let mut engine = engine(gpu_nodes(1));
-    let certificate = trial_explanation(&mut engine, &workers("w", 1, gpu(1, 9)));
-    assert_eq!(certificate.reason, WaitReason::ExceedsCluster);
+    let explanation = trial_explanation(&mut engine, &workers("w", 1, gpu(1, 9)));
+    assert_eq!(explanation.reason, WaitReason::ExceedsCluster);
     let WaitDetail::PodTooLarge {
         needs,
         largest,
         nodes,
         ..
-    } = *certificate.detail
+    } = *explanation.detail
     else {
-        panic!("{certificate:?}");
+        panic!("{explanation:?}");
     };
     assert_eq!((needs, largest, nodes), (9, 8, 1));
 }
@@ -400,12 +400,12 @@ fn explanation_has_typed_numbers() {
 fn request_that_overflows_is_refused() {
     let mut engine = engine(gpu_nodes(2));
     let huge = Resources::new().with("cpu", i64::MAX);
-    let certificate = trial_explanation(&mut engine, &workers("w", 4_096, huge));
-    assert_eq!(certificate.reason, WaitReason::ExceedsCluster);
+    let explanation = trial_explanation(&mut engine, &workers("w", 4_096, huge));
+    assert_eq!(explanation.reason, WaitReason::ExceedsCluster);
     engine.apply_queue(queue("default", Some(&[("cpu", i64::MAX)])));
     let huge = Resources::new().with("cpu", i64::MAX);
-    let certificate = trial_explanation(&mut engine, &workers("w", 4_096, huge));
-    assert_eq!(certificate.reason, WaitReason::ExceedsQuota);
+    let explanation = trial_explanation(&mut engine, &workers("w", 4_096, huge));
+    assert_eq!(explanation.reason, WaitReason::ExceedsQuota);
 }
 
 #[test]

@@ -29,9 +29,9 @@ fn explanation_lists_the_queues_with_most_of_the_missing_quota() {
     }
     let started = cycle(&mut engine);
     assert_eq!(started.len(), 6, "{started:?}");
-    let certificate = trial_explanation(&mut engine, &small_gang("a", "w", 6));
+    let explanation = trial_explanation(&mut engine, &small_gang("a", "w", 6));
     assert_eq!(
-        certificate.to_string(),
+        explanation.to_string(),
         "needs 6 nvidia.com/gpu, 20 of 24 are held in queue \"all\": 2 are missing; held by queue \
          \"b\" 6, \"c\" 5, \"d\" 4, and by 1 gang of its own queue (\"team/a\" 2); borrowed by queue \
          \"b\" 2, \"c\" 1; queue \"a\" holds 2 of its 8, and what it has lent is not taken back: its \

@@ -46,9 +46,9 @@ fn limit_usage(engine: &Engine) -> Vec<(String, i128)> {
 }
 
 fn explanation_text(engine: &mut Engine, gang: &str) -> String {
-    let certificate: WaitExplanation = engine.explain(&id(gang), ms(0)).unwrap();
-    assert_eq!(certificate.reason, WaitReason::QuotaPolicyExceeded);
-    certificate.to_string()
+    let explanation: WaitExplanation = engine.explain(&id(gang), ms(0)).unwrap();
+    assert_eq!(explanation.reason, WaitReason::QuotaPolicyExceeded);
+    explanation.to_string()
 }
 
 #[test]

@@ -185,15 +185,15 @@ proptest! {
                     prop_assert_eq!(counts.get(&group.name).copied().unwrap_or(0), group.count);
                 }
             }
-            Err(certificate) => {
-                prop_assert!(!fits, "refused what fits: {certificate}");
+            Err(explanation) => {
+                prop_assert!(!fits, "refused what fits: {explanation}");
                 let ever = feasible(&gang, &nodes, empty_free_amounts(&nodes));
                 let for_now = matches!(
-                    certificate.reason,
+                    explanation.reason,
                     WaitReason::InsufficientCapacity | WaitReason::Fragmented
                 );
-                prop_assert_eq!(ever, for_now, "{}", certificate);
-                prop_assert!(!certificate.to_string().is_empty());
+                prop_assert_eq!(ever, for_now, "{}", explanation);
+                prop_assert!(!explanation.to_string().is_empty());
             }
         }
     }

@@ -51,7 +51,7 @@ fn check_placements_persist(
 fn decision_texts(decisions: &[Decision]) -> Vec<String> {
     let decided = |decision: &Decision| match decision {
         Decision::Reserve { .. } => None,
-        Decision::Wait { gang, certificate } => Some(format!("{gang} {:?}", certificate.reason)),
+        Decision::Wait { gang, explanation } => Some(format!("{gang} {:?}", explanation.reason)),
         _ => Some(format!("{decision:?}")),
     };
     decisions.iter().filter_map(decided).collect()

@@ -125,9 +125,9 @@ fn one_of_two_gangs_of_64_runs_on_100_places() {
     engine.apply_gang(workers("a", 64, gpu(1, 1)));
     engine.apply_gang(workers("b", 64, gpu(1, 1)));
     assert_eq!(cycle(&mut engine), ["+a", "-b InsufficientCapacity"]);
-    let certificate = engine.explanation(&id("b")).unwrap().to_string();
+    let explanation = engine.explanation(&id("b")).unwrap().to_string();
     assert_eq!(
-        certificate,
+        explanation,
         "needs 64 nvidia.com/gpu, 36 are free on 100 matching nodes: 28 are missing; \
          gangs hold 64, other pods 0"
     );

@@ -57,9 +57,9 @@ fn idle_quota_of_a_team_is_borrowed_by_the_other() {
     assert_eq!((line.nominal, line.usage, line.borrowed), (8, 12, 4));
     // The guarantee of team `b` is partly lent. The gang waits, and the explanation names the
     // borrower.
-    let certificate = trial_explanation(&mut engine, &small_gang("b", "w", 8));
+    let explanation = trial_explanation(&mut engine, &small_gang("b", "w", 8));
     assert_eq!(
-        format!("{}: {certificate}", certificate.reason),
+        format!("{}: {explanation}", explanation.reason),
         "QuotaExceeded: needs 8 nvidia.com/gpu, 12 of 16 are held in queue \"all\": 4 are missing; \
          held by queue \"a\" 12; borrowed by queue \"a\" 4; queue \"b\" holds 0 of its 8, and what it \
          has lent is not taken back: its preemption.reclaimWithinCohort is Never"
@@ -89,9 +89,9 @@ fn borrowing_and_lending_limits_are_enforced() {
     engine.apply_gang(small_gang("a", "too-much", 11));
     engine.apply_gang(small_gang("a", "enough", 10));
     assert_eq!(cycle(&mut engine), ["+enough", "-too-much ExceedsQuota"]);
-    let certificate = trial_explanation(&mut engine, &small_gang("a", "one", 1));
+    let explanation = trial_explanation(&mut engine, &small_gang("a", "one", 1));
     assert_eq!(
-        certificate.to_string(),
+        explanation.to_string(),
         "needs 1 nvidia.com/gpu, 10 of 10 (its borrowing limit) are held in queue \"a\": 1 is \
          missing; held by 1 gang (\"team/enough\" 10); queue \"a\" holds 10 of its 8, would \
          borrow 1 and may borrow 0 now"
@@ -324,12 +324,12 @@ fn flavors_are_tried_in_order_by_quota_and_room() {
         format_placement(&engine.placement(&id("second")).unwrap()),
         "worker: a100*8"
     );
-    let certificate = trial_explanation(&mut engine, &small_gang("q", "third", 1));
+    let explanation = trial_explanation(&mut engine, &small_gang("q", "third", 1));
     assert!(
-        certificate.to_string().starts_with(
+        explanation.to_string().starts_with(
             "needs 1 nvidia.com/gpu of flavor \"h100\", 8 of 8 are held in queue \"q\": 1 is missing"
         ),
-        "{certificate}"
+        "{explanation}"
     );
     // Free quota of either flavor wakes the pending gang.
     engine.apply_gang(small_gang("q", "third", 1));

@@ -33,8 +33,8 @@ fn hall_engine() -> Engine {
 }
 
 fn explain_gang(engine: &mut Engine, gang: &Gang) -> String {
-    let certificate = trial_explanation(engine, gang);
-    format!("{}: {certificate}", certificate.reason)
+    let explanation = trial_explanation(engine, gang);
+    format!("{}: {explanation}", explanation.reason)
 }
 
 #[test]

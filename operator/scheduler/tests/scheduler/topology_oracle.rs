@@ -238,16 +238,16 @@ proptest! {
                 prop_assert_eq!(placement.pod_count(), gang.pod_count());
                 check_closeness(&gang, &nodes, &placement)?;
             }
-            Err(certificate) => {
-                prop_assert!(!fits, "refused what fits: {certificate}");
+            Err(explanation) => {
+                prop_assert!(!fits, "refused what fits: {explanation}");
                 let ever = feasible(&gang, &nodes, &empty_free_amounts(&nodes));
                 let for_now = matches!(
-                    certificate.reason,
+                    explanation.reason,
                     WaitReason::InsufficientCapacity
                         | WaitReason::TopologyFragmented
                         | WaitReason::Fragmented
                 );
-                prop_assert_eq!(ever, for_now, "{}", certificate);
+                prop_assert_eq!(ever, for_now, "{}", explanation);
             }
         }
     }
@@ -264,7 +264,7 @@ proptest! {
                 prop_assert!(fits);
                 check_closeness(&gang, &nodes, &placement)?;
             }
-            Err(certificate) => prop_assert!(!fits, "refused what fits: {certificate}"),
+            Err(explanation) => prop_assert!(!fits, "refused what fits: {explanation}"),
         }
     }
 

@@ -71,11 +71,11 @@ impl WaitingJobs {
                 let (reason, message) = match &report.place {
                     None => {
                         // None: the gang does not wait any more.
-                        let certificate = engine.explain_wait(&gang.id, snapshot.now)?;
+                        let explanation = engine.explain_wait(&gang.id, snapshot.now)?;
                         device_allocation::explain_wait(
                             engine,
                             &gang.id,
-                            &certificate,
+                            &explanation,
                             classes,
                             &nodes,
                         )

@@ -43,7 +43,7 @@ impl SimulationRunner<'_, '_> {
             (self.record_sink)(&record);
         }
         match decision {
-            Decision::Wait { gang, certificate } if certificate.detail.is_refusal() => {
+            Decision::Wait { gang, explanation } if explanation.detail.is_refusal() => {
                 self.refused.insert(gang.clone());
             }
             Decision::Place { gang, .. }

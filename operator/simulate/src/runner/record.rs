@@ -182,9 +182,9 @@ impl<'a> JobEventRecord<'a> {
             Decision::Drain { victim } => vec![victim_record(victim, None)],
             Decision::Wait {
                 gang: id,
-                certificate,
+                explanation,
             } => {
-                let event = if certificate.detail.is_refusal() {
+                let event = if explanation.detail.is_refusal() {
                     JobEvent::Refused
                 } else {
                     JobEvent::Waiting
@@ -193,7 +193,7 @@ impl<'a> JobEventRecord<'a> {
                     event,
                     id,
                     None,
-                    format_explanation(certificate, clock),
+                    format_explanation(explanation, clock),
                 )]
             }
         }
@@ -208,10 +208,10 @@ pub fn to_seconds(time: Time) -> f64 {
 
 /// Formats why a gang waits: the reason and the message, with times of this clock.
 #[must_use]
-pub fn format_explanation(certificate: &WaitExplanation, clock: RecordClock) -> String {
+pub fn format_explanation(explanation: &WaitExplanation, clock: RecordClock) -> String {
     match clock {
-        RecordClock::Simulated => format!("{}: {certificate:#}", certificate.reason),
-        RecordClock::Wall => format!("{}: {certificate}", certificate.reason),
+        RecordClock::Simulated => format!("{}: {explanation:#}", explanation.reason),
+        RecordClock::Wall => format!("{}: {explanation}", explanation.reason),
     }
 }
 
@@ -276,12 +276,12 @@ mod tests {
     #[test]
     fn times_use_the_clock_of_the_engine() {
         let until = Time::from_millis(90_000);
-        let certificate = WaitExplanation::from(WaitDetail::BackingOff { until });
+        let explanation = WaitExplanation::from(WaitDetail::BackingOff { until });
         assert!(
-            format_explanation(&certificate, RecordClock::Simulated).ends_with("not before 90 s")
+            format_explanation(&explanation, RecordClock::Simulated).ends_with("not before 90 s")
         );
         assert!(
-            format_explanation(&certificate, RecordClock::Wall)
+            format_explanation(&explanation, RecordClock::Wall)
                 .ends_with("not before 1970-01-01T00:01:30Z")
         );
     }

@@ -95,15 +95,15 @@ impl ConditionWrites {
 
 /// Returns the message of the pods' conditions. Only the PodGroup shows how many pods are missing.
 /// Otherwise every pod that comes or goes would cause a write to each other pod.
-fn pod_condition_message(unit: &Key, certificate: &GangExplanation) -> String {
+fn pod_condition_message(unit: &Key, explanation: &GangExplanation) -> String {
     match external::parse_gang_key(unit) {
-        Some(ExternalGangRef::Group(group)) if certificate.reason == Reason::MembersMissing => {
+        Some(ExternalGangRef::Group(group)) if explanation.reason == Reason::MembersMissing => {
             format!(
                 "fewer pods without scheduling gates are there than PodGroup {:?} asks for (spec.minMember): its status says how many",
                 &*group.name
             )
         }
-        _ => certificate.message.clone(),
+        _ => explanation.message.clone(),
     }
 }
 
@@ -119,46 +119,46 @@ impl Driver {
     pub(in super::super) fn explain_to_external_pods(
         &mut self,
         unit: &Key,
-        certificate: GangExplanation,
+        explanation: GangExplanation,
     ) {
         // A delayed explanation is outdated now.
         if let Some(state) = self.external_pods.gangs.get_mut(unit) {
             state.conditions.delayed = None;
         }
         // The pods already show the reason of the failure, and the retry is not worth a write.
-        if certificate.reason == Reason::BackingOff {
+        if explanation.reason == Reason::BackingOff {
             return;
         }
         let passes = matches!(
-            certificate.reason,
+            explanation.reason,
             Reason::MembersMissing | Reason::ClaimNotBound
         );
-        let is_said = match passes && !self.has_settled(unit, &certificate.message) {
+        let is_said = match passes && !self.has_settled(unit, &explanation.message) {
             true => false,
             // Both calls run, even if the first returns false.
             false => {
-                self.write_external_conditions(unit, &certificate)
-                    & self.write_group_status(unit, &certificate)
+                self.write_external_conditions(unit, &explanation)
+                    & self.write_group_status(unit, &explanation)
             }
         };
         if !is_said {
             let state = self.external_pods.gangs.entry(unit.clone()).or_default();
-            state.conditions.delayed = Some(certificate);
+            state.conditions.delayed = Some(explanation);
         }
     }
 
     /// Writes a delayed explanation. Any newer one would have replaced it.
     pub(super) fn write_delayed_explanation(&mut self, unit: &Key) {
         let state = self.external_pods.gangs.get_mut(unit);
-        if let Some(certificate) = state.and_then(|state| state.conditions.delayed.take()) {
-            self.explain_to_external_pods(unit, certificate);
+        if let Some(explanation) = state.and_then(|state| state.conditions.delayed.take()) {
+            self.explain_to_external_pods(unit, explanation);
         }
     }
 
     /// Writes the condition of pods that do not have it yet. Returns false if some are written
     /// later.
-    fn write_external_conditions(&mut self, unit: &Key, certificate: &GangExplanation) -> bool {
-        let reason = certificate.reason;
+    fn write_external_conditions(&mut self, unit: &Key, explanation: &GangExplanation) -> bool {
+        let reason = explanation.reason;
         let words = format!("{reason}: ");
         let waiting = self.pods_of_unit(unit).into_iter();
         let mut waiting: Vec<_> = waiting
@@ -235,9 +235,9 @@ impl Driver {
             self.alarms.set(unit, later);
         }
         if !to_write.is_empty() {
-            let message = pod_condition_message(unit, certificate);
+            let message = pod_condition_message(unit, explanation);
             debug!(gang = %unit, %reason, why = %message, pods = to_write.len(), "waits");
-            conditions.running_task = Some((number, certificate.clone()));
+            conditions.running_task = Some((number, explanation.clone()));
             let all: Vec<String> = to_write.iter().map(|(_, uid)| uid.clone()).collect();
             let (committer, namespace) = (self.committer.clone(), unit.namespace.to_string());
             let context = committer.context().clone();
@@ -325,7 +325,7 @@ impl Driver {
     }
 
     /// Writes the reason to the PodGroup's status. Returns false if it is written later.
-    fn write_group_status(&mut self, unit: &Key, certificate: &GangExplanation) -> bool {
+    fn write_group_status(&mut self, unit: &Key, explanation: &GangExplanation) -> bool {
         let Some(ExternalGangRef::Group(group)) = external::parse_gang_key(unit) else {
             return true;
         };
@@ -334,7 +334,7 @@ impl Driver {
         };
         let GangExplanation {
             reason, message, ..
-        } = certificate.clone();
+        } = explanation.clone();
         let journal = group.status.as_ref();
         let is_pending =
             journal.and_then(|j| j.phase).unwrap_or_default() == PodGroupPhase::Pending;

@@ -105,7 +105,7 @@ impl Driver {
         info!(gang = %unit, %reason, why = %message, "put off");
         self.committer.context().metrics.count_put_off(reason);
         self.withdraw(unit);
-        let certificate = GangExplanation::waiting(reason, message.clone());
+        let explanation = GangExplanation::waiting(reason, message.clone());
         if matches!(
             external::parse_gang_key(unit),
             Some(ExternalGangRef::Group(_))
@@ -122,9 +122,9 @@ impl Driver {
             }
             // The report follows that write, because the journal entry for a pending gang would
             // overwrite the retry time.
-            return self.explain_to_external_pods(unit, certificate);
+            return self.explain_to_external_pods(unit, explanation);
         }
-        self.explain_to_external_pods(unit, certificate);
+        self.explain_to_external_pods(unit, explanation);
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
             return;
         };

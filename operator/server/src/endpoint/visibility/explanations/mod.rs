@@ -108,18 +108,18 @@ impl Explainer {
                 .collect();
         }
         // None: the gang starts now, or its victims begin to leave now.
-        if let Some(certificate) = self.engine.explain_wait(&id, snapshot.now) {
+        if let Some(wait) = self.engine.explain_wait(&id, snapshot.now) {
             let (reason, message) = device_allocation::explain_wait(
                 &self.engine,
                 &id,
-                &certificate,
+                &wait,
                 sources.classes,
                 sources.nodes,
             );
             explanation.reason = Some(reason);
             explanation.message = message;
-            explanation.shortage = shortage::from_detail(&certificate.detail);
-            let change = certificate.change.as_deref();
+            explanation.shortage = shortage::from_detail(&wait.detail);
+            let change = wait.change.as_deref();
             explanation.smallest_change = change.map(|of| describe_smallest_change(of, snapshot));
         }
         Some(explanation)
