@@ -77,7 +77,7 @@ impl<'a> GangFacts<'a> {
     }
 
     /// Full DNS names of the pods of a group, by index.
-    pub fn pod_addresses(&self, group: &TaskGroup) -> impl Iterator<Item = String> {
+    pub(crate) fn pod_addresses(&self, group: &TaskGroup) -> impl Iterator<Item = String> {
         (0..group.replicas()).map(|index| {
             let pod = names::pod_name(self.job.name(), &group.name, index);
             format!("{pod}.{}", self.domain)

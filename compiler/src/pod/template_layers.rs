@@ -23,7 +23,7 @@ type StringMap = BTreeMap<String, String>;
 impl TemplateLayers<'_> {
     /// Specs, each to be laid over those before: the profile's template, its short
     /// fields, and the group's template.
-    pub fn pod_specs(&self) -> impl Iterator<Item = PodSpec> {
+    pub(crate) fn pod_specs(&self) -> impl Iterator<Item = PodSpec> {
         let of = |template: &PodTemplateSpec| template.spec.clone();
         let below = self.profile.and_then(|p| p.validated().template());
         let profile = self.profile.map(short_fields_spec);
@@ -71,7 +71,7 @@ impl TemplateLayers<'_> {
     }
 
     /// True if there are, or may be, containers beside the main one.
-    pub fn has_template(&self) -> bool {
+    pub(crate) fn has_template(&self) -> bool {
         self.template.is_some()
             || self
                 .profile

@@ -32,7 +32,7 @@ impl Cache {
 
     /// Decides again for every external pod once all kinds are listed. Only then does the cache
     /// know whether a guard keeps users from writing the queue annotations.
-    pub fn recheck_external_pods(&self) {
+    pub(crate) fn recheck_external_pods(&self) {
         self.external_pods
             .recheck_trust(|key, pod| self.trusts_annotations(key, pod, true));
     }

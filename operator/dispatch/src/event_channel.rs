@@ -206,7 +206,7 @@ impl EventSender {
 
 impl EventReceiver {
     /// Returns all events since the last call, in the order in which they were sent. May be empty.
-    pub fn take_all(&mut self) -> Vec<SchedulerEvent> {
+    pub(crate) fn take_all(&mut self) -> Vec<SchedulerEvent> {
         let mut waiting = self.0.pending.lock();
         let times = std::mem::take(&mut waiting.latest_by_subject);
         let feeds = std::mem::take(&mut waiting.events);

@@ -123,7 +123,7 @@ impl WorkQueue {
     }
 
     /// Records that the work on a key has succeeded.
-    pub fn mark_done(&self, key: &Key) {
+    pub(crate) fn mark_done(&self, key: &Key) {
         {
             let mut inner = self.state.lock();
             inner.end_work(key);
@@ -139,7 +139,7 @@ impl WorkQueue {
     }
 
     /// Records that the work on a key has failed. The pause before the next try grows each time.
-    pub fn mark_failed(&self, key: &Key) -> Duration {
+    pub(crate) fn mark_failed(&self, key: &Key) -> Duration {
         let delay = {
             let mut inner = self.state.lock();
             inner.end_work(key);

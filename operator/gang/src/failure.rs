@@ -54,7 +54,7 @@ impl ObservedAttempt<'_> {
     /// was evicted or deleted, then the failure of a container. So ranks that fail because the node
     /// of another rank is lost do not count against the job's budget.
     #[must_use]
-    pub fn diagnose(&self) -> Diagnosis {
+    pub(crate) fn diagnose(&self) -> Diagnosis {
         let mut unhealthy_node = None;
         let fault = self
             .find_fault(|name, pod| self.lost_node_fault(name, pod))

@@ -39,7 +39,7 @@ pub struct PodDeletion {
 impl PodDeletion {
     /// Returns a pod that another controller made.
     #[must_use]
-    pub fn from_external_pod(name: &str, pod: &ExternalPod) -> Self {
+    pub(crate) fn from_external_pod(name: &str, pod: &ExternalPod) -> Self {
         Self {
             name: name.to_owned(),
             uid: pod.uid.clone(),

@@ -118,7 +118,7 @@ fn is_current_pod(pod: &PodView, run: &AuthorizedAttempt, plan: &Plan, round: i6
 
 /// Returns true if the job no longer asks for the pod.
 #[must_use]
-pub fn is_beyond_replicas(run: &AuthorizedAttempt, pod: &PodView) -> bool {
+pub(crate) fn is_beyond_replicas(run: &AuthorizedAttempt, pod: &PodView) -> bool {
     let mut groups = run.job.compiled().groups().iter();
     let group = groups.find(|group| group.name() == pod.group);
     group.is_some_and(|group| pod.index >= group.replicas())

@@ -36,7 +36,7 @@ impl Guard {
 
     /// Returns the consequence of a guard that is not in force, in words.
     #[must_use]
-    pub const fn consequence(self) -> &'static str {
+    pub(crate) const fn consequence(self) -> &'static str {
         match self {
             Self::ReservedKeys => {
                 "external pods count in no queue unless a plan or this process has placed them"

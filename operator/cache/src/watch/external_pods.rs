@@ -163,7 +163,7 @@ impl ExternalPodIndex {
     }
 
     /// Decides for every pod whether its queue annotations are trusted.
-    pub fn recheck_trust(&self, believes: impl Fn(&Key, &ExternalPod) -> bool) {
+    pub(crate) fn recheck_trust(&self, believes: impl Fn(&Key, &ExternalPod) -> bool) {
         let mut inner = self.inner.write();
         for (key, pod) in &mut inner.pods {
             let is_believed = pod.queue.is_none() || believes(key, pod);

@@ -127,7 +127,7 @@ impl NodeHealth {
 
     /// Returns the health of the node.
     #[must_use]
-    pub fn health_of(&self, node: &str, now: Instant) -> Health {
+    pub(crate) fn health_of(&self, node: &str, now: Instant) -> Health {
         let gone_for = |since: Instant| {
             if now.saturating_duration_since(since) >= ABANDONED_AFTER {
                 Health::Abandoned

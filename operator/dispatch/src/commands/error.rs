@@ -70,7 +70,7 @@ impl WriteError {
 
     /// Returns true if the API server is overloaded and the limiter has to reduce writes.
     #[must_use]
-    pub fn is_push_back(&self) -> bool {
+    pub(crate) fn is_push_back(&self) -> bool {
         matches!(self, Self::Transient(_) | Self::Unanswered(_))
     }
 }

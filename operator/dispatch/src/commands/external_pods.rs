@@ -21,7 +21,7 @@ impl Commands {
     /// # Errors
     /// See [`WriteError`]. `Conflict` if the pod has another uid, has changed since that version,
     /// is being deleted, has scheduling gates, or is bound.
-    pub async fn bind_pod(
+    pub(crate) async fn bind_pod(
         &self,
         namespace: &str,
         name: &str,
@@ -99,7 +99,7 @@ impl Commands {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn publish_scheduler_event(
+    pub(crate) async fn publish_scheduler_event(
         &self,
         event: &Event,
         about: &ObjectReference,

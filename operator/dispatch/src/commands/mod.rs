@@ -75,7 +75,7 @@ impl Commands {
     /// Returns the same commands, for writes that are dropped if `stop` is cancelled before their
     /// turn. Writes already in flight run to their end.
     #[must_use]
-    pub fn with_cancellation(&self, stop: &CancellationToken) -> Self {
+    pub(crate) fn with_cancellation(&self, stop: &CancellationToken) -> Self {
         Self {
             stop: Some(stop.clone()),
             ..self.clone()
@@ -86,7 +86,7 @@ impl Commands {
     /// report waits for their writes, for a few seconds at most. GPUs stay idle until a pod exists,
     /// but a late event costs nothing.
     #[must_use]
-    pub fn with_low_priority(&self) -> Self {
+    pub(crate) fn with_low_priority(&self) -> Self {
         self.with_low_priority_since(Instant::now())
     }
 
@@ -102,7 +102,7 @@ impl Commands {
 
     /// Returns the same commands, for writes that `stop` does not cancel.
     #[must_use]
-    pub fn without_cancellation(&self) -> Self {
+    pub(crate) fn without_cancellation(&self) -> Self {
         Self {
             stop: None,
             ..self.clone()
@@ -118,7 +118,7 @@ impl Commands {
     }
 
     /// Raises the epoch above an epoch that was seen in a journal.
-    pub async fn raise_epoch_above(&self, journaled: Epoch) {
+    pub(crate) async fn raise_epoch_above(&self, journaled: Epoch) {
         self.leadership.raise_above(journaled).await;
     }
 

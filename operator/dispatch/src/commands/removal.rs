@@ -53,7 +53,7 @@ impl Commands {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn delete_and_report<K>(
+    pub(crate) async fn delete_and_report<K>(
         &self,
         namespace: &str,
         name: &str,

@@ -18,7 +18,7 @@ use crate::task_outcome::TaskOutcome;
 impl Committer {
     /// Takes back the volumes that the plan with this hash gave to claims of the job. A bound claim
     /// stays bound.
-    pub async fn unbind_job_claims(&self, job: &Key, plan: &str) -> Result<(), TaskOutcome> {
+    pub(crate) async fn unbind_job_claims(&self, job: &Key, plan: &str) -> Result<(), TaskOutcome> {
         let Some(written) = self.context.cache.jobs.get(job) else {
             return Ok(());
         };

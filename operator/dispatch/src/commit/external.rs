@@ -67,7 +67,7 @@ impl Committer {
     /// Writes a nomination to the journal, unless its claims or a victim's disruption budget
     /// forbids it. The victims have not been asked to leave yet. A single pod has no journal, so
     /// the outcome holds its victims.
-    pub async fn nominate_external_pods(
+    pub(crate) async fn nominate_external_pods(
         &self,
         unit: Key,
         nomination: ExternalNomination,
@@ -106,7 +106,7 @@ impl Committer {
     }
 
     /// Writes the plan of a gang to the journal, and carries it out.
-    pub async fn commit_external_pods(
+    pub(crate) async fn commit_external_pods(
         &self,
         unit: Key,
         wanted: ExternalPlan,
@@ -133,7 +133,7 @@ impl Committer {
     }
 
     /// Carries out a plan that is in the journal.
-    pub async fn resume_external_pods(
+    pub(crate) async fn resume_external_pods(
         &self,
         unit: Key,
         wanted: ExternalPlan,
@@ -174,7 +174,7 @@ impl Committer {
     }
 
     /// Binds a single pod.
-    pub async fn bind_single_pod(
+    pub(crate) async fn bind_single_pod(
         &self,
         unit: Key,
         wanted: ExternalPlan,
@@ -279,7 +279,7 @@ impl Committer {
     }
 
     /// Takes back from the claims of an external gang the volumes that a plan gave them.
-    pub async fn unbind_external_pods(
+    pub(crate) async fn unbind_external_pods(
         &self,
         unit: &Key,
         claims: &BTreeSet<String>,

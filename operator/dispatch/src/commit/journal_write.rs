@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 impl Committer {
     /// Writes the journal of the job with this uid, based on the newest known state. Returns once
     /// the result of the write is known.
-    pub async fn write_journal(
+    pub(crate) async fn write_journal(
         &self,
         job: &Key,
         uid: &str,

@@ -25,7 +25,7 @@ const CLAIM_BINDING_TIMEOUT: SignedDuration = SignedDuration::from_secs(15);
 impl Committer {
     /// Creates pods of a closed plan. A refused pod is tried again later; the gang's other pods
     /// continue.
-    pub async fn create_missing_pods(
+    pub(crate) async fn create_missing_pods(
         &self,
         job: &Key,
         run: &AuthorizedAttempt,

@@ -96,7 +96,7 @@ impl Committer {
 
     /// Returns the plans that are being carried out.
     #[must_use]
-    pub fn open_plans(&self) -> &open_plans::OpenPlans {
+    pub(crate) fn open_plans(&self) -> &open_plans::OpenPlans {
         &self.open_plans
     }
 
@@ -123,7 +123,7 @@ impl Committer {
     /// Describes the first ResourceQuota of the job's namespace that has no room for the gang's
     /// request.
     #[must_use]
-    pub fn exceeded_quota(&self, job: &Key, ask: &QuotaDemand) -> Option<String> {
+    pub(crate) fn exceeded_quota(&self, job: &Key, ask: &QuotaDemand) -> Option<String> {
         let others = self
             .open_plans
             .other_demands(job, |o, plan| self.remaining_request(o, plan));

@@ -22,7 +22,7 @@ impl OpenPlans {
     ///
     /// # Errors
     /// The error of `refused`.
-    pub fn try_insert<E>(
+    pub(crate) fn try_insert<E>(
         &self,
         job: &Key,
         plan: OpenPlan,
@@ -49,7 +49,7 @@ impl OpenPlans {
     }
 
     /// Returns the pods that other gangs of the job's namespace have yet to create.
-    pub fn other_demands(
+    pub(crate) fn other_demands(
         &self,
         job: &Key,
         rest: impl Fn(&Key, &OpenPlan) -> QuotaDemand,

@@ -30,7 +30,7 @@ fn condition_message(reason: Reason, message: &str) -> String {
 impl Committer {
     /// Writes the reason to these pods, given by name and uid. Returns the uids of pods to which
     /// the write failed.
-    pub async fn write_pod_conditions(
+    pub(crate) async fn write_pod_conditions(
         &self,
         namespace: String,
         pods: Vec<(String, String)>,

@@ -16,7 +16,7 @@ const MAX_CONCURRENT_DELETES: usize = 32;
 
 impl Committer {
     /// Deletes pods. Repeats a refused delete when its pause is over.
-    pub async fn delete_pods(&self, job: &Key, pods: Vec<PodDeletion>) -> TaskOutcome {
+    pub(crate) async fn delete_pods(&self, job: &Key, pods: Vec<PodDeletion>) -> TaskOutcome {
         let mut futures = Vec::with_capacity(pods.len());
         for pod in &pods {
             futures.push(self.delete_pod(job, pod));

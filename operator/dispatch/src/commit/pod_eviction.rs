@@ -14,7 +14,7 @@ const MAX_CONCURRENT_EVICTIONS: usize = 32;
 
 impl Committer {
     /// Evicts pods. Repeats a postponed eviction when its pause is over.
-    pub async fn evict_pods(&self, job: &Key, pods: Vec<PodDeletion>) -> TaskOutcome {
+    pub(crate) async fn evict_pods(&self, job: &Key, pods: Vec<PodDeletion>) -> TaskOutcome {
         let mut futures = Vec::with_capacity(pods.len());
         for pod in &pods {
             futures.push(self.evict_pod(job, pod));

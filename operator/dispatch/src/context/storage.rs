@@ -20,7 +20,7 @@ impl Context {
     }
 
     /// Applies the answer to a write of a volume.
-    pub fn apply_written_volume(&self, key: &Key, volume: SlimVolume) {
+    pub(crate) fn apply_written_volume(&self, key: &Key, volume: SlimVolume) {
         let before = self.cache.volumes.get(key);
         if self.cache.volumes.update_returned(key.clone(), volume) {
             self.volume_changed([before.as_deref(), self.cache.volumes.get(key).as_deref()]);

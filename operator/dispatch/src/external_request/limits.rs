@@ -14,7 +14,7 @@ use trellis_policies::quota::QuotaRequest;
 /// Returns the limits that placed pods draw on, by their namespace, queue and accounts. None: the
 /// watch has not shown the namespace.
 #[must_use]
-pub fn find_placed_limits(
+pub(crate) fn find_placed_limits(
     cache: &Cache,
     namespace: &str,
     queue: &str,

@@ -71,7 +71,7 @@ pub type PodsVerdict = Option<Result<AuthorizedExternalPods, NotAuthorized>>;
 ///
 /// # Errors
 /// The reason why the pods wait or are refused.
-pub fn find_request(
+pub(crate) fn find_request(
     cache: &Cache,
     namespace: &str,
     place: PlacementRole<'_>,

@@ -16,7 +16,7 @@ type NamedPods = [(String, Arc<ExternalPod>)];
 
 /// Returns true if these pods would count in this queue now, as far as the cache knows.
 #[must_use]
-pub fn is_counted_in_queue(
+pub(crate) fn is_counted_in_queue(
     cache: &Cache,
     namespace: &str,
     place: PlacementRole<'_>,

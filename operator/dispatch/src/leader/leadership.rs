@@ -65,7 +65,7 @@ impl Leadership {
     }
 
     /// Waits until the lease is no longer ours, or may no longer be ours.
-    pub async fn wait_until_lost(&self) {
+    pub(crate) async fn wait_until_lost(&self) {
         while let Some(remaining) = self.remaining() {
             tokio::time::sleep(remaining).await;
         }
@@ -79,7 +79,7 @@ impl Leadership {
 
     /// Raises the epoch above an epoch that was seen in a journal, first in the Lease. Waits until
     /// that is done. Waits forever once the lease is lost.
-    pub async fn raise_above(&self, journaled: Epoch) {
+    pub(crate) async fn raise_above(&self, journaled: Epoch) {
         let above = Epoch(journaled.0.saturating_add(1));
         self.wanted_epoch.send_if_modified(|wanted| {
             let higher = above > *wanted;

@@ -5,11 +5,11 @@ use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use crate::observed::{ExternalPod, ExternalPods};
 
 /// Most pods of one gang. The plan names each pod and must fit into one object.
-pub const MAX_MEMBERS: usize = 4096;
+pub(crate) const MAX_MEMBERS: usize = 4096;
 
 /// Returns the pods that can be placed, in the order in which they fill the gang: by index, then by
 /// age.
-pub fn ready_pods(pods: &ExternalPods) -> Vec<String> {
+pub(crate) fn ready_pods(pods: &ExternalPods) -> Vec<String> {
     let is_ready = |pod: &ExternalPod| pod.is_waiting() && pod.scheduling_gates().next().is_none();
     let ready = pods.iter().filter(|(_, pod)| is_ready(pod));
     let mut ready: Vec<_> = ready

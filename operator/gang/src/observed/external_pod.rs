@@ -181,7 +181,7 @@ impl ExternalPod {
 
     /// Returns true if a delete by Trellis would end the pod sooner.
     #[must_use]
-    pub fn can_be_deleted(&self) -> bool {
+    pub(crate) fn can_be_deleted(&self) -> bool {
         !self.deleting || self.has_overlong_grace
     }
 

@@ -22,7 +22,7 @@ pub fn from_pod(pod: &core::PodSpec) -> Constraints {
 /// Returns the constraints of a DaemonSet's pods, with the tolerations that its controller adds to
 /// them (`AddOrUpdateDaemonPodTolerations`).
 #[must_use]
-pub fn from_daemon_pod(pod: &SlimDaemonPodSpec) -> Constraints {
+pub(crate) fn from_daemon_pod(pod: &SlimDaemonPodSpec) -> Constraints {
     let added = [
         ("node.kubernetes.io/not-ready", TaintEffect::NoExecute),
         ("node.kubernetes.io/unreachable", TaintEffect::NoExecute),
@@ -85,7 +85,7 @@ fn from_affinity(affinity: Option<&core::NodeAffinity>) -> Constraints {
 /// Returns the terms of a selector, of which one must match. Never empty: a selector without terms
 /// matches nothing, and neither does an empty term.
 #[must_use]
-pub fn convert_terms(selector: &core::NodeSelector) -> Vec<NodeSelectorTerm> {
+pub(crate) fn convert_terms(selector: &core::NodeSelector) -> Vec<NodeSelectorTerm> {
     let terms: Vec<_> = selector
         .node_selector_terms
         .iter()
@@ -127,7 +127,7 @@ fn convert_expression(e: &core::NodeSelectorRequirement) -> NodeSelectorRequirem
 
 /// Returns the effect of a taint. None if it is unknown.
 #[must_use]
-pub fn parse_effect(word: &str) -> Option<TaintEffect> {
+pub(crate) fn parse_effect(word: &str) -> Option<TaintEffect> {
     match word {
         "NoSchedule" => Some(TaintEffect::NoSchedule),
         "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
@@ -146,7 +146,7 @@ fn convert_tolerations<'a>(all: impl IntoIterator<Item = &'a core::Toleration>) 
 /// effect is unknown (Lt and Gt of `TaintTolerationComparisonOperators` are off by default up to
 /// 1.37).
 #[must_use]
-pub fn convert_toleration(t: &core::Toleration) -> Option<Toleration> {
+pub(crate) fn convert_toleration(t: &core::Toleration) -> Option<Toleration> {
     let operator = match t.operator.as_deref().unwrap_or_default() {
         "Exists" => TolerationOperator::Exists,
         "" | "Equal" => TolerationOperator::Equal,

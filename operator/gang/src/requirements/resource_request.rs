@@ -207,7 +207,7 @@ fn is_pod_level_resource(resource: &str) -> bool {
 
 /// Returns the request of one pod of the group, before admission.
 #[must_use]
-pub fn group_pod_request(group: &CompiledGroup) -> Resources {
+pub(crate) fn group_pod_request(group: &CompiledGroup) -> Resources {
     group
         .request()
         .iter()
@@ -217,7 +217,7 @@ pub fn group_pod_request(group: &CompiledGroup) -> Resources {
 
 /// Returns the allocatable resources of a node.
 #[must_use]
-pub fn node_allocatable(node: &SlimNode) -> Resources {
+pub(crate) fn node_allocatable(node: &SlimNode) -> Resources {
     // An amount that does not parse counts as zero.
     let offered = node.status.allocatable.iter().map(|(resource, q)| {
         let units = raw_quantity_units(resource, q);
@@ -228,7 +228,7 @@ pub fn node_allocatable(node: &SlimNode) -> Resources {
 
 /// Returns the resources in the engine's form.
 #[must_use]
-pub fn to_resources(sums: BTreeMap<String, i64>) -> Resources {
+pub(crate) fn to_resources(sums: BTreeMap<String, i64>) -> Resources {
     sums.into_iter()
         .map(|(name, amount)| (ResourceName::new(name), amount))
         .collect()

@@ -15,7 +15,7 @@ pub struct UnsupportedRequirement {
 
 /// Returns the pod's first requirement of this kind. Preferences do not count.
 #[must_use]
-pub fn find_in_pod(pod: &PodSpec) -> Option<UnsupportedRequirement> {
+pub(crate) fn find_in_pod(pod: &PodSpec) -> Option<UnsupportedRequirement> {
     let devices = pod.resource_claims.iter().flatten().next();
     if let Some(claim) = devices {
         return Some(UnsupportedRequirement {
@@ -39,7 +39,7 @@ pub(crate) fn container_ports(pod: &PodSpec) -> impl Iterator<Item = &ContainerP
 /// Returns the refusal of a claim that admission adds, because the location of its volume was not
 /// checked.
 #[must_use]
-pub fn added_claim(name: &str) -> UnsupportedRequirement {
+pub(crate) fn added_claim(name: &str) -> UnsupportedRequirement {
     not_supported(&format!(
         "the PersistentVolumeClaim {name:?}, which the job does not name in mounts"
     ))
@@ -47,7 +47,7 @@ pub fn added_claim(name: &str) -> UnsupportedRequirement {
 
 /// Returns the refusal of an ephemeral volume that admission adds or changes.
 #[must_use]
-pub fn changed_ephemeral_volume(volume: &str) -> UnsupportedRequirement {
+pub(crate) fn changed_ephemeral_volume(volume: &str) -> UnsupportedRequirement {
     not_supported(&format!(
         "the ephemeral volume {volume:?}, for which the job does not ask so"
     ))

@@ -39,7 +39,7 @@ impl VolumeRequirement {
 
 /// Returns true if a claim that all groups mount requires one node. If only some groups mount such
 /// a claim, each group is placed on one node, and the commit checks that it is the same.
-pub fn must_share_node<'a>(
+pub(crate) fn must_share_node<'a>(
     volumes: &VolumeRequirements,
     groups: impl Iterator<Item = &'a BTreeSet<String>> + Clone,
 ) -> bool {
@@ -82,7 +82,7 @@ pub fn volume_node_terms(volume: &SlimVolume) -> Vec<Vec<NodeSelectorTerm>> {
 /// Returns the terms for the nodes that meet at least one of these requirements: one term must
 /// match. None if all nodes do.
 #[must_use]
-pub fn union_terms(
+pub(crate) fn union_terms(
     reaches: impl IntoIterator<Item = Vec<Vec<NodeSelectorTerm>>>,
 ) -> Option<Vec<NodeSelectorTerm>> {
     // Local volumes differ in one value of one label: together they are one term.

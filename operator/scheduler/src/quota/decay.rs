@@ -56,8 +56,9 @@ impl UsageDecay {
 
     /// Sets how many milliseconds ahead the order looks. 0: the order uses the decayed usage of
     /// now.
+    #[cfg(test)]
     #[must_use]
-    pub const fn with_order_lookahead(self, millis: i64) -> Self {
+    pub(crate) const fn with_order_lookahead(self, millis: i64) -> Self {
         Self {
             half_life: self.half_life,
             ahead: if millis > 0 { millis } else { 0 },

@@ -36,7 +36,7 @@ impl Weight {
 
     /// Returns the weight in thousandths.
     #[must_use]
-    pub const fn as_thousandths(self) -> u32 {
+    pub(crate) const fn as_thousandths(self) -> u32 {
         self.0
     }
 }

@@ -120,7 +120,7 @@ impl WaitingJobs {
 
     /// Returns the waiting jobs of one namespace.
     #[must_use]
-    pub fn in_namespace(&self, namespace: &str) -> Self {
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
         let here = self.waiting.iter().filter(|w| w.namespace == namespace);
         Self {
             time: self.time,

@@ -62,7 +62,7 @@ impl ClientCertificates {
 
     /// Returns the same chain with this client address.
     #[must_use]
-    pub fn with_address(self, address: IpAddr) -> Self {
+    pub(crate) fn with_address(self, address: IpAddr) -> Self {
         Self { address, ..self }
     }
 
@@ -74,7 +74,7 @@ impl ClientCertificates {
 
     /// Returns the verification by one verifier. Verifies once per connection, and again when the
     /// result no longer holds. None: the client presented no certificate.
-    pub fn verify_once(
+    pub(crate) fn verify_once(
         &self,
         verifier_id: u64,
         now: UnixTime,

@@ -67,7 +67,7 @@ impl Identity {
     /// Creates the identity of a server that requests a certificate from clients, and accepts
     /// clients without one.
     #[must_use]
-    pub fn requesting_client_certificates() -> Self {
+    pub(crate) fn requesting_client_certificates() -> Self {
         Self(Arc::new(IdentityState {
             requests_client_certificates: true,
             ..IdentityState::default()
@@ -78,7 +78,7 @@ impl Identity {
     ///
     /// # Errors
     /// If the certificate cannot be used. The previous one stays.
-    pub fn use_certificate(&self, pem: &Pem) -> anyhow::Result<()> {
+    pub(crate) fn use_certificate(&self, pem: &Pem) -> anyhow::Result<()> {
         let chain = CertificateDer::pem_slice_iter(&pem.certificate);
         let chain = chain.collect::<Result<Vec<_>, _>>()?;
         let first = chain.first().context("it has no certificate in it")?;
@@ -112,7 +112,7 @@ impl Identity {
     }
 
     /// Records whether the renewal of the certificate fails.
-    pub fn set_degraded(&self, is_degraded: bool) {
+    pub(crate) fn set_degraded(&self, is_degraded: bool) {
         self.0.is_degraded.store(is_degraded, Ordering::Relaxed);
     }
 
@@ -150,7 +150,7 @@ impl ReloadingCertificate {
     ///
     /// # Errors
     /// If it cannot be loaded or used.
-    pub fn with_identity(
+    pub(crate) fn with_identity(
         certificate: CertificateSource,
         identity: Identity,
     ) -> anyhow::Result<Self> {
@@ -180,7 +180,7 @@ impl ReloadingCertificate {
     }
 
     /// Reloads renewed certificates. Never returns.
-    pub async fn reload_forever(mut self) {
+    pub(crate) async fn reload_forever(mut self) {
         let CertificateSource::Folder(folder) = self.source.clone() else {
             return std::future::pending().await;
         };

@@ -156,7 +156,7 @@ impl PodChange {
 impl ScriptJob {
     /// Returns how long the job keeps its nodes if it is not preempted. None: it never ends.
     #[must_use]
-    pub fn place_duration(&self) -> Option<Duration> {
+    pub(crate) fn place_duration(&self) -> Option<Duration> {
         earlier_end(self.runtime, self.limit)
     }
 }

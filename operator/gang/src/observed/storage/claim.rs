@@ -81,7 +81,7 @@ impl SlimClaimSpec {
     /// Returns true if both have equal requirements. Quantities are compared by value: `1Gi` equals
     /// `1024Mi`.
     #[must_use]
-    pub fn has_same_requirements(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_requirements(&self, other: &Self) -> bool {
         let mode = |c: &Self| c.volume_mode.clone().unwrap_or(FILESYSTEM.to_owned());
         mode(self) == mode(other)
             && amount(&self.resources.requests) == amount(&other.resources.requests)
@@ -127,7 +127,7 @@ impl SlimClaim {
 
     /// Returns true if the claim requests this access mode.
     #[must_use]
-    pub fn has_mode(&self, mode: &str) -> bool {
+    pub(crate) fn has_mode(&self, mode: &str) -> bool {
         self.spec.access_modes.iter().any(|m| m == mode)
     }
 

@@ -24,7 +24,7 @@ pub fn is_reserved_for(volume: &SlimVolume, claim: &SlimClaim) -> bool {
 /// Returns the volumes to which the claim may be bound: the volume reserved for it, else all free
 /// volumes, smallest first.
 #[must_use]
-pub fn find_candidates<'a, V: Borrow<SlimVolume>>(
+pub(crate) fn find_candidates<'a, V: Borrow<SlimVolume>>(
     claim: &SlimClaim,
     all: &'a [V],
 ) -> Vec<&'a SlimVolume> {
