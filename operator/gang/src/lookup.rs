@@ -32,7 +32,7 @@ pub fn unknown_namespace(namespace: &str) -> JobHold {
 /// Returns the queue that the job names, else the default queue of its namespace.
 ///
 /// If several defaults match the namespace's labels, the selector with most requirements wins, so
-/// `{}` is the last resort. Of equal selectors, the first queue by name wins, so the result does
+/// `{}` is the last resort. The first queue by name wins among equal selectors, so the result does
 /// not depend on the order of `all`.
 ///
 /// # Errors

@@ -22,7 +22,7 @@ pub struct ImportNote {
     pub value: String,
     /// How the field is imported, and why.
     pub why: String,
-    /// What the user can do instead. Empty: nothing.
+    /// The replacement that the user can make. Empty: nothing.
     pub instead: String,
     /// Its line in the file, from 1. 0: not known.
     pub line: usize,

@@ -1,4 +1,4 @@
-//! What a decision depends on, and the decision.
+//! The inputs of a decision, and the decision.
 
 use std::sync::Arc;
 

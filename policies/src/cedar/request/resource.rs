@@ -1,4 +1,4 @@
-//! What the action of a request is done to.
+//! The resource of a request: the object of its action.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What loading one object came to.
+//! The result of loading one object.
 
 use crate::cedar::object::ObjectKey;
 use crate::cedar::problem::PolicyProblem;

@@ -222,7 +222,7 @@ fn ephemeral_claims_require_nodes_where_their_class_provisions() {
             VolumeRequirement::unreachable()
         );
     }
-    // Of several default classes, the youngest counts, as in the admission plugin.
+    // The youngest of several default classes counts, as in the admission plugin.
     let default = |name: &str, created: &str, topologies: Value| {
         json!({"metadata": {"name": name, "creationTimestamp": created,
             "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
