@@ -6,7 +6,7 @@
 //!
 //! The epoch comes from the Lease, and a Lease can be deleted. Journals cannot be written with a
 //! lower epoch than theirs, so a leader that finds a higher one than its own raises its epoch above
-//! it ([`Leadership::raise_above`]).
+//! it (`Leadership::raise_above`).
 //!
 //! A candidate measures the age of another holder's lease by its own monotonic clock, and never
 //! compares the clocks of two machines (the rule of client-go's leaderelection).
