@@ -23,6 +23,7 @@ mod missing_flavors;
 mod parent_queues;
 mod pod;
 mod render;
+mod restart_rule;
 mod unread_fields;
 mod volcano;
 

@@ -6,7 +6,7 @@ use trellis_api::job::{RestartAction, RestartScope};
 use crate::draft::JobDraft;
 use crate::fields::Fields;
 use crate::kueue::failure_policy::exit_code_rule;
-use crate::volcano::restart_rule::failure_rule;
+use crate::restart_rule::failure_rule;
 
 /// Exit codes of permanent failures under the policy ExitCode: 1 to 127. Higher codes are retried.
 const PERMANENT_CODES: std::ops::RangeInclusive<i32> = 1..=127;

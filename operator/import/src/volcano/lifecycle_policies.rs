@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use trellis_api::job::{RestartRule, RestartScope, TaskGroup};
 
-use super::restart_rule::{action_for, failure_rule};
 use crate::field_log::FieldLog;
 use crate::fields::Fields;
 use crate::pod::ValueWithPath;
+use crate::restart_rule::{action_for, failure_rule};
 
 pub(super) const SEE_RULES: &str = "write the rule into spec.restart.rules (docs/failures.md)";
 

@@ -6,7 +6,6 @@
 pub(crate) mod lifecycle_policies;
 mod plugins;
 mod queue;
-pub(crate) mod restart_rule;
 mod restart_rules;
 mod success;
 mod task;

@@ -6,10 +6,10 @@
 use trellis_api::job::{RestartAction, RestartRule, RestartScope};
 
 use super::lifecycle_policies::{EvictionRestart, LifecyclePolicies};
-use super::restart_rule::{FAILURE_REASONS, action_for, failure_rule, restart_rule};
 use super::success::set_success;
 use crate::draft::JobDraft;
 use crate::field_log::FieldLog;
+use crate::restart_rule::{FAILURE_REASONS, action_for, failure_rule, restart_rule};
 
 /// Reason of a pod that was evicted or deleted.
 const DISRUPTED: &str = "PodDisrupted";

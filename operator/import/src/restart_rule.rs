@@ -1,9 +1,9 @@
-//! One restart rule: reasons, groups and action.
+//! Builds a restart rule: reasons, groups and action. Importers of several systems use it.
 
 use trellis_api::job::{RestartAction, RestartRule, RestartScope};
 
 /// Reasons of a pod that has failed by itself (docs/reasons.md).
-pub(super) const FAILURE_REASONS: [&str; 2] = ["PodFailed", "OutOfMemory"];
+pub(crate) const FAILURE_REASONS: [&str; 2] = ["PodFailed", "OutOfMemory"];
 
 /// Returns a rule for all failures of these groups. A rule that ends the job covers only the pods'
 /// own failures; other rules also cover evictions.
@@ -15,7 +15,7 @@ pub(crate) fn failure_rule(groups: Vec<String>, scope: RestartScope) -> RestartR
     restart_rule(reasons, groups, action_for(scope))
 }
 
-pub(super) fn restart_rule(
+pub(crate) fn restart_rule(
     reasons: &[&str],
     groups: Vec<String>,
     action: RestartAction,
@@ -29,7 +29,7 @@ pub(super) fn restart_rule(
 }
 
 /// Returns the action of a rule with this scope. Without a rule, the gang restarts.
-pub(super) fn action_for(scope: RestartScope) -> RestartAction {
+pub(crate) fn action_for(scope: RestartScope) -> RestartAction {
     match scope {
         RestartScope::Gang => RestartAction::Restart,
         RestartScope::Group => RestartAction::RestartGroup,
