@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::status_word::{lenient_word, open_word};
+use crate::status_word::{lenient_word, open_word, words};
 
 /// The type of events with a reason.
 #[derive(Clone, Copy)]
@@ -27,16 +27,9 @@ macro_rules! reasons {
             $($(#[doc = $doc])+ $name,)+
         }
 
+        words!(Reason: $($name),+);
+
         impl Reason {
-            /// All reasons, in the order of the documentation.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
-
-            /// Returns the reason as conditions and events show it.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$name => stringify!($name),)+ }
-            }
-
             /// Splits a message of the form `Reason: words` into the reason and the words.
             #[must_use]
             pub fn leading(message: &str) -> Option<(Self, &str)> {

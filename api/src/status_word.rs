@@ -45,4 +45,20 @@ macro_rules! lenient_word {
     };
 }
 
-pub(crate) use {lenient_word, open_word};
+/// Lists the variants of an enum whose variants are words, and returns the word of each.
+macro_rules! words {
+    ($name:ident: $($word:ident),+) => {
+        impl $name {
+            /// All values, in the order of their declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$word,)+];
+
+            /// Returns the value as the API writes it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$word => stringify!($word),)+ }
+            }
+        }
+    };
+}
+
+pub(crate) use {lenient_word, open_word, words};

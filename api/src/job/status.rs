@@ -9,7 +9,7 @@ use super::attempt_end::{ExcludedNode, LastFailure, LastPreemption};
 use super::{AwaitedPods, CheckpointStatus, FinishedPods, PolicyVerdict};
 use crate::Reason;
 use crate::condition::ConditionType;
-use crate::status_word::{lenient_word, open_word};
+use crate::status_word::{lenient_word, open_word, words};
 
 /// Observed state of a TrainingJob. One field manager writes it in one patch.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -158,16 +158,9 @@ macro_rules! phases {
             $($(#[doc = $doc])+ $name,)+
         }
 
+        words!(JobPhase: $($name),+);
+
         impl JobPhase {
-            /// All phases.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
-
-            /// Returns the phase as it appears in status.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$name => stringify!($name),)+ }
-            }
-
             /// Returns the meaning of the phase in one sentence.
             #[must_use]
             pub const fn meaning(self) -> &'static str {

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::status_word::words;
+
 macro_rules! actions {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
         /// Actions that a policy decides about.
@@ -13,16 +15,7 @@ macro_rules! actions {
             $($(#[doc = $doc])+ $name,)+
         }
 
-        impl Action {
-            /// All actions.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
-
-            /// Returns the action's name in policies.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$name => stringify!($name),)+ }
-            }
-        }
+        words!(Action: $($name),+);
     };
 }
 
