@@ -173,9 +173,16 @@ impl Caller<'_> {
     }
 
     /// Fails unless the caller has the right.
-    pub(crate) async fn require_right(&self, right: RequiredRight<'_>) -> Result<(), Failure> {
+    async fn require_right(&self, right: RequiredRight<'_>) -> Result<(), Failure> {
         let user = self.authenticate().await?;
         self.authorize(&user, right).await
+    }
+
+    /// Returns a turn for the caller, if it has the right. Fails if too many requests are in
+    /// progress.
+    pub(crate) async fn admit(&self, right: RequiredRight<'_>) -> Result<RequestTurn, Failure> {
+        self.require_right(right).await?;
+        self.take_turn()
     }
 
     /// Fails unless this user has the right.

@@ -129,8 +129,7 @@ async fn serve_waiting(
     let Query(scope) = scope.map_err(|error| Failure::bad_request(error.body_text()))?;
     let namespace = scope.namespace.as_deref();
     let caller = endpoint.callers.caller(&headers, certificates);
-    caller.require_right(RequiredRight::Jobs(namespace)).await?;
-    let turn = caller.take_turn()?;
+    let turn = caller.admit(RequiredRight::Jobs(namespace)).await?;
     let context = endpoint.leader_context()?;
     let view = endpoint.snapshot_views.current(&context).await?;
     let answer = view.waiting(turn).await?.answer(namespace)?;
@@ -144,9 +143,8 @@ async fn serve_snapshot(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let caller = endpoint.callers.caller(&headers, certificates);
-    let right = RequiredRight::Path(uri.path());
-    caller.require_right(right).await?;
-    let download = endpoint.snapshot_download(caller.take_turn()?).await?;
+    let turn = caller.admit(RequiredRight::Path(uri.path())).await?;
+    let download = endpoint.snapshot_download(turn).await?;
     let as_file = format!("attachment; filename=\"{}\"", download.name);
     let as_file = [(header::CONTENT_DISPOSITION, as_file)];
     Ok(([JSON], as_file, download.into_bytes()).into_response())
@@ -159,9 +157,7 @@ async fn serve_metrics(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let caller = endpoint.callers.caller(&headers, certificates);
-    let right = RequiredRight::Path(uri.path());
-    caller.require_right(right).await?;
-    let _turn = caller.take_turn()?;
+    let _turn = caller.admit(RequiredRight::Path(uri.path())).await?;
     let leading = endpoint.leader.read().clone();
     let webhook = endpoint.webhook.as_ref();
     let text = telemetry::render_metrics(leading.as_ref(), webhook, &endpoint.identity);

@@ -359,10 +359,7 @@ async fn serve_metrics(
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Failure> {
     let caller = server.callers.caller(&headers, certificates);
-    caller
-        .require_right(RequiredRight::Path("/metrics"))
-        .await?;
-    let _turn = caller.take_turn()?;
+    let _turn = caller.admit(RequiredRight::Path("/metrics")).await?;
     let text = server.metrics.render(&server.identity);
     let text = text.map_err(|_| unavailable("the metrics could not be written"))?;
     Ok((

@@ -89,12 +89,9 @@ async fn check_path_from(
     let headers = headers_with_token(token);
     let certificates = ClientCertificates::default().with_address([10, 0, 0, address].into());
     let caller = admission.caller(&headers, Some(Extension(certificates)));
-    let work = tokio::time::timeout(MAX_WAIT, async {
-        caller.require_right(RequiredRight::Path(path)).await?;
-        caller.take_turn().map(drop)
-    });
+    let work = tokio::time::timeout(MAX_WAIT, caller.admit(RequiredRight::Path(path)));
     let done = work.await.unwrap_or_else(|_| Err(Failure::unavailable()));
-    done.map_err(|failure| failure.code())
+    done.map(drop).map_err(|failure| failure.code())
 }
 
 /// Starts this many callers, which send requests over and over, each with a new token every time.
