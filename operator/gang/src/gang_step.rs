@@ -20,8 +20,8 @@ use trellis_api::Reason;
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 
 use super::journal::{self, PlanAuthor};
-use crate::gang_step::deletions::Deletions;
 use crate::observed::ExternalPod;
+use deletions::Deletions;
 
 /// A pod that is to be deleted or evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
