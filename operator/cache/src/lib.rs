@@ -173,9 +173,6 @@ impl Cache {
     /// before the watches start. It does not include policies ([`PolicySet::wait_loaded`]).
     pub fn expect_kinds(&self, count: usize) {
         self.unsynced_kinds.store(count, Ordering::Release);
-        if count == 0 {
-            self.synced.notify_waiters();
-        }
     }
 
     /// Waits until every kind has been listed once.

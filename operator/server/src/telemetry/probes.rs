@@ -175,7 +175,7 @@ mod tests {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
         let (context, _heard) = Context::new();
-        context.cache.expect_kinds(0);
+        context.cache.mark_kind_synced();
         ActiveLeader {
             context,
             commands: Commands::new(client, Leadership::with_remaining(left)),
@@ -225,7 +225,7 @@ mod tests {
     /// Returns a context whose cache has policies, or none.
     fn context_with(with_policies: bool) -> Arc<Context> {
         let (context, _) = Context::new();
-        context.cache.expect_kinds(0);
+        context.cache.mark_kind_synced();
         if with_policies {
             let (policies, _) = PolicyLoader::new().unwrap().load(None, Vec::new());
             context.cache.policies.replace(Arc::new(policies));
@@ -275,7 +275,6 @@ mod tests {
             (false, expected.to_owned())
         );
         let (unlisted, _) = Context::new();
-        unlisted.cache.expect_kinds(1);
         let webhook = Readiness::for_context(own, unlisted);
         assert!(!webhook_readiness(Some(&webhook), now).0);
     }

@@ -12,7 +12,7 @@ use trellis_gang::observed::SlimNamespace;
 /// Returns a context with one namespace, `ns`, a default queue, and no policies yet.
 pub(super) fn context() -> Arc<Context> {
     let (context, _) = Context::new();
-    context.cache.expect_kinds(0);
+    context.cache.mark_kind_synced();
     let meta = ObjectMeta {
         name: Some("ns".to_owned()),
         resource_version: Some("1".to_owned()),
