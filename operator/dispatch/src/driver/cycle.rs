@@ -10,7 +10,7 @@ use trellis_gang::engine;
 use trellis_gang::key::Key;
 use trellis_scheduler::QueueName;
 
-use super::inheritance::ADOPTION_POLL_INTERVAL;
+use super::takeover::inheritance::ADOPTION_POLL_INTERVAL;
 use super::{Driver, broken_watch};
 use crate::SchedulerEvent;
 

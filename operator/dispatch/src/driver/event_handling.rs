@@ -8,7 +8,7 @@ use trellis_gang::{DesiredGang, engine};
 use trellis_scheduler::{FlavorName, NodeName, PodKey, QueueName, TopologyName};
 
 use super::Driver;
-use super::avoided_nodes::AvoidedNodes;
+use super::places::avoided_nodes::AvoidedNodes;
 use crate::{QueueReport, SchedulerEvent, TotalsReport};
 
 impl Driver {

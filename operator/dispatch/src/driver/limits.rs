@@ -1,5 +1,7 @@
 //! Limits of QuotaPolicies: the gangs that draw on them, the used GPU-hours, and their usage.
 
+pub(super) mod wrong_limits;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,31 +6,22 @@
 //! external gangs.
 
 mod alarms;
-mod anti_affinity;
-mod avoided_nodes;
 mod broken_watch;
 mod cycle;
 mod decisions;
 mod device_classes;
 mod event_handling;
 mod external;
-mod inheritance;
 mod limits;
 mod message_renewal;
-mod orphans;
-mod pause;
 mod places;
 mod run_time_prediction;
 mod steps;
 mod surplus;
-mod surplus_gang;
 mod takeover;
-mod task;
-mod task_results;
 #[cfg(test)]
 mod tests;
 mod victims;
-mod wrong_limits;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -49,16 +40,16 @@ use trellis_scheduler::{Engine, LimitName, RuntimePredictor, Snapshot};
 use super::EventReceiver;
 use super::commit::Committer;
 use alarms::Alarms;
-use avoided_nodes::AvoidedNodes;
 use external::ExternalGangs;
-use inheritance::Inheritance;
+use limits::wrong_limits::WrongLimits;
 use message_renewal::MessageRenewal;
-use orphans::OrphanedPods;
-use pause::RetryPause;
+use places::avoided_nodes::AvoidedNodes;
+use steps::pause::RetryPause;
+use steps::task::GangTask;
 use surplus::JobSurplus;
-use task::GangTask;
+use takeover::inheritance::Inheritance;
+use takeover::orphans::OrphanedPods;
 use victims::LeavingGang;
-use wrong_limits::WrongLimits;
 
 /// State of a gang in the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

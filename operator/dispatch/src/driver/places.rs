@@ -1,5 +1,8 @@
 //! Places of one gang in the engine.
 
+pub(super) mod anti_affinity;
+pub(super) mod avoided_nodes;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,5 +1,8 @@
 //! Carries out the steps that `trellis_gang::gang_step` decides for the gang of a job.
 
+pub(super) mod pause;
+pub(super) mod task;
+pub(super) mod task_results;
 mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};

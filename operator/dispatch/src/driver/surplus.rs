@@ -1,6 +1,7 @@
 //! Surplus pods of placed gangs. The engine seeks a separate place for each, after all gangs.
 //! Preemptors take the places of surplus pods first.
 
+pub(super) mod gang;
 mod withdrawal;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -35,8 +35,8 @@ use trellis_gang::observed::{AntiAffinityTerm, ExternalPod, TargetPod};
 use trellis_gang::quota::JobLimits;
 use trellis_scheduler::PodKey;
 
-use super::avoided_nodes::AvoidedNodes;
-use super::pause::RetryPause;
+use super::places::avoided_nodes::AvoidedNodes;
+use super::steps::pause::RetryPause;
 use super::{Driver, EngineState};
 use judgements::PodsJudgements;
 use pod_conditions::ConditionWrites;

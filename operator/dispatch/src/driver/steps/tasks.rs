@@ -11,7 +11,7 @@ use trellis_gang::key::Key;
 use trellis_gang::{AuthorizedAttempt, external};
 
 use crate::driver::Driver;
-use crate::driver::task::GangTask;
+use crate::driver::steps::task::GangTask;
 use crate::task_outcome::TaskOutcome;
 use crate::{SchedulerEvent, span};
 

@@ -9,14 +9,14 @@ use tokio::time::Instant;
 use trellis_gang::exclusion_time;
 
 #[derive(Debug, Default)]
-pub(super) struct AvoidedNodes {
+pub(in crate::driver) struct AvoidedNodes {
     /// Failures of each node, and the time until which the gang avoids it.
     nodes: BTreeMap<String, (u32, Instant)>,
 }
 
 impl AvoidedNodes {
     /// Records that a pod was refused on the node.
-    pub(super) fn add_failure(&mut self, node: &str, now: Instant) {
+    pub(in crate::driver) fn add_failure(&mut self, node: &str, now: Instant) {
         let (times, until) = self.nodes.entry(node.to_owned()).or_insert((0, now));
         *times = times.saturating_add(1);
         let wait = Duration::try_from(exclusion_time(*times)).unwrap_or_default();
@@ -24,7 +24,7 @@ impl AvoidedNodes {
     }
 
     /// Returns the nodes to avoid now.
-    pub(super) fn current(&self, now: Instant) -> impl Iterator<Item = &String> {
+    pub(in crate::driver) fn current(&self, now: Instant) -> impl Iterator<Item = &String> {
         let nodes = self
             .nodes
             .iter()
@@ -33,7 +33,7 @@ impl AvoidedNodes {
     }
 
     /// Returns when the gang may try the next avoided node again.
-    pub(super) fn next_end(&self, now: Instant) -> Option<Instant> {
+    pub(in crate::driver) fn next_end(&self, now: Instant) -> Option<Instant> {
         let ends = self.nodes.values().map(|(_, until)| *until);
         ends.filter(|until| *until > now).min()
     }

@@ -7,11 +7,14 @@ use trellis_gang::observed::AntiAffinityTerm;
 use trellis_gang::requirements::closed_domains::TargetGang;
 use trellis_scheduler::LabelDomain;
 
-use super::{Driver, EngineState};
+use crate::driver::{Driver, EngineState};
 
 impl Driver {
     /// Returns the topology domains that are closed to each group of a gang.
-    pub(super) fn excluded_domains(&self, job: &Key) -> BTreeMap<String, BTreeSet<LabelDomain>> {
+    pub(in crate::driver) fn excluded_domains(
+        &self,
+        job: &Key,
+    ) -> BTreeMap<String, BTreeSet<LabelDomain>> {
         let Some((state, run)) = self.gangs.get(job).and_then(|s| Some((s, s.run()?))) else {
             return BTreeMap::new();
         };
@@ -29,7 +32,7 @@ impl Driver {
     }
 
     /// Returns the waiting or nominated gangs that the term keeps out, or has kept out until now.
-    pub(super) fn gangs_excluded_by(&self, repulsion: &AntiAffinityTerm) -> Vec<Key> {
+    pub(in crate::driver) fn gangs_excluded_by(&self, repulsion: &AntiAffinityTerm) -> Vec<Key> {
         let context = self.committer.context();
         let waiting = self.gangs.iter().filter(|(_, s)| {
             matches!(

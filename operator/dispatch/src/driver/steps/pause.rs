@@ -9,14 +9,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// The pause, which grows with each failure until a task succeeds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RetryPause {
+pub(in crate::driver) struct RetryPause {
     last: Option<Duration>,
     until: Option<Instant>,
 }
 
 impl RetryPause {
     /// Starts a pause after a failure. Returns the time of the next try.
-    pub(super) fn begin(&mut self, now: Instant) -> Instant {
+    pub(in crate::driver) fn begin(&mut self, now: Instant) -> Instant {
         let pause = self.last.map_or(FIRST_PAUSE, |last| {
             last.saturating_mul(2).min(LONGEST_PAUSE)
         });
@@ -29,17 +29,17 @@ impl RetryPause {
     }
 
     /// Ends the pause after a success, or because the wish has changed.
-    pub(super) fn end(&mut self) {
+    pub(in crate::driver) fn end(&mut self) {
         *self = Self::default();
     }
 
     /// Returns true if the last task failed.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(in crate::driver) fn has_begun(&self) -> bool {
         self.last.is_some()
     }
 
     /// Returns the time of the next try, if it is in the future.
-    pub(super) fn next_try(&self, now: Instant) -> Option<Instant> {
+    pub(in crate::driver) fn next_try(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }
 }

@@ -20,12 +20,12 @@ use trellis_gang::gang_step::deletions::Deletions;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
 
-use super::Driver;
-use super::steps::waits_for_lost_nodes;
+use crate::driver::Driver;
+use crate::driver::steps::waits_for_lost_nodes;
 
 /// Pods of one job that is gone.
 #[derive(Debug, Default)]
-pub(super) struct OrphanedPods {
+pub(in crate::driver) struct OrphanedPods {
     /// Uid of the job whose pods on lost nodes are deleted by force.
     force_deleted_job: Option<String>,
     deletions: Deletions,
@@ -34,7 +34,7 @@ pub(super) struct OrphanedPods {
 #[cfg(test)]
 impl OrphanedPods {
     /// Returns the uids of the pods whose deletion was requested.
-    pub(super) fn requested_uids(&self) -> impl Iterator<Item = String> {
+    pub(in crate::driver) fn requested_uids(&self) -> impl Iterator<Item = String> {
         self.deletions.uids().cloned()
     }
 }
@@ -48,8 +48,11 @@ struct CurrentJob {
 impl Driver {
     /// Handles the deletion of a job: its pods on lost nodes may be deleted by force, unless it
     /// forbids that.
-    pub(super) fn record_orphans(&mut self, job: &Key) {
-        let run = self.gangs.get(job).and_then(super::TrackedGang::run);
+    pub(in crate::driver) fn record_orphans(&mut self, job: &Key) {
+        let run = self
+            .gangs
+            .get(job)
+            .and_then(crate::driver::TrackedGang::run);
         let job_of =
             |run: &trellis_gang::AuthorizedAttempt| run.job.compiled().job().spec().clone();
         let waits = run.is_none_or(|run| waits_for_lost_nodes(&job_of(run)));
@@ -60,7 +63,7 @@ impl Driver {
     }
 
     /// Deletes pods of a job that is gone, if the garbage collector does not.
-    pub(super) fn delete_orphans(&mut self, job: &Key) {
+    pub(in crate::driver) fn delete_orphans(&mut self, job: &Key) {
         let context = self.committer.context().clone();
         let pods = context.cache.pods.pods_of_job(job);
         let now_named = current_job(&context.cache, job);

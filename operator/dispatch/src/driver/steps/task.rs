@@ -8,19 +8,19 @@ use trellis_gang::{AuthorizedAttempt, DesiredGang};
 /// The writes in flight for one gang. A gang has one task at a time, for one incarnation of its
 /// job. The result does not apply to another incarnation.
 #[derive(Debug)]
-pub(super) struct GangTask {
+pub(in crate::driver) struct GangTask {
     /// Uid of the job.
-    pub(super) uid: String,
+    pub(in crate::driver) uid: String,
     /// The run that the task starts. None: the task has to finish in any case.
-    pub(super) run: Option<Arc<AuthorizedAttempt>>,
+    pub(in crate::driver) run: Option<Arc<AuthorizedAttempt>>,
     /// Cancels the task.
-    pub(super) stop: CancellationToken,
+    pub(in crate::driver) stop: CancellationToken,
 }
 
 impl GangTask {
     /// Returns true if the task's work is still wanted: the same attempt of the same job, compiled
     /// to the same result.
-    pub(super) fn is_wanted(&self, desired: Option<&DesiredGang>) -> bool {
+    pub(in crate::driver) fn is_wanted(&self, desired: Option<&DesiredGang>) -> bool {
         let Some(started) = &self.run else {
             return true;
         };

@@ -9,11 +9,11 @@ use trellis_gang::key::Key;
 use trellis_gang::{AuthorizedAttempt, engine};
 use trellis_scheduler::{Gang, NodeName};
 
-use super::Driver;
+use crate::driver::Driver;
 
 impl Driver {
     /// Returns the engine's form of a surplus pod.
-    pub(super) fn surplus_gang(
+    pub(in crate::driver) fn surplus_gang(
         &mut self,
         job: &Key,
         run: &AuthorizedAttempt,
@@ -43,7 +43,7 @@ impl Driver {
 
     /// Returns the labels of the domain in which a joining pod must be. Empty: it may be anywhere.
     /// None: no node of the gang is in such a domain, so the pod waits.
-    pub(super) fn domain_labels(
+    pub(in crate::driver) fn domain_labels(
         &self,
         run: &AuthorizedAttempt,
         plan: &Plan,

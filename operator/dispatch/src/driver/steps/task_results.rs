@@ -8,7 +8,7 @@ use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_gang::key::Key;
 use trellis_gang::{GangExplanation, external, journal};
 
-use super::Driver;
+use crate::driver::Driver;
 use crate::task_outcome::TaskOutcome;
 
 /// How often in a row a place may be given up because admission changed the pods. Pods with another
@@ -17,7 +17,7 @@ use crate::task_outcome::TaskOutcome;
 const MAX_REPLANS: u32 = 8;
 
 impl Driver {
-    pub(super) fn handle_task_result(&mut self, job: &Key, outcome: TaskOutcome) {
+    pub(in crate::driver) fn handle_task_result(&mut self, job: &Key, outcome: TaskOutcome) {
         if external::is_external(job) {
             return self.handle_external_task_result(job, outcome);
         }
@@ -103,7 +103,7 @@ impl Driver {
         }
     }
 
-    pub(super) fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
+    pub(in crate::driver) fn put_off(&mut self, job: &Key, reason: Reason, message: String) {
         info!(%job, %reason, why = %message, "put off");
         self.committer.context().metrics.count_put_off(reason);
         self.withdraw(job);
@@ -114,7 +114,13 @@ impl Driver {
 
     /// Rolls the plan back. The place is released once the rollback is in the journal. Until then,
     /// the plan may still have to continue.
-    pub(super) fn roll_back(&mut self, job: &Key, reason: Reason, message: String, failed: bool) {
+    pub(in crate::driver) fn roll_back(
+        &mut self,
+        job: &Key,
+        reason: Reason,
+        message: String,
+        failed: bool,
+    ) {
         info!(%job, %reason, why = %message, "undone");
         // A plan that was withdrawn on purpose has not failed.
         if failed {
@@ -126,7 +132,7 @@ impl Driver {
     }
 
     /// Ends a rollback once no pod of the plan is left: takes back the volumes of its claims.
-    pub(super) fn finish_rollback(&mut self, job: &Key, journal: &PodGroupStatus) {
+    pub(in crate::driver) fn finish_rollback(&mut self, job: &Key, journal: &PodGroupStatus) {
         let Some(uid) = self.job_uid(job) else { return };
         let plan = journal.plan.as_ref().map(|plan| plan.hash.clone());
         let committer = self.committer.clone();

@@ -12,14 +12,18 @@ const REPORT_WRONG_AFTER: Duration = Duration::from_secs(10);
 
 /// The wrong limits, and those of the last report.
 #[derive(Debug, Default)]
-pub(super) struct WrongLimits {
+pub(in crate::driver) struct WrongLimits {
     since: BTreeMap<LimitId, Instant>,
     reported: usize,
 }
 
 impl WrongLimits {
     /// Records the limits that are wrong now. Returns those that have been wrong for long.
-    pub(super) fn update(&mut self, wrong: BTreeSet<LimitId>, now: Instant) -> BTreeSet<LimitId> {
+    pub(in crate::driver) fn update(
+        &mut self,
+        wrong: BTreeSet<LimitId>,
+        now: Instant,
+    ) -> BTreeSet<LimitId> {
         self.since.retain(|limit, _| wrong.contains(limit));
         let mut reported = BTreeSet::new();
         for limit in wrong {
@@ -34,13 +38,13 @@ impl WrongLimits {
     }
 
     /// Returns the number of limits in the last report.
-    pub(super) const fn reported_count(&self) -> usize {
+    pub(in crate::driver) const fn reported_count(&self) -> usize {
         self.reported
     }
 
     /// Returns true if no limit is wrong.
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::driver) fn is_empty(&self) -> bool {
         self.since.is_empty()
     }
 }

@@ -10,11 +10,11 @@ use trellis_gang::key::Key;
 /// Longest time that the scheduler waits for the controller to look at the placed jobs.
 const MAX_ADOPTION_WAIT: Duration = Duration::from_secs(30);
 /// Longest sleep of the scheduler during this wait.
-pub(super) const ADOPTION_POLL_INTERVAL: Duration = Duration::from_millis(500);
+pub(in crate::driver) const ADOPTION_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The inherited jobs, plans and pods.
 #[derive(Debug, Default)]
-pub(super) struct Inheritance {
+pub(in crate::driver) struct Inheritance {
     /// Placed jobs that the controller has not looked at since this replica leads. Until then, no
     /// gang is placed. A failed reconciliation counts, too, because the job holds its place in any
     /// case.
@@ -30,28 +30,28 @@ pub(super) struct Inheritance {
 
 impl Inheritance {
     /// Begins the wait for the inherited jobs.
-    pub(super) fn start_adoption(&mut self, now: Instant) {
+    pub(in crate::driver) fn start_adoption(&mut self, now: Instant) {
         self.deadline = now.checked_add(MAX_ADOPTION_WAIT);
     }
 
     /// Adds a placed job that the controller has yet to look at.
-    pub(super) fn add_job(&mut self, job: Key) {
+    pub(in crate::driver) fn add_job(&mut self, job: Key) {
         self.unadopted.insert(job);
     }
 
     /// Removes a job that the controller has looked at, or that is gone.
-    pub(super) fn adopt(&mut self, job: &Key) {
+    pub(in crate::driver) fn adopt(&mut self, job: &Key) {
         self.unadopted.remove(job);
     }
 
     /// Returns true while some jobs are not adopted yet.
-    pub(super) fn awaits_adoption(&self) -> bool {
+    pub(in crate::driver) fn awaits_adoption(&self) -> bool {
         !self.unadopted.is_empty()
     }
 
     /// Returns true if no gang may be placed yet. `is_expected` tells whether the controller will
     /// still look at a job.
-    pub(super) fn blocks_decisions(
+    pub(in crate::driver) fn blocks_decisions(
         &mut self,
         now: Instant,
         is_expected: impl Fn(&Key) -> bool,
@@ -69,27 +69,27 @@ impl Inheritance {
     }
 
     /// Adds a plan that a gang had before this replica led.
-    pub(super) fn add_plan(&mut self, gang: Key, hash: String) {
+    pub(in crate::driver) fn add_plan(&mut self, gang: Key, hash: String) {
         self.plans.insert(gang, hash);
     }
 
     /// Returns the hash of the inherited plan of a gang.
-    pub(super) fn plan(&self, gang: &Key) -> Option<&str> {
+    pub(in crate::driver) fn plan(&self, gang: &Key) -> Option<&str> {
         self.plans.get(gang).map(String::as_str)
     }
 
     /// Forgets a gang that is gone.
-    pub(super) fn forget(&mut self, gang: &Key) {
+    pub(in crate::driver) fn forget(&mut self, gang: &Key) {
         self.plans.remove(gang);
     }
 
     /// Adds surplus pods that existed before this replica led.
-    pub(super) fn add_surplus_pods(&mut self, uids: impl IntoIterator<Item = String>) {
+    pub(in crate::driver) fn add_surplus_pods(&mut self, uids: impl IntoIterator<Item = String>) {
         self.surplus_pods.extend(uids);
     }
 
     /// Returns true for a surplus pod that existed before this replica led.
-    pub(super) fn has_surplus_pod(&self, uid: &str) -> bool {
+    pub(in crate::driver) fn has_surplus_pod(&self, uid: &str) -> bool {
         self.surplus_pods.contains(uid)
     }
 }
