@@ -4,10 +4,9 @@
 //!
 //! A job takes this path: a [`TrainingJob`] comes from the API server or, through [`document`],
 //! from a YAML file; [`ValidatedJob::try_from`] checks it against [`rules`]; [`ResolvedJob::new`]
-//! gives every task group its CPU and memory; later steps report their findings as [`condition`]
-//! and [`reason`].
+//! gives every task group its CPU and memory; later steps report their findings in the words of
+//! [`status`].
 
-pub mod condition;
 pub mod crds;
 pub mod delivery;
 pub mod document;
@@ -23,15 +22,12 @@ pub mod quantity;
 pub mod queue;
 pub mod quota_ledger;
 pub mod quota_policy;
-pub mod reason;
 pub mod reference;
 pub mod resolved_job;
 pub mod resource_flavor;
-pub mod resources_per_gpu;
 pub mod rules;
 pub mod runtime_profile;
-pub mod short_message;
-mod status_word;
+pub mod status;
 pub mod topology;
 pub mod validation;
 pub mod visibility;
@@ -45,15 +41,15 @@ pub use job_policy::{
 pub use pod_group::{PodGroup, PodGroupSpec};
 pub use pod_template::PodTemplate;
 pub use quantity::Quantity;
+pub use quantity::per_gpu::ResourcesPerGpu;
 pub use queue::{QueueSpec, TrainingQueue};
 pub use quota_ledger::{QuotaLedger, QuotaLedgerSpec};
 pub use quota_policy::{QuotaPolicy, QuotaPolicySpec};
-pub use reason::Reason;
 pub use resolved_job::{ComputeResources, QueueResources, ResolvedJob};
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
-pub use resources_per_gpu::ResourcesPerGpu;
 pub use runtime_profile::{RuntimeProfile, RuntimeProfileSpec, ValidatedProfile};
-pub use short_message::shorten_message;
+pub use status::reason::Reason;
+pub use status::short_message::shorten_message;
 pub use topology::{Topology, TopologySpec};
 pub use validation::{ValidatedJob, Violation, Violations};
 

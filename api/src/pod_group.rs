@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::{DEFAULT_GRACE_SECONDS, Preemptibility};
 use crate::rules;
-use crate::status_word::open_word;
+use crate::status::words::open_word;
 use crate::topology::TopologyRequest;
 use crate::{Quantity, Reason, ResourcesPerGpu};
 

@@ -5,6 +5,7 @@
 //! exponent (`e3`, `E3`). This module never uses floating point.
 
 mod amount;
+pub mod per_gpu;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -4,8 +4,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
-use crate::condition::{ConditionStatus, ConditionType, JobSummary};
 use crate::job::JobPhase;
+use crate::status::condition::{ConditionStatus, ConditionType, JobSummary};
 use crate::{Reason, crds};
 
 /// Returns the API reference as Markdown.

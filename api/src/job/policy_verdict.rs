@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::status_word::{lenient_word, open_word};
+use crate::status::words::{lenient_word, open_word};
 
 /// Policy decision about a job. Each list has at most 20 entries.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]

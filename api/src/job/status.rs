@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::attempt_end::{ExcludedNode, LastFailure, LastPreemption};
 use super::{AwaitedPods, CheckpointStatus, FinishedPods, PolicyVerdict};
 use crate::Reason;
-use crate::condition::ConditionType;
-use crate::status_word::{lenient_word, open_word, words};
+use crate::status::condition::ConditionType;
+use crate::status::words::{lenient_word, open_word, words};
 
 /// Observed state of a TrainingJob. One field manager writes it in one patch.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::status_word::words;
+use crate::status::words::words;
 
 macro_rules! actions {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 
-use super::number_ranges::PORT_RANGE;
+use super::quantities::number_ranges::PORT_RANGE;
 use super::rule::Rule;
 use super::secret::SECRET_SOURCE;
 use crate::job::{

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::name_syntax::{is_label_value, is_qualified_name};
+use super::names::syntax::{is_label_value, is_qualified_name};
 use super::rule::Rule;
 use crate::names::is_reserved_key;
 use crate::topology::{TopologyLevel, TopologyRequest};

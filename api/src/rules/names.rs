@@ -1,8 +1,10 @@
 //! Rules on names, paths and addresses.
 
+pub(super) mod syntax;
+
 use std::net::IpAddr;
 
-use super::name_syntax::{is_extended_resource, is_label, is_name, is_qualified_name};
+use super::names::syntax::{is_extended_resource, is_label, is_name, is_qualified_name};
 use super::rule::Rule;
 
 /// Name of a job, which is also the name of its Service.

@@ -1,6 +1,8 @@
 //! Rules on quantities: CPU, memory, devices, quota.
 
-use super::name_syntax::is_extended_resource;
+pub(super) mod number_ranges;
+
+use super::names::syntax::is_extended_resource;
 use super::rule::Rule;
 use crate::Quantity;
 use crate::job::{ResourceRequirements, TaskGroup};

@@ -1,6 +1,6 @@
 //! Rules on quota policies.
 
-use super::name_syntax::is_label_value;
+use super::names::syntax::is_label_value;
 use super::rule::Rule;
 use crate::quota_policy::{QuotaLimits, ResourceLimit};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::name_syntax::is_name;
+use super::names::syntax::is_name;
 use super::rule::Rule;
 use crate::job::{JobSecret, RemoteValue};
 

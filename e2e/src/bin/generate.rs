@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use trellis_api::{crds, reason, reference};
+use trellis_api::status::reason;
+use trellis_api::{crds, reference};
 use trellis_operator::rbac;
 
 fn main() -> anyhow::Result<()> {

@@ -5,8 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use trellis_api::Reason;
-use trellis_api::condition::JobSummary;
 use trellis_api::job::JobPhase;
+use trellis_api::status::condition::JobSummary;
 use trellis_e2e::argocd::judge_kstatus;
 
 /// Returns a job with this status of generation 2.

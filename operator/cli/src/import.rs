@@ -12,9 +12,9 @@ use trellis_api::{Quantity, TrainingQueue};
 use trellis_import::{ImportNote, ImportedDocument, ImportedObject};
 
 use crate::cluster::{ClusterClient, ErrorHints, KubeconfigOptions, USER_AGENT, list};
-use crate::object_files::{display_name, read_objects};
+use crate::files::objects::{display_name, read_objects};
+use crate::files::source_object::SourceObject;
 use crate::output::{print, print_problems, warn};
-use crate::source_object::SourceObject;
 
 /// Exit status if a document cannot be converted, or `--strict` finds a note.
 const INCOMPLETE: u8 = 1;

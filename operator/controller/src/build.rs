@@ -1,5 +1,7 @@
 //! The third step: resolves, compiles and authorizes the job, without I/O.
 
+pub(super) mod cache;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use trellis_gang::{JobHold, lookup, quota};
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::SubmissionFacts;
 
-use super::evicting_decisions::EvictingDecisions;
+use super::eviction::decisions::EvictingDecisions;
 use super::job_context::JobContext;
 use super::validate;
 

@@ -2,6 +2,8 @@
 //! object of its name is never adopted. A merge patch corrects a child whose owned fields differ,
 //! and removes fields that the job no longer has.
 
+pub(super) mod child_error;
+pub(super) mod drift;
 mod external_secrets;
 mod framework;
 
@@ -24,8 +26,7 @@ use trellis_dispatch::{is_live_child, is_owned};
 use trellis_gang::JobHold;
 use trellis_gang::key::Key;
 
-use super::build_cache::JobBuild;
-use super::drift;
+use super::build::cache::JobBuild;
 use super::job_context::JobContext;
 
 /// Brings the children to their desired state. Returns why the job is on hold if a foreign object

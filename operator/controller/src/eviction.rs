@@ -2,6 +2,9 @@
 //!
 //! Only a certain decision evicts a gang. An uncertain decision only keeps new gangs from starting.
 
+pub(super) mod decisions;
+pub(super) mod violations;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -3,16 +3,11 @@
 //! the event that caused it, and a second reconciliation without a change writes nothing.
 
 mod build;
-mod build_cache;
-mod child_error;
 mod children;
-mod drift;
 mod ephemeral_claims;
 mod events;
-mod evicting_decisions;
 mod eviction;
 mod job_context;
-mod missing_secrets;
 pub mod policies;
 mod prediction;
 mod profile_status;
@@ -21,13 +16,10 @@ mod quota_bypass;
 pub mod quotas;
 mod references;
 mod status;
-mod status_metrics;
-mod status_writes;
 #[cfg(test)]
 mod tests;
 mod undecodable;
 mod validate;
-mod violations;
 
 pub use prediction::predict_job;
 pub use profile_status::maintain_profile_status;
@@ -54,7 +46,7 @@ use trellis_dispatch::context::Context;
 use trellis_dispatch::{ReconcileResult, SchedulerEvent, span};
 use trellis_gang::key::Key;
 
-use build_cache::{BuildCache, JobBuild};
+use build::cache::{BuildCache, JobBuild};
 use events::EventQueue;
 use eviction::EvictionRateLimit;
 use job_context::JobContext;
@@ -365,7 +357,7 @@ impl Controller {
             Err(error) => {
                 // The first failure is not reported, because the next try may succeed.
                 if self.context.work_queue.has_failed(key)
-                    && let Some(missing) = child_error::waiting_state(&error)
+                    && let Some(missing) = children::child_error::waiting_state(&error)
                 {
                     self.finish_reconcile(key, &job_context, build.as_deref(), Some(missing))
                         .await?;

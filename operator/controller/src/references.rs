@@ -1,6 +1,8 @@
 //! Checks that the ConfigMaps, ServiceAccounts and Secrets that a job's pods need exist. Each check
 //! is a request to the API server, because a watch would store all ConfigMaps of the cluster.
 
+pub(super) mod external_secrets;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;

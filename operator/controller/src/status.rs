@@ -2,7 +2,9 @@
 //! this order, because an attempt counts once the status has it.
 
 mod compiled_objects;
+pub(super) mod metrics;
 mod missing_objects;
+pub(super) mod writes;
 
 use std::sync::Arc;
 
@@ -23,11 +25,11 @@ use trellis_gang::{
 };
 use trellis_policies::AuthorizedJob;
 
+use super::build::cache::JobBuild;
 use super::build::limits_of_place;
-use super::build_cache::JobBuild;
 use super::job_context::JobContext;
-use super::status_writes::StatusWrite;
-use super::{Controller, children, status_metrics};
+use super::status::writes::StatusWrite;
+use super::{Controller, children};
 use compiled_objects::compiled_objects;
 
 /// Interval at which a foreign object with the name of a child is checked. Its deletion causes no
@@ -283,7 +285,7 @@ impl Controller {
                 .publish(written.object_ref(&()), phase, reason, after);
         }
         self.publish_policy_events(written.object_ref(&()), before, after);
-        status_metrics::count_status_change(&self.context.metrics, key, before, after);
+        metrics::count_status_change(&self.context.metrics, key, before, after);
         self.context
             .cache
             .jobs

@@ -6,7 +6,7 @@ use trellis_api::Reason;
 use trellis_api::pod_group::NominatedVictim;
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::key::Key;
-use trellis_gang::namespace_quota::QuotaDemand;
+use trellis_gang::quota::namespace_quota::QuotaDemand;
 
 use crate::commands::WriteError;
 

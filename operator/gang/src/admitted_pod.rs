@@ -9,7 +9,7 @@ use trellis_compiler::{CompiledGroup, PodPlacement};
 use trellis_scheduler::{Constraints, Resources};
 use unsupported_requirement::UnsupportedRequirement;
 
-use super::namespace_quota::PodQuotaFields;
+use super::quota::namespace_quota::PodQuotaFields;
 use crate::observed::{SlimClaimSpec, SlimPod};
 use crate::requirements::{constraints, resource_request, unsupported_requirement};
 
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
     use crate::journal::open_plan_demand::OpenPlan;
-    use crate::namespace_quota::find_exceeded_quota;
+    use crate::quota::namespace_quota::find_exceeded_quota;
 
     fn pod(more: Value) -> Value {
         let mut spec = json!({

@@ -16,8 +16,8 @@ use trellis_policies::cedar::{
 use trellis_policies::quota::{QuotaPolicies, QuotaVerdict};
 use trellis_policies::{AuthorizedJob, ClusterFacts, Refusal};
 
+use crate::explanation::unplaceable_job::refuse_unplaceable_job;
 use crate::lookup::enforces_restricted;
-use crate::unplaceable_job::refuse_unplaceable_job;
 use crate::{JobHold, quota};
 
 /// Labels of an object that has none.

@@ -1,6 +1,7 @@
 //! Why a gang waits or is refused.
 
 pub mod job_hold;
+pub(super) mod unplaceable_job;
 
 use trellis_api::Reason;
 

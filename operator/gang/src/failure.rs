@@ -1,5 +1,7 @@
 //! Finds the failure that ends an attempt, and the budget that its restart counts against.
 
+pub(super) mod fault;
+
 use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::Timestamp;
@@ -8,7 +10,7 @@ use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
 
 use super::lifecycle::{AwaitedIndex, BadNodes, FinishedIndex, NamedPod};
-use crate::fault::{Blame, Fault, find_restart_rule};
+use crate::failure::fault::{Blame, Fault, find_restart_rule};
 use crate::observed::{EvictionDecision, PodPhase, PodView};
 use crate::plan_members;
 

@@ -3,8 +3,8 @@
 //!
 //! `observed` holds the parts of the cluster's objects that Trellis reads. `lookup` and `quota` find
 //! the objects that a job names, and `requirements` what its pods require of nodes. `build`
-//! compiles and authorizes a job. `lifecycle` evaluates a TrainingJob, with `failure` and `fault`
-//! for failed attempts, and `surplus` for the pods beyond the gang. `gang_step` decides the next
+//! compiles and authorizes a job. `lifecycle` evaluates a TrainingJob, with `failure` for
+//! failed attempts, and `surplus` for the pods beyond the gang. `gang_step` decides the next
 //! step of its gang and of external gangs, and `external` describes pods of other controllers.
 //! `journal` is the record in the PodGroup, `explanation` the reason why a gang waits, and `engine`
 //! converts gangs into the engine's form.
@@ -18,7 +18,6 @@ pub mod engine;
 pub mod explanation;
 pub mod external;
 mod failure;
-mod fault;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod gang_step;
@@ -26,19 +25,17 @@ pub mod journal;
 pub mod key;
 pub mod lifecycle;
 pub mod lookup;
-pub mod namespace_quota;
 pub mod observed;
 pub mod patch;
 pub mod quota;
 pub mod requirements;
 pub mod surplus;
-mod unplaceable_job;
 
 pub use completed_run::CompletedRun;
 pub use desired_gang::{AuthorizedAttempt, DesiredAttempt, DesiredGang};
 pub use explanation::GangExplanation;
 pub use explanation::job_hold::JobHold;
-pub use fault::{Blame, Fault, find_restart_rule};
+pub use failure::fault::{Blame, Fault, find_restart_rule};
 pub use journal::{
     PLAN_TIMEOUT, is_plan_complete, is_preempted, members as plan_members, plan_start,
 };

@@ -6,9 +6,9 @@ use trellis_api::document::{self, Document, Problem};
 use trellis_api::{GROUP, TrainingJob};
 
 use super::snapshot::ClusterSnapshot;
-use crate::file_job::FileJob;
-use crate::object_files::{display_name, read_objects};
-use crate::source_object::TRELLIS_VERSION;
+use crate::files::job::FileJob;
+use crate::files::objects::{display_name, read_objects};
+use crate::files::source_object::TRELLIS_VERSION;
 
 /// The kinds of Trellis.
 const OUR_KINDS: [&str; 10] = [

@@ -26,8 +26,8 @@ use trellis_api::document::Problem;
 use trellis_api::rules;
 
 use super::requester_options::RequesterOptions;
-use crate::file_job::assign_namespaces;
-use crate::object_files::display_name;
+use crate::files::job::assign_namespaces;
+use crate::files::objects::display_name;
 use crate::output;
 use input::PlanInput;
 use notes::{foreign_keys, unlabelled_namespaces, unused_limits};

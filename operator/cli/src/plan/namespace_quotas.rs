@@ -10,10 +10,10 @@ use trellis_api::{PodGroup, Reason};
 use trellis_compiler::CompiledJob;
 use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::key::Key;
-use trellis_gang::namespace_quota::{
+use trellis_gang::observed::{PodView, SlimPod};
+use trellis_gang::quota::namespace_quota::{
     PodQuotaFields, QuotaDemand, find_exceeded_quota, release_usage,
 };
-use trellis_gang::observed::{PodView, SlimPod};
 use trellis_gang::requirements::resource_request;
 use trellis_gang::{JobHold, engine};
 use trellis_scheduler::Resources;

@@ -11,7 +11,7 @@ use trellis_gang::key::Key;
 use super::decisions::{DecidedJob, DecisionOutcome, DemandRow, JobToDecide};
 use super::input_files::ParsedFiles;
 use super::{PolicyOutputFormat, decision_notes, policy_objects, test};
-use crate::file_job::{FileJob, assign_namespaces};
+use crate::files::job::{FileJob, assign_namespaces};
 use crate::output;
 use crate::plan::input::PlanInput;
 use crate::plan::notes::unlabelled_namespaces;

@@ -12,9 +12,9 @@ use trellis_policies::cedar;
 use super::input_files::{self, ParsedObject};
 use super::policy_objects::PolicySource;
 use super::yaml_block::YamlBlock;
-use crate::object_files::{display_name, read_text, unreadable_problem};
+use crate::files::objects::{display_name, read_text, unreadable_problem};
+use crate::files::source_object::SourceObject;
 use crate::output;
-use crate::source_object::SourceObject;
 
 /// Options of `trellis policy fmt`.
 #[derive(clap::Args, Debug)]

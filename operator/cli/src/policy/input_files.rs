@@ -7,8 +7,8 @@ use std::sync::Arc;
 use trellis_api::QuotaPolicy;
 use trellis_api::document::Problem;
 
-use crate::object_files::{display_name, parse_objects, read_text, unreadable_problem};
-use crate::source_object::SourceObject;
+use crate::files::objects::{display_name, parse_objects, read_text, unreadable_problem};
+use crate::files::source_object::SourceObject;
 
 /// Greatest depth of folders. A deeper folder contains itself.
 const MAX_DEPTH: usize = 64;

@@ -8,7 +8,7 @@ use trellis_policies::cedar::{self, Examination, ObjectKey, PolicyLoader, Policy
 
 use super::input_files::ParsedObject;
 use super::yaml_block::YamlBlock;
-use crate::source_object::DEFAULT_NAMESPACE;
+use crate::files::source_object::DEFAULT_NAMESPACE;
 
 /// A policy object, and its position in a file.
 pub(super) struct PolicySource {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use trellis_api::document::Problem;
 use trellis_simulate::scenario::{KIND, Scenario};
 
-use crate::object_files::read_file_objects;
-use crate::source_object::SourceObject;
+use crate::files::objects::read_file_objects;
+use crate::files::source_object::SourceObject;
 
 /// The content of the files.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trellis_simulate::name_pattern::expand;
 use trellis_simulate::scenario::NodePattern;
 
-use crate::node_defaults::DEFAULT_MAX_PODS;
+use crate::files::node_defaults::DEFAULT_MAX_PODS;
 
 /// Generates the nodes of a pattern.
 pub(super) fn expand_pattern(pattern: &NodePattern) -> impl Iterator<Item = Value> {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use trellis_api::TrainingJob;
 use trellis_api::document::Problem;
 
-use crate::file_job::FileJob;
-use crate::object_files::{display_name, read_objects};
-use crate::source_object::{SourceObject, TRELLIS_VERSION};
+use crate::files::job::FileJob;
+use crate::files::objects::{display_name, read_objects};
+use crate::files::source_object::{SourceObject, TRELLIS_VERSION};
 
 /// Reads the jobs of all files, in their order.
 ///

@@ -16,7 +16,7 @@ use trellis_api::TrainingJob;
 
 use crate::cluster::{ApiFailure, FollowResult, follow};
 use crate::exit::Exit;
-use crate::file_job::assign_namespaces;
+use crate::files::job::assign_namespaces;
 use crate::output::{print, print_if_read, print_to_stderr, warn};
 use crate::target::{NamespaceOptions, TargetNamespace, report_result};
 use crate::wait_options::WaitTimeout;

@@ -10,9 +10,9 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::PodPhase;
 use trellis_policies::AuthorizedJob;
 
-use crate::build_cache::JobBuild;
+use crate::build::cache::JobBuild;
 use crate::job_context::JobContext;
-use crate::missing_secrets;
+use crate::references::external_secrets;
 
 /// Returns the job's objects, with their readiness. Existing children match the compiled job,
 /// because the controller corrects differences before it writes the status.
@@ -48,7 +48,7 @@ pub(super) fn compiled_objects(
             "ExternalSecret" => {
                 let child_key = Key::new(&key.namespace, &entry.name);
                 entry.problem =
-                    missing_secrets::external_secret_problem(cache, &child_key, job_context.uid());
+                    external_secrets::external_secret_problem(cache, &child_key, job_context.uid());
                 entry.problem.is_none()
             }
             _ => false,

@@ -5,9 +5,10 @@ use trellis_gang::JobHold;
 use trellis_gang::key::Key;
 use trellis_policies::AuthorizedJob;
 
-use crate::build_cache::JobBuild;
+use crate::Controller;
+use crate::build::cache::JobBuild;
 use crate::job_context::JobContext;
-use crate::{Controller, missing_secrets};
+use crate::references::external_secrets;
 
 impl Controller {
     /// Returns why the job waits for the first missing object that its pods need.
@@ -38,7 +39,7 @@ impl Controller {
         // The Secrets existed when the job was planned. The refresh of a Secret must not roll the
         // plan back.
         let secrets =
-            || missing_secrets::find_missing_secret(&self.context.cache, key, job.compiled());
+            || external_secrets::find_missing_secret(&self.context.cache, key, job.compiled());
         volumes.or_else(|| (!job_context.is_planned()).then(secrets).flatten())
     }
 }

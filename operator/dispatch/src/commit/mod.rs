@@ -28,12 +28,12 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Resource;
 use tokio_util::sync::CancellationToken;
 use trellis_cache::Cache;
+use trellis_gang::AuthorizedAttempt;
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::key::Key;
-use trellis_gang::namespace_quota::QuotaDemand;
+use trellis_gang::quota::namespace_quota::{self, QuotaDemand};
 use trellis_gang::requirements::flavors::GangPlacement;
-use trellis_gang::{AuthorizedAttempt, namespace_quota};
 
 use super::preflight::Preflight;
 use crate::commands::Commands;

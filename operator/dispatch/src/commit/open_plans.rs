@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::key::Key;
-use trellis_gang::namespace_quota::QuotaDemand;
+use trellis_gang::quota::namespace_quota::QuotaDemand;
 
 /// The plans that are being committed, by job.
 #[derive(Debug, Default)]

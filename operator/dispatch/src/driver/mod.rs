@@ -30,7 +30,7 @@ use tokio::sync::oneshot;
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::gang_step::deletions::Deletions;
 use trellis_gang::key::Key;
-use trellis_gang::namespace_quota::QuotaDemand;
+use trellis_gang::quota::namespace_quota::QuotaDemand;
 use trellis_gang::quota::{GpuHourUsage, JobLimits};
 use trellis_gang::requirements::flavors::FlavorTolerations;
 use trellis_gang::{AuthorizedAttempt, DesiredGang};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use trellis_compiler::CompiledJob;
 
 use crate::admitted_pod::AdmittedPod;
-use crate::namespace_quota::QuotaDemand;
 use crate::observed::PodView;
+use crate::quota::namespace_quota::QuotaDemand;
 
 /// A plan that is being committed.
 #[derive(Clone, Debug, Default)]
@@ -67,8 +67,8 @@ mod tests {
     use trellis_scheduler::Resources;
 
     use super::*;
-    use crate::namespace_quota::find_exceeded_quota;
     use crate::observed::PodPhase;
+    use crate::quota::namespace_quota::find_exceeded_quota;
 
     fn half_a_core() -> AdmittedPod {
         AdmittedPod {

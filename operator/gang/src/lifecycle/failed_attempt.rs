@@ -7,7 +7,7 @@ use trellis_api::job::{
 };
 
 use super::{Evaluation, EvaluationResult, ExpiredObjects, add_seconds};
-use crate::fault::{Blame, Fault, find_restart_rule};
+use crate::failure::fault::{Blame, Fault, find_restart_rule};
 use crate::observed::{PodPhase, PodView};
 
 /// Shortest back-off in seconds before a restart that counts against no limit.

@@ -6,14 +6,12 @@
 //! many ranks fail together or when the operator fails.
 
 mod attempt_pods;
-mod awaited_index;
-mod bad_nodes;
 mod checkpoint;
 mod committing;
 mod ended;
-mod excluded_nodes;
 mod failed_attempt;
-mod finished_index;
+mod indexes;
+mod nodes;
 mod placed;
 mod policy_eviction;
 mod recovery;
@@ -23,24 +21,23 @@ mod suspended;
 #[cfg(test)]
 mod tests;
 mod types;
-mod unhealthy_node;
 mod waiting;
 
 pub(crate) use attempt_pods::NamedPod;
-pub(crate) use awaited_index::AwaitedIndex;
-pub(crate) use bad_nodes::BadNodes;
-pub use excluded_nodes::exclusion_time;
 pub use failed_attempt::restart_backoff;
-pub(crate) use finished_index::FinishedIndex;
+pub(crate) use indexes::awaited::AwaitedIndex;
+pub(crate) use indexes::finished::FinishedIndex;
+pub(crate) use nodes::bad::BadNodes;
+pub use nodes::excluded::exclusion_time;
 pub use types::{EvaluationResult, ExpiredObjects, JobReadiness, ObservedJob};
 
 use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use trellis_api::condition::JobSummary;
 use trellis_api::job::{JobPhase, PodCounts, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::status::condition::JobSummary;
 use trellis_api::{Reason, shorten_message};
 
 use crate::observed::PodView;

@@ -9,12 +9,12 @@ use trellis_api::job::{
     JobPhase, RestartAction, RestartRule, RestartScope, SuccessPolicy, TaskGroup,
 };
 
-use super::excluded_nodes::forget_refusals;
-use super::finished_index::FinishedIndex;
+use super::indexes::finished::FinishedIndex;
+use super::nodes::excluded::forget_refusals;
 use super::recovery::Recovery;
 use super::{BadNodes, Evaluation, EvaluationResult, JobReadiness, NamedPod, add_seconds};
 use crate::failure::Diagnosis;
-use crate::fault::Fault;
+use crate::failure::fault::Fault;
 use crate::observed::PodView;
 use crate::{DesiredAttempt, DesiredGang, failure};
 

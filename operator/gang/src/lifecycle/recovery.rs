@@ -9,7 +9,7 @@ use trellis_api::job::{RestartAction, RestartScope, TaskGroup};
 
 use super::failed_attempt::{ChargeResult, restart_backoff};
 use super::{Evaluation, EvaluationResult, add_seconds, seconds_between};
-use crate::fault::{Blame, Fault, find_restart_rule};
+use crate::failure::fault::{Blame, Fault, find_restart_rule};
 use crate::observed::PodView;
 use crate::plan_members;
 

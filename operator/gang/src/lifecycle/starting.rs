@@ -5,7 +5,7 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 
 use super::{Evaluation, EvaluationResult, NamedPod, add_seconds};
-use crate::fault::{Blame, Fault};
+use crate::failure::fault::{Blame, Fault};
 use crate::observed::{PodPhase, StartObstacle, StartObstacleKind};
 use crate::{DesiredAttempt, DesiredGang};
 

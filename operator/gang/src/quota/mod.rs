@@ -5,6 +5,7 @@ mod exceeded_limit;
 mod gpu_hours;
 mod ledger;
 mod limits;
+pub mod namespace_quota;
 mod policy_check;
 
 pub use exceeded_limit::find_exceeded_limit;

@@ -28,7 +28,7 @@ pub(crate) struct FlavorResource {
 }
 
 /// The largest amount that a demand counts. All nominal quotas together stay far below it, so a
-/// larger amount would fit no better. [`super::memory`] can sum and weigh thousands of these
+/// larger amount would fit no better. [`super::fair_share::memory`] can sum and weigh thousands of these
 /// demands without overflow. So every release subtracts exactly the charged amount.
 const MAX_AMOUNT: i128 = 1 << 80;
 

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::amounts::{Demand, FlavorResource};
-use super::cell::{EMPTY_CELL, QuotaCell};
-use super::queue_fault::MAX_DEPTH;
+use super::tree::cell::{EMPTY_CELL, QuotaCell};
+use super::tree::queue_fault::MAX_DEPTH;
 use super::tree::{QuotaTree, TreeNode};
 use crate::state::QueueIdx;
 

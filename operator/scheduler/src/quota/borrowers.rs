@@ -5,8 +5,8 @@ use std::collections::{BinaryHeap, btree_set};
 
 use super::amounts::FlavorResource;
 use super::availability::ResourceOffer;
-use super::cell::{OverQuotaChild, QuotaCell};
 use super::tree::QuotaTree;
+use super::tree::cell::{OverQuotaChild, QuotaCell};
 use crate::ids::QueueName;
 use crate::state::QueueIdx;
 

@@ -2,8 +2,8 @@
 //! grows with the depth of the queue.
 
 use super::amounts::{Demand, FlavorResource};
-use super::cell::{Contribution, QuotaCell};
 use super::tree::QuotaTree;
+use super::tree::cell::{Contribution, QuotaCell};
 use crate::ids::QueueName;
 use crate::state::{QueueIdx, ResourceIdx};
 

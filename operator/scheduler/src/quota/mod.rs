@@ -28,45 +28,38 @@
 //! # Turns
 //!
 //! Dominant-resource fairness (Ghodsi et al., NSDI '11) at each level of the tree,
-//! with memory: see [`decay`] for the arithmetic and [`turn_order`] for the order.
+//! with memory: see [`fair_share::decay`] for the arithmetic and [`fair_share::turn_order`] for the
+//! order.
 //!
-//! Where to look: `tree` keeps the queues, `links` decides which of them count and to which parent,
-//! `cell` has the algebra and `charge` changes usage. `availability`, `shortage`, `borrowers`,
-//! `quota_holders`, `reclaim`, `claim` and `quota_usage` read usage. `memory` and `share` are the
-//! basis of `turn_order`. `remembered_usage` saves and restores `memory`.
+//! Where to look: `tree` keeps the queues, `tree::links` decides which of them count and to which
+//! parent, `tree::cell` has the algebra and `charge` changes usage. `availability`, `shortage`,
+//! `borrowers`, `quota_holders`, `reclaim`, `claim` and `quota_usage` read usage. `fair_share`
+//! orders the queues: its `memory` and `share` are the basis of its `turn_order`.
 
 mod amounts;
 mod availability;
 mod borrowers;
-mod cell;
 mod charge;
 mod claim;
-mod decay;
-mod links;
-mod memory;
-mod queue_config;
-mod queue_fault;
+mod fair_share;
 mod quota_holders;
 mod quota_usage;
 mod reclaim;
-mod remembered_usage;
-mod share;
 mod shortage;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod turn_order;
 
-pub use self::decay::UsageDecay;
-pub use self::memory::DecayedAmount;
-pub use self::queue_config::{Quota, Weight};
+pub use self::fair_share::decay::UsageDecay;
+pub use self::fair_share::memory::DecayedAmount;
+pub use self::tree::queue_config::{Quota, Weight};
 pub(crate) use self::{
     amounts::{Demand, FlavorIdx, FlavorResource},
     claim::{ClaimKind, QuotaClaim},
-    queue_config::QueueConfig,
-    queue_fault::QueueFault,
-    remembered_usage::{RememberedUsage, UsageLag},
+    fair_share::remembered_usage::{RememberedUsage, UsageLag},
+    fair_share::turn_order::{NextGang, TurnOrder},
     shortage::QuotaShortage,
     tree::QuotaTree,
-    turn_order::{NextGang, TurnOrder},
+    tree::queue_config::QueueConfig,
+    tree::queue_fault::QueueFault,
 };

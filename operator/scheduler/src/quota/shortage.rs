@@ -2,8 +2,8 @@
 
 use super::amounts::{Demand, FlavorResource};
 use super::availability::ResourceOffer;
-use super::cell::QuotaCell;
 use super::tree::QuotaTree;
+use super::tree::cell::QuotaCell;
 use crate::ids::QueueName;
 use crate::state::QueueIdx;
 

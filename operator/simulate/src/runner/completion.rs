@@ -8,7 +8,7 @@ use super::agenda::{DueEvent, RunEvent};
 use super::record::JobEvent;
 use super::script::{PodChange, ScriptPodEvent, ScriptSurplusPod};
 use super::simulated_job::{SimulatedJobStage, StoppedPod};
-use super::simulated_surplus::SurplusPodPhase;
+use super::surplus_pods::state::SurplusPodPhase;
 
 impl SimulationRunner<'_, '_> {
     /// Ends a pod of the gang. The other pods keep running.
@@ -95,6 +95,9 @@ impl SimulationRunner<'_, '_> {
         let job = self.jobs.get(&event.job)?;
         let mut groups = job.gang.groups.iter();
         let group = groups.find(|group| group.name.as_str() == event.group)?;
-        Some((node, super::gpu_use_meter::count_gpus(&group.request)))
+        Some((
+            node,
+            super::measures::gpu_use_meter::count_gpus(&group.request),
+        ))
     }
 }

@@ -5,7 +5,7 @@ use trellis_scheduler::{Decision, GangId, Placement, Victim};
 use super::agenda::{DueEvent, RunEvent};
 use super::record::{JobEvent, JobEventRecord, RecordClock};
 use super::simulated_job::{self, SimulatedJobStage};
-use super::simulated_surplus::job_of;
+use super::surplus_pods::state::job_of;
 use super::{SimulationRunner, add_duration};
 
 impl SimulationRunner<'_, '_> {

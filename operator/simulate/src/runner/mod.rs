@@ -9,16 +9,12 @@ mod completion;
 mod decisions;
 mod expectations;
 mod gpu_hour_limits;
-mod gpu_use_meter;
-mod head_waits;
-mod job_counts;
 mod job_observer;
+mod measures;
 mod pod_events;
 mod record;
 mod script;
-mod script_changes;
 mod simulated_job;
-mod simulated_surplus;
 mod surplus_pods;
 
 #[cfg(test)]
@@ -42,9 +38,9 @@ use super::random::Random;
 use super::summary::{ExpectationResult, SimulationSummary};
 use agenda::{Agenda, DueEvent, RunEvent};
 use gpu_hour_limits::GpuHourLimits;
-use gpu_use_meter::GpuUseMeter;
-use head_waits::HeadWaits;
-use job_counts::JobCounts;
+use measures::gpu_use_meter::GpuUseMeter;
+use measures::head_waits::HeadWaits;
+use measures::job_counts::JobCounts;
 use simulated_job::{SimulatedJob, SimulatedJobStage};
 
 /// Runtimes that backfill uses.

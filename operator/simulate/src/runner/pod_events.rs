@@ -13,7 +13,7 @@ use super::agenda::{DueEvent, RunEvent};
 use super::record::JobEvent;
 use super::script::{PodChange, ScriptPodEvent};
 use super::simulated_job::{SimulatedJobStage, StoppedPod};
-use super::simulated_surplus::SurplusPodPhase;
+use super::surplus_pods::state::SurplusPodPhase;
 use super::{SimulationRunner, add_duration};
 use crate::summary::ExpectationResult;
 

@@ -1,5 +1,7 @@
 //! Changes that a simulation applies, by time.
 
+pub(super) mod changes;
+
 use std::sync::Arc;
 use std::time::Duration;
 

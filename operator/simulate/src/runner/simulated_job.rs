@@ -6,9 +6,9 @@ use std::time::Duration;
 use trellis_api::job::Restart;
 use trellis_scheduler::{Gang, NodeName, Placement, PodKey, Time};
 
-use super::gpu_use_meter;
+use super::measures::gpu_use_meter;
 use super::script::earlier_end;
-use super::simulated_surplus::SimulatedSurplus;
+use super::surplus_pods::state::SimulatedSurplus;
 
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 //! BestEffort`. As in the operator, each pod is a separate gang for the engine. A surplus pod is
 //! placed after its gang, is evicted before the gang, and ends with it.
 
+pub(super) mod state;
+
 use std::collections::BTreeMap;
 
 use trellis_gang::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS, engine};
@@ -11,7 +13,7 @@ use super::agenda::{DueEvent, RunEvent};
 use super::record::{JobEvent, format_victim_reason};
 use super::script::ScriptSurplusPod;
 use super::simulated_job::{SimulatedJobStage, gang_gpus};
-use super::simulated_surplus::SurplusPodPhase;
+use super::surplus_pods::state::SurplusPodPhase;
 use super::{SimulationRunner, add_duration};
 
 impl SimulationRunner<'_, '_> {

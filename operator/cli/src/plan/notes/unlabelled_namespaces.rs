@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::{TrainingJob, names};
 
-use crate::file_job::namespaces_of;
+use crate::files::job::namespaces_of;
 use crate::plan::snapshot::ClusterSnapshot;
 
 /// Returns a note about namespaces of these jobs that no file contains.

@@ -20,7 +20,7 @@ use trellis_policies::cedar::Requester;
 use super::object_reads::{get_named_jobs, list_all, read_all, read_selected};
 use super::policy_facts;
 use crate::cluster::{ApiFailure, ErrorHints, get_optional};
-use crate::file_job::namespaces_of;
+use crate::files::job::namespaces_of;
 use crate::plan::snapshot::{ClusterSnapshot, resource_list};
 
 /// The purpose of reading a cluster.

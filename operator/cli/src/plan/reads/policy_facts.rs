@@ -12,7 +12,7 @@ use trellis_gang::observed::SlimNamespace;
 
 use super::object_reads::read_all;
 use crate::cluster::{ApiFailure, get_optional};
-use crate::file_job::namespaces_of;
+use crate::files::job::namespaces_of;
 use crate::plan::snapshot::ClusterSnapshot;
 
 /// Reads the facts that policies use for these jobs.

@@ -20,8 +20,8 @@ use trellis_gang::observed::{
 use trellis_policies::cedar::PolicyObject;
 
 use super::cluster_snapshot::ClusterSnapshot;
-use crate::node_defaults;
-use crate::source_object::DEFAULT_NAMESPACE;
+use crate::files::node_defaults;
+use crate::files::source_object::DEFAULT_NAMESPACE;
 
 /// All kinds that a plan depends on. A test compares them with the documentation.
 const READ_KINDS: [KindRow; 21] = [

@@ -8,8 +8,8 @@ use serde_json::Value;
 use trellis_api::document::{Document, Problem};
 use trellis_api::job_policy::{Action, ExpectedDecision, TestRequest, TestRequester};
 
+use crate::files::source_object::{SourceObject, TRELLIS_VERSION};
 use crate::policy::input_files::ParsedObject;
-use crate::source_object::{SourceObject, TRELLIS_VERSION};
 
 /// The kind of such a document.
 pub(in crate::policy) const KIND: &str = "PolicyTests";

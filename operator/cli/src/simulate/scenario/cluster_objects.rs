@@ -10,10 +10,10 @@ use trellis_simulate::ScriptChange;
 use trellis_simulate::scenario::NodePattern;
 
 use super::script_author::ScriptAuthor;
+use crate::files::source_object::{SourceObject, TRELLIS_VERSION};
 use crate::plan::input::note_unread;
 use crate::plan::snapshot::ClusterSnapshot;
 use crate::simulate::node_patterns;
-use crate::source_object::{SourceObject, TRELLIS_VERSION};
 
 /// Kinds of a cluster that a simulation ignores.
 /// A PodGroup shows running jobs with an unknown end. GPU hours start at 0, so a QuotaLedger has no

@@ -8,7 +8,7 @@ use trellis_simulate::scenario::DeletedObject;
 use trellis_simulate::{PodChange, ScriptChange};
 
 use super::script_author::ScriptAuthor;
-use crate::source_object::{DEFAULT_NAMESPACE, SourceObject};
+use crate::files::source_object::{DEFAULT_NAMESPACE, SourceObject};
 
 impl ScriptAuthor {
     /// Deletes an object.

@@ -5,7 +5,7 @@ use trellis_simulate::PodChange;
 
 use super::SourcedEvent;
 use super::script_author::ScriptAuthor;
-use crate::source_object::TRELLIS_VERSION;
+use crate::files::source_object::TRELLIS_VERSION;
 
 /// Returns the version of a kind, so that an event may omit it.
 fn default_version(kind: &str) -> Option<&'static str> {

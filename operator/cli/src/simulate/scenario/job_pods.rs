@@ -7,7 +7,7 @@ use trellis_scheduler::Time;
 use trellis_simulate::{PodChange, ScriptChange, ScriptPodEvent};
 
 use super::script_author::ScriptAuthor;
-use crate::source_object::{DEFAULT_NAMESPACE, SourceObject};
+use crate::files::source_object::{DEFAULT_NAMESPACE, SourceObject};
 
 impl ScriptAuthor {
     /// Lets a pod of a job fail, leave or finish.

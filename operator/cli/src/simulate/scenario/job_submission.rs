@@ -13,9 +13,9 @@ use trellis_simulate::{ScriptChange, WithheldJob};
 use super::group_pods::GroupPods;
 use super::queued_job::{UnqueuedJob, build_queued_job};
 use super::script_author::ScriptAuthor;
+use crate::files::source_object::{DEFAULT_NAMESPACE, SourceObject};
 use crate::plan::job_preparation;
 use crate::plan::notes::unlabelled_namespaces;
-use crate::source_object::{DEFAULT_NAMESPACE, SourceObject};
 
 impl ScriptAuthor {
     /// Applies a job.

@@ -20,7 +20,7 @@ use trellis_simulate::SimulationScript;
 use trellis_simulate::scenario::ScenarioEvent;
 
 use super::input_files::SimulationFiles;
-use crate::source_object::SourceObject;
+use crate::files::source_object::SourceObject;
 use script_author::ScriptAuthor;
 
 /// The result of reading the files.

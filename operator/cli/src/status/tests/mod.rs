@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
-use trellis_api::condition::JobSummary;
+use trellis_api::status::condition::JobSummary;
 
 use super::report::{ChildState, ObjectLine, StatusReport};
 use super::view;

@@ -1,8 +1,8 @@
 //! The head of a report: the status of the job itself.
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::condition::{ConditionType, JobSummary};
 use trellis_api::job::{JobPhase, LastFailure, PolicyDecision, Restart, TrainingJobStatus};
+use trellis_api::status::condition::{ConditionType, JobSummary};
 use trellis_api::{Reason, TrainingJob, names};
 
 use super::labelled_lines::LabelledLines;

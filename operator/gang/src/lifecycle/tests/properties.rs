@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use trellis_api::condition::ConditionType;
+use trellis_api::status::condition::ConditionType;
 
 use super::*;
 

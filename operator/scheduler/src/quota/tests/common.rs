@@ -8,10 +8,10 @@
 
 use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorIdx, FlavorResource};
-use crate::quota::decay::UsageDecay;
-use crate::quota::queue_config::{QueueConfig, Quota, Weight};
+use crate::quota::fair_share::decay::UsageDecay;
+use crate::quota::fair_share::turn_order::NextGang;
 use crate::quota::tree::QuotaTree;
-use crate::quota::turn_order::NextGang;
+use crate::quota::tree::queue_config::{QueueConfig, Quota, Weight};
 use crate::state::{QueueIdx, ResourceIdx};
 use crate::time::Time;
 

@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use super::common::{cases, demand, empty, flavor_resource, ms, name, next_gang, queue, resource};
 use crate::quota::amounts::Demand;
-use crate::quota::decay::UsageDecay;
-use crate::quota::memory::DecayedAmount;
-use crate::quota::queue_config::Weight;
+use crate::quota::fair_share::decay::UsageDecay;
+use crate::quota::fair_share::memory::DecayedAmount;
+use crate::quota::fair_share::turn_order::TurnOrder;
 use crate::quota::tree::QuotaTree;
-use crate::quota::turn_order::TurnOrder;
+use crate::quota::tree::queue_config::Weight;
 
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::common::{demand, empty, name, resource};
 use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorResource};
-use crate::quota::decay::UsageDecay;
-use crate::quota::queue_config::{QueueConfig, Quota};
-use crate::quota::queue_fault::MAX_DEPTH;
+use crate::quota::fair_share::decay::UsageDecay;
 use crate::quota::tree::QuotaTree;
+use crate::quota::tree::queue_config::{QueueConfig, Quota};
+use crate::quota::tree::queue_fault::MAX_DEPTH;
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {

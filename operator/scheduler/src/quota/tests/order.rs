@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use super::common::{
     cases, demand, empty, flavor_resource, ms, name, next_gang, queue, resource, tree,
 };
-use crate::quota::decay::UsageDecay;
-use crate::quota::queue_config::Weight;
+use crate::quota::fair_share::decay::UsageDecay;
+use crate::quota::fair_share::turn_order::TurnOrder;
 use crate::quota::tree::QuotaTree;
-use crate::quota::turn_order::TurnOrder;
+use crate::quota::tree::queue_config::Weight;
 use crate::state::QueueIdx;
 use crate::time::Time;
 

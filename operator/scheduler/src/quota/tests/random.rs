@@ -8,8 +8,8 @@ use super::common::{flavor_resource, name};
 use super::oracle::Oracle;
 use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorResource};
-use crate::quota::queue_config::{QueueConfig, Quota, Weight};
 use crate::quota::tree::QuotaTree;
+use crate::quota::tree::queue_config::{QueueConfig, Quota, Weight};
 
 pub const QUEUES: usize = 7;
 const KINDS: [&str; 4] = ["gpu", "h100/gpu", "cpu", "pods"];

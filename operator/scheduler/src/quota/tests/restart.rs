@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::common::{cases, empty, ms, name, resource};
-use crate::quota::decay::UsageDecay;
+use crate::quota::fair_share::decay::UsageDecay;
 use crate::quota::tree::QuotaTree;
 
 const HOUR: i64 = 3_600_000;

@@ -1,0 +1,163 @@
+//! Pods that are created while other pods of their attempt exist: replacements of failed pods, and
+//! pods of groups that depend on other groups. The status records them before they are created, so
+//! that each counts once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::job::{AwaitedPods, TaskGroup};
+
+use crate::failure::fault::Fault;
+use crate::lifecycle::Evaluation;
+use crate::observed::{PodPhase, PodView};
+
+/// The pods of one attempt that are still to be created.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AwaitedIndex {
+    pods: BTreeMap<String, Vec<(BTreeSet<u32>, i64)>>,
+    waiting_groups: BTreeSet<String>,
+}
+
+impl AwaitedIndex {
+    fn from_status(status: &AwaitedPods) -> Self {
+        let mut awaited = Self {
+            waiting_groups: status.held_groups.iter().cloned().collect(),
+            ..Self::default()
+        };
+        for group in &status.pods {
+            let entries = awaited.pods.entry(group.name.clone()).or_default();
+            entries.push((group.indexes(), group.round));
+        }
+        awaited
+    }
+
+    fn round(&self, group: &str, index: u32) -> Option<i64> {
+        let entries = self.pods.get(group)?.iter();
+        let entries_of_pod = entries.filter(|(indexes, _)| indexes.contains(&index));
+        entries_of_pod.map(|(_, round)| *round).max()
+    }
+
+    /// Returns the index with the pods of these faults added.
+    pub(in crate::lifecycle) fn with_faults<'f>(
+        &self,
+        faults: impl Iterator<Item = &'f Fault>,
+    ) -> Self {
+        let mut index = self.clone();
+        for fault in faults {
+            let entries = index.pods.entry(fault.group.clone()).or_default();
+            entries.push((fault.index.into_iter().collect(), i64::MAX));
+        }
+        index
+    }
+
+    /// Returns true if the pod is still to be created, so that its absence is no failure.
+    pub(crate) fn contains(&self, group: &str, index: u32) -> bool {
+        self.waiting_groups.contains(group) || self.round(group, index).is_some()
+    }
+
+    /// Returns true if a replacement of the pod is awaited. Then the state of the pod itself does
+    /// not matter any more.
+    pub(in crate::lifecycle) fn is_replaced(&self, pod: &PodView) -> bool {
+        let round = self.round(&pod.group, pod.index);
+        round.is_some_and(|round| pod.round < round)
+    }
+
+    /// Returns true if any pod is awaited.
+    pub(in crate::lifecycle) fn has_pods(&self) -> bool {
+        !self.pods.is_empty()
+    }
+
+    /// Returns true if any pod is awaited, or any group waits for other groups.
+    pub(in crate::lifecycle) fn has_any(&self) -> bool {
+        self.has_pods() || !self.waiting_groups.is_empty()
+    }
+
+    /// Returns true if a pod of the group with an index below `size` is awaited.
+    pub(in crate::lifecycle) fn has_pods_of(&self, group: &str, size: u32) -> bool {
+        let mut entries = self.pods.get(group).into_iter().flatten();
+        entries.any(|(indexes, _)| indexes.range(..size).next().is_some())
+    }
+}
+
+impl Evaluation<'_> {
+    /// Returns the awaited pods of the current attempt, from the status. In an attempt that is not
+    /// placed yet, all groups that depend on other groups wait.
+    pub(in crate::lifecycle) fn awaited_pods(&self) -> AwaitedPods {
+        let attempt = self.attempt();
+        // A job that resumes after a suspension begins anew.
+        let recorded = self.status.internal.awaited_pods.as_ref();
+        let recorded = recorded.filter(|_| !self.observed.spec.is_suspended());
+        if let Some(recorded) = recorded.filter(|recorded| recorded.attempt == attempt) {
+            return recorded.clone();
+        }
+        let waits = |group: &&TaskGroup| !group.depends_on.is_empty();
+        let held_groups = self.spec.task_groups.iter().filter(waits);
+        AwaitedPods {
+            attempt,
+            held_groups: held_groups.map(|group| group.name.clone()).collect(),
+            ..AwaitedPods::default()
+        }
+    }
+
+    /// Replaces the awaited pods, and with them the roster and the finished pods of the attempt.
+    pub(in crate::lifecycle) fn replace_awaited(&mut self, awaited: AwaitedPods) {
+        self.awaited = AwaitedIndex::from_status(&awaited);
+        self.attempt_pods = self.collect_attempt_pods();
+        self.finished = self.finished_pods();
+        // The status has no entry for a job whose pods are never awaited.
+        let waits = |group: &TaskGroup| !group.depends_on.is_empty();
+        let is_recorded = awaited.round > 0
+            || !awaited.pods.is_empty()
+            || self.spec.task_groups.iter().any(waits);
+        self.status.internal.awaited_pods = is_recorded.then_some(awaited);
+    }
+
+    /// Removes pods that exist by now, and groups whose dependencies are ready.
+    pub(in crate::lifecycle) fn remove_arrived(&mut self) {
+        if !self.awaited.has_any() {
+            return;
+        }
+        let mut awaited = self.awaited_pods();
+        let mut arrived: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+        for pod in self.attempt_pods.pods() {
+            if self.awaited.round(&pod.group, pod.index).is_some() {
+                arrived.entry(&pod.group).or_default().insert(pod.index);
+            }
+        }
+        for (group, pods) in arrived {
+            awaited.stop_awaiting_pods(group, &pods);
+        }
+        let held_groups = std::mem::take(&mut awaited.held_groups);
+        for name in held_groups {
+            let group = self.observed.spec.group(&name);
+            let waits = group.is_some_and(|group| !self.has_ready_dependencies(group));
+            match group {
+                Some(_) if waits => awaited.held_groups.push(name),
+                Some(group) => {
+                    awaited.await_pods(&name, &(0..group.gang_size()).collect(), None, false);
+                }
+                None => {}
+            }
+        }
+        self.replace_awaited(awaited);
+    }
+
+    fn has_ready_dependencies(&self, group: &TaskGroup) -> bool {
+        let dependencies = group.depends_on.iter();
+        dependencies
+            .filter_map(|d| self.observed.spec.group(&d.group))
+            .all(|other| self.is_group_ready(other))
+    }
+
+    /// Returns true if all pods of the group that are part of the gang are ready or have succeeded.
+    fn is_group_ready(&self, group: &TaskGroup) -> bool {
+        let group_pods = self
+            .attempt_pods
+            .pods()
+            .filter(|pod| pod.group == group.name);
+        let is_up = |pod: &&PodView| pod.phase == PodPhase::Running && pod.ready && !pod.deleting;
+        let mut ready: BTreeSet<u32> = group_pods.filter(is_up).map(|pod| pod.index).collect();
+        let gang = || 0..group.gang_size();
+        ready.extend(gang().filter(|i| self.finished.has_completed(&group.name, *i)));
+        gang().all(|index| ready.contains(&index))
+    }
+}
