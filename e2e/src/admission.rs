@@ -1,6 +1,11 @@
 //! Admission policies of a test: CEL rules that refuse or change pods created in a namespace. A
 //! policy applies to one namespace, so it affects only the test that owns this namespace.
 
+pub mod broken_webhook;
+pub mod dry_run;
+pub mod operator_webhook;
+pub(super) mod probe_pod;
+
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -12,9 +17,9 @@ use kube::core::{ClusterResourceScope, GroupVersionKind, Resource};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::admission::probe_pod::PROBE_NAME;
 use crate::control_plane::ControlPlane;
 use crate::kubelet;
-use crate::probe_pod::{self, PROBE_NAME};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const VERSION: &str = "v1";

@@ -8,9 +8,9 @@ use kube::{Client, Config};
 use trellis_server::endpoint::{WaitingJob, WaitingJobs};
 
 use crate::control_plane::ControlPlane;
-use crate::jobs::SOON;
 use crate::operator::Operator;
 use crate::site::TestSite;
+use crate::site::jobs::SOON;
 use crate::wait::eventually;
 
 /// Sends a request with a bearer token, and returns the status code and body of the response.

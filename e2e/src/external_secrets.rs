@@ -13,8 +13,8 @@ use trellis_api::external_secret::ExternalSecret;
 
 use crate::binaries::download_module;
 use crate::control_plane::ControlPlane;
-use crate::jobs::TestJobs;
 use crate::process::Process;
+use crate::site::jobs::TestJobs;
 
 /// The Go module with the CRDs and the controller. `control-plane/external-secrets` names its
 /// version.

@@ -1,6 +1,8 @@
 //! Annotations with which a test instructs a simulated kubelet. They also work on a pod that
 //! already runs. The Stage files in `control-plane/stages` implement them.
 
+pub mod failures;
+
 /// Ends a running pod with this exit code: `"0"` gives Succeeded, any other code Failed.
 pub const EXIT: &str = "test.trellis.dev/exit";
 

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
-//! use trellis_e2e::{cluster::NodeTemplate, control_plane::ControlPlane, namespace::TestNamespace};
+//! use trellis_e2e::{cluster::NodeTemplate, control_plane::ControlPlane, site::namespace::TestNamespace};
 //!
 //! let control_plane = ControlPlane::shared().await?;
 //! let nodes = NodeTemplate::new(4).gpus(8).racks(2).scope("example").create(control_plane).await?;
@@ -13,30 +13,20 @@
 //! ```
 
 pub mod admission;
-pub mod admission_webhook;
 pub mod argocd;
-mod background;
 pub mod binaries;
-pub mod broken_webhook;
 pub mod cert_manager;
 pub mod cluster;
 pub mod control_plane;
-pub mod dry_run;
 pub mod endpoint;
 pub mod external_secrets;
-pub mod failures;
 pub mod folder;
 pub mod helm;
-pub mod jobs;
 pub mod kubelet;
-pub mod namespace;
 pub mod operator;
-pub mod pod_history;
-mod probe_pod;
 pub mod process;
 pub mod programs;
 pub mod proxy;
-pub mod queues;
 pub mod real_nodes;
 pub mod rights;
 pub mod site;

@@ -1,11 +1,17 @@
 //! A test site: a namespace, and nodes that only its jobs use.
 
+pub(crate) mod background;
+pub mod jobs;
+pub mod namespace;
+pub mod pod_history;
+pub mod queues;
+
 use std::ops::Deref;
 
 use crate::cluster::{NodeSet, NodeTemplate};
 use crate::control_plane::ControlPlane;
-use crate::jobs::TestJobs;
-use crate::namespace::TestNamespace;
+use crate::site::jobs::TestJobs;
+use crate::site::namespace::TestNamespace;
 
 /// The jobs of a namespace, with the namespace and its nodes, which are deleted with this value.
 /// The name of the namespace is also the scope and the name prefix of the nodes.

@@ -11,8 +11,8 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    background,
     control_plane::{ControlPlane, KWOK_LABEL},
+    site::background,
     wait::{eventually, wait_until_deleted},
 };
 

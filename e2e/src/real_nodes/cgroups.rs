@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::namespace::unique_name;
+use crate::site::namespace::unique_name;
 
 const CGROUP_MOUNT: &str = "/sys/fs/cgroup";
 

@@ -1,13 +1,15 @@
 //! Alerts and dashboard use only existing metrics and labels.
 
+pub(super) mod firing;
+pub(super) mod promql;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use trellis_e2e::helm::{Helm, chart_folder};
 
-use crate::alert_firing;
-use crate::promql::{self, ParsedExpression};
+use crate::alerts::promql::ParsedExpression;
 
 /// The label that Prometheus adds to each sample for its target.
 const TARGET_LABEL: &str = "pod";
@@ -118,7 +120,7 @@ fn check_expression(
         let fact = facts.get(metric);
         fact.with_context(|| format!("{expression}: no program serves {metric}"))
     };
-    let outcomes = alert_firing::write_outcomes();
+    let outcomes = firing::write_outcomes();
     for selector in selectors {
         let (metric, fact) = (&selector.metric, fact(&selector.metric)?);
         for matcher in &selector.matchers {

@@ -9,14 +9,14 @@ use kube::Client;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
+use trellis_e2e::admission::dry_run::dry_run;
 use trellis_e2e::control_plane::ControlPlane;
-use trellis_e2e::dry_run::dry_run;
 use trellis_e2e::helm::{Helm, chart_folder};
-use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator;
+use trellis_e2e::site::namespace::TestNamespace;
 
-use crate::external_crds;
 use crate::fixtures::{all_enabled_values, object_key};
+use crate::install::external_crds;
 
 const NAMESPACE: &str = "trellis-system";
 

@@ -1,6 +1,9 @@
 //! The Certificates of the release: the data of their Secrets, the served certificates, and the
 //! authorities that the API server trusts.
 
+pub(super) mod cert_manager;
+pub(super) mod served;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
@@ -19,7 +22,6 @@ use trellis_e2e::operator::NAMESPACE;
 use trellis_e2e::wait::eventually;
 
 use crate::real_cluster::{ChartCluster, READY_TIMEOUT};
-use crate::served_certificate;
 
 /// The certificate of the authority.
 pub(crate) const AUTHORITY_NAME: &str = "trellis-ca";
@@ -162,11 +164,8 @@ impl<'a> ReleaseCertificates<'a> {
         for service in signed.service_names {
             let name = format!("{service}.{NAMESPACE}.svc");
             let connection = self.nodes.connect_to_pod(pod, signed.port)?;
-            let served = served_certificate::read_served_certificate(
-                connection,
-                &name,
-                &secret.get("ca.crt")?.0,
-            )?;
+            let served =
+                served::read_served_certificate(connection, &name, &secret.get("ca.crt")?.0)?;
             let is_served = served == secret.certificate("tls.crt")?;
             ensure!(
                 is_served,

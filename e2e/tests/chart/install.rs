@@ -1,6 +1,10 @@
 //! Install, upgrade and uninstall, with an operator that has the settings and the ServiceAccount of
 //! the chart.
 
+pub(super) mod external_crds;
+pub(super) mod image;
+pub(super) mod reinstall;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -23,9 +27,9 @@ use trellis_e2e::binaries::Executable;
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 use trellis_e2e::helm::{Helm, chart_folder};
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{self, NAMESPACE, Operator};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::{eventually, wait_until_deleted};
 
 /// Longest time until deleted kinds and their objects are gone. The API server deletes the objects

@@ -5,29 +5,18 @@
 //! ignored, with the reason.
 
 mod access;
-mod alert_firing;
 mod alerts;
 mod api_acceptance;
 mod availability;
-mod cert_manager;
 mod certificates;
-mod external_crds;
 mod fixtures;
 mod flow_control;
-mod golden;
-mod image;
 mod install;
-mod labels;
 mod operator_in_pods;
-mod promql;
 mod real_cluster;
-mod reinstall;
 mod rendering;
 mod roles;
-mod schema;
-mod served_certificate;
 mod upgrade;
-mod value_effects;
 mod values;
 
 use std::process::ExitCode;
@@ -49,15 +38,15 @@ fn main() -> ExitCode {
         ),
         trial(
             "unknown_value_is_refused_with_its_path",
-            schema::test_unknown_values,
+            values::schema::test_unknown_values,
         ),
         trial(
             "former_name_of_a_value_is_refused",
-            schema::test_former_names,
+            values::schema::test_former_names,
         ),
         trial(
             "security_contexts_give_the_operator_no_privilege",
-            schema::test_security_contexts,
+            values::schema::test_security_contexts,
         ),
         trial(
             "operator_roles_match_the_rights_table",
@@ -78,23 +67,23 @@ fn main() -> ExitCode {
         ),
         trial(
             "each_alert_fires_only_on_its_condition",
-            alert_firing::test_alert_firing,
+            alerts::firing::test_alert_firing,
         ),
         trial(
             "rendered_objects_match_the_reviewed_copy",
-            golden::test_rendered_objects,
+            rendering::golden::test_rendered_objects,
         ),
         trial(
             "each_value_changes_its_objects",
-            value_effects::test_each_value,
+            values::effects::test_each_value,
         ),
         trial(
             "values_cannot_override_labels_of_the_chart",
-            labels::test_reserved_labels,
+            rendering::labels::test_reserved_labels,
         ),
         trial(
             "most_specific_label_value_wins",
-            labels::test_label_precedence,
+            rendering::labels::test_label_precedence,
         ),
         trial(
             "each_value_is_in_the_table_of_docs",
@@ -134,13 +123,16 @@ fn main() -> ExitCode {
         ),
         cluster_trial(
             "reinstall_preserves_retained_objects",
-            reinstall::test_reinstall_by_helm,
+            install::reinstall::test_reinstall_by_helm,
         ),
         cluster_trial(
             "helm_3_reinstall_preserves_retained_objects",
-            reinstall::test_reinstall_by_helm_3,
+            install::reinstall::test_reinstall_by_helm_3,
         ),
-        cluster_trial("helm_3_renders_the_chart", reinstall::test_render_by_helm_3),
+        cluster_trial(
+            "helm_3_renders_the_chart",
+            install::reinstall::test_render_by_helm_3,
+        ),
         cluster_trial(
             "uninstall_deletes_crds_without_the_keep_policy",
             install::test_uninstall_with_crds,
@@ -157,9 +149,9 @@ fn main() -> ExitCode {
             "docs_install_trellis_by_kubectl",
             install::test_install_by_kubectl,
         ),
-        image::trial(),
+        install::image::trial(),
         operator_in_pods::trial(),
-        cert_manager::trial(),
+        certificates::cert_manager::trial(),
     ];
     run(&arguments, trials).exit_code()
 }

@@ -13,14 +13,14 @@ use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 use trellis_e2e::helm::Helm;
-use trellis_e2e::jobs::phase;
 use trellis_e2e::operator::NAMESPACE;
 use trellis_e2e::process::Process;
 use trellis_e2e::real_nodes::{self, IMAGE_NAME, RealNode, RealNodes};
+use trellis_e2e::site::jobs::phase;
 use trellis_e2e::wait::wait_for;
 
 use crate::fixtures::RUNTIME;
-use crate::image;
+use crate::install::image;
 
 /// Longest time for a job, or until a new leader leads.
 pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(120);

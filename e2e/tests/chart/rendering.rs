@@ -1,5 +1,8 @@
 //! Rendering the chart twice gives the same objects, and these equal the plain files.
 
+pub(super) mod golden;
+pub(super) mod labels;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

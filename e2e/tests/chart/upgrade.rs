@@ -16,10 +16,10 @@ use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 use trellis_e2e::folder;
 use trellis_e2e::helm::{Helm, RELEASE_NAME, chart_folder};
-use trellis_e2e::jobs::{phase, pod_uids, reason};
 use trellis_e2e::kubelet;
 use trellis_e2e::operator::{self, NAMESPACE};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{phase, pod_uids, reason};
 
 use crate::install;
 

@@ -1,5 +1,8 @@
 //! values.yaml and its table in docs/install.md.
 
+pub(super) mod effects;
+pub(super) mod schema;
+
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};

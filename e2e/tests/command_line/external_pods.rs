@@ -6,8 +6,8 @@ use kube::api::PostParams;
 use serde_json::json;
 use trellis_api::PodGroup;
 use trellis_e2e::cluster::SCOPE_LABEL;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{CommandOutput, shared_fixture};

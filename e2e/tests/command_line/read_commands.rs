@@ -6,7 +6,7 @@ use anyhow::ensure;
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_e2e::admission::wait_for_stamping;
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{CommandLineFixture, CommandOutput, shared_fixture};

@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use trellis_api::job::JobPhase;
 use trellis_e2e::control_plane::{ControlPlane, free_port};
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 
 use crate::fixtures::{shared_fixture, trellis_program};
 

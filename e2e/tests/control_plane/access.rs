@@ -9,7 +9,9 @@ use kube::{
     api::{ListParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
-use trellis_e2e::{control_plane::apply, jobs::SOON, namespace::TestNamespace, wait::eventually};
+use trellis_e2e::{
+    control_plane::apply, site::jobs::SOON, site::namespace::TestNamespace, wait::eventually,
+};
 
 use super::shared_control_plane;
 

@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::json;
 use trellis_e2e::{
-    namespace::TestNamespace,
+    site::namespace::TestNamespace,
     wait::{wait_for, wait_until_deleted},
 };
 

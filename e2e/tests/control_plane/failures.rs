@@ -6,7 +6,9 @@ use kube::api::PostParams;
 use serde_json::json;
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
-use trellis_e2e::failures::{self, FAIL, IMAGE_PULL, MISSING_SECRET, NODE_LOST, NODE_NOT_READY};
+use trellis_e2e::kubelet::failures::{
+    self, FAIL, IMAGE_PULL, MISSING_SECRET, NODE_LOST, NODE_NOT_READY,
+};
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::{SOON, pod_on_node, pod_phase};

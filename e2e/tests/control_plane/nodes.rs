@@ -13,7 +13,7 @@ use kube::{
 use serde_json::json;
 use trellis_e2e::{
     cluster::{NodeTemplate, RACK_LABEL, SCOPE_LABEL},
-    namespace::TestNamespace,
+    site::namespace::TestNamespace,
     wait::{wait_for, wait_until_deleted},
 };
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use trellis_e2e::{
     cluster::NodeTemplate,
     control_plane::{ControlPlane, ControlPlaneOptions},
-    namespace::TestNamespace,
+    site::namespace::TestNamespace,
     wait::wait_for,
 };
 

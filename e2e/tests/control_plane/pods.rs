@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use trellis_e2e::{
     cluster::{NodeSet, NodeTemplate},
     kubelet,
-    namespace::TestNamespace,
+    site::namespace::TestNamespace,
     wait::{eventually, wait_for, wait_until_deleted},
 };
 

@@ -17,8 +17,8 @@ use kube::{
 use serde_json::json;
 use tokio::{runtime::Runtime, time::timeout};
 use trellis_e2e::{
-    namespace::TestNamespace,
     proxy::{Proxy, ProxyFault, Request, TrapTiming, Verb},
+    site::namespace::TestNamespace,
 };
 
 use super::shared_control_plane;

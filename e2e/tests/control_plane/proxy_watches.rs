@@ -11,8 +11,8 @@ use kube::{
 use serde_json::json;
 use tokio::time::timeout;
 use trellis_e2e::{
-    namespace::TestNamespace,
     proxy::{Proxy, ProxyFault, Verb},
+    site::namespace::TestNamespace,
 };
 
 use super::{SOON, shared_control_plane};

@@ -11,8 +11,8 @@ use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, names};
 use trellis_e2e::cluster::{NodeTemplate, SCOPE_LABEL};
 use trellis_e2e::proxy::{Request, TrapTiming};
-use trellis_e2e::queues::resource_groups;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::queues::resource_groups;
 use trellis_e2e::wait::eventually;
 
 use super::succession::Succession;

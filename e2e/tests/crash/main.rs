@@ -38,9 +38,9 @@ use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{PodGroup, TrainingJob};
-use trellis_e2e::jobs::phase;
 use trellis_e2e::proxy::{Request, TrapHandle, TrapTiming};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::phase;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use succession::Succession;

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, TrainingJob};
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::pod_uids;
 use trellis_e2e::proxy::{Request, TrapTiming};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::pod_uids;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::succession::Succession;

@@ -5,9 +5,9 @@ use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::pod_uids;
 use trellis_e2e::proxy::TrapTiming;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::pod_uids;
 use trellis_e2e::wait::wait_for;
 
 use super::succession::Succession;

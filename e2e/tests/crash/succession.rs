@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
 use trellis_e2e::control_plane::ControlPlane;
-use trellis_e2e::jobs::{SOON, TestJobs};
 use trellis_e2e::kubelet::HANG;
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::proxy::{Proxy, Request, TrapHandle, TrapTiming};
+use trellis_e2e::site::jobs::{SOON, TestJobs};
 use trellis_e2e::wait::eventually;
 
 use super::operator_program;

@@ -20,8 +20,8 @@ use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
-use trellis_e2e::jobs::phase;
 use trellis_e2e::operator;
+use trellis_e2e::site::jobs::phase;
 use trellis_e2e::volumes;
 use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 

@@ -12,11 +12,11 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use trellis_api::job::JobPhase;
 use trellis_api::{TrainingJob, TrainingQueue};
-use trellis_e2e::admission_webhook::{self, FailurePolicy};
+use trellis_e2e::admission::operator_webhook::{self, FailurePolicy};
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, free_port};
-use trellis_e2e::jobs::phase;
 use trellis_e2e::operator::{self, NAMESPACE, Operator, SERVICE_ACCOUNT};
+use trellis_e2e::site::jobs::phase;
 use trellis_e2e::visibility;
 use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
@@ -180,17 +180,17 @@ async fn start_control_plane() -> Result<(ControlPlane, Operator)> {
     let control_plane = operator::start_control_plane().await?;
     let (port, webhook) = (free_port()?, free_port()?);
     visibility::install(&control_plane, port).await?;
-    admission_webhook::install(&control_plane, webhook, FailurePolicy::Ignore).await?;
+    operator_webhook::install(&control_plane, webhook, FailurePolicy::Ignore).await?;
     let mut launch = visibility::launch_options("operator", port).lease_seconds(60);
     launch
         .arguments
-        .extend(admission_webhook::launch_options("", webhook).arguments);
+        .extend(operator_webhook::launch_options("", webhook).arguments);
     let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT);
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
     let operator =
         Operator::launch_with_options(&control_plane, program, &kubeconfig.await?, &launch)?;
     visibility::wait_for_availability(&control_plane, true).await?;
-    admission_webhook::wait_until_called(&control_plane).await?;
+    operator_webhook::wait_until_called(&control_plane).await?;
     operator::wait_until_jobs_accepted(&control_plane).await?;
     Ok((control_plane, operator))
 }
@@ -303,7 +303,7 @@ async fn check_refused(
     })
     .await?;
     let api: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
-    api.delete(admission_webhook::WEBHOOK_NAME, &DeleteParams::default())
+    api.delete(operator_webhook::WEBHOOK_NAME, &DeleteParams::default())
         .await?;
     eventually(OUTPUT_TIMEOUT, || async {
         let printed = terminal.run(apply).await?;

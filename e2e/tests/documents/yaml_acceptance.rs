@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use trellis_api::{TrainingJob, document};
-use trellis_e2e::dry_run::dry_run;
+use trellis_e2e::admission::dry_run::dry_run;
 use trellis_e2e::helm::{Helm, chart_folder};
-use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::NAMESPACE;
+use trellis_e2e::site::namespace::TestNamespace;
 
 use super::{
     blocks, document_files, example_files, files_below, repository_root, shared_control_plane,

@@ -7,8 +7,8 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::volumes::{disk_yaml, late_binding_claim_yaml, late_binding_class_yaml};
 use trellis_e2e::wait::eventually;
 

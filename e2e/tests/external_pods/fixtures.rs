@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use trellis_api::PodGroup;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_e2e::cluster::SCOPE_LABEL;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 /// Returns the spec of a pod that requests this number of GPUs on a site.

@@ -12,7 +12,7 @@ use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, names};
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use super::fixtures::{

@@ -8,10 +8,10 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::proxy::{ProxyFault, Verb};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::{eventually, wait_until_deleted};
 
 use super::fixtures::{create_pod, create_pod_group, node_name, read_journal, wait_until_bound};

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::fixtures::{

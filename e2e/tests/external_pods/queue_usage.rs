@@ -10,9 +10,9 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, names};
-use trellis_e2e::jobs::SOON;
-use trellis_e2e::queues::resource_groups;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
+use trellis_e2e::site::queues::resource_groups;
 use trellis_e2e::wait::eventually;
 
 use super::fixtures::{

@@ -10,9 +10,9 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use trellis_api::QuotaPolicy;
-use trellis_e2e::jobs::SOON;
-use trellis_e2e::queues::resource_groups;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
+use trellis_e2e::site::queues::resource_groups;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::fixtures::{
@@ -186,7 +186,7 @@ async fn queue_quota_counts_external_pods_and_jobs() {
         })
         .await;
     assert!(
-        trellis_e2e::jobs::message(&pending).contains("6 of 8"),
+        trellis_e2e::site::jobs::message(&pending).contains("6 of 8"),
         "{pending:?}"
     );
     create_pod(&site, "second", 4, in_queue).await;

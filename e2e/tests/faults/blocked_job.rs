@@ -6,11 +6,11 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingQueue};
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::pod_uids;
-use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
-use trellis_e2e::queues::resource_groups;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::pod_uids;
+use trellis_e2e::site::namespace::TestNamespace;
+use trellis_e2e::site::queues::resource_groups;
 
 use super::operator_program;
 

@@ -9,9 +9,9 @@ use serde_json::json;
 use trellis_api::TrainingQueue;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::{SOON, pod_uids};
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, pod_uids};
 use trellis_e2e::wait::eventually;
 
 use super::operator_program;

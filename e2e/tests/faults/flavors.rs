@@ -8,10 +8,10 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, ResourceFlavor, TrainingQueue};
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::{SOON, pod_uids};
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::proxy::ProxyFault;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, pod_uids};
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::operator_program;
@@ -115,7 +115,7 @@ async fn resumed_plan_creates_pods_of_its_original_flavor() {
         let pods = site.list_pods("later").await.len();
         ensure!(pods == 0, "{pods} pods");
         let job = site.api::<trellis_api::TrainingJob>().get("later").await?;
-        let reason = trellis_e2e::jobs::reason(&job);
+        let reason = trellis_e2e::site::jobs::reason(&job);
         ensure!(reason == "NoMatchingNodes", "{reason}");
         Ok(())
     })

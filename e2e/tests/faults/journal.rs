@@ -8,11 +8,11 @@ use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::{SOON, pod_uids};
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
-use trellis_e2e::pod_history::PodHistory;
 use trellis_e2e::proxy::{ProxyFault, Request, Verb};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, pod_uids};
+use trellis_e2e::site::pod_history::PodHistory;
 use trellis_e2e::wait::{eventually, wait_until_deleted};
 
 use super::{fixtures::FaultFixture, operator_program, paused_commit};

@@ -1,5 +1,8 @@
 //! Two operators, one lease.
 
+pub(super) mod epoch;
+pub(super) mod takeover;
+
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
@@ -13,11 +16,11 @@ use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, ProcessSignal};
 use trellis_e2e::helm;
-use trellis_e2e::jobs::{SOON, phase, pod_uids};
 use trellis_e2e::operator::{self, LEASE_NAME, LaunchOptions, NAMESPACE, Operator};
-use trellis_e2e::pod_history::PodHistory;
 use trellis_e2e::proxy::{Proxy, ProxyFault, RequestCounts};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, phase, pod_uids};
+use trellis_e2e::site::pod_history::PodHistory;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::{operator_program, paused_commit};

@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::pod_uids;
-use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::proxy::ProxyFault;
+use trellis_e2e::site::jobs::pod_uids;
+use trellis_e2e::site::namespace::TestNamespace;
 use trellis_e2e::wait::wait_until_deleted;
 
 use super::{fixtures::FaultFixture, paused_commit};

@@ -1,8 +1,8 @@
 //! A gang that stays in the middle of its commit.
 
 use anyhow::ensure;
-use trellis_e2e::jobs::{SOON, TestJobs};
 use trellis_e2e::proxy::{Proxy, ProxyFault, Request, Verb};
+use trellis_e2e::site::jobs::{SOON, TestJobs};
 use trellis_e2e::wait::eventually;
 
 /// Returns true if a request creates a pod of `job` with an index of at least `from`.

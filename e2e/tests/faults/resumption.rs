@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use trellis_api::PodGroup;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_e2e::jobs::{SOON, phase};
 use trellis_e2e::proxy::ProxyFault;
+use trellis_e2e::site::jobs::{SOON, phase};
 use trellis_e2e::wait::eventually;
 
 use super::{fixtures::FaultFixture, paused_commit};

@@ -1,11 +1,13 @@
 //! A watch that stays broken: the operator places no gang on outdated data.
 
+pub(super) mod broken_watches;
+
 use std::time::Duration;
 
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::message;
 use trellis_e2e::proxy::{ProxyFault, Request};
+use trellis_e2e::site::jobs::message;
 
 use super::fixtures::FaultFixture;
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingJob};
-use trellis_e2e::broken_webhook::BrokenWebhook;
-use trellis_e2e::jobs::{TestJobs, message, phase};
-use trellis_e2e::namespace::TestNamespace;
+use trellis_e2e::admission::broken_webhook::BrokenWebhook;
+use trellis_e2e::site::jobs::{TestJobs, message, phase};
+use trellis_e2e::site::namespace::TestNamespace;
 use trellis_e2e::wait::wait_for;
 
 use super::fixtures::FaultFixture;

@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::time::sleep;
 use trellis_api::job::JobPhase;
 use trellis_api::{JobPolicy, PodGroup, TrainingJob, TrainingQueue};
-use trellis_e2e::jobs::{phase, pod_uids};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{phase, pod_uids};
 use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 use crate::fixtures::{

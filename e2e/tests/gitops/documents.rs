@@ -11,8 +11,8 @@ use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::argocd::{self, Application, Repository};
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::phase;
 use trellis_e2e::kubelet;
+use trellis_e2e::site::jobs::phase;
 use trellis_e2e::wait::{wait_for, wait_until_deleted};
 
 use crate::fixtures::{GitOpsFixture, SOON, docs_path};

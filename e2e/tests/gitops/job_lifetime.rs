@@ -11,8 +11,8 @@ use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::argocd::ApplicationState;
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::namespace::TestNamespace;
 use trellis_e2e::wait::wait_for;
 
 use crate::fixtures::{GitOpsFixture, SOON, policy_manifest, queue_manifest, repository_with};

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::admission::wait_for_stamping;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::wait_for;
 
 use super::fixtures::{policy_verdict, wait_for_event};

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use trellis_api::job::{JobPhase, PolicyDecision};
 use trellis_api::{PodGroup, TrainingJob};
-use trellis_e2e::jobs::{message, reason};
+use trellis_e2e::site::jobs::{message, reason};
 
 use super::fixtures::{
     FORBID_NO_IMAGE, apply_policy, cluster_policy_for, condition_of, create_job, delete_policy,

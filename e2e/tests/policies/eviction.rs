@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, PolicyDecision, TrainingJobStatus};
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::{SOON, message, phase, pod_uids, reason};
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, message, phase, pod_uids, reason};
 use trellis_e2e::wait::eventually;
 
 use super::fixtures::{

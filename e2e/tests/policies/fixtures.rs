@@ -8,8 +8,8 @@ use trellis_api::job::{PolicyDecision, PolicyVerdict};
 use trellis_api::job_policy::JobPolicyStatus;
 use trellis_api::{ClusterJobPolicy, JobPolicy, TrainingJob};
 use trellis_e2e::control_plane::ControlPlane;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::{eventually, wait_for};
 
 /// Returns a policy that forbids images of this name.

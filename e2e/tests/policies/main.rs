@@ -1,31 +1,18 @@
 //! Policies on a real control plane: a denied job creates no pod and reports the reason.
 
-mod attacks;
-mod binding_race;
-mod broken_policies;
 mod changed_pods;
 mod decisions;
 mod eviction;
 mod fixtures;
-mod gpu_hours;
-mod late_policy_watch;
-mod operator_restart;
 mod optional_admission_policies;
-mod plan;
 mod pod_template;
 mod policy_changes;
-mod policy_count_limit;
-mod policy_race;
 mod policy_tools;
 mod profiles;
 mod quota_policies;
 mod requester;
-mod requester_stamp;
-mod reserved_keys;
 mod users;
 mod webhook;
-mod webhook_availability;
-mod webhook_certificate;
 
 use std::path::Path;
 

@@ -9,8 +9,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::json;
 use trellis_api::TrainingJob;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 use super::users::{self, user_client};

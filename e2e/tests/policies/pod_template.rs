@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
-use trellis_e2e::jobs::{message, reason};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{message, reason};
 
 use super::fixtures::{
     apply_policy, cluster_policy_for, create_job, delete_policy, policy_verdict, wait_until_active,

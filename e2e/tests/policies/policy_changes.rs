@@ -1,11 +1,17 @@
 //! Policies that change while gangs wait and run.
 
+pub(super) mod broken_policies;
+pub(super) mod count_limit;
+pub(super) mod late_watch;
+pub(super) mod operator_restart;
+pub(super) mod race;
+
 use std::time::Duration;
 
 use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, PolicyDecision};
-use trellis_e2e::jobs::{message, pod_uids, reason};
+use trellis_e2e::site::jobs::{message, pod_uids, reason};
 
 use super::fixtures::{
     FORBID_NO_IMAGE, apply_policy, cluster_policy_for, delete_policy, policy_decision,

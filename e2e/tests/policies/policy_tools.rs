@@ -1,5 +1,7 @@
 //! The tools for policy authors on a live cluster: a change has the effect that they predict.
 
+pub(super) mod plan;
+
 use std::collections::BTreeSet;
 use std::process::Output;
 

@@ -7,8 +7,8 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use trellis_api::job::{JobPhase, JobProfile};
 use trellis_api::{Reason, RuntimeProfile, TrainingJob};
-use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, message, reason};
 use trellis_e2e::wait::wait_for;
 
 use super::fixtures::{

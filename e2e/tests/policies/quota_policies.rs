@@ -1,5 +1,7 @@
 //! QuotaPolicies: the limits of a subject's jobs, and the jobs that exceed them.
 
+pub(super) mod gpu_hours;
+
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -10,10 +12,10 @@ use trellis_api::quota_policy::QuotaPolicyStatus;
 use trellis_api::{QuotaPolicy, Reason};
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::ControlPlane;
-use trellis_e2e::jobs::{SOON, message, phase, reason};
 use trellis_e2e::operator::{self, Operator};
-use trellis_e2e::pod_history::PodHistory;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, message, phase, reason};
+use trellis_e2e::site::pod_history::PodHistory;
 use trellis_e2e::wait::wait_for;
 
 use super::fixtures::create_job;

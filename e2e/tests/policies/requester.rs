@@ -1,5 +1,7 @@
 //! Policies may depend on the requester of a job, and see only a requester that cannot be forged.
 
+pub(super) mod stamp;
+
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -10,9 +12,9 @@ use trellis_api::names::REQUESTED_BY;
 use trellis_e2e::admission::wait_for_stamping;
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::ControlPlane;
-use trellis_e2e::jobs::{SOON, reason};
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, reason};
 use trellis_e2e::wait::eventually;
 
 use super::fixtures::{apply_policy, cluster_policy_for, policy_verdict, wait_until_active};

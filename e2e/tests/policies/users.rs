@@ -1,5 +1,9 @@
 //! Users who may submit jobs in the whole cluster.
 
+pub(super) mod attacks;
+pub(super) mod binding_race;
+pub(super) mod reserved_keys;
+
 use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::json;

@@ -1,6 +1,9 @@
 //! The webhook answers before the API server stores an object. It refuses a job that will be
 //! denied, with the message of its later status.
 
+pub(super) mod availability;
+pub(super) mod certificate;
+
 use std::path::PathBuf;
 use std::process::Output;
 use std::time::Duration;
@@ -10,12 +13,12 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::admission_webhook::{self, FailurePolicy};
+use trellis_e2e::admission::operator_webhook::{self, FailurePolicy};
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, free_port};
-use trellis_e2e::jobs::{message, reason};
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{message, reason};
 use trellis_e2e::wait::eventually;
 
 use super::fixtures::{
@@ -44,15 +47,15 @@ pub(super) async fn operator_kubeconfig(control_plane: &ControlPlane) -> PathBuf
 pub(super) async fn start_fixture() -> WebhookFixture {
     let control_plane = operator::start_control_plane().await.unwrap();
     let port = free_port().unwrap();
-    admission_webhook::install(&control_plane, port, FailurePolicy::Fail)
+    operator_webhook::install(&control_plane, port, FailurePolicy::Fail)
         .await
         .unwrap();
-    let launch = admission_webhook::launch_options("operator", port).lease_seconds(60);
+    let launch = operator_webhook::launch_options("operator", port).lease_seconds(60);
     let kubeconfig = operator_kubeconfig(&control_plane).await;
     let operator =
         Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
             .unwrap();
-    admission_webhook::wait_until_called(&control_plane)
+    operator_webhook::wait_until_called(&control_plane)
         .await
         .unwrap();
     WebhookFixture {

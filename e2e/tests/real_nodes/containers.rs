@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::message;
+use trellis_e2e::site::jobs::message;
 
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 

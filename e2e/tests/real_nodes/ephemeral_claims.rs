@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
 use serde_json::json;
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::volumes::late_binding_class_yaml;
 use trellis_e2e::wait::eventually;
 

@@ -7,8 +7,8 @@ use anyhow::ensure;
 use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::real_nodes::IMAGE_NAME;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use crate::fixtures::NodePair::Faulty;

@@ -18,10 +18,10 @@ use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::SCOPE_LABEL;
 use trellis_e2e::control_plane::{ControlPlane, apply};
-use trellis_e2e::jobs::{TestJobs, phase};
-use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::real_nodes::{self, IMAGE_NAME, RealNode, RealNodes};
+use trellis_e2e::site::jobs::{TestJobs, phase};
+use trellis_e2e::site::namespace::TestNamespace;
 use trellis_e2e::volumes;
 use trellis_e2e::wait::{eventually, wait_for};
 

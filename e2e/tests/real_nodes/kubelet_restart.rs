@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::{SOON, phase};
-use trellis_e2e::pod_history::PodHistory;
+use trellis_e2e::site::jobs::{SOON, phase};
+use trellis_e2e::site::pod_history::PodHistory;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::NodePair::Faulty;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};

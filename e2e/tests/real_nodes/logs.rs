@@ -9,8 +9,8 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::SCOPE_LABEL;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::real_nodes::IMAGE_NAME;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{RealNodesFixture, TRAINING_TIMEOUT, TrialNamespace, TrialOutcome};

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::NodePair::Faulty;

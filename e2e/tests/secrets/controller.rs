@@ -7,9 +7,9 @@ use trellis_api::external_secret::ExternalSecret;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::external_secrets::{apply_fake_store, crds, start};
-use trellis_e2e::jobs::{message, reason};
 use trellis_e2e::operator;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{message, reason};
 
 use super::{
     job_with_secret, launch_operator, permit_store, secret_entry, wait_for_external_secret,

@@ -20,9 +20,9 @@ use trellis_api::ClusterJobPolicy;
 use trellis_api::external_secret::ExternalSecret;
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::{eventually, wait_for};
 
 /// Time after which an unwanted change would be visible.

@@ -3,9 +3,9 @@
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::external_secrets::{crds, create_secret};
-use trellis_e2e::jobs::{message, reason};
 use trellis_e2e::operator;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{message, reason};
 
 use super::{job_with_secret, launch_operator, permit_store, wait_for_external_secret};
 

@@ -6,9 +6,9 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::{message, reason};
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{message, reason};
 
 use super::{NO_CHANGE_TIME, create_site_without_permits, operator_program, shared_control_plane};
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trellis_api::external_secret::ExternalSecret;
 use trellis_api::job::JobPhase;
 use trellis_e2e::external_secrets::create_secret;
-use trellis_e2e::jobs::{message, reason};
+use trellis_e2e::site::jobs::{message, reason};
 
 use super::{
     create_site, job_with_secret, secret_entry, wait_for_external_secret, wait_until_deleted,

@@ -6,7 +6,7 @@ use serde_json::json;
 use trellis_api::ClusterJobPolicy;
 use trellis_api::external_secret::ExternalSecret;
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::{message, reason};
+use trellis_e2e::site::jobs::{message, reason};
 
 use super::{
     create_site, create_site_without_permits, job_with_secret, permit_store, secret_entry,

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_api::names;
-use trellis_e2e::jobs::{SOON, message};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, message};
 use trellis_e2e::wait::eventually;
 
 use super::create_site;

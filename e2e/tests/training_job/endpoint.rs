@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_e2e::endpoint;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{self, SNAPSHOTS_FOLDER};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 use trellis_server::endpoint::{WaitingJob, WaitingJobs};
 

@@ -6,8 +6,8 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use serde_json::json;
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use super::create_site;

@@ -7,8 +7,8 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trellis_api::job::{CompiledObject, JobPhase};
 use trellis_api::{TrainingJob, ValidatedJob, names};
-use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, message, reason};
 use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 use super::create_site;

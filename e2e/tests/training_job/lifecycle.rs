@@ -1,5 +1,11 @@
 //! Restart, completion, suspension, deletion and repair.
 
+pub(super) mod checkpoints;
+pub(super) mod failures;
+pub(super) mod pod_recovery;
+pub(super) mod runtime_prediction;
+pub(super) mod stages;
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
@@ -10,7 +16,7 @@ use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::{SOON, message, phase, reason};
+use trellis_e2e::site::jobs::{SOON, message, phase, reason};
 use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 use super::{create_site, shared_control_plane};

@@ -1,39 +1,17 @@
 //! The whole life of a TrainingJob on a real control plane, with the rights of the chart.
 
-mod admission;
-mod checkpoints;
-mod child_drift;
-mod cleanup;
-mod default_queue;
 mod elastic;
 mod endpoint;
-mod ephemeral_claims;
 mod events;
-mod failures;
-mod field_validation;
 mod frameworks;
 mod idle_writes;
-mod journal;
-mod late_binding;
 mod lifecycle;
-mod managed_by;
-mod name_conflicts;
-mod node_constraints;
-mod orphans;
-mod per_gpu_resources;
+mod objects;
 mod placement;
 mod plan;
-mod pod_recovery;
-mod preemption;
 mod queues;
-mod refusals;
-mod resource_quotas;
-mod resource_validation;
-mod runtime_prediction;
-mod server_side_apply;
-mod stages;
 mod traces;
-mod version_skew;
+mod validation;
 
 use std::path::Path;
 

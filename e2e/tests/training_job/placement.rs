@@ -1,11 +1,15 @@
 //! All or nothing.
 
+pub(super) mod late_binding;
+pub(super) mod node_constraints;
+pub(super) mod per_gpu_resources;
+
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingJob};
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::{SOON, message, phase};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, message, phase};
 use trellis_e2e::wait::eventually;
 
 use super::{create_site, shared_control_plane};

@@ -14,8 +14,8 @@ use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
-use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::{SOON, message, reason};
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::{create_site, shared_control_plane};

@@ -1,13 +1,17 @@
 //! Queues: admission and status.
 
+pub(super) mod default_queue;
+pub(super) mod preemption;
+pub(super) mod resource_quotas;
+
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trellis_api::TrainingQueue;
 use trellis_api::job::JobPhase;
 use trellis_api::queue::QueueStatus;
-use trellis_e2e::jobs::{SOON, message, reason};
-use trellis_e2e::queues::resource_groups;
+use trellis_e2e::site::jobs::{SOON, message, reason};
+use trellis_e2e::site::queues::resource_groups;
 use trellis_e2e::wait::wait_for;
 
 use super::{create_site, shared_control_plane};

@@ -17,9 +17,9 @@ use prost::Message as _;
 use tokio::net::TcpListener;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 /// Spans by name, with the names of all their attributes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use trellis_e2e::control_plane::{FRONT_PROXY, NOT_THE_FRONT_PROXY};
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::visibility::{direct_client, resource_path, send_request, wait_for_availability};
 
 use crate::fixtures::{VisibilityFixture, shared_fixture};

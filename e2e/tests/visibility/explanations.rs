@@ -6,7 +6,7 @@ use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::Explanation;
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::shared_fixture;

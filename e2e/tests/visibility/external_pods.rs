@@ -9,7 +9,7 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::{Explanation, JobState};
 use trellis_e2e::cluster::SCOPE_LABEL;
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::shared_fixture;

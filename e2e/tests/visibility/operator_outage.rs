@@ -8,8 +8,8 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::release_lease;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::visibility;
 use trellis_e2e::wait::{eventually, wait_until_deleted};
 

@@ -6,7 +6,7 @@ use kube::api::ListParams;
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::{NodeState, QueueState};
-use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::shared_fixture;

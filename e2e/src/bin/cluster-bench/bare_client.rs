@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use trellis_api::{PodGroup, QueueResources, ResolvedJob, TrainingJob, ValidatedJob};
 use trellis_compiler::{CompileContext, CompileFacts, CompiledJob, PodPlacement, compile};
-use trellis_e2e::namespace::TestNamespace;
+use trellis_e2e::site::namespace::TestNamespace;
 
 use crate::bench::Bench;
 use crate::jobs;

@@ -11,8 +11,8 @@ use kube::{Api, Client};
 use trellis_api::TrainingJob;
 use trellis_e2e::cluster::{NodeSet, NodeTemplate};
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions, Kubelets};
-use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::site::namespace::TestNamespace;
 
 use crate::jobs::{self, BenchCase};
 use crate::row::BenchRow;

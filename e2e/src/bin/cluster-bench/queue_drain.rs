@@ -9,8 +9,8 @@ use kube::Api;
 use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
 use trellis_api::TrainingJob;
-use trellis_e2e::namespace::TestNamespace;
-use trellis_e2e::queues::resource_groups;
+use trellis_e2e::site::namespace::TestNamespace;
+use trellis_e2e::site::queues::resource_groups;
 
 use crate::bare_client;
 use crate::bench::{Bench, CONCURRENT_APPLIES, MEASUREMENT_TIMEOUT};

@@ -7,8 +7,8 @@ use futures::{StreamExt, TryStreamExt};
 use kube::Api;
 use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use trellis_api::{Reason, TrainingJob};
-use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::Operator;
+use trellis_e2e::site::namespace::TestNamespace;
 
 use crate::bench::{Bench, MEASUREMENT_TIMEOUT};
 use crate::jobs::{self, BenchCase};

@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 use trellis_api::ClusterJobPolicy;
-use trellis_e2e::admission_webhook::{
+use trellis_e2e::admission::operator_webhook::{
     self, FailurePolicy, WebhookClient, admission_review, sized_body,
 };
 use trellis_e2e::control_plane::free_port;
@@ -34,11 +34,11 @@ const POLICIES_PER_OBJECT: usize = 100;
 pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     let control_plane = &bench.control_plane;
     let port = free_port()?;
-    admission_webhook::install(control_plane, port, FailurePolicy::Ignore).await?;
+    operator_webhook::install(control_plane, port, FailurePolicy::Ignore).await?;
     let operator = bench
-        .start_operator_with(&admission_webhook::launch_options("webhook", port))
+        .start_operator_with(&operator_webhook::launch_options("webhook", port))
         .await?;
-    admission_webhook::wait_until_called(control_plane).await?;
+    operator_webhook::wait_until_called(control_plane).await?;
     let namespace = bench.create_namespace().await?;
     let objects = policies.div_ceil(POLICIES_PER_OBJECT);
     let all: Api<ClusterJobPolicy> = Api::all(control_plane.client());
@@ -95,7 +95,7 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     let configurations: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
     let params = DeleteParams::default();
     configurations
-        .delete(admission_webhook::WEBHOOK_NAME, &params)
+        .delete(operator_webhook::WEBHOOK_NAME, &params)
         .await?;
     all.delete_collection(&params, &bench_objects).await?;
     Ok(())

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use trellis_e2e::cluster::{NodeSet, NodeTemplate};
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions, free_port};
-use trellis_e2e::failures;
+use trellis_e2e::kubelet::failures;
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::visibility;
 use trellis_e2e::volumes;

@@ -10,8 +10,8 @@ use serde_json::json;
 use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_e2e::cluster::SCOPE_LABEL;
-use trellis_e2e::jobs::SOON;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::{eventually, wait_for};
 
 const POD_GROUP_LABEL: &str = "trellis.dev/pod-group";

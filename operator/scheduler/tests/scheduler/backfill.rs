@@ -1,5 +1,11 @@
 //! Tests of which gangs may start ahead of the first gang that waits for room: the textbook cases.
 
+pub(super) mod edge_cases;
+pub(super) mod ends;
+pub(super) mod heads;
+pub(super) mod lent_quota;
+pub(super) mod runs;
+
 use std::time::Duration;
 
 use crate::common::*;

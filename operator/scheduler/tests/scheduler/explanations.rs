@@ -1,5 +1,9 @@
 //! Tests of the exact sentences that users read while a gang is pending.
 
+pub(super) mod change;
+pub(super) mod oracle;
+pub(super) mod quota;
+
 use crate::common::*;
 use trellis_scheduler::{
     LabelDomain, Node, NodeName, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,

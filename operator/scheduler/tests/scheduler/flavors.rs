@@ -1,5 +1,10 @@
 //! Tests of the explanations about flavors that groups name, and about lent quota.
 
+pub(super) mod assignments;
+pub(super) mod charged;
+pub(super) mod kueue;
+pub(super) mod offered;
+
 use std::collections::BTreeMap;
 
 use crate::common::*;

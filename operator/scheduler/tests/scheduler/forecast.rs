@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::backfill::runs::{any_job, run_jobs};
 use crate::backfill::{MINUTE, cycle_at, gpu_gang, submitted_at, whole_node_gang};
-use crate::backfill_runs::{any_job, run_jobs};
 use crate::common::*;
 use crate::random::{any_node, node_name};
 use proptest::prelude::*;

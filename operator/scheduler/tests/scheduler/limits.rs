@@ -1,7 +1,7 @@
 //! Tests of limits outside queue quota.
 
 use crate::common::*;
-use crate::flavors_offered::queue_with_flavors;
+use crate::flavors::offered::queue_with_flavors;
 use crate::queues::flavor;
 use trellis_scheduler::{
     Engine, FlavorName, Gang, LimitClosure, LimitDraw, LimitName, LimitUnit, QueueName,

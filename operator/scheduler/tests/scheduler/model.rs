@@ -1,5 +1,10 @@
 //! The state of the cluster as plain lists, counted anew every time.
 
+pub(super) mod limits;
+pub(super) mod quota;
+pub(super) mod restart_places;
+pub(super) mod stopping;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{
@@ -7,8 +12,8 @@ use trellis_scheduler::{
     QueueName, ResourceName, Resources, Time, Topology, TopologyName, TopologyRequest, UsageDecay,
 };
 
-use crate::model_restart_places::ModelRestartPlace;
-use crate::model_stopping::ModelStoppingGang;
+use crate::model::restart_places::ModelRestartPlace;
+use crate::model::stopping::ModelStoppingGang;
 
 /// A placed gang, as a plain list of pods.
 #[derive(Clone, Debug)]

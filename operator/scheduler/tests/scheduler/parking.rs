@@ -3,10 +3,13 @@
 //! and limits, no cycle preempts a gang that it has placed itself. Without events, the next cycle
 //! decides nothing.
 
+pub(super) mod events;
+pub(super) mod wakeups;
+
 use std::collections::BTreeSet;
 
 use crate::common::*;
-use crate::parking_events::{
+use crate::parking::events::{
     Event, GANGS, LEAVES, NODES, PLAIN, Rules, any_event, any_preemption, any_rules, apply,
     empty_engine, engine_with_policies, labelled_node, leaf,
 };

@@ -1,5 +1,9 @@
 //! Tests of placement.
 
+pub(super) mod constraints;
+pub(super) mod devices;
+pub(super) mod score;
+
 use crate::common::*;
 use trellis_scheduler::{Decision, Gang, PlacementStrategy, Resources, WaitReason};
 

@@ -1,5 +1,13 @@
 //! Tests of preemption within a queue: cases that a user of Kueue or Slurm would know.
 
+pub(super) mod claims;
+pub(super) mod departures;
+pub(super) mod model;
+pub(super) mod queues;
+pub(super) mod reclaim;
+pub(super) mod reclaim_and_heads;
+pub(super) mod victim_sets;
+
 use std::time::Duration;
 
 use crate::common::*;

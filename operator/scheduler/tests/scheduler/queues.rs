@@ -1,5 +1,11 @@
 //! Tests of queue trees, flavors and turns.
 
+pub(super) mod fairness;
+pub(super) mod leaving_quota;
+pub(super) mod order;
+pub(super) mod starvation;
+pub(super) mod turns;
+
 use std::collections::BTreeMap;
 
 use crate::common::*;

@@ -1,5 +1,7 @@
 //! Tests of kept places of gangs that restart.
 
+pub(super) mod other_gangs;
+
 use std::time::Duration;
 
 use crate::common::*;

@@ -2,13 +2,16 @@
 //! no placement overbooks. The engine also equals an engine that is built from the final state, in
 //! its counts, decisions and explanations.
 
+pub(super) mod decisions;
+pub(super) mod events;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::*;
 use crate::model::Model;
 use crate::random::{QUEUES, node_name, topologies};
-use crate::sequences_decisions::check_decisions;
-use crate::sequences_events::{Event, NODES, QueueFlags, any_event, limit_name};
+use crate::sequences::decisions::check_decisions;
+use crate::sequences::events::{Event, NODES, QueueFlags, any_event, limit_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
     Decision, Engine, GangId, LimitClosure, Placement, PodKey, QueueName, Time, UsageDecay,

@@ -1,6 +1,8 @@
 //! Tests that an engine that is restored from a snapshot makes the same decisions. `sequences`
 //! checks this after any sequence of events.
 
+pub(super) mod restored_gangs;
+
 use crate::common::*;
 use proptest::prelude::*;
 use trellis_scheduler::{Decision, Engine, GangId, Quota, ResourceName, Resources, Snapshot, Time};

@@ -1,5 +1,7 @@
 //! Tests of surplus: it starts after all other gangs, delays none of them, and makes room first.
 
+pub(super) mod queues;
+
 use std::time::Duration;
 
 use crate::common::*;

@@ -1,6 +1,14 @@
 //! Tests of topology requests, in cases that users of Slurm's topology/tree and of Kueue's
 //! topology-aware scheduling know.
 
+pub(super) mod changes;
+pub(super) mod displaced_groups;
+pub(super) mod explanations;
+pub(super) mod fit;
+pub(super) mod levels;
+pub(super) mod one_node;
+pub(super) mod oracle;
+
 use crate::common::*;
 use trellis_scheduler::{
     Engine, Gang, Node, PlacementStrategy, TaskGroup, Topology, TopologyLevel, TopologyName,
