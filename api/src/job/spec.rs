@@ -150,8 +150,8 @@ pub struct TrainingJobSpec {
     #[garde(dive)]
     pub cleanup: Option<Cleanup>,
     /// Seconds from the job's end until the operator deletes the TrainingJob and its children, as
-    /// in batch/v1. A job that Argo CD or Flux delivers stays, since it would be created and run
-    /// again; only its children are deleted. Absent: never.
+    /// in batch/v1. A job with a tracking mark of Argo CD or Flux stays, since it would be created and
+    /// run again; only its children are deleted. Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::ttl)))]
     #[x_kube(validation = rules::TTL.to_cel_rule())]

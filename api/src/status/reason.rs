@@ -240,7 +240,7 @@ reasons! {
     LedgerMismatch (Warning): "Restart the operator, which recounts all usage, and report the fault with the operator's log.";
     /// The QuotaLedger of a QuotaPolicy cannot be read, so all of its GPU-hours count as used. Only
     /// in conditions of QuotaPolicies.
-    LedgerUnreadable (Warning): "The message names the fault. Correct the QuotaLedger, or delete it to start with no used GPU-hours.";
+    LedgerUnreadable (Warning): "The message names the fault. Correct the QuotaLedger, or delete it to drop the GPU-hours that it records.";
     /// An admission policy of the chart that protects Trellis' own objects from users is missing or
     /// differs. Only in conditions of TrainingQueues.
     AdmissionPolicyMissing (Warning): "Apply the chart's admission policies: the message names the missing policies and the fields that the operator does not trust meanwhile.";

@@ -287,5 +287,5 @@ async fn policy_usage_agrees_with_its_recount() {
         "{status:?}"
     );
     let log = operator::shared_operator().unwrap().read_log().unwrap();
-    assert!(!log.contains("not what is counted anew"), "{log}");
+    assert!(!log.contains("differs from a recount"), "{log}");
 }

@@ -72,7 +72,7 @@ facts! {
     WATCH_AGE: Gauge "watch_age_seconds" ["resource"] "Seconds since the watch of that resource last showed a sign of life, on standby replicas with a webhook too; from 180 s on the operator decides nothing new";
 
     CERTIFICATE_EXPIRY: Gauge "endpoint_certificate_expiry_timestamp_seconds" [] "End of the endpoint's certificate, in seconds since 1970; 0: no certificate";
-    CERTIFICATE_DEGRADED: Gauge "endpoint_certificate_degraded" [] "1: the endpoint's certificate cannot be renewed, or its authority not be written for the API server";
+    CERTIFICATE_DEGRADED: Gauge "endpoint_certificate_degraded" [] "1: the endpoint's certificate cannot be renewed, or its CA cannot be published to the API server";
 
     RECONCILES: Counter "reconciles" ["result"] "Finished reconciliations of TrainingJobs: done, behind (an object changed meanwhile, retried) or failed";
     RECONCILE_SECONDS: Histogram "reconcile_duration_seconds" [] "Duration of a reconciliation of a TrainingJob, with its writes";
@@ -105,7 +105,7 @@ facts! {
 
     DEVICES: Gauge "devices" ["resource", "state"] "Devices of nodes that accept pods: allocatable, held (by gangs), others (by other pods) and free";
     NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost (not ready for long, or deleted while pods of jobs remain)";
-    ADMISSION_POLICY: Gauge "admission_policy_in_force" ["policy"] "1: the admission policy of that name and its binding match this version; 0: one is missing or differs, and the operator does not trust what they protect";
+    ADMISSION_POLICY: Gauge "admission_policy_in_force" ["policy"] "1: the admission policy of that name and its binding match this version; 0: one is missing or differs, and the operator does not trust the fields that the policy protects";
     CHANGED_PODS: Gauge "changed_pods" [] "Placed pods whose images, tolerations or resources were changed after policies had judged them, as observed by this process";
     LEDGER_WRONG: Gauge "ledger_wrong_limits" [] "Limits of QuotaPolicies whose ledger has differed from a recount for some seconds";
 
@@ -114,7 +114,7 @@ facts! {
     WEBHOOK_SECONDS: Histogram "webhook_duration_seconds" [] "Time from the end of a request's head to its answer";
     WEBHOOK_IN_FLIGHT: Gauge "webhook_in_flight" [] "Reviews in progress";
     WEBHOOK_CERTIFICATE_EXPIRY: Gauge "webhook_certificate_expiry_timestamp_seconds" [] "End of the webhook's certificate, in seconds since 1970; 0: no certificate";
-    WEBHOOK_CERTIFICATE_DEGRADED: Gauge "webhook_certificate_degraded" [] "1: the webhook's certificate cannot be renewed, or its authority not be written for the API server; the log has the reason";
+    WEBHOOK_CERTIFICATE_DEGRADED: Gauge "webhook_certificate_degraded" [] "1: the webhook's certificate cannot be renewed, or its CA cannot be published to the API server; the log has the reason";
 }
 
 /// Text before the table.

@@ -247,7 +247,7 @@ fn degraded_reason(
 ) -> Option<(Reason, String)> {
     if let Some(why) = report.unreadable_ledgers.get(name) {
         let message = format!(
-            "QuotaLedger {name:?} cannot be read ({why}): no job that needs GPUs starts; correct it, or delete it to start with no used hours"
+            "QuotaLedger {name:?} cannot be read ({why}): no job that needs GPUs starts; correct it, or delete it to drop the hours that it records"
         );
         return Some((Reason::LedgerUnreadable, message));
     }
@@ -257,7 +257,7 @@ fn degraded_reason(
         .find(|limit| limit.policy == name)
     {
         let message = format!(
-            "{limit}: what is held of it is not what is counted anew; the operator's log has it too"
+            "{limit}: the held amount differs from a recount; report the operator's log"
         );
         return Some((Reason::LedgerMismatch, message));
     }
