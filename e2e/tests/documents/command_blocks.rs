@@ -72,7 +72,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 66] = [
     ("docs/install.md", "Check that it works", 1, NEEDS_DEPLOYMENT),
     ("docs/install.md", "Without Helm on the cluster", 1, TestedBy("e2e/tests/chart/install.rs", "test_install_by_kubectl")),
     ("docs/install.md", "Installed objects", 1, READERS_OBJECTS),
-    ("docs/install.md", "Certificates", 1, TestedBy("e2e/tests/chart/cert_manager.rs", "remove_old_authorities")),
+    ("docs/install.md", "Certificates", 1, TestedBy("e2e/tests/chart/certificates/cert_manager.rs", "remove_old_authorities")),
     ("docs/install.md", "Upgrade", 1, NEEDS_RELEASE),
     ("docs/install.md", "Uninstall", 1, NEEDS_RELEASE),
     ("docs/migrating.md", "Step by step", 2, NEEDS_OTHER_SYSTEM),

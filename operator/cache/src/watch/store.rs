@@ -1,6 +1,6 @@
 //! The objects of one kind, by name.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use kube::Resource;
@@ -23,7 +23,9 @@ pub struct Store<K> {
 
 #[derive(Debug)]
 struct Inner<K> {
-    objects: HashMap<Key, Arc<K>>,
+    /// By name, so that every process reads them in one order: the order in which a new leader
+    /// takes over gangs must not depend on hashes.
+    objects: BTreeMap<Key, Arc<K>>,
     deleted: Tombstones,
     /// Version of the last complete list.
     listed: Option<u64>,
@@ -33,7 +35,7 @@ impl<K> Default for Store<K> {
     fn default() -> Self {
         Self {
             inner: RwLock::new(Inner {
-                objects: HashMap::new(),
+                objects: BTreeMap::new(),
                 deleted: Tombstones::default(),
                 listed: None,
             }),
@@ -108,7 +110,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         }
     }
 
-    /// Handles a complete list of version `at`. Returns the stored objects that no longer exist.
+    /// Handles a complete list of version `at`. Returns the stored objects that no longer exist, in
+    /// the order of their keys.
     pub fn unlisted_objects(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
         let mut inner = self.inner.write();
         inner.listed = Some(at);
@@ -130,7 +133,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         self.inner.read().objects.is_empty()
     }
 
-    /// Returns all objects, in any order.
+    /// Returns all objects, in the order of their keys.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<K>> {
         self.inner.read().objects.values().cloned().collect()
@@ -186,6 +189,23 @@ mod tests {
         assert!(!store.update_returned(key(), object("a", 3)), "nothing new");
         assert!(store.insert_observed(key(), object("a", 4)));
         assert_eq!(stored_uid_and_version(&store), Some(("a".to_owned(), 4)));
+    }
+
+    #[test]
+    fn objects_and_unlisted_objects_come_in_the_order_of_their_keys() {
+        let store = Store::default();
+        for name in ["c", "a", "d", "b", "e"] {
+            store.insert_observed(Key::new("ns", name), object(name, 1));
+        }
+        let uids: Vec<_> = store
+            .all()
+            .iter()
+            .map(|o| uid(o.as_ref()).to_owned())
+            .collect();
+        assert_eq!(uids, ["a", "b", "c", "d", "e"]);
+        let unlisted = store.unlisted_objects(&HashSet::from([Key::new("ns", "c")]), 2);
+        let unlisted: Vec<_> = unlisted.into_iter().map(|(_, uid)| uid).collect();
+        assert_eq!(unlisted, ["a", "b", "d", "e"]);
     }
 
     #[test]
