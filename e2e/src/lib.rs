@@ -2,7 +2,9 @@
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
-//! use trellis_e2e::{cluster::NodeTemplate, control_plane::ControlPlane, site::namespace::TestNamespace};
+//! use trellis_e2e::cluster::NodeTemplate;
+//! use trellis_e2e::control_plane::ControlPlane;
+//! use trellis_e2e::site::namespace::TestNamespace;
 //!
 //! let control_plane = ControlPlane::shared().await?;
 //! let nodes = NodeTemplate::new(4).gpus(8).racks(2).scope("example").create(control_plane).await?;

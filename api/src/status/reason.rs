@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::status::words::{lenient_word, open_word, words};
+use super::words::{lenient_word, open_word, words};
 
 /// The type of events with a reason.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::admission::probe_pod;
+use super::probe_pod;
 use crate::control_plane::ControlPlane;
 
 /// The webhook's name, which the API server reports when it gets no response.

@@ -15,9 +15,9 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, TrainingJob, names};
 
+use super::namespace::TestNamespace;
 use crate::cluster::SCOPE_LABEL;
 use crate::kubelet;
-use crate::site::namespace::TestNamespace;
 use crate::wait::{eventually, wait_for};
 
 /// Longest time until a change is visible. An idle machine needs far less.

@@ -11,7 +11,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use trellis_api::QuotaPolicy;
 use trellis_e2e::site::TestSite;
-use trellis_e2e::site::jobs::SOON;
+use trellis_e2e::site::jobs::{SOON, message};
 use trellis_e2e::site::queues::resource_groups;
 use trellis_e2e::wait::{eventually, wait_for};
 
@@ -185,10 +185,7 @@ async fn queue_quota_counts_external_pods_and_jobs() {
             status.reason == Some(trellis_api::Reason::QuotaExceeded)
         })
         .await;
-    assert!(
-        trellis_e2e::site::jobs::message(&pending).contains("6 of 8"),
-        "{pending:?}"
-    );
+    assert!(message(&pending).contains("6 of 8"), "{pending:?}");
     create_pod(&site, "second", 4, in_queue).await;
     wait_for_unschedulable(
         &site,

@@ -11,7 +11,7 @@ use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
 use trellis_e2e::proxy::ProxyFault;
 use trellis_e2e::site::TestSite;
-use trellis_e2e::site::jobs::{SOON, pod_uids};
+use trellis_e2e::site::jobs::{self, SOON, pod_uids};
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::operator_program;
@@ -115,7 +115,7 @@ async fn resumed_plan_creates_pods_of_its_original_flavor() {
         let pods = site.list_pods("later").await.len();
         ensure!(pods == 0, "{pods} pods");
         let job = site.api::<trellis_api::TrainingJob>().get("later").await?;
-        let reason = trellis_e2e::site::jobs::reason(&job);
+        let reason = jobs::reason(&job);
         ensure!(reason == "NoMatchingNodes", "{reason}");
         Ok(())
     })

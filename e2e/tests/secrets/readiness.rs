@@ -10,7 +10,7 @@ use trellis_api::job::{CompiledObject, JobPhase};
 use trellis_e2e::cluster::{NodeTemplate, SCOPE_LABEL};
 use trellis_e2e::external_secrets::{create_secret, report_failure};
 use trellis_e2e::site::TestSite;
-use trellis_e2e::site::jobs::{message, reason};
+use trellis_e2e::site::jobs::{SOON, message, reason};
 
 use super::{
     NO_CHANGE_TIME, create_site, job_with_secret, shared_control_plane, wait_for_external_secret,
@@ -118,7 +118,7 @@ async fn changed_external_secret_of_a_job_is_repaired() {
     change(other).await;
     let find = json!({"dataFrom": [{"find": {"name": {"regexp": ".*"}}}]});
     change(find).await;
-    let right = trellis_e2e::wait::eventually(trellis_e2e::site::jobs::SOON, || async {
+    let right = trellis_e2e::wait::eventually(SOON, || async {
         let now: kube::api::DynamicObject = {
             let resource = kube::api::ApiResource::erase::<ExternalSecret>(&());
             let all = kube::Api::namespaced_with(
@@ -139,10 +139,7 @@ async fn changed_external_secret_of_a_job_is_repaired() {
         "j-wandb",
         |o: Option<&ExternalSecret>| o.is_some_and(|o| o.uid() != before.uid()),
     );
-    tokio::time::timeout(trellis_e2e::site::jobs::SOON, anew)
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::time::timeout(SOON, anew).await.unwrap().unwrap();
 }
 
 #[tokio::test]

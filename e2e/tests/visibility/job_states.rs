@@ -12,6 +12,7 @@ use trellis_api::job::JobPhase;
 use trellis_api::visibility::JobState;
 use trellis_e2e::admission::wait_for_stamping;
 use trellis_e2e::site::jobs::SOON;
+use trellis_e2e::site::namespace::TestNamespace;
 use trellis_e2e::wait::eventually;
 
 use crate::fixtures::shared_fixture;
@@ -194,10 +195,9 @@ async fn discovery_lists_the_group_and_other_groups_are_unaffected() {
         Ok(())
     });
     gang_check.await.unwrap();
-    let namespace =
-        trellis_e2e::site::namespace::TestNamespace::create(&scene.control_plane, "short")
-            .await
-            .unwrap();
+    let namespace = TestNamespace::create(&scene.control_plane, "short")
+        .await
+        .unwrap();
     let deleted = ["delete", "namespace", namespace.name(), "--timeout=60s"];
     let (ok, output) = scene.run_kubectl(&admin, &deleted).await;
     assert!(ok, "{output}");

@@ -8,6 +8,7 @@ use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::create_site;
@@ -86,9 +87,7 @@ async fn suspended_job_has_its_grace_period_and_a_failed_job_a_short_one() {
         anyhow::ensure!(grace == Some(30), "{grace:?}");
         Ok(())
     };
-    eventually(trellis_e2e::site::jobs::SOON, check_other_pod)
-        .await
-        .unwrap();
+    eventually(SOON, check_other_pod).await.unwrap();
 }
 
 #[tokio::test]

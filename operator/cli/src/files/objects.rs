@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use trellis_api::document::{self, Problem};
 
-use crate::files::source_object::SourceObject;
+use super::source_object::SourceObject;
 
 /// Reads the objects of a file, or of the files of a folder.
 /// A folder, file or document that cannot be read is a problem that names the file.

@@ -16,7 +16,7 @@ use trellis_gang::key::Key;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::Requester;
 
-use crate::build::{BuildOutcome, PolicyOutcome, compiled_profile};
+use super::{BuildOutcome, PolicyOutcome, compiled_profile};
 use crate::job_context::{JobContext, UntrustedStamp};
 use crate::{build, validate};
 

@@ -256,9 +256,8 @@ fn degraded_reason(
         .iter()
         .find(|limit| limit.policy == name)
     {
-        let message = format!(
-            "{limit}: the held amount differs from a recount; report the operator's log"
-        );
+        let message =
+            format!("{limit}: the held amount differs from a recount; report the operator's log");
         return Some((Reason::LedgerMismatch, message));
     }
     missing_flavor.map(|message| (Reason::FlavorNotFound, message))

@@ -28,8 +28,8 @@ pub(crate) struct FlavorResource {
 }
 
 /// The largest amount that a demand counts. All nominal quotas together stay far below it, so a
-/// larger amount would fit no better. [`super::fair_share::memory`] can sum and weigh thousands of these
-/// demands without overflow. So every release subtracts exactly the charged amount.
+/// larger amount would fit no better. [`super::fair_share::memory`] can sum and weigh thousands of
+/// these demands without overflow. So every release subtracts exactly the charged amount.
 const MAX_AMOUNT: i128 = 1 << 80;
 
 /// The needs of a gang, in base units. Each resource of each flavor occurs once, in order. Each

@@ -2,6 +2,7 @@
 
 use super::amounts::FlavorResource;
 use super::tree::QuotaTree;
+use super::tree::cell::QuotaCell;
 use crate::state::QueueIdx;
 
 /// The state of a queue's quota of one resource of one flavor, in base units.
@@ -34,16 +35,15 @@ impl QuotaTree {
                 .path(queue)
                 .last()
                 .is_some_and(|(_, root)| root.queues_with_quotas > 0);
-        let standing =
-            |(what, cell): (&FlavorResource, &super::tree::cell::QuotaCell)| QuotaUsage {
-                flavor_resource: *what,
-                nominal: cell.nominal(),
-                quota: cell.subtree(),
-                usage: cell.usage(),
-                borrowed: if limited { cell.borrowed() } else { 0 },
-                lendable: cell.subtree().saturating_sub(cell.local()),
-                available: self.available(queue, *what),
-            };
+        let standing = |(what, cell): (&FlavorResource, &QuotaCell)| QuotaUsage {
+            flavor_resource: *what,
+            nominal: cell.nominal(),
+            quota: cell.subtree(),
+            usage: cell.usage(),
+            borrowed: if limited { cell.borrowed() } else { 0 },
+            lendable: cell.subtree().saturating_sub(cell.local()),
+            available: self.available(queue, *what),
+        };
         node.cells.iter().map(standing).collect()
     }
 }

@@ -5,6 +5,7 @@ use trellis_scheduler::{GangId, NodeName, PodKey};
 
 use super::SimulationRunner;
 use super::agenda::{DueEvent, RunEvent};
+use super::measures::gpu_use_meter;
 use super::record::JobEvent;
 use super::script::{PodChange, ScriptPodEvent, ScriptSurplusPod};
 use super::simulated_job::{SimulatedJobStage, StoppedPod};
@@ -95,9 +96,6 @@ impl SimulationRunner<'_, '_> {
         let job = self.jobs.get(&event.job)?;
         let mut groups = job.gang.groups.iter();
         let group = groups.find(|group| group.name.as_str() == event.group)?;
-        Some((
-            node,
-            super::measures::gpu_use_meter::count_gpus(&group.request),
-        ))
+        Some((node, gpu_use_meter::count_gpus(&group.request)))
     }
 }

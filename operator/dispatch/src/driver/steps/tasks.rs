@@ -10,8 +10,8 @@ use trellis_gang::gang_step::{MissingPod, PodDeletion};
 use trellis_gang::key::Key;
 use trellis_gang::{AuthorizedAttempt, external};
 
+use super::task::GangTask;
 use crate::driver::Driver;
-use crate::driver::steps::task::GangTask;
 use crate::task_outcome::TaskOutcome;
 use crate::{SchedulerEvent, span};
 

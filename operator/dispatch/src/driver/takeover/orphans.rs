@@ -20,8 +20,8 @@ use trellis_gang::gang_step::deletions::Deletions;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
 
-use crate::driver::Driver;
 use crate::driver::steps::waits_for_lost_nodes;
+use crate::driver::{Driver, TrackedGang};
 
 /// Pods of one job that is gone.
 #[derive(Debug, Default)]
@@ -49,10 +49,7 @@ impl Driver {
     /// Handles the deletion of a job: its pods on lost nodes may be deleted by force, unless it
     /// forbids that.
     pub(in crate::driver) fn record_orphans(&mut self, job: &Key) {
-        let run = self
-            .gangs
-            .get(job)
-            .and_then(crate::driver::TrackedGang::run);
+        let run = self.gangs.get(job).and_then(TrackedGang::run);
         let job_of =
             |run: &trellis_gang::AuthorizedAttempt| run.job.compiled().job().spec().clone();
         let waits = run.is_none_or(|run| waits_for_lost_nodes(&job_of(run)));

@@ -1,6 +1,6 @@
 //! Current and past usage of a resource by a queue.
 
-use crate::quota::fair_share::decay::{DecayClock, halve};
+use super::decay::{DecayClock, halve};
 use crate::time::Time;
 
 /// Decayed usage, in [`DecayedAmount::PER_UNIT`]ths of a base unit.
@@ -28,7 +28,7 @@ impl DecayedAmount {
 }
 
 /// Units of a resource that a queue's whole subtree holds, over all flavors, and how far its
-/// decayed usage lags behind (see [`crate::quota::fair_share::decay`]).
+/// decayed usage lags behind (see [`super::decay`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::quota) struct UsageMemory {
     current: i128,
@@ -81,7 +81,7 @@ impl UsageMemory {
     }
 
     /// Returns the decayed usage that the order uses (see
-    /// [`crate::quota::fair_share::decay::UsageDecay::with_half_life`]).
+    /// [`super::decay::UsageDecay::with_half_life`]).
     pub(in crate::quota) fn order_usage(&self, clock: &DecayClock) -> DecayedAmount {
         let behind = self.lag_parts(clock).saturating_mul(clock.fade()) >> 32;
         DecayedAmount::from_parts(self.current_parts().saturating_sub(behind))

@@ -1,7 +1,7 @@
 //! The past usage of all queues, to save it and to restore it.
 
+use super::memory::DecayedAmount;
 use crate::ids::QueueName;
-use crate::quota::fair_share::memory::DecayedAmount;
 use crate::quota::tree::{QuotaTree, TreeNode};
 use crate::state::{QueueIdx, ResourceIdx};
 use crate::time::Time;

@@ -1,6 +1,6 @@
 //! A queue's share: max over resources of usage / capacity, divided by weight.
 
-use crate::quota::fair_share::memory::DecayedAmount;
+use super::memory::DecayedAmount;
 use crate::quota::tree::QuotaTree;
 use crate::state::QueueIdx;
 
@@ -30,7 +30,7 @@ impl FairShare {
 
 impl QuotaTree {
     /// Returns the share that orders a queue now. It uses the decayed usage at the lookahead time
-    /// of [`crate::quota::fair_share::decay::UsageDecay`].
+    /// of [`super::decay::UsageDecay`].
     pub(crate) fn share(&self, queue: QueueIdx) -> FairShare {
         let Some(node) = self.node(queue) else {
             return FairShare::default();

@@ -17,9 +17,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::share::FairShare;
 use crate::ids::QueueName;
 use crate::quota::amounts::Demand;
-use crate::quota::fair_share::share::FairShare;
 use crate::quota::tree::QuotaTree;
 use crate::state::QueueIdx;
 use crate::time::Time;

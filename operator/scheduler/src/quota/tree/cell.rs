@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use super::queue_config::Quota;
 use crate::ids::QueueName;
-use crate::quota::tree::queue_config::Quota;
 use crate::state::QueueIdx;
 
 /// The contribution of a child that its parent counts.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::QuotaTree;
+use super::cell::Contribution;
+use super::queue_config::{QueueConfig, Quota};
+use super::queue_fault::{MAX_DEPTH, QueueFault};
 use crate::ids::QueueName;
 use crate::quota::amounts::FlavorResource;
-use crate::quota::tree::QuotaTree;
-use crate::quota::tree::cell::Contribution;
-use crate::quota::tree::queue_config::{QueueConfig, Quota};
-use crate::quota::tree::queue_fault::{MAX_DEPTH, QueueFault};
 use crate::state::QueueIdx;
 
 /// Queues in a cycle: each is below the next, and the last one is below the first.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::queue_fault::{QueueFault, QuotaField};
 use crate::ids::QueueName;
 use crate::quota::amounts::FlavorResource;
-use crate::quota::tree::queue_fault::{QueueFault, QuotaField};
 
 /// The quota of one resource of one flavor, in base units.
 #[derive(

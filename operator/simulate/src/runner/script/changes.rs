@@ -7,8 +7,8 @@ use std::time::Duration;
 use trellis_api::job::Restart;
 use trellis_scheduler::{Gang, GangId, NodeName, PodKey, QueueName, Resources};
 
+use super::ScriptSurplusPod;
 use crate::runner::measures::gpu_use_meter;
-use crate::runner::script::ScriptSurplusPod;
 use crate::runner::simulated_job::{self, SimulatedJob, SimulatedJobStage};
 use crate::runner::surplus_pods::state::SimulatedSurplus;
 use crate::runner::{
