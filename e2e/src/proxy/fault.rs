@@ -19,11 +19,11 @@ pub enum ProxyFault {
     DropResponse,
     /// The request passes after this time.
     Delay(Duration),
-    /// The request passes when the faults are removed
-    /// ([`Proxy::remove_faults`](super::Proxy::remove_faults)).
+    /// The request passes when the held requests are released
+    /// ([`Proxy::release_held_requests`](super::Proxy::release_held_requests)).
     Hold,
     /// The proxy cuts the connection at once, and the API server handles the request when the
-    /// faults are removed, as behind a slow proxy.
+    /// held requests are released, as behind a slow proxy.
     DelayUntilHealed,
     /// The request does not reach the API server, and the client gets no answer.
     Hang,

@@ -133,12 +133,17 @@ impl Proxy {
         self.set_trap(None);
         set_value(&self.state.lost_event_filter, None);
         self.resume_watches();
+        self.release_held_requests();
+    }
+
+    /// Lets the requests pass that the proxy holds. Other faults stay.
+    pub fn release_held_requests(&self) {
         self.state.release_signal.send_replace(());
     }
 
-    /// Calls `callback` when the API server has answered the `k`-th matching write, counted from 1
-    /// from now on. `moment` determines whether the client has the answer by then. Exactly `k` such
-    /// writes reach the API server before the callback returns. Later writes wait, and the proxy
+    /// Calls `callback` when the API server has accepted the `k`-th matching write, counted from 1
+    /// from now on. `moment` determines whether the client has the answer by then. The API server
+    /// accepts exactly `k` such writes before the callback returns. Later writes wait, and the proxy
     /// cuts their connections when the callback returns, because the client should be dead by then.
     /// Dry runs do not count as writes.
     pub fn call_after_write(

@@ -171,7 +171,12 @@ async fn handle_request(
     let answer = match client.request(outgoing).await {
         Ok(answer) => answer,
         // The API server is down, so the client gets a connection error as without the proxy.
-        Err(error) => return cut_connection(&state, &key, error),
+        Err(error) => {
+            if let Some(trap) = trap {
+                trap.note_answer(false).await;
+            }
+            return cut_connection(&state, &key, error);
+        }
     };
     let (mut parts, body) = answer.into_parts();
     parts.headers.remove(header::CONNECTION);
@@ -194,7 +199,7 @@ async fn handle_request(
         },
     );
     if let Some(trap) = trap {
-        trap.note_answer().await;
+        trap.note_answer(parts.status.is_success()).await;
     }
     match fault {
         ProxyFault::DropResponse => cut_connection(&state, &key, CUT_MESSAGE),

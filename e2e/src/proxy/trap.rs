@@ -1,10 +1,7 @@
-//! A callback after the k-th write, which usually kills a process.
+//! A callback after the k-th accepted write, which usually kills a process.
 
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -32,8 +29,10 @@ pub(super) struct Trap {
     k: u64,
     moment: TrapTiming,
     matches: RequestFilter,
-    sent: AtomicU64,
-    answered: AtomicU64,
+    /// Counted writes that wait for their answer or were accepted.
+    sent: watch::Sender<u64>,
+    /// Counted writes that the API server has accepted.
+    accepted: Mutex<u64>,
     callback: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     stage: watch::Sender<TrapStage>,
 }
@@ -68,16 +67,16 @@ impl Trap {
             k: k.max(1),
             moment,
             matches,
-            sent: AtomicU64::new(0),
-            answered: AtomicU64::new(0),
+            sent: watch::Sender::new(0),
+            accepted: Mutex::new(0),
             callback: Mutex::new(Some(callback)),
             stage,
         };
         (trap, TrapHandle(receiver))
     }
 
-    /// Decides whether a request passes. A request after the k-th write waits here until the
-    /// callback has returned.
+    /// Decides whether a request passes. While k writes are sent, a further one waits here until
+    /// the API server refuses one of them, or until the callback has returned.
     pub(super) async fn decide_request(&self, request: &Request) -> TrapDecision {
         if *self.stage.borrow() != TrapStage::Armed
             || !request.is_write()
@@ -85,18 +84,40 @@ impl Trap {
         {
             return TrapDecision::Pass { counted: false };
         }
-        if self.sent.fetch_add(1, Ordering::SeqCst) < self.k {
-            return TrapDecision::Pass { counted: true };
+        let (mut stage, mut sent) = (self.stage.subscribe(), self.sent.subscribe());
+        loop {
+            if self.take_place() {
+                return TrapDecision::Pass { counted: true };
+            }
+            tokio::select! {
+                _ = stage.wait_for(|stage| *stage != TrapStage::Armed) => return TrapDecision::Cut,
+                _ = sent.wait_for(|sent| *sent < self.k) => {}
+            }
         }
-        let mut stage = self.stage.subscribe();
-        let _ = stage.wait_for(|stage| *stage != TrapStage::Armed).await;
-        TrapDecision::Cut
     }
 
-    /// Records the answer to a counted write. For the k-th write, this returns when the client may
-    /// get the answer.
-    pub(super) async fn note_answer(self: Arc<Self>) {
-        if self.answered.fetch_add(1, Ordering::SeqCst) + 1 != self.k {
+    /// Counts a write as sent if fewer than k are.
+    fn take_place(&self) -> bool {
+        self.sent.send_if_modified(|sent| {
+            let is_free = *sent < self.k;
+            *sent += u64::from(is_free);
+            is_free
+        })
+    }
+
+    /// Records the answer to a counted write. A refused write does not count. For the k-th accepted
+    /// write, this returns when the client may get the answer.
+    pub(super) async fn note_answer(self: Arc<Self>, is_accepted: bool) {
+        if !is_accepted {
+            self.sent.send_modify(|sent| *sent -= 1);
+            return;
+        }
+        let accepted = {
+            let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+            *accepted += 1;
+            *accepted
+        };
+        if accepted != self.k {
             return;
         }
         let moment = self.moment;

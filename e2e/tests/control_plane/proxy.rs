@@ -326,6 +326,23 @@ async fn trap_ignores_writes_that_do_not_match() {
 }
 
 #[tokio::test]
+async fn trap_does_not_count_refused_writes() {
+    let place = start_fixture("trap-refused").await;
+    let params = PostParams::default();
+    let map = config_map("a");
+    place.direct_api.create(&params, &map).await.unwrap();
+    let mut fired = place
+        .proxy
+        .call_after_write(1, TrapTiming::BeforeAnswer, is_config_map, || {});
+    let refused = place.api.create(&params, &map).await.unwrap_err();
+    assert!(refused.to_string().contains("already exists"), "{refused}");
+    assert!(!fired.has_fired());
+    let next = config_map("b");
+    place.api.create(&params, &next).await.unwrap();
+    fired.wait_until_fired(ANSWER_TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_client_is_killed_after_its_kth_write() {
     for (moment, k) in [(TrapTiming::BeforeAnswer, 3), (TrapTiming::AfterAnswer, 2)] {
         let place = start_fixture("kill").await;
