@@ -1,0 +1,243 @@
+//! The objects of the cluster after the last change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
+use trellis_api::{PodGroup, TrainingJob};
+
+use crate::history::{Change, ObjectName, ObjectVersion, Version};
+use crate::pods::PodFacts as _;
+
+/// The uid of a TrainingJob.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct JobUid(pub(crate) String);
+
+impl fmt::Display for JobUid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+type Objects<K> = BTreeMap<ObjectName, Arc<K>>;
+
+/// The objects of the cluster after the last change, with indexes of the pods.
+#[derive(Debug, Default)]
+pub(crate) struct Cluster {
+    pub(crate) jobs: Objects<TrainingJob>,
+    pub(crate) groups: Objects<PodGroup>,
+    pub(crate) nodes: Objects<Node>,
+    pub(crate) lease: Option<Arc<Lease>>,
+    namespaces: Objects<Namespace>,
+    job_names: BTreeMap<JobUid, ObjectName>,
+    pods: Objects<Pod>,
+    pods_by_job: BTreeMap<JobUid, BTreeSet<ObjectName>>,
+    pods_by_node: BTreeMap<String, BTreeSet<ObjectName>>,
+}
+
+/// The object before a change.
+#[derive(Debug)]
+pub(crate) enum Previous {
+    Job(Option<Arc<TrainingJob>>),
+    Group(Option<Arc<PodGroup>>),
+    Pod(Option<Arc<Pod>>),
+    Node(Option<Arc<Node>>),
+    Namespace,
+    Lease,
+}
+
+impl Cluster {
+    /// Applies a change. Returns the object before it.
+    pub(crate) fn apply(&mut self, change: &Change) -> Previous {
+        match &change.object {
+            ObjectVersion::Job(version) => {
+                let name = ObjectName::from_metadata(&version.object().metadata);
+                let before = replace(&mut self.jobs, name.clone(), version);
+                if let Some(uid) = before.as_ref().and_then(|job| job.metadata.uid.clone()) {
+                    self.job_names.remove(&JobUid(uid));
+                }
+                let now = version.stored();
+                if let Some(uid) = now.and_then(|job| job.metadata.uid.clone()) {
+                    self.job_names.insert(JobUid(uid), name);
+                }
+                Previous::Job(before)
+            }
+            ObjectVersion::Group(version) => {
+                let name = ObjectName::from_metadata(&version.object().metadata);
+                Previous::Group(replace(&mut self.groups, name, version))
+            }
+            ObjectVersion::Node(version) => {
+                let name = ObjectName::from_metadata(&version.object().metadata);
+                Previous::Node(replace(&mut self.nodes, name, version))
+            }
+            ObjectVersion::Namespace(version) => {
+                let name = ObjectName::from_metadata(&version.object().metadata);
+                replace(&mut self.namespaces, name, version);
+                Previous::Namespace
+            }
+            ObjectVersion::Lease(version) => {
+                self.lease = version.stored().cloned();
+                Previous::Lease
+            }
+            ObjectVersion::Pod(version) => Previous::Pod(self.apply_pod(version)),
+        }
+    }
+
+    fn apply_pod(&mut self, version: &Version<Pod>) -> Option<Arc<Pod>> {
+        let name = ObjectName::from_metadata(&version.object().metadata);
+        let before = replace(&mut self.pods, name.clone(), version);
+        if let Some(before) = &before {
+            remove(&mut self.pods_by_job, before.job_uid(), &name);
+            remove(
+                &mut self.pods_by_node,
+                before.node().map(str::to_owned),
+                &name,
+            );
+        }
+        if let Some(now) = version.stored() {
+            insert(&mut self.pods_by_job, now.job_uid(), &name);
+            insert(&mut self.pods_by_node, now.node().map(str::to_owned), &name);
+        }
+        before
+    }
+
+    /// Returns the pods of the job with this uid.
+    pub(crate) fn pods_of_job(
+        &self,
+        uid: &JobUid,
+    ) -> impl Iterator<Item = (&ObjectName, &Arc<Pod>)> {
+        self.find_pods(self.pods_by_job.get(uid))
+    }
+
+    /// Returns the pods on a node.
+    pub(crate) fn pods_on_node(
+        &self,
+        node: &str,
+    ) -> impl Iterator<Item = (&ObjectName, &Arc<Pod>)> {
+        self.find_pods(self.pods_by_node.get(node))
+    }
+
+    fn find_pods<'a>(
+        &'a self,
+        names: Option<&'a BTreeSet<ObjectName>>,
+    ) -> impl Iterator<Item = (&'a ObjectName, &'a Arc<Pod>)> {
+        names
+            .into_iter()
+            .flatten()
+            .filter_map(|name| self.pods.get_key_value(name))
+    }
+
+    /// Returns the name of the job with this uid.
+    pub(crate) fn job_name(&self, uid: &JobUid) -> Option<&ObjectName> {
+        self.job_names.get(uid)
+    }
+
+    /// Returns the job with this uid.
+    pub(crate) fn job(&self, uid: &JobUid) -> Option<&Arc<TrainingJob>> {
+        self.jobs.get(self.job_name(uid)?)
+    }
+
+    /// Returns the PodGroup that the job with this uid owns.
+    pub(crate) fn group_of_job(&self, uid: &JobUid) -> Option<&PodGroup> {
+        let group = self.groups.get(self.job_name(uid)?)?;
+        (owner_uid(group).as_ref() == Some(uid)).then_some(group)
+    }
+
+    /// Returns true if a namespace is being deleted. The namespace controller then deletes its
+    /// objects in any order.
+    pub(crate) fn is_terminating(&self, namespace: &str) -> bool {
+        let namespace = self.namespaces.get(&ObjectName::cluster_wide(namespace));
+        namespace.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some())
+    }
+
+    /// Returns all pods.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.pods.values()
+    }
+
+    /// Returns the uids of all jobs, also of jobs that are gone and left pods. With each comes the
+    /// last time at which the job, its PodGroup or one of its pods changed.
+    pub(crate) fn gangs_with_last_change(&self) -> Vec<(JobUid, Option<Timestamp>)> {
+        let uids: BTreeSet<&JobUid> = self
+            .job_names
+            .keys()
+            .chain(self.pods_by_job.keys())
+            .collect();
+        let changed = |uid: &JobUid| {
+            let job = self.job(uid).and_then(|job| last_change(&job.metadata));
+            let group = self
+                .group_of_job(uid)
+                .and_then(|group| last_change(&group.metadata));
+            let pods = self
+                .pods_of_job(uid)
+                .filter_map(|(_, pod)| last_change(&pod.metadata));
+            pods.chain(job).chain(group).max()
+        };
+        uids.into_iter()
+            .map(|uid| (uid.clone(), changed(uid)))
+            .collect()
+    }
+
+    /// Returns the epoch of the current leader: `leaseTransitions` + 1 of the Lease. None without a
+    /// Lease.
+    pub(crate) fn epoch(&self) -> Option<i64> {
+        let spec = self.lease.as_ref()?.spec.as_ref()?;
+        Some(i64::from(spec.lease_transitions.unwrap_or(0)).saturating_add(1))
+    }
+}
+
+fn replace<K>(objects: &mut Objects<K>, name: ObjectName, version: &Version<K>) -> Option<Arc<K>> {
+    match version {
+        Version::Stored(object) => objects.insert(name, Arc::clone(object)),
+        Version::Deleted(_) => objects.remove(&name),
+    }
+}
+
+fn insert<K: Ord>(
+    index: &mut BTreeMap<K, BTreeSet<ObjectName>>,
+    key: Option<K>,
+    name: &ObjectName,
+) {
+    if let Some(key) = key {
+        index.entry(key).or_default().insert(name.clone());
+    }
+}
+
+fn remove<K: Ord>(
+    index: &mut BTreeMap<K, BTreeSet<ObjectName>>,
+    key: Option<K>,
+    name: &ObjectName,
+) {
+    let Some(key) = key else { return };
+    if let Some(names) = index.get_mut(&key) {
+        names.remove(name);
+        if names.is_empty() {
+            index.remove(&key);
+        }
+    }
+}
+
+/// Returns the uid of the TrainingJob that owns a PodGroup. None for a PodGroup of a user.
+pub(crate) fn owner_uid(group: &PodGroup) -> Option<JobUid> {
+    let owners = group.metadata.owner_references.as_ref()?;
+    let owner = owners.iter().find(|owner| {
+        owner.controller == Some(true)
+            && owner.kind == "TrainingJob"
+            && owner.api_version.starts_with("trellis.dev/")
+    })?;
+    Some(JobUid(owner.uid.clone()))
+}
+
+/// Returns the last time at which a client wrote an object, by its `managedFields`.
+pub(crate) fn last_change(metadata: &ObjectMeta) -> Option<Timestamp> {
+    let writes = metadata.managed_fields.iter().flatten();
+    let writes = writes.filter_map(|entry| entry.time.as_ref());
+    writes
+        .chain(&metadata.creation_timestamp)
+        .map(|time| time.0)
+        .max()
+}

@@ -1,0 +1,25 @@
+//! Judges from a history of objects whether Trellis keeps its promises about gangs.
+//!
+//! The crate knows Kubernetes and the API types of Trellis, and nothing of the operator: a fault of
+//! the operator cannot hide itself here. A source gives a [`Verifier`] the objects at the start,
+//! then each [`Change`] in the order of revisions, and the times at which the cluster was healthy.
+//! The verifier does no I/O. Each rule is one file of `rules`. [`ClusterWatch`] is the source for a
+//! real cluster.
+
+mod clock;
+mod cluster;
+mod cluster_watch;
+mod finding;
+mod history;
+mod pods;
+mod resources;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod verifier;
+
+pub use clock::Health;
+pub use cluster_watch::{ClusterWatch, WatchFailure};
+pub use finding::{Finding, ObjectRef, Rule};
+pub use history::{Change, ObjectName, ObjectVersion, Version};
+pub use verifier::{ObjectCounts, Verifier};

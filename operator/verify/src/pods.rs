@@ -1,0 +1,93 @@
+//! The parts of a pod that the rules read.
+
+use k8s_openapi::api::core::v1::Pod;
+use trellis_api::names;
+
+use crate::cluster::JobUid;
+
+/// Reads a pod.
+pub(crate) trait PodFacts {
+    /// Uid of the TrainingJob.
+    fn job_uid(&self) -> Option<JobUid>;
+    /// Hash of the plan.
+    fn plan(&self) -> Option<&str>;
+    /// The task group.
+    fn group(&self) -> Option<&str>;
+    /// The attempt of the job, from 1.
+    fn attempt(&self) -> Option<i64>;
+    /// True if Trellis placed the pod, as the pod of a job or as an external pod.
+    fn is_placed_by_trellis(&self) -> bool;
+    /// True for a pod outside the gang.
+    fn is_surplus(&self) -> bool;
+    /// The node.
+    fn node(&self) -> Option<&str>;
+    /// True if all containers have ended for good.
+    fn is_over(&self) -> bool;
+    /// True if the pod is being deleted.
+    fn is_stopping(&self) -> bool;
+    /// True if the pod has a node, and neither has ended nor is being deleted.
+    fn is_live(&self) -> bool {
+        self.node().is_some() && !self.is_over() && !self.is_stopping()
+    }
+    /// Seconds that the pod gets to stop.
+    fn grace_seconds(&self) -> i64;
+}
+
+fn label<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+    let labels = pod.metadata.labels.as_ref()?;
+    labels.get(key).map(String::as_str)
+}
+
+fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+    let annotations = pod.metadata.annotations.as_ref()?;
+    annotations.get(key).map(String::as_str)
+}
+
+fn phase(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref()?.phase.as_deref()
+}
+
+impl PodFacts for Pod {
+    fn job_uid(&self) -> Option<JobUid> {
+        label(self, names::JOB_UID).map(|uid| JobUid(uid.to_owned()))
+    }
+
+    fn plan(&self) -> Option<&str> {
+        annotation(self, names::PLAN)
+    }
+
+    fn group(&self) -> Option<&str> {
+        label(self, names::GROUP)
+    }
+
+    fn attempt(&self) -> Option<i64> {
+        label(self, names::ATTEMPT)?.parse().ok()
+    }
+
+    fn is_placed_by_trellis(&self) -> bool {
+        self.job_uid().is_some() || annotation(self, names::PLACED_IN).is_some()
+    }
+
+    fn is_surplus(&self) -> bool {
+        annotation(self, names::EPOCH).is_some()
+    }
+
+    fn node(&self) -> Option<&str> {
+        let node = self.spec.as_ref()?.node_name.as_deref()?;
+        (!node.is_empty()).then_some(node)
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(phase(self), Some("Succeeded" | "Failed"))
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    fn grace_seconds(&self) -> i64 {
+        let spec = self.spec.as_ref();
+        spec.and_then(|spec| spec.termination_grace_period_seconds)
+            .unwrap_or(30)
+    }
+}

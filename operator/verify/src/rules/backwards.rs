@@ -1,0 +1,59 @@
+//! Generation, attempt and restarts in a job's status never fall, and an end is final.
+
+use trellis_api::TrainingJob;
+use trellis_api::job::TrainingJobStatus;
+
+use super::Judge;
+use crate::cluster::Previous;
+use crate::finding::{Finding, ObjectRef, Rule};
+use crate::history::{ObjectVersion, Version};
+use crate::verifier::{Findings, Step};
+
+/// A status that falls back.
+pub(crate) struct Backwards;
+
+impl Judge for Backwards {
+    fn observe(&mut self, step: &Step<'_>, findings: &mut Findings) {
+        let (ObjectVersion::Job(Version::Stored(now)), Previous::Job(Some(before))) =
+            (&step.change.object, step.previous)
+        else {
+            return;
+        };
+        let Some(message) = find_fall(before, now) else {
+            return;
+        };
+        findings.add(Finding {
+            rule: Rule::Backwards,
+            object: ObjectRef::new("TrainingJob", &now.metadata),
+            message,
+            since: step.change.time,
+            revision: Some(step.change.revision),
+        });
+    }
+}
+
+type Counter = (&'static str, fn(&TrainingJobStatus) -> Option<i64>);
+
+const COUNTERS: [Counter; 4] = [
+    ("observedGeneration", |status| status.observed_generation),
+    ("attempt", |status| status.attempt),
+    ("restarts", |status| status.restarts),
+    ("disruptions", |status| status.disruptions),
+];
+
+fn find_fall(before: &TrainingJob, now: &TrainingJob) -> Option<String> {
+    if before.metadata.uid != now.metadata.uid {
+        return None;
+    }
+    let (before, now) = (before.status.as_ref()?, now.status.as_ref()?);
+    for (name, read) in COUNTERS {
+        if let (Some(before), Some(now)) = (read(before), read(now))
+            && now < before
+        {
+            return Some(format!("{name} fell from {before} to {now}"));
+        }
+    }
+    let end = before.phase.filter(|phase| phase.is_terminal())?;
+    let phase = now.phase?;
+    (phase != end).then(|| format!("its phase went from {} to {}", end.as_str(), phase.as_str()))
+}

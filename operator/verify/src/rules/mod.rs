@@ -1,0 +1,42 @@
+//! The rules. Each one reads the changes that concern it, and keeps what it needs of the past.
+
+mod backwards;
+mod lasting;
+mod leak;
+mod over_capacity;
+mod stale_journal;
+mod stuck_plan;
+mod torn;
+mod two_attempts;
+mod unplanned_pod;
+mod untrue_status;
+
+use crate::clock::{HealthyClock, Moment};
+use crate::cluster::Cluster;
+use crate::verifier::{Findings, Step};
+
+/// One rule.
+pub(crate) trait Judge {
+    /// Takes in the objects that exist when the history starts.
+    fn start(&mut self, _cluster: &Cluster, _clock: &HealthyClock) {}
+
+    /// Judges a change.
+    fn observe(&mut self, _step: &Step<'_>, _findings: &mut Findings) {}
+
+    /// Judges a state that has lasted too long.
+    fn check(&mut self, _cluster: &Cluster, _now: Moment, _findings: &mut Findings) {}
+}
+
+pub(crate) fn all() -> Vec<Box<dyn Judge + Send>> {
+    vec![
+        Box::<lasting::Lasting<torn::Torn>>::default(),
+        Box::new(two_attempts::TwoAttempts),
+        Box::<over_capacity::OverCapacity>::default(),
+        Box::<unplanned_pod::UnplannedPod>::default(),
+        Box::new(stale_journal::StaleJournal),
+        Box::new(backwards::Backwards),
+        Box::<lasting::Lasting<untrue_status::UntrueStatus>>::default(),
+        Box::<lasting::Lasting<stuck_plan::StuckPlan>>::default(),
+        Box::<lasting::Lasting<leak::Leak>>::default(),
+    ]
+}

@@ -1,0 +1,124 @@
+//! The requests of the pods on a node never exceed what the node can allocate.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::jiff::SignedDuration;
+
+use super::Judge;
+use crate::clock::Moment;
+use crate::cluster::{Cluster, Previous};
+use crate::finding::{Finding, ObjectRef, Rule};
+use crate::history::{ObjectName, ObjectVersion, Version};
+use crate::pods::PodFacts as _;
+use crate::resources::{Amounts, add, amounts, pod_requests};
+use crate::verifier::{Findings, Step};
+
+/// Time in which Trellis may not have seen another client's change of the node.
+const REACTION_TIME: SignedDuration = SignedDuration::from_secs(10);
+
+/// Nodes with more requests than they can allocate.
+#[derive(Debug, Default)]
+pub(crate) struct OverCapacity {
+    /// When another client last took room of a node: it shrank the node or placed a pod there.
+    taken: BTreeMap<String, Moment>,
+}
+
+impl Judge for OverCapacity {
+    fn observe(&mut self, step: &Step<'_>, findings: &mut Findings) {
+        match (&step.change.object, step.previous) {
+            (ObjectVersion::Node(Version::Stored(now)), Previous::Node(Some(before)))
+                if allocatable(now) != allocatable(before) =>
+            {
+                self.record(now.metadata.name.as_deref(), step.now);
+            }
+            (ObjectVersion::Pod(Version::Stored(pod)), Previous::Pod(before)) => {
+                let had_node = before
+                    .as_ref()
+                    .is_some_and(|before| before.node().is_some());
+                if had_node || pod.node().is_none() {
+                    return;
+                }
+                if pod.is_placed_by_trellis() {
+                    self.judge_placement(step, pod, findings);
+                } else {
+                    self.record(pod.node(), step.now);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl OverCapacity {
+    fn record(&mut self, node: Option<&str>, time: Moment) {
+        if let Some(node) = node {
+            self.taken.insert(node.to_owned(), time);
+        }
+    }
+
+    fn judge_placement(&self, step: &Step<'_>, pod: &Arc<Pod>, findings: &mut Findings) {
+        let Some(name) = pod.node() else { return };
+        let has_just_changed = self
+            .taken
+            .get(name)
+            .is_some_and(|time| step.now.healthy.saturating_sub(time.healthy) < REACTION_TIME);
+        if has_just_changed || pod.is_over() {
+            return;
+        }
+        let Some(message) = find_excess(step.cluster, name, pod) else {
+            return;
+        };
+        findings.add(Finding {
+            rule: Rule::OverCapacity,
+            object: ObjectRef {
+                kind: "Node",
+                name: ObjectName::cluster_wide(name),
+            },
+            message: format!(
+                "pod {} was placed, and now {message}",
+                ObjectName::from_metadata(&pod.metadata)
+            ),
+            since: step.change.time,
+            revision: Some(step.change.revision),
+        });
+    }
+}
+
+fn allocatable(node: &Node) -> Amounts {
+    let status = node.status.as_ref();
+    let allocatable = status.and_then(|status| status.allocatable.as_ref());
+    allocatable.map(amounts).unwrap_or_default()
+}
+
+/// Describes a resource that the placed pod requests and the node's pods together exceed.
+fn find_excess(cluster: &Cluster, name: &str, placed: &Pod) -> Option<String> {
+    let node = cluster.nodes.get(&ObjectName::cluster_wide(name))?;
+    let mut sums = Amounts::new();
+    for (_, pod) in cluster.pods_on_node(name) {
+        if !pod.is_over() {
+            add(&mut sums, &pod_requests(pod));
+        }
+    }
+    let has = allocatable(node);
+    let wanted = pod_requests(placed);
+    let (resource, sum, available) = sums.iter().find_map(|(resource, sum)| {
+        let is_wanted = wanted.get(resource).is_some_and(|amount| *amount > 0);
+        let available = has.get(resource).copied().unwrap_or(0);
+        (is_wanted && *sum > available).then_some((resource, *sum, available))
+    })?;
+    Some(format!(
+        "the pods request {} {resource} of {}",
+        in_units(sum),
+        in_units(available)
+    ))
+}
+
+fn in_units(thousandths: i64) -> String {
+    let whole = thousandths.checked_div(1000).unwrap_or(0);
+    match thousandths.checked_rem(1000) {
+        Some(0) | None => whole.to_string(),
+        Some(rest) => format!("{whole}.{rest:03}"),
+    }
+}

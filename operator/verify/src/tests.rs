@@ -1,0 +1,8 @@
+//! Each rule reports its broken histories, and no rule reports a history without a fault.
+
+#![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
+
+mod broken_histories;
+mod one_look;
+mod quiet_histories;
+mod story;
