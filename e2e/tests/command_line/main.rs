@@ -8,5 +8,6 @@ mod logs;
 mod peers;
 mod plugin;
 mod read_commands;
+mod verify;
 mod watch_commands;
 mod write_commands;

@@ -41,7 +41,7 @@ const QUICK_START_TEST: BlockRunner = TestedBy(
 /// Blocks marked `sh` or `console`: page, heading, number of blocks below it, and the test that
 /// runs them.
 #[rustfmt::skip] // A row a line.
-const BLOCKS: [(&str, &str, usize, BlockRunner); 66] = [
+const BLOCKS: [(&str, &str, usize, BlockRunner); 68] = [
     ("CONTRIBUTING.md", "Another control plane", 2, TestedBy("e2e/tests/documents/main.rs", "contributing_commands_install_trellis")),
     ("README.md", "Try it", 3, NotRun("`cargo demo --once` in .ci/run; what it prints is cut short here")),
     ("README.md", "Real nodes", 1, NotRun("the demo on real nodes takes root; real_nodes/pytorch.rs trains the same")),
@@ -106,6 +106,8 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 66] = [
     ("docs/simulate.md", "trellis simulate, trellis replay", 1, EXAMPLE_OUTPUT),
     ("docs/stages.md", "Stages", 1, EXAMPLE_OUTPUT),
     ("docs/traces.md", "Traces", 1, NEEDS_RELEASE),
+    ("docs/verify.md", "Verify the promises", 1, TestedBy("e2e/tests/command_line/verify.rs", "verify_names_what_it_has_seen_and_what_it_cannot_see")),
+    ("docs/verify.md", "A finding", 1, TestedBy("e2e/tests/command_line/verify.rs", "verify_reports_a_status_that_falls_back")),
     ("docs/webhook.md", "The admission webhook", 1, READERS_OBJECTS),
     ("docs/webhook.md", "Certificate", 1, NEEDS_RELEASE),
 ];

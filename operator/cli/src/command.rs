@@ -9,7 +9,7 @@ use crate::output::{print, warn};
 use crate::suspend::{self, SuspendTarget};
 use crate::{
     cancel, completions, crds, explain, import, logs, nodes, plan, policy, queue, replay, simulate,
-    status, submit, top,
+    status, submit, top, verify,
 };
 
 /// Plan, submit, watch and explain TrainingJobs.
@@ -83,6 +83,10 @@ enum Command {
     /// End jobs and delete them; their pods get their grace period.
     /// Exit status: as for suspend.
     Cancel(cancel::CancelOptions),
+    /// Check on a cluster whether Trellis keeps its promises about gangs.
+    /// Reads jobs, PodGroups, pods, nodes and the operator's Lease; writes nothing. Exit status: 0
+    /// all rules hold, 1 a rule is broken, 2 the cluster could not be seen.
+    Verify(verify::VerifyOptions),
     /// Print the script that completes commands and options in a shell.
     Completions(completions::CompletionsOptions),
     /// Write man pages into a folder, one for each command.
@@ -114,6 +118,7 @@ pub fn run(cli: Cli) -> ExitCode {
             return to_exit_code(suspend::run(&options, SuspendTarget::Resumed));
         }
         Command::Cancel(options) => return to_exit_code(cancel::run(&options)),
+        Command::Verify(options) => return to_exit_code(verify::run(&options)),
         Command::Completions(options) => completions::print_completions(&options),
         Command::Man(options) => completions::write_man_pages(&options),
         Command::Crds(options) => crds::run(&options),

@@ -34,6 +34,7 @@ mod submit;
 mod suspend;
 mod target;
 mod top;
+mod verify;
 mod visibility_client;
 mod wait_options;
 

@@ -1,0 +1,70 @@
+use super::view::{render_finding, render_summary};
+use super::*;
+
+fn report(findings: Vec<FindingRow>) -> VerifyReport {
+    VerifyReport {
+        findings,
+        rules: Rule::ALL.iter().map(|rule| rule.as_str()).collect(),
+        jobs: 12,
+        pods: 96,
+        nodes: 8,
+        seconds: 600,
+        gaps: 0,
+        is_led: true,
+    }
+}
+
+fn torn() -> FindingRow {
+    FindingRow {
+        rule: Rule::Torn.as_str(),
+        promise: Rule::Torn.promise(),
+        kind: "TrainingJob",
+        namespace: "team-a".to_owned(),
+        name: "llama".to_owned(),
+        message: "of the 8 planned pods of task group \"worker\", 7 live and 0 have ended"
+            .to_owned(),
+        since: "2026-11-27T10:00:00Z".to_owned(),
+        revision: None,
+        look_at: Rule::Torn.look_at(),
+    }
+}
+
+#[test]
+fn summary_says_what_was_seen_and_what_was_not() {
+    assert_eq!(
+        render_summary(&report(Vec::new())),
+        format!(
+            "All {} judged rules hold, seen for 600 s: 12 jobs, 96 pods of Trellis and 8 nodes.\n",
+            Rule::ALL.len()
+        )
+    );
+    let mut unled = report(Vec::new());
+    unled.is_led = false;
+    unled.gaps = 2;
+    unled.seconds = 0;
+    let text = render_summary(&unled);
+    for part in [
+        "No judged rule is broken, seen in one look",
+        "no replica",
+        "one look shows",
+        "broke 2 times",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn finding_shows_object_promise_and_advice() {
+    let text = render_finding(&torn());
+    insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
+}
+
+#[test]
+fn exit_status_is_one_for_findings_and_two_without_a_leader() {
+    let mut all = report(Vec::new());
+    assert_eq!(all.exit(), Exit::Done);
+    all.is_led = false;
+    assert_eq!(all.exit(), Exit::Invalid);
+    all.findings.push(torn());
+    assert_eq!(all.exit(), Exit::Negative);
+}
