@@ -26,6 +26,7 @@ pub mod folder;
 pub mod helm;
 pub mod kubelet;
 pub mod operator;
+mod oracle;
 pub mod process;
 pub mod programs;
 pub mod proxy;

@@ -7,9 +7,13 @@ pub mod pod_history;
 pub mod queues;
 
 use std::ops::Deref;
+use std::sync::Arc;
+
+use trellis_verify::Rule;
 
 use crate::cluster::{NodeSet, NodeTemplate};
 use crate::control_plane::ControlPlane;
+use crate::oracle::JudgedSite;
 use crate::site::jobs::TestJobs;
 use crate::site::namespace::TestNamespace;
 
@@ -18,6 +22,8 @@ use crate::site::namespace::TestNamespace;
 #[derive(Debug)]
 pub struct TestSite {
     jobs: TestJobs,
+    /// Judged at the end of the test, before the objects are deleted.
+    judged: JudgedSite,
     namespace: TestNamespace,
     nodes: NodeSet,
 }
@@ -30,6 +36,7 @@ impl TestSite {
     /// When the API server refuses an object.
     pub async fn new(control_plane: &ControlPlane, prefix: &str, nodes: NodeTemplate) -> Self {
         let namespace = TestNamespace::create(control_plane, prefix).await.unwrap();
+        let judged = JudgedSite::new(Arc::clone(control_plane.oracle()), namespace.name());
         let scope = namespace.name();
         let nodes = nodes
             .name(&format!("{scope}-{{i}}"))
@@ -39,6 +46,7 @@ impl TestSite {
             .unwrap();
         Self {
             jobs: TestJobs::new(&namespace, scope),
+            judged,
             namespace,
             nodes,
         }
@@ -48,6 +56,12 @@ impl TestSite {
     #[must_use]
     pub fn name(&self) -> &str {
         self.namespace.name()
+    }
+
+    /// Lets the test break a rule of `trellis-verify`, for example because it writes a status that
+    /// only the operator writes.
+    pub fn expect_broken(&self, rule: Rule) {
+        self.judged.expect(rule);
     }
 
     /// Creates more nodes of the scope, with the names `<name>-more-{i}`.

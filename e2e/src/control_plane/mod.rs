@@ -17,7 +17,7 @@ mod ports;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -40,6 +40,7 @@ pub use ports::free_port;
 
 use crate::{
     binaries::{Binaries, Executable},
+    oracle::{ActiveFault, FaultLog, Oracle},
     process::{Process, ProcessGroup},
 };
 
@@ -64,6 +65,10 @@ pub struct ControlPlane {
     credentials: Credentials,
     processes: Mutex<BTreeMap<Component, Process>>,
     group: ProcessGroup,
+    faults: FaultLog,
+    /// Components that a test has frozen or killed.
+    disturbed: Mutex<BTreeMap<Component, ActiveFault>>,
+    oracle: OnceLock<Arc<Oracle>>,
 }
 
 impl ControlPlane {
@@ -134,6 +139,9 @@ impl ControlPlane {
             credentials: Credentials::create(&folder)?,
             processes: Mutex::default(),
             group,
+            faults: FaultLog::default(),
+            disturbed: Mutex::default(),
+            oracle: OnceLock::new(),
         };
         let url = this.url();
         let admin = serde_json::json!({"token": this.credentials.token(TokenUser::Admin)});
@@ -198,10 +206,32 @@ impl ControlPlane {
     ///
     /// When the component does not run.
     pub fn signal(&self, component: Component, signal: ProcessSignal) -> Result<()> {
+        let mut disturbed = self.disturbed();
+        match signal {
+            ProcessSignal::Continue => drop(disturbed.remove(&component)),
+            _ => drop(disturbed.insert(component, self.faults.begin())),
+        }
         self.processes()
             .get_mut(&component)
             .ok_or_else(|| anyhow!("{} was never started", component.name()))?
             .signal(signal)
+    }
+
+    /// The faults that tests inject.
+    pub(crate) fn faults(&self) -> &FaultLog {
+        &self.faults
+    }
+
+    /// Returns the oracle of this control plane. The first call starts it.
+    pub(crate) fn oracle(&self) -> &Arc<Oracle> {
+        let start = || Arc::new(Oracle::start(self.client_config(), self.faults.clone()));
+        self.oracle.get_or_init(start)
+    }
+
+    fn disturbed(&self) -> MutexGuard<'_, BTreeMap<Component, ActiveFault>> {
+        self.disturbed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the process id of one component, to measure it.
@@ -225,8 +255,12 @@ impl ControlPlane {
     /// When the component does not become ready.
     pub async fn restart(&self, component: Component) -> Result<()> {
         // Dropping the process kills it.
+        let fault = self.faults.begin();
         drop(self.processes().remove(&component));
-        self.launch_component(component).await
+        self.launch_component(component).await?;
+        self.disturbed().remove(&component);
+        drop(fault);
+        Ok(())
     }
 
     async fn launch_component(&self, component: Component) -> Result<()> {

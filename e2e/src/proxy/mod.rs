@@ -54,7 +54,10 @@ impl Proxy {
     /// When no port is free.
     pub async fn start(control_plane: &ControlPlane) -> Result<Self> {
         let upstream = Upstream::new(control_plane)?;
-        let state = Arc::new(ProxyState::default());
+        let state = Arc::new(ProxyState {
+            faults: control_plane.faults().clone(),
+            ..ProxyState::default()
+        });
         let (stop, stopped) = oneshot::channel();
         let (address_sender, address_receiver) = mpsc::channel();
         let shared = Arc::clone(&state);
@@ -124,6 +127,7 @@ impl Proxy {
     /// Sets the hook that selects the fault of each request. It replaces the previous hook. The
     /// proxy's threads call it, so it must not block.
     pub fn on_request(&self, hook: impl Fn(&Request) -> ProxyFault + Send + Sync + 'static) {
+        self.state.begin_fault();
         set_value(&self.state.hook, Some(Arc::new(hook)));
     }
 
@@ -134,6 +138,7 @@ impl Proxy {
         set_value(&self.state.lost_event_filter, None);
         self.resume_watches();
         self.release_held_requests();
+        self.state.end_fault();
     }
 
     /// Lets the requests pass that the proxy holds. Other faults stay.
@@ -153,6 +158,7 @@ impl Proxy {
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
         callback: impl FnOnce() + Send + 'static,
     ) -> TrapHandle {
+        self.state.begin_fault();
         let (trap, fired) = Trap::new(k, moment, Arc::new(matches), Box::new(callback));
         self.set_trap(Some(Arc::new(trap)));
         fired
@@ -172,6 +178,7 @@ impl Proxy {
     /// Holds back the events of the matching watches, both running and later ones, without closing
     /// them.
     pub fn stall_watches(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) {
+        self.state.begin_fault();
         self.state
             .stall_filter
             .send_replace(Some(Arc::new(matches)));
@@ -190,6 +197,7 @@ impl Proxy {
     /// Drops every watch event for which `loses` returns true. `loses` gets the watch and the event
     /// (`{"type": "MODIFIED", "object": ...}`).
     pub fn drop_events(&self, loses: impl Fn(&Request, &Value) -> bool + Send + Sync + 'static) {
+        self.state.begin_fault();
         set_value(&self.state.lost_event_filter, Some(Arc::new(loses)));
     }
 
@@ -219,5 +227,11 @@ impl Proxy {
             }
             before = now;
         }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.state.end_fault();
     }
 }
