@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::{PodGroup, TrainingJob};
+use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
 use crate::history::{Change, ObjectName, ObjectVersion, Version};
 use crate::pods::PodFacts as _;
@@ -30,6 +30,7 @@ type Objects<K> = BTreeMap<ObjectName, Arc<K>>;
 pub(crate) struct Cluster {
     pub(crate) jobs: Objects<TrainingJob>,
     pub(crate) groups: Objects<PodGroup>,
+    pub(crate) queues: Objects<TrainingQueue>,
     pub(crate) nodes: Objects<Node>,
     pub(crate) lease: Option<Arc<Lease>>,
     namespaces: Objects<Namespace>,
@@ -44,6 +45,7 @@ pub(crate) struct Cluster {
 pub(crate) enum Previous {
     Job(Option<Arc<TrainingJob>>),
     Group(Option<Arc<PodGroup>>),
+    Queue(Option<Arc<TrainingQueue>>),
     Pod(Option<Arc<Pod>>),
     Node(Option<Arc<Node>>),
     Namespace,
@@ -69,6 +71,10 @@ impl Cluster {
             ObjectVersion::Group(version) => {
                 let name = ObjectName::from_metadata(&version.object().metadata);
                 Previous::Group(replace(&mut self.groups, name, version))
+            }
+            ObjectVersion::Queue(version) => {
+                let name = ObjectName::from_metadata(&version.object().metadata);
+                Previous::Queue(replace(&mut self.queues, name, version))
             }
             ObjectVersion::Node(version) => {
                 let name = ObjectName::from_metadata(&version.object().metadata);

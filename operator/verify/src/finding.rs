@@ -63,6 +63,9 @@ rules! {
     OverCapacity = "over-capacity",
         "The requests of the pods on a node never exceed what the node can allocate.",
         "Run `kubectl describe node`, and look for pods of other schedulers.";
+    OverQuota = "over-quota",
+        "A gang is placed only if its queue and the queues above it have the quota.",
+        "Run `trellis queue`, and compare the quotas with `status.plan` of the PodGroups.";
     UnplannedPod = "unplanned-pod",
         "Every pod of a gang bears the hash of a plan that its journal had before.",
         "Compare the annotation `trellis.dev/plan` of the pod with `status.plan.hash` of the PodGroup.";

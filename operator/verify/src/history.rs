@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::{PodGroup, TrainingJob};
+use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
 /// Namespace and name of an object. The namespace of a cluster-wide object is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +83,8 @@ pub enum ObjectVersion {
     Job(Version<TrainingJob>),
     /// A PodGroup.
     Group(Version<PodGroup>),
+    /// A TrainingQueue.
+    Queue(Version<TrainingQueue>),
     /// A pod of any owner.
     Pod(Version<Pod>),
     /// A node.

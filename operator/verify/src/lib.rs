@@ -12,6 +12,7 @@ mod cluster_watch;
 mod finding;
 mod history;
 mod pods;
+mod quota;
 mod resources;
 mod rules;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The parts of a pod that the rules read.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Pod;
 use trellis_api::names;
 
@@ -19,6 +21,10 @@ pub(crate) trait PodFacts {
     fn is_placed_by_trellis(&self) -> bool;
     /// True for a pod outside the gang.
     fn is_surplus(&self) -> bool;
+    /// The queue that an external pod counts in.
+    fn placed_in(&self) -> Option<&str>;
+    /// The flavors of an external pod, by resource.
+    fn flavors(&self) -> BTreeMap<String, String>;
     /// The node.
     fn node(&self) -> Option<&str>;
     /// True if all containers have ended for good.
@@ -70,6 +76,16 @@ impl PodFacts for Pod {
 
     fn is_surplus(&self) -> bool {
         annotation(self, names::EPOCH).is_some()
+    }
+
+    fn placed_in(&self) -> Option<&str> {
+        annotation(self, names::PLACED_IN)
+    }
+
+    fn flavors(&self) -> BTreeMap<String, String> {
+        let written = annotation(self, names::FLAVORS);
+        let flavors = written.and_then(|written| serde_json::from_str(written).ok());
+        flavors.unwrap_or_default()
     }
 
     fn node(&self) -> Option<&str> {

@@ -90,6 +90,15 @@ fn amounts_or_limits(resources: &ResourceRequirements) -> Amounts {
     all
 }
 
+/// Writes thousandths as a number of whole units.
+pub(crate) fn in_units(thousandths: i64) -> String {
+    let whole = thousandths.checked_div(1000).unwrap_or(0);
+    match thousandths.checked_rem(1000) {
+        Some(0) | None => whole.to_string(),
+        Some(rest) => format!("{whole}.{rest:03}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};

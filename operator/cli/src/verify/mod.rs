@@ -130,7 +130,7 @@ async fn verify(cluster: &ClusterClient, options: &VerifyOptions) -> anyhow::Res
     let watch = ClusterWatch::start(cluster.client(), &options.operator_namespace);
     let mut watch = watch.await.map_err(|error| {
         anyhow!(
-            "{error}: the ClusterRole trellis-verify of the chart has the rights to get, list and watch trainingjobs, podgroups, pods, nodes, namespaces and leases"
+            "{error}: the ClusterRole trellis-verify of the chart has the rights to get, list and watch trainingjobs, podgroups, trainingqueues, pods, nodes, namespaces and leases"
         )
     })?;
     // The first look shows what has lasted since before the start.

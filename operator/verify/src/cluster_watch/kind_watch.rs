@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use trellis_api::{PodGroup, TrainingJob};
+use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
 use super::slim::Slim;
 use crate::{ObjectName, ObjectVersion, Version};
@@ -20,9 +20,10 @@ use crate::{ObjectName, ObjectVersion, Version};
 pub(super) const LEASE_NAME: &str = "trellis-operator";
 
 /// The watched kinds, in the plural.
-pub(super) const KINDS: [&str; 6] = [
+pub(super) const KINDS: [&str; 7] = [
     "trainingjobs",
     "podgroups",
+    "trainingqueues",
     "pods",
     "nodes",
     "namespaces",
@@ -52,7 +53,7 @@ pub(super) fn all(
 ) -> SelectAll<BoxStream<'static, WatchEvent>> {
     let lease = watcher::Config::default().fields(&format!("metadata.name={LEASE_NAME}"));
     let every = watcher::Config::default;
-    let [jobs, groups, pods, nodes, namespaces, leases] = KINDS;
+    let [jobs, groups, queues, pods, nodes, namespaces, leases] = KINDS;
     stream::select_all([
         watch::<TrainingJob>(jobs, Api::all(client.clone()), every(), ObjectVersion::Job),
         watch::<PodGroup>(
@@ -60,6 +61,12 @@ pub(super) fn all(
             Api::all(client.clone()),
             every(),
             ObjectVersion::Group,
+        ),
+        watch::<TrainingQueue>(
+            queues,
+            Api::all(client.clone()),
+            every(),
+            ObjectVersion::Queue,
         ),
         watch::<Pod>(pods, Api::all(client.clone()), every(), ObjectVersion::Pod),
         watch::<Node>(

@@ -3,7 +3,7 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Container, Namespace, Node, NodeStatus, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use trellis_api::{PodGroup, TrainingJob};
+use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
 /// Drops the parts that no rule reads.
 pub(super) trait Slim {
@@ -24,6 +24,12 @@ impl Slim for TrainingJob {
 }
 
 impl Slim for PodGroup {
+    fn slim(&mut self) {
+        slim_metadata(&mut self.metadata);
+    }
+}
+
+impl Slim for TrainingQueue {
     fn slim(&mut self) {
         slim_metadata(&mut self.metadata);
     }

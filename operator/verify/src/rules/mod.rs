@@ -4,6 +4,7 @@ mod backwards;
 mod lasting;
 mod leak;
 mod over_capacity;
+mod over_quota;
 mod stale_journal;
 mod stuck_plan;
 mod torn;
@@ -32,6 +33,7 @@ pub(crate) fn all() -> Vec<Box<dyn Judge + Send>> {
         Box::<lasting::Lasting<torn::Torn>>::default(),
         Box::new(two_attempts::TwoAttempts),
         Box::<over_capacity::OverCapacity>::default(),
+        Box::<over_quota::OverQuota>::default(),
         Box::<unplanned_pod::UnplannedPod>::default(),
         Box::new(stale_journal::StaleJournal),
         Box::new(backwards::Backwards),

@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, Previous};
 use crate::finding::{Finding, ObjectRef, Rule};
 use crate::history::{ObjectName, ObjectVersion, Version};
 use crate::pods::PodFacts as _;
-use crate::resources::{Amounts, add, amounts, pod_requests};
+use crate::resources::{Amounts, add, amounts, in_units, pod_requests};
 use crate::verifier::{Findings, Step};
 
 /// Time in which Trellis may not have seen another client's change of the node.
@@ -113,12 +113,4 @@ fn find_excess(cluster: &Cluster, name: &str, placed: &Pod) -> Option<String> {
         in_units(sum),
         in_units(available)
     ))
-}
-
-fn in_units(thousandths: i64) -> String {
-    let whole = thousandths.checked_div(1000).unwrap_or(0);
-    match thousandths.checked_rem(1000) {
-        Some(0) | None => whole.to_string(),
-        Some(rest) => format!("{whole}.{rest:03}"),
-    }
 }

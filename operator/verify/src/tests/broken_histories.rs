@@ -132,6 +132,17 @@ proptest! {
     }
 
     #[test]
+    fn gang_beyond_the_quota_of_its_queue_is_reported(plot in any_plot()) {
+        let mut story = Story::new(plot);
+        let queue = story.find(|write| write.kind == Kind::Queue)[0];
+        let less = json!(8 * plot.pods - 1);
+        story.writes[queue].object["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
+            ["nominalQuota"] = less;
+        let broken = story.broken_rules();
+        prop_assert!(broken.contains(&Rule::OverQuota), "{:?}", broken);
+    }
+
+    #[test]
     fn pod_of_an_unknown_plan_is_reported(plot in any_plot(), index in any::<Index>()) {
         let mut story = Story::new(plot);
         let place = choose(&story, index, is_created_for_good);
@@ -238,6 +249,6 @@ fn finding_names_rule_object_time_and_revision() {
     let findings = story.judge(crate::Health::Healthy);
     assert_eq!(
         findings[0].to_string(),
-        "stale-journal: PodGroup ns/j: its epoch fell from 1 to 0 (since 1970-01-01T00:00:04Z, revision 9)"
+        "stale-journal: PodGroup ns/j: its epoch fell from 1 to 0 (since 1970-01-01T00:00:24Z, revision 14)"
     );
 }

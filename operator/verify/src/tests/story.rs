@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use trellis_api::{PodGroup, TrainingJob};
+use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
 use crate::{Change, Finding, Health, ObjectVersion, Rule, Verifier, Version};
 
@@ -54,6 +54,7 @@ pub(super) struct Write {
 pub(super) enum Kind {
     Job,
     Group,
+    Queue,
     Pod,
     Node,
     Namespace,
@@ -74,6 +75,9 @@ impl Story {
         for index in 0..plot.pods {
             story.write(Kind::Node, node(index));
         }
+        story.write(Kind::Queue, queue(plot.pods));
+        // Trellis may place gangs by the earlier quota for a while.
+        story.pass(20);
         let mut job = json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": "j", "namespace": "ns", "uid": JOB, "generation": 1},
@@ -274,6 +278,7 @@ impl Write {
             object: match self.kind {
                 Kind::Job => ObjectVersion::Job(version::<TrainingJob>(self)),
                 Kind::Group => ObjectVersion::Group(version::<PodGroup>(self)),
+                Kind::Queue => ObjectVersion::Queue(version::<TrainingQueue>(self)),
                 Kind::Pod => ObjectVersion::Pod(version::<Pod>(self)),
                 Kind::Node => ObjectVersion::Node(version::<Node>(self)),
                 Kind::Namespace => ObjectVersion::Namespace(version::<Namespace>(self)),
@@ -290,6 +295,21 @@ pub(super) fn lease(transitions: i64) -> Value {
             "holderIdentity": format!("leader-{transitions}"), "leaseDurationSeconds": 15,
             "leaseTransitions": transitions,
         },
+    })
+}
+
+/// Returns a queue with quota for `pods` pods.
+fn queue(pods: usize) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
+        "metadata": {"name": "research"},
+        "spec": {"resourceGroups": [{
+            "coveredResources": ["nvidia.com/gpu"],
+            "flavors": [{
+                "name": "default",
+                "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 8 * pods}],
+            }],
+        }]},
     })
 }
 
@@ -314,12 +334,18 @@ fn group(plot: Plot, attempt: i64, plan: &str, phase: &str) -> Value {
                 "uid": JOB, "controller": true,
             }],
         },
-        "spec": {"minMember": plot.pods},
+        "spec": {
+            "minMember": plot.pods,
+            "groups": [
+                {"name": "worker", "count": plot.pods, "resources": {"nvidia.com/gpu": "8"}},
+            ],
+        },
         "status": {
             "phase": phase, "epoch": 1,
             "plan": {
                 "hash": plan, "attempt": attempt, "generation": 1, "compiled": "",
-                "assignments": assignments,
+                "queue": "research", "assignments": assignments,
+                "groups": [{"name": "worker", "flavors": {"nvidia.com/gpu": "default"}}],
             },
         },
     })
