@@ -52,6 +52,7 @@ fn main() -> ExitCode {
             "operator_roles_match_the_rights_table",
             roles::test_operator_roles,
         ),
+        trial("verify_role_has_the_watched_kinds", roles::test_verify_role),
         trial(
             "no_role_has_a_wildcard_or_reads_secrets",
             roles::test_least_privilege,

@@ -81,7 +81,7 @@ pub(crate) fn test_operator_roles(helm: &Helm) -> Result<()> {
         "trellis-admin",
         "trellis-platform",
     ];
-    let of_others = ["trellis-queues", "trellis-metrics-reader"];
+    let of_others = ["trellis-queues", "trellis-metrics-reader", "trellis-verify"];
     let role_names: Vec<String> = of_people
         .iter()
         .chain(&of_others)
@@ -96,6 +96,26 @@ pub(crate) fn test_operator_roles(helm: &Helm) -> Result<()> {
     let mut rendered = rendered;
     rendered.sort_by(|a, b| a.0.cmp(&b.0));
     ensure!(rendered == expected, "{rendered:#?}");
+    Ok(())
+}
+
+/// The role of `trellis verify` has the kinds that the command watches.
+pub(crate) fn test_verify_role(helm: &Helm) -> Result<()> {
+    let roles = role_rules(&helm.render_objects(OTHER_NAMESPACE, &json!({}))?);
+    let role = roles
+        .iter()
+        .find(|(name, _)| name == "ClusterRole /trellis-verify");
+    let (_, rules) = role.context("no ClusterRole trellis-verify")?;
+    let mut granted = BTreeSet::new();
+    for rule in rules {
+        ensure!(
+            string_list(rule, "verbs") == ["get", "list", "watch"],
+            "{rule}"
+        );
+        granted.extend(string_list(rule, "resources"));
+    }
+    let watched = BTreeSet::from(trellis_verify::WATCHED_KINDS);
+    ensure!(granted == watched, "{granted:?} {watched:?}");
     Ok(())
 }
 

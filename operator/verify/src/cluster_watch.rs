@@ -18,6 +18,7 @@ use kube::{Api, Client};
 use tokio::time::{Instant, timeout};
 
 use crate::{Change, Finding, Health, ObjectVersion, Verifier};
+pub use kind_watch::WATCHED_KINDS;
 use kind_watch::{LEASE_NAME, WatchEvent};
 
 /// Time that a change waits for earlier changes of other kinds.
@@ -71,7 +72,7 @@ impl ClusterWatch {
     /// If the API server refuses a watch, or does not answer in time.
     pub async fn start(client: &Client, operator_namespace: &str) -> Result<Self, WatchFailure> {
         let mut events = kind_watch::all(client, operator_namespace);
-        let mut missing: BTreeSet<&'static str> = kind_watch::KINDS.into();
+        let mut missing: BTreeSet<&'static str> = WATCHED_KINDS.into();
         let mut listed: Vec<(u64, ObjectVersion)> = Vec::new();
         let mut last_error = None;
         let start = Instant::now();

@@ -20,7 +20,7 @@ mod tests;
 mod verifier;
 
 pub use clock::Health;
-pub use cluster_watch::{ClusterWatch, WatchFailure};
+pub use cluster_watch::{ClusterWatch, WATCHED_KINDS, WatchFailure};
 pub use finding::{Finding, ObjectRef, Rule};
 pub use history::{Change, ObjectName, ObjectVersion, Version};
 pub use verifier::{ObjectCounts, Verifier};

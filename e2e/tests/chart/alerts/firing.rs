@@ -124,7 +124,19 @@ fn alert_cases() -> Vec<AlertCase> {
         (metric, "policy", policy, samples.to_owned())
     };
     let leader = |pod, samples: &str| ("trellis_leader", "pod", pod, samples.to_owned());
+    let verification = |job, samples: &str| {
+        let metric = "kube_job_status_failed";
+        vec![(metric, "job_name", job, samples.to_owned())]
+    };
     let mut cases = vec![
+        firing_case(
+            "TrellisPromiseBroken",
+            "The Job trellis-verify-29 found a broken rule",
+            2,
+            verification("trellis-verify-29", "0 1x9"),
+        ),
+        silent_case(2, verification("trellis-verify-29", "0x9")),
+        silent_case(2, verification("other-29", "1x9")),
         firing_case(
             "TrellisNoLeader",
             "No job starts",

@@ -78,6 +78,9 @@ fn sample_values() -> BTreeMap<&'static str, Value> {
             json!({"release": "monitoring"}),
         ),
         ("metrics.dashboard.labels", json!({"release": "monitoring"})),
+        ("verify.schedule", json!("5 4 * * *")),
+        ("verify.watchTime", json!("1h")),
+        ("verify.resources", json!({"limits": {"memory": "2Gi"}})),
         (
             "resources",
             json!({"requests": {"cpu": 1}, "limits": {"memory": "4Gi"}}),
@@ -125,6 +128,9 @@ fn required_values(path: &str) -> Value {
         }
         "networkPolicy.apiServersFrom" => {
             json!({"networkPolicy": {"endpointFrom": address_source, "apiServersFrom": address_source}})
+        }
+        _ if path.starts_with("verify.") && path != "verify.enabled" => {
+            json!({"verify": {"enabled": true}})
         }
         _ if path.starts_with("certificates.certManager.") => {
             json!({"certificates": {"source": "certManager"}})

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use serde::Serialize;
 use tokio::time::Instant;
-use trellis_verify::{ClusterWatch, Finding, Health, Rule};
+use trellis_verify::{ClusterWatch, Finding, Health, Rule, WATCHED_KINDS};
 
 use crate::cluster::{ClusterClient, ClusterOptions, USER_AGENT};
 use crate::exit::Exit;
@@ -130,7 +130,8 @@ async fn verify(cluster: &ClusterClient, options: &VerifyOptions) -> anyhow::Res
     let watch = ClusterWatch::start(cluster.client(), &options.operator_namespace);
     let mut watch = watch.await.map_err(|error| {
         anyhow!(
-            "{error}: the ClusterRole trellis-verify of the chart has the rights to get, list and watch trainingjobs, podgroups, trainingqueues, pods, nodes, namespaces and leases"
+            "{error}: the ClusterRole trellis-verify of the chart has the rights: get, list and watch on {}",
+            WATCHED_KINDS.join(", ")
         )
     })?;
     // The first look shows what has lasted since before the start.

@@ -19,8 +19,8 @@ use crate::{ObjectName, ObjectVersion, Version};
 /// Name of the operator's Lease.
 pub(super) const LEASE_NAME: &str = "trellis-operator";
 
-/// The watched kinds, in the plural.
-pub(super) const KINDS: [&str; 7] = [
+/// The kinds that [`ClusterWatch`](crate::ClusterWatch) gets, lists and watches, in the plural.
+pub const WATCHED_KINDS: [&str; 7] = [
     "trainingjobs",
     "podgroups",
     "trainingqueues",
@@ -53,7 +53,7 @@ pub(super) fn all(
 ) -> SelectAll<BoxStream<'static, WatchEvent>> {
     let lease = watcher::Config::default().fields(&format!("metadata.name={LEASE_NAME}"));
     let every = watcher::Config::default;
-    let [jobs, groups, queues, pods, nodes, namespaces, leases] = KINDS;
+    let [jobs, groups, queues, pods, nodes, namespaces, leases] = WATCHED_KINDS;
     stream::select_all([
         watch::<TrainingJob>(jobs, Api::all(client.clone()), every(), ObjectVersion::Job),
         watch::<PodGroup>(
