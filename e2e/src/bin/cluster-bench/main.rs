@@ -20,6 +20,7 @@ mod refusal;
 mod restart;
 mod row;
 mod single_gang;
+mod verification;
 mod visibility_reads;
 mod webhook;
 mod write_counts;
@@ -71,7 +72,7 @@ enum BenchPart {
     Drain,
     /// A failed rank, and reconciliations of a large job.
     Failure,
-    /// Refusals and operator restarts on a full cluster.
+    /// Refusals, `trellis verify` and operator restarts on a full cluster.
     Full,
     /// The admission webhook with 200 requests per second.
     Webhook,
@@ -79,10 +80,10 @@ enum BenchPart {
     Crowd,
 }
 
-/// This program is also the operator and `trellis queue`, selected by its first argument, so that
+/// This program is also the operator, `trellis queue` and `trellis verify`, selected by its first argument, so that
 /// one build is enough.
 fn main() -> Result<ExitCode> {
-    if programs::is_started_as(&["queue"]) {
+    if programs::is_started_as(&["queue", "verify"]) {
         return Ok(programs::run());
     }
     tokio::runtime::Builder::new_current_thread()
@@ -120,6 +121,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
     if measures(BenchPart::Full) {
         let full = refusal::measure(&bench).await?;
+        verification::measure(&bench, &full).await?;
         restart::measure(&bench, full).await?;
     }
     ceiling::remeasure_pod_rate(&bench).await?;
