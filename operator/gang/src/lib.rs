@@ -27,6 +27,8 @@ pub mod lifecycle;
 pub mod lookup;
 pub mod observed;
 pub mod patch;
+#[cfg(test)]
+mod protocol;
 pub mod quota;
 pub mod requirements;
 pub mod surplus;
