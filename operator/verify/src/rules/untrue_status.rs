@@ -14,7 +14,7 @@ use crate::pods::PodFacts as _;
 use crate::verifier::Step;
 
 /// Time in which the status follows a change.
-const REACTION_TIME: SignedDuration = SignedDuration::from_secs(10);
+const REACTION_TIME: SignedDuration = SignedDuration::from_secs(30);
 
 /// A status that contradicts the objects it describes.
 pub(crate) struct UntrueStatus;
