@@ -141,7 +141,17 @@ fn leader_step(world: &World, bounds: &Bounds) -> Option<Transition> {
     match decide(world) {
         Decision::Wait => return None,
         Decision::Send(task) if task.is_empty() => return None,
-        Decision::Send(task) => next.leader.task = task,
+        Decision::Send(task) => {
+            if let [Request::Journal { journal, .. }] = task.as_slice()
+                && let Err(problem) = world.check_decision(*journal)
+            {
+                return Some((
+                    format!("leader {} decides", world.leader.epoch),
+                    Err(problem),
+                ));
+            }
+            next.leader.task = task;
+        }
         Decision::Place => {
             let plan = u8::try_from(next.plans.len()).unwrap();
             if plan >= bounds.plans {
@@ -273,6 +283,12 @@ fn acts(world: &World) -> impl Iterator<Item = (String, World)> {
         let mut next = world.clone();
         next.leader.must_leave = true;
         all.push(("another gang needs the place".to_owned(), next));
+    }
+    if world.journal.phase != Phase::Pending {
+        let mut next = world.clone();
+        next.journal = World::new().journal;
+        next.version += 1;
+        all.push(("a user deletes the PodGroup".to_owned(), next));
     }
     if let Some(plan) = world
         .journal

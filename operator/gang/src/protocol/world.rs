@@ -236,16 +236,43 @@ impl World {
 
     /// Returns true if all pods of the placed plan live, and the user wants them.
     pub(super) fn is_whole_and_wanted(&self) -> bool {
-        let Some(plan) = self.journal.plan else {
+        self.journal.phase == Phase::Placed && self.is_complete(self.journal, &self.pods)
+    }
+
+    /// Returns true if the leader sees all pods of its own plan, and the user wants them.
+    fn leader_sees_whole_gang(&self) -> bool {
+        let leader = &self.leader;
+        let is_own = leader.journal.epoch == leader.epoch
+            || leader.journal.phase == Phase::Placed
+            || leader.journal.plan == leader.inherited;
+        is_own && self.is_complete(leader.journal, &leader.pods)
+    }
+
+    fn is_complete(&self, journal: Journal, pods: &Pods) -> bool {
+        let Some(plan) = journal.plan else {
             return false;
         };
-        self.journal.phase == Phase::Placed
-            && self.job.wish == Wish::Run
+        let is_live = |pod: &Option<Pod>| pod.is_some_and(|pod| pod.plan == plan && pod.is_live());
+        self.job.wish == Wish::Run
             && self.plans[usize::from(plan)] == self.job.attempt
-            && self
-                .pods
-                .iter()
-                .all(|pod| pod.is_some_and(|pod| pod.plan == plan && pod.is_live()))
+            && pods.iter().all(is_live)
+    }
+
+    /// Checks a write of the journal that the leader has decided on.
+    ///
+    /// # Errors
+    /// If the decision breaks a promise by what the leader sees.
+    pub(super) fn check_decision(&self, after: Journal) -> Result<(), String> {
+        let leader = &self.leader;
+        let is_given_up = after.phase == Phase::Unwinding && leader.journal.phase != after.phase;
+        if is_given_up && self.leader_sees_whole_gang() && !leader.must_leave {
+            return Err("the leader gives up a gang that it sees whole".to_owned());
+        }
+        let is_cleared = leader.journal.phase == Phase::Unwinding && after.plan.is_none();
+        if is_cleared && leader.pods.iter().any(Option::is_some) {
+            return Err("the leader frees a place whose pods it sees".to_owned());
+        }
+        Ok(())
     }
 
     /// Lets the API server carry out a request. Returns true if it accepts the request.
