@@ -152,6 +152,13 @@ fn leader_step(world: &World, bounds: &Bounds) -> Option<Transition> {
             }
             next.leader.task = task;
         }
+        Decision::Place if world.job.was_placed => {
+            let problem = "an attempt is placed a second time".to_owned();
+            return Some((
+                format!("leader {} decides", world.leader.epoch),
+                Err(problem),
+            ));
+        }
         Decision::Place => {
             let plan = u8::try_from(next.plans.len()).unwrap();
             if plan >= bounds.plans {
