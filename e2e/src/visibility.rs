@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use trellis_api::visibility::{API_SERVICE, GROUP, SERVICE, VERSION};
 
 use crate::control_plane::ControlPlane;
-use crate::operator::{LaunchOptions, NAMESPACE, Operator, SERVICE_ACCOUNT};
+use crate::operator::{self, LaunchOptions, NAMESPACE, Operator};
 use crate::rights;
 use crate::wait::eventually;
 
@@ -57,7 +57,7 @@ pub async fn start_as(
     program: &Path,
     launch: &LaunchOptions,
 ) -> Result<Operator> {
-    let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT);
+    let kubeconfig = operator::kubeconfig(control_plane, &launch.pod);
     Operator::launch_with_options(control_plane, program, &kubeconfig.await?, launch)
 }
 

@@ -5,7 +5,7 @@ use std::{path::Path, path::PathBuf, process::Output, process::Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::{
-    authentication::v1::{TokenRequest, TokenRequestSpec},
+    authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
     core::v1::ServiceAccount,
 };
 use kube::{Api, Client, Config, api::PostParams};
@@ -77,10 +77,36 @@ impl ControlPlane {
     ///
     /// When the ServiceAccount does not exist.
     pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String> {
+        self.request_token(namespace, name, None).await
+    }
+
+    /// Requests a token of a ServiceAccount, bound to one of its pods. It is valid for a day, or
+    /// until the pod is deleted.
+    ///
+    /// # Errors
+    ///
+    /// When the ServiceAccount or the pod does not exist.
+    pub async fn pod_token(&self, namespace: &str, account: &str, pod: &str) -> Result<String> {
+        let pod = BoundObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            name: Some(pod.to_owned()),
+            uid: None,
+        };
+        self.request_token(namespace, account, Some(pod)).await
+    }
+
+    async fn request_token(
+        &self,
+        namespace: &str,
+        name: &str,
+        bound_object_ref: Option<BoundObjectReference>,
+    ) -> Result<String> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
         let request = TokenRequest {
             spec: Some(TokenRequestSpec {
                 expiration_seconds: Some(24 * 3600),
+                bound_object_ref,
                 ..TokenRequestSpec::default()
             }),
             ..TokenRequest::default()

@@ -4,13 +4,14 @@
 mod deployed;
 mod process;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use tokio::sync::OnceCell;
 use trellis_api::{TrainingJob, names};
@@ -25,6 +26,8 @@ pub use process::{LaunchOptions, Operator, process_cpu_seconds};
 pub const NAMESPACE: &str = "trellis-system";
 /// ServiceAccount of the operator.
 pub const SERVICE_ACCOUNT: &str = "trellis-operator";
+/// The pod of an operator, unless a test starts several.
+pub const POD: &str = "operator";
 /// The Lease of the leader.
 pub const LEASE_NAME: &str = "trellis-operator";
 
@@ -100,6 +103,49 @@ pub async fn wait_until_jobs_accepted(control_plane: &ControlPlane) -> Result<()
     .await
 }
 
+/// Returns a token of the operator's ServiceAccount, bound to the operator's pod, as a kubelet
+/// mounts it. No kubelet runs the pod: the test runs the program.
+///
+/// # Errors
+/// If the pod or the token cannot be created.
+pub async fn token(control_plane: &ControlPlane, pod_name: &str) -> Result<String> {
+    let pods: Api<Pod> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let pod = json!({
+        "metadata": {"name": pod_name},
+        "spec": {
+            "serviceAccountName": SERVICE_ACCOUNT, "schedulerName": "none",
+            "containers": [{"name": "operator", "image": "registry.example/trellis"}],
+        },
+    });
+    let pod = serde_json::from_value(pod)?;
+    if let Err(error) = pods.create(&PostParams::default(), &pod).await
+        && !matches!(&error, kube::Error::Api(status) if status.code == 409)
+    {
+        return Err(error).with_context(|| format!("create pod {pod_name}"));
+    }
+    control_plane
+        .pod_token(NAMESPACE, SERVICE_ACCOUNT, pod_name)
+        .await
+}
+
+/// Returns a client with the [`token`] of an operator.
+///
+/// # Errors
+/// If the token cannot be created.
+pub async fn client(control_plane: &ControlPlane, pod_name: &str) -> Result<Client> {
+    let token = token(control_plane, pod_name).await?;
+    control_plane.client_as(json!({"token": token}))
+}
+
+/// Returns the kubeconfig for the [`token`] of an operator.
+///
+/// # Errors
+/// If the token cannot be created or the file cannot be written.
+pub async fn kubeconfig(control_plane: &ControlPlane, pod_name: &str) -> Result<PathBuf> {
+    let token = token(control_plane, pod_name).await?;
+    control_plane.kubeconfig_for_token(&format!("operator-{pod_name}"), &token)
+}
+
 static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
 
 /// Returns the control plane that all tests of this process share, with one operator. The first
@@ -112,9 +158,7 @@ pub async fn shared_control_plane(program: &Path) -> Result<&'static ControlPlan
     let control_plane = ControlPlane::shared_with(|| options).await?;
     let start = async || {
         install_chart_objects(control_plane).await?;
-        let kubeconfig = control_plane
-            .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
-            .await?;
+        let kubeconfig = kubeconfig(control_plane, POD).await?;
         // No other operator runs, so the lease is long: on a busy machine, this operator must not
         // lose it.
         let folder = control_plane.folder().join(SNAPSHOTS_FOLDER);

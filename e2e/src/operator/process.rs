@@ -9,7 +9,6 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::{Client, Config};
 
-use super::{NAMESPACE, SERVICE_ACCOUNT};
 use crate::control_plane::ControlPlane;
 use crate::process::{Process, ProcessSignal};
 use crate::programs::OPERATOR_COMMAND;
@@ -26,6 +25,8 @@ pub struct LaunchOptions {
     pub arguments: Vec<String>,
     /// Environment variables.
     pub variables: Vec<String>,
+    /// The pod that the operator's token is bound to.
+    pub pod: String,
 }
 
 impl LaunchOptions {
@@ -38,6 +39,7 @@ impl LaunchOptions {
             lease_seconds: 60,
             arguments: Vec::new(),
             variables: Vec::new(),
+            pod: super::POD.to_owned(),
         }
     }
 
@@ -52,6 +54,14 @@ impl LaunchOptions {
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push(format!("{name}={value}"));
+        self
+    }
+
+    /// Sets the pod that the operator's token is bound to. By it, the API server tells replicas
+    /// apart.
+    #[must_use]
+    pub fn pod(mut self, pod: &str) -> Self {
+        pod.clone_into(&mut self.pod);
         self
     }
 
@@ -75,9 +85,7 @@ impl Operator {
     /// # Errors
     /// If the operator cannot be started.
     pub async fn start(control_plane: &ControlPlane, program: &Path) -> Result<Self> {
-        let kubeconfig = control_plane
-            .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
-            .await?;
+        let kubeconfig = super::kubeconfig(control_plane, super::POD).await?;
         Self::start_with_kubeconfig(control_plane, program, &kubeconfig)
     }
 
@@ -86,9 +94,7 @@ impl Operator {
     /// # Errors
     /// If it cannot be started.
     pub async fn start_with_endpoint(control_plane: &ControlPlane, program: &Path) -> Result<Self> {
-        let kubeconfig = control_plane
-            .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
-            .await?;
+        let kubeconfig = super::kubeconfig(control_plane, super::POD).await?;
         let launch = LaunchOptions::with_name("operator").argument("--listen=127.0.0.1:0");
         Self::launch_with_options(control_plane, program, &kubeconfig, &launch)
     }
@@ -134,9 +140,7 @@ impl Operator {
         proxy: &Proxy,
         launch: &LaunchOptions,
     ) -> Result<Self> {
-        let token = control_plane
-            .service_account_token(NAMESPACE, SERVICE_ACCOUNT)
-            .await?;
+        let token = super::token(control_plane, &launch.pod).await?;
         let kubeconfig = proxy.kubeconfig(&launch.name, &token)?;
         Self::launch_with_options(control_plane, program, &kubeconfig, launch)
     }
@@ -154,6 +158,7 @@ impl Operator {
         let mut arguments = vec![
             format!("KUBECONFIG={}", kubeconfig.display()),
             "RUST_LOG=info,trellis=debug".to_owned(),
+            format!("POD_NAME={}", launch.pod),
         ];
         arguments.extend(launch.variables.iter().cloned());
         arguments.extend([

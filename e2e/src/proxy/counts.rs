@@ -50,6 +50,9 @@ pub struct TrafficTotals {
     pub response_bytes: u64,
     /// Number of answers with a status of 400 or more, and of cut connections.
     pub failures: u64,
+    /// Number of answers of the API server with a status below 300. A request whose client has gone
+    /// before the answer counts neither as a success nor as a failure.
+    pub successes: u64,
 }
 
 impl AddAssign for TrafficTotals {
@@ -58,6 +61,7 @@ impl AddAssign for TrafficTotals {
         self.request_bytes += other.request_bytes;
         self.response_bytes += other.response_bytes;
         self.failures += other.failures;
+        self.successes += other.successes;
     }
 }
 

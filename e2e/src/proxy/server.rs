@@ -181,7 +181,9 @@ async fn handle_request(
     let (mut parts, body) = answer.into_parts();
     parts.headers.remove(header::CONNECTION);
     parts.headers.remove(header::TRANSFER_ENCODING);
-    if !parts.status.is_success() {
+    if parts.status.is_success() {
+        state.count_success(&key);
+    } else {
         state.count_failure(&key);
     }
     if request.verb == Verb::Watch && parts.status.is_success() {

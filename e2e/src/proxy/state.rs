@@ -60,6 +60,14 @@ impl ProxyState {
         counts.add(key, totals);
     }
 
+    pub(super) fn count_success(&self, key: &RequestKey) {
+        let totals = TrafficTotals {
+            successes: 1,
+            ..TrafficTotals::default()
+        };
+        self.add_traffic(key, totals);
+    }
+
     pub(super) fn count_failure(&self, key: &RequestKey) {
         let totals = TrafficTotals {
             failures: 1,

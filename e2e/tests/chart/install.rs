@@ -39,9 +39,10 @@ const DELETION_TIMEOUT: Duration = Duration::from_secs(180);
 
 const CREATE_NAMESPACE: &[&str] = &["--create-namespace"];
 
-pub(crate) async fn start_operator(control_plane: &ControlPlane) -> Result<Operator> {
+/// Starts the operator of the chart in a pod with this name.
+pub(crate) async fn start_operator(control_plane: &ControlPlane, pod: &str) -> Result<Operator> {
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    operator::start_as_deployed(control_plane, program).await
+    operator::start_as_deployed(control_plane, program, pod).await
 }
 
 pub(crate) async fn count_crds(control_plane: &ControlPlane) -> Result<usize> {
@@ -56,7 +57,7 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     let helm = helm.with_control_plane(&control_plane);
     let output = helm.run_chart_command("install", NAMESPACE, &json!({}), CREATE_NAMESPACE)?;
     ensure!(output.contains("STATUS: deployed"), "{output}");
-    let mut running = start_operator(&control_plane).await?;
+    let mut running = start_operator(&control_plane, "first").await?;
     operator::wait_until_jobs_accepted(&control_plane).await?;
     let site = TestSite::new(&control_plane, "chart", NodeTemplate::new(3).gpus(8)).await;
     site.submit("before", 2, 4).await;
@@ -122,7 +123,7 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     running.kill()?;
     drop(running);
     operator::release_lease(&control_plane).await?;
-    let mut running = start_operator(&control_plane).await?;
+    let mut running = start_operator(&control_plane, "second").await?;
     site.submit("after", 2, 4).await;
     site.wait_for_phase("after", JobPhase::Running).await;
     site.wait_for_phase("before", JobPhase::Running).await;
@@ -145,7 +146,7 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     // After a new install, the jobs keep running.
     helm.run_chart_command("install", NAMESPACE, &json!({}), &[])?;
     ensure!(uids(&queues.get("default").await?) == queue);
-    let _running = start_operator(&control_plane).await?;
+    let _running = start_operator(&control_plane, "third").await?;
     operator::wait_until_jobs_accepted(&control_plane).await?;
     site.submit("again", 2, 2).await;
     site.wait_for_phase("again", JobPhase::Running).await;
@@ -231,7 +232,7 @@ pub(crate) fn run_commands(
 async fn install_by_commands(helm: &Helm, commands: &str) -> Result<()> {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     run_commands(helm, &control_plane, commands)?;
-    let _running = start_operator(&control_plane).await?;
+    let _running = start_operator(&control_plane, operator::POD).await?;
     operator::wait_until_jobs_accepted(&control_plane).await?;
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     queues.get("default").await?;

@@ -70,7 +70,7 @@ pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
     let path = older.path().display().to_string();
     let namespace = ["--namespace", NAMESPACE, "--create-namespace"];
     helm.run_ok(&[&["install", RELEASE_NAME, &path][..], &namespace].concat())?;
-    let mut leader = install::start_operator(&control_plane).await?;
+    let mut leader = install::start_operator(&control_plane, "older").await?;
     operator::wait_until_jobs_accepted(&control_plane).await?;
     let site = TestSite::new(&control_plane, "upgrade", NodeTemplate::new(3).gpus(8)).await;
     submit_jobs(&control_plane, &site).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
     leader.kill()?;
     drop(leader);
     operator::release_lease(&control_plane).await?;
-    let mut leader = install::start_operator(&control_plane).await?;
+    let mut leader = install::start_operator(&control_plane, "newer").await?;
     // When the operator has queued a later job, it has reconciled all earlier ones.
     site.submit("later", 2, 8).await;
     site.wait_for_phase("later", JobPhase::Queued).await;

@@ -15,7 +15,7 @@ use trellis_api::{TrainingJob, TrainingQueue};
 use trellis_e2e::admission::operator_webhook::{self, FailurePolicy};
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, free_port};
-use trellis_e2e::operator::{self, NAMESPACE, Operator, SERVICE_ACCOUNT};
+use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::site::jobs::phase;
 use trellis_e2e::visibility;
 use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
@@ -185,7 +185,7 @@ async fn start_control_plane() -> Result<(ControlPlane, Operator)> {
     launch
         .arguments
         .extend(operator_webhook::launch_options("", webhook).arguments);
-    let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT);
+    let kubeconfig = operator::kubeconfig(&control_plane, operator::POD);
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
     let operator =
         Operator::launch_with_options(&control_plane, program, &kubeconfig.await?, &launch)?;

@@ -57,7 +57,9 @@ async fn start_candidate_with_lease(
     name: &str,
     lease: Duration,
 ) -> LeaseCandidate {
-    let launch = LaunchOptions::with_name(name).lease_seconds(lease.as_secs());
+    let launch = LaunchOptions::with_name(name)
+        .pod(name)
+        .lease_seconds(lease.as_secs());
     let (operator, proxy) =
         Operator::start_behind_new_proxy(control_plane, operator_program(), &launch)
             .await
@@ -112,8 +114,9 @@ async fn check_takeover(
 
 /// Counts the writes that the API server accepted, without events.
 fn accepted_writes(counts: &RequestCounts) -> u64 {
-    let tally = counts.sum(|key| key.is_write() && !key.resource.starts_with("events"));
-    tally.requests - tally.failures
+    counts
+        .sum(|key| key.is_write() && !key.resource.starts_with("events"))
+        .successes
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -72,7 +72,7 @@ async fn check_in_sync(change: impl FnOnce(&mut Value)) -> Result<()> {
         control_plane.apply_yaml(&fs::read_to_string(file)?).await?;
     }
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    let mut operator = operator::start_as_deployed(&control_plane, program).await?;
+    let mut operator = operator::start_as_deployed(&control_plane, program, operator::POD).await?;
     operator::wait_until_jobs_accepted(&control_plane).await?;
     let site = TestSite::new(&control_plane, "delivered", NodeTemplate::new(1).gpus(8)).await;
     site.submit("j", 1, 8).await;

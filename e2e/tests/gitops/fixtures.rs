@@ -33,9 +33,7 @@ impl GitOpsFixture {
     async fn start(settings: &[(&str, &str)]) -> Result<Self> {
         let control_plane = operator::start_control_plane().await?;
         let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-        let kubeconfig = control_plane
-            .service_account_kubeconfig(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
-            .await?;
+        let kubeconfig = operator::kubeconfig(&control_plane, operator::POD).await?;
         // The operator must not lose its lease on a busy machine.
         let launch = LaunchOptions::with_name("operator").lease_seconds(60);
         let operator =

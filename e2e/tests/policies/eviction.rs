@@ -232,9 +232,9 @@ async fn missing_invalid_or_undecided_policy_evicts_no_gang() {
 #[tokio::test]
 async fn eviction_rate_limit_lets_a_mistaken_policy_be_reverted() {
     let control_plane = operator::start_control_plane().await.unwrap();
-    let account =
-        control_plane.service_account_kubeconfig(operator::NAMESPACE, operator::SERVICE_ACCOUNT);
-    let kubeconfig = account.await.unwrap();
+    let kubeconfig = operator::kubeconfig(&control_plane, operator::POD)
+        .await
+        .unwrap();
     // A new leader counts evictions from zero, so a busy machine must not cost this one its lease.
     let launch = LaunchOptions::with_name("operator").lease_seconds(60);
     let _operator =

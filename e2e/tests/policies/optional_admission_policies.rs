@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::json;
 use trellis_api::TrainingJob;
-use trellis_e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
+use trellis_e2e::operator;
 use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
@@ -99,8 +99,7 @@ async fn operator_cannot_write_objects_outside_jobs() {
     let control_plane = shared_control_plane().await;
     let site = create_site("confined", 1).await;
     let job = site.submit("llm", 1, 1).await;
-    let client = control_plane
-        .service_account_client(NAMESPACE, SERVICE_ACCOUNT)
+    let client = operator::client(control_plane, operator::POD)
         .await
         .unwrap();
     let as_operator: Api<ConfigMap> = Api::namespaced(client.clone(), site.name());

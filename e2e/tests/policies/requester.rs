@@ -97,8 +97,7 @@ async fn policy_allows_jobs_by_their_requester() {
 #[tokio::test]
 async fn requester_is_unknown_without_intact_stamping_policies() {
     let control_plane = operator::start_control_plane().await.unwrap();
-    let kubeconfig = control_plane
-        .service_account_kubeconfig(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
+    let kubeconfig = operator::kubeconfig(&control_plane, operator::POD)
         .await
         .unwrap();
     let mut operator = Operator::launch_with_options(

@@ -37,9 +37,9 @@ pub(super) struct WebhookFixture {
 }
 
 pub(super) async fn operator_kubeconfig(control_plane: &ControlPlane) -> PathBuf {
-    let (namespace, account) = (operator::NAMESPACE, operator::SERVICE_ACCOUNT);
-    let kubeconfig = control_plane.service_account_kubeconfig(namespace, account);
-    kubeconfig.await.unwrap()
+    operator::kubeconfig(control_plane, operator::POD)
+        .await
+        .unwrap()
 }
 
 /// A control plane whose API server calls an operator, and treats each missing response as an

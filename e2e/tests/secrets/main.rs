@@ -55,8 +55,7 @@ async fn shared_control_plane() -> &'static ControlPlane {
 
 /// An operator that keeps its lease on a busy machine.
 async fn launch_operator(control_plane: &ControlPlane) -> Operator {
-    let kubeconfig = control_plane
-        .service_account_kubeconfig(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
+    let kubeconfig = operator::kubeconfig(control_plane, operator::POD)
         .await
         .unwrap();
     let launch = LaunchOptions::with_name("operator").lease_seconds(60);

@@ -73,8 +73,7 @@ async fn secrets_are_checked_only_where_the_operator_has_the_right() {
         .apply_yaml(&secret_rights(&site))
         .await
         .unwrap();
-    let kubeconfig = control_plane
-        .service_account_kubeconfig(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
+    let kubeconfig = operator::kubeconfig(&control_plane, operator::POD)
         .await
         .unwrap();
     let launch = LaunchOptions::with_name("operator")

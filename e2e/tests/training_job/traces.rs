@@ -90,8 +90,7 @@ async fn collector_receives_exactly_the_documented_spans() {
     assert!(documented.len() > 3, "{documented:?}");
     let (address, spans) = start_collector().await;
     let control_plane = operator::start_control_plane().await.unwrap();
-    let (namespace, account) = (operator::NAMESPACE, operator::SERVICE_ACCOUNT);
-    let kubeconfig = control_plane.service_account_kubeconfig(namespace, account);
+    let kubeconfig = operator::kubeconfig(&control_plane, operator::POD);
     let launch =
         LaunchOptions::with_name("operator").variable("OTEL_EXPORTER_OTLP_ENDPOINT", &address);
     let kubeconfig = kubeconfig.await.unwrap();

@@ -17,9 +17,8 @@ use crate::fixtures::operator_program;
 const SOON: Duration = Duration::from_secs(60);
 
 async fn start_operator(control_plane: &ControlPlane, pod: &str) -> Result<Operator> {
-    let account = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT);
-    let kubeconfig = account.await?;
-    let launch = visibility::launch_options(pod, free_port()?).argument(&format!("--pod={pod}"));
+    let kubeconfig = operator::kubeconfig(control_plane, pod).await?;
+    let launch = visibility::launch_options(pod, free_port()?).pod(pod);
     Operator::launch_with_options(control_plane, operator_program(), &kubeconfig, &launch)
 }
 
@@ -52,7 +51,10 @@ async fn leader_label_follows_the_lease_however_the_leader_ends() {
     for name in ["one", "two", "three"] {
         let pod = json!({
             "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "trellis-operator"}},
-            "spec": {"containers": [{"name": "operator", "image": "registry.example/trellis"}]},
+            "spec": {
+                "serviceAccountName": SERVICE_ACCOUNT,
+                "containers": [{"name": "operator", "image": "registry.example/trellis"}],
+            },
         });
         let pod = serde_json::from_value(pod).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();

@@ -104,10 +104,7 @@ impl Bench {
     }
 
     async fn operator_kubeconfig(&self) -> Result<PathBuf> {
-        let (namespace, account) = (operator::NAMESPACE, operator::SERVICE_ACCOUNT);
-        self.control_plane
-            .service_account_kubeconfig(namespace, account)
-            .await
+        operator::kubeconfig(&self.control_plane, operator::POD).await
     }
 
     fn launch_operator(&self, launch: &LaunchOptions, kubeconfig: &Path) -> Result<Operator> {

@@ -17,10 +17,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(6);
 /// Counts the writes per pod and per gang, by user agent and kind.
 pub(crate) async fn measure(bench: &Bench, case: BenchCase) -> Result<()> {
     let proxy = Proxy::start(&bench.control_plane).await?;
-    let token = bench
-        .control_plane
-        .service_account_token(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
-        .await?;
+    let token = operator::token(&bench.control_plane, "operator").await?;
     let kubeconfig = proxy.kubeconfig("bench", &token)?;
     let _operator = bench.start_operator_with_kubeconfig(&kubeconfig).await?;
     let namespace = bench.create_namespace().await?;

@@ -128,8 +128,7 @@ async fn gangs_survive_a_moment_without_a_right() {
 
 /// Waits until the API server allows, or does not allow, the operator to create pods.
 async fn wait_for_pod_create_right(control_plane: &ControlPlane, may: bool) {
-    let client = control_plane
-        .service_account_client(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
+    let client = operator::client(control_plane, operator::POD)
         .await
         .unwrap();
     let pods: Api<Pod> = Api::namespaced(client, "default");

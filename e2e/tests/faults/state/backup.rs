@@ -35,8 +35,8 @@ fn copy_folder(from: &Path, to: &Path) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operator_accepts_the_state_of_a_restored_etcd() {
     let control_plane = operator::start_control_plane().await.unwrap();
-    let kubeconfig = control_plane
-        .service_account_kubeconfig(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
+    // Both operators run in one pod, which the backup has.
+    let kubeconfig = operator::kubeconfig(&control_plane, operator::POD)
         .await
         .unwrap();
     // The lease outlives the outages.
