@@ -10,7 +10,7 @@ use kube::{CustomResourceExt, Resource as _};
 use crate::framework;
 use crate::rules::{self, Rule};
 use crate::{
-    ClusterJobPolicy, JobPolicy, PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor,
+    ClusterJobPolicy, JobPolicy, LeaderTerm, PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor,
     RuntimeProfile, Topology, TrainingJob, TrainingQueue,
 };
 
@@ -32,6 +32,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         QuotaPolicy::crd(),
         QuotaLedger::crd(),
         RuntimeProfile::crd(),
+        LeaderTerm::crd(),
     ];
     for crd in &mut all {
         let is_job = crd.spec.names.kind == TrainingJob::kind(&());
@@ -284,7 +285,7 @@ mod tests {
             names,
             [
                 "tj", "tq", "tpg", "trf", "ttopo", "cjobpol", "jobpol", "quotapol", "qledger",
-                "trp"
+                "trp", "tterm"
             ]
         );
     }

@@ -14,6 +14,7 @@ pub mod external_secret;
 pub mod framework;
 pub mod job;
 pub mod job_policy;
+pub mod leader_term;
 pub mod names;
 pub mod owner;
 pub mod pod_group;
@@ -38,6 +39,7 @@ pub use job::{TrainingJob, TrainingJobSpec};
 pub use job_policy::{
     ClusterJobPolicy, ClusterJobPolicySpec, Enforcement, JobPolicy, JobPolicySpec,
 };
+pub use leader_term::{LEADER_TERM_NAME, LeaderPod, LeaderTerm, LeaderTermSpec};
 pub use pod_group::{PodGroup, PodGroupSpec};
 pub use pod_template::PodTemplate;
 pub use quantity::Quantity;

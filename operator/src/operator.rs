@@ -17,7 +17,7 @@ use trellis_controller::{Controller, maintain_profile_status, maintain_queue_sta
 use trellis_dispatch::clients::Clients;
 use trellis_dispatch::commands::Commands;
 use trellis_dispatch::context::Context;
-use trellis_dispatch::leader::{Candidate, LeaderLabel};
+use trellis_dispatch::leader::{Candidate, LeaderLabel, TermWriter};
 use trellis_dispatch::tasks::Tasks;
 use trellis_dispatch::{Committer, Driver, WATCHED_KINDS, start_watches};
 use trellis_policies::cedar::PolicyLoader;
@@ -86,6 +86,9 @@ pub struct OperatorOptions {
     pub unhealthy: UnhealthyOptions,
 }
 
+/// Why a replica ends that no longer leads.
+const LEASE_LOST: &str = "the lease is lost";
+
 /// Runs until a signal arrives or the lease is lost.
 ///
 /// # Errors
@@ -139,7 +142,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
     let candidate = Candidate::new(
         clients.command.clone(),
         &options.namespace,
-        identity,
+        identity.clone(),
         Duration::from_secs(options.lease_seconds),
     );
     let mut terminate = signal(SignalKind::terminate())?;
@@ -155,12 +158,33 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
             return Ok(());
         }
     };
+    let renewed = candidate.renew_until_lost(&leadership, lease);
+    tokio::pin!(renewed);
+    // The API server refuses writes of earlier leaders before this leader reads anything.
+    let mut term = TermWriter::new(
+        clients.command.clone(),
+        &options.namespace,
+        identity,
+        leadership.clone(),
+    );
+    let is_stopped = tokio::select! {
+        begun = term.begin() => { begun.context(LEASE_LOST)?; false }
+        () = &mut renewed => bail!(LEASE_LOST),
+        ended = always.wait_for_first_end() => bail!("{ended}"),
+        () = await_stop_signal(&mut terminate, &mut interrupt) => true,
+    };
+    if is_stopped {
+        candidate.release(&leadership).await;
+        finish_webhook(webhook).await;
+        return Ok(());
+    }
     // The watches start only after the lease is taken. So the leader lists everything afresh and
     // decides nothing on an old cache.
     let (context, heard) = Context::with_unhealthy_rules(options.unhealthy.into());
     let commands = Commands::new(clients.command.clone(), leadership.clone());
     let commands = commands.with_metrics(context.metrics.clone());
     let mut tasks = Tasks::default();
+    tasks.start("the term of the leader", term.maintain());
     start_watches(WATCHED_KINDS, &clients.watch, &context, &mut tasks);
     if let Some(webhook) = &webhook {
         webhook.use_leader(context.clone());
@@ -207,7 +231,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
         maintain_queue_status(context, commands),
     );
     let ended = tokio::select! {
-        () = candidate.renew_until_lost(&leadership, lease) => Some("the lease is lost".to_owned()),
+        () = &mut renewed => Some(LEASE_LOST.to_owned()),
         ended = await_first_end(&mut tasks, &mut always) => Some(ended),
         ended = labels.wait_for_first_end() => Some(ended),
         () = await_stop_signal(&mut terminate, &mut interrupt) => None,

@@ -94,6 +94,12 @@ const CLUSTER_RULES: &[RuleRow] = &[
     ("events.k8s.io", &["events"], &["create"]),
     // Authenticates and authorizes the clients of the read-only endpoint.
     ("authentication.k8s.io", &["tokenreviews"], &["create"]),
+    // Names the pod in the token of the operator, for its LeaderTerm.
+    (
+        "authentication.k8s.io",
+        &["selfsubjectreviews"],
+        &["create"],
+    ),
     (
         "authorization.k8s.io",
         &["subjectaccessreviews"],
@@ -101,11 +107,19 @@ const CLUSTER_RULES: &[RuleRow] = &[
     ),
 ];
 
-const NAMESPACE_RULES: &[RuleRow] = &[(
-    "coordination.k8s.io",
-    &["leases"],
-    &["get", "create", "update"],
-)];
+const NAMESPACE_RULES: &[RuleRow] = &[
+    (
+        "coordination.k8s.io",
+        &["leases"],
+        &["get", "create", "update"],
+    ),
+    // A new leader writes its term, and the API server refuses late writes of earlier leaders.
+    (
+        "trellis.dev",
+        &["leaderterms"],
+        &["get", "create", "update"],
+    ),
+];
 
 /// First line of each generated file.
 const GENERATED_HEADER: &str =

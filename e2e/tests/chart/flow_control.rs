@@ -7,6 +7,7 @@ use k8s_openapi::api::flowcontrol::v1::FlowSchema;
 use kube::Api;
 use kube::client::Body;
 use serde_json::{Value, json};
+use trellis_api::LEADER_TERM_NAME;
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 use trellis_e2e::helm::Helm;
 use trellis_e2e::operator::{LEASE_NAME, NAMESPACE, SERVICE_ACCOUNT};
@@ -54,6 +55,8 @@ async fn check_operator_requests(control_plane: &ControlPlane, namespace: &str) 
         .await?;
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
     let lease = format!("{leases}/{LEASE_NAME}");
+    let term =
+        format!("/apis/trellis.dev/v1alpha1/namespaces/{namespace}/leaderterms/{LEADER_TERM_NAME}");
     let schemas: Api<FlowSchema> = Api::all(control_plane.client());
     // The response names the FlowSchema even if RBAC forbids the request.
     for (method, path, name) in [
@@ -62,6 +65,7 @@ async fn check_operator_requests(control_plane: &ControlPlane, namespace: &str) 
         ("GET", "/version", "trellis-operator"),
         ("GET", &lease, "trellis-operator-lease"),
         ("PUT", &lease, "trellis-operator-lease"),
+        ("PUT", &term, "trellis-operator-lease"),
         ("POST", &leases, "trellis-operator-lease"),
         ("GET", &leases, "trellis-operator"),
     ] {

@@ -176,12 +176,14 @@ pub(crate) fn test_user_roles(helm: &Helm) -> Result<()> {
     for crd in crds::all() {
         let plural = &crd.spec.names.plural;
         ensure!(read.contains(plural), "no role reads {plural}");
-        // Only the operator writes ledgers.
+        // Only the operator writes its records.
         let is_written = crd.spec.scope == "Cluster" && plural != "quotaledgers";
         ensure!(platform.contains(plural) == is_written, "{plural}");
     }
     let deleted = resources_with("trellis-platform", "delete")?;
-    ensure!(deleted.contains("quotaledgers"), "{deleted:?}");
+    for record in ["quotaledgers", "leaderterms"] {
+        ensure!(deleted.contains(record), "{record}: {deleted:?}");
+    }
     // Users may write jobs and PodGroups, but not the operator's records: the journal is in the
     // status of a PodGroup.
     let edit = resources_with("trellis-edit", "create")?;

@@ -31,13 +31,13 @@ const READ: &[RuleRow] = &[
     ),
     // A RoleBinding does not grant access to these kinds, because they are cluster-scoped.
     ("trellis.dev", CLUSTER_SCOPED, READ_VERBS),
-    ("trellis.dev", LEDGERS, READ_VERBS),
+    ("trellis.dev", OPERATOR_RECORDS, READ_VERBS),
     (GROUP, &["jobstates", "queuestates"], VIEW_VERBS),
     (GROUP, &["explanations"], GET_VERBS),
 ];
 
-/// The operator's usage records, which are cluster-scoped.
-const LEDGERS: &[&str] = &["quotaledgers"];
+/// The operator's records: used GPU time, and the term of the leader.
+const OPERATOR_RECORDS: &[&str] = &["quotaledgers", "leaderterms"];
 
 /// Users who may run pods may run jobs and gangs of pods.
 /// The operator owns the PodGroups of jobs and reverts changes that other clients make to them.
@@ -62,9 +62,13 @@ const PLATFORM: &[RuleRow] = &[
             "deletecollection",
         ],
     ),
-    // The operator writes the ledgers. An administrator may delete an unreadable ledger, and usage
-    // then starts again at zero.
-    ("trellis.dev", LEDGERS, &["get", "list", "watch", "delete"]),
+    // The operator writes its records. An administrator may delete an unreadable ledger, and usage
+    // then starts again at zero. The leader writes a deleted term again.
+    (
+        "trellis.dev",
+        OPERATOR_RECORDS,
+        &["get", "list", "watch", "delete"],
+    ),
     // The list of the jobs on a node contains names of jobs of all namespaces.
     (
         GROUP,

@@ -1,4 +1,5 @@
-//! All writes of the operator except those to the Lease (`leader`), from which leadership comes.
+//! All writes of the operator except those to the Lease and the LeaderTerm (`leader`), from which
+//! leadership comes.
 //! Each write first checks the leadership. The limiter bounds the writes in flight, and errors are
 //! classified by the right reaction.
 

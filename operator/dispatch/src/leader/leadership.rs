@@ -57,6 +57,11 @@ impl Leadership {
         }
     }
 
+    /// Returns a receiver of this leader's epoch.
+    pub(super) fn watch_epoch(&self) -> watch::Receiver<Epoch> {
+        self.epoch.subscribe()
+    }
+
     /// Returns how long the lease is ours without a renewal. None: it is not ours.
     fn remaining(&self) -> Option<Duration> {
         let until = Duration::from_millis(self.valid_until.load(Ordering::Acquire));

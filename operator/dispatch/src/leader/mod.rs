@@ -1,8 +1,9 @@
 //! Leader election by a Lease: at most one operator writes, and it knows when it must stop.
 //!
 //! A lease is no fence: a process that is frozen between its check and its write can still write
-//! late. Such a write is harmless because the journal carries an epoch that the API server
-//! compares. It is rare because every write calls [`Leadership::check`] first.
+//! late. Such a write is rare because every write calls [`Leadership::check`] first. The API server
+//! refuses it: a new leader first writes its LeaderTerm, and an admission policy compares each write
+//! with it. The journal also carries an epoch that never decreases, which holds without the policy.
 //!
 //! The epoch comes from the Lease, and a Lease can be deleted. Journals cannot be written with a
 //! lower epoch than theirs, so a leader that finds a higher one than its own raises its epoch above
@@ -11,18 +12,20 @@
 //! A candidate measures the age of another holder's lease by its own monotonic clock, and never
 //! compares the clocks of two machines (the rule of client-go's leaderelection).
 //!
-//! `lease` acquires, renews and releases the Lease. Writes check `leadership`. `leader_label`
-//! lets a Service find the leader's pod.
+//! `lease` acquires, renews and releases the Lease. `term` writes the LeaderTerm. Writes check
+//! `leadership`. `leader_label` lets a Service find the leader's pod.
 
 mod leader_label;
 mod leadership;
 mod lease;
+mod term;
 
 use k8s_openapi::api::coordination::v1::Lease;
 
 pub use leader_label::LeaderLabel;
 pub use leadership::{Leadership, REQUEST_TIMEOUT};
 pub use lease::{Candidate, LEASE_NAME};
+pub use term::TermWriter;
 
 use trellis_gang::journal::epoch::Epoch;
 
