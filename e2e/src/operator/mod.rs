@@ -31,6 +31,9 @@ pub const POD: &str = "operator";
 /// The Lease of the leader.
 pub const LEASE_NAME: &str = "trellis-operator";
 
+/// Longest time until the API server compares writes with the term of a new leader. It looks for
+/// the kinds of policies' parameters every 30 seconds. The leader looks for its term every minute.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest time until the API server accepts jobs.
 const JOB_CREATION_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -71,6 +74,7 @@ pub async fn install_chart_objects(control_plane: &ControlPlane) -> Result<()> {
         "admission.yaml",
         "admission-networks.yaml",
         "admission-operator.yaml",
+        "admission-leader.yaml",
         "queue.yaml",
         "policies.yaml",
     ] {
@@ -104,7 +108,8 @@ pub async fn wait_until_jobs_accepted(control_plane: &ControlPlane) -> Result<()
 }
 
 /// Returns a token of the operator's ServiceAccount, bound to the operator's pod, as a kubelet
-/// mounts it. No kubelet runs the pod: the test runs the program.
+/// mounts it. The API server recognizes the leader by its pod. No kubelet runs the pod: the test
+/// runs the program.
 ///
 /// # Errors
 /// If the pod or the token cannot be created.
@@ -135,6 +140,43 @@ pub async fn token(control_plane: &ControlPlane, pod_name: &str) -> Result<Strin
 pub async fn client(control_plane: &ControlPlane, pod_name: &str) -> Result<Client> {
     let token = token(control_plane, pod_name).await?;
     control_plane.client_as(json!({"token": token}))
+}
+
+/// Waits until the API server refuses the writes of an operator in this pod, because another
+/// replica leads.
+///
+/// # Errors
+/// If this takes too long.
+pub async fn wait_until_refused(
+    control_plane: &ControlPlane,
+    pod_name: &str,
+    namespace: &str,
+) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(client(control_plane, pod_name).await?, namespace);
+    let (dry_run, pod) = trial_pod()?;
+    eventually(REFUSAL_TIMEOUT, || async {
+        match pods.create(&dry_run, &pod).await {
+            Err(kube::Error::Api(status)) if status.message.contains("'trellis-leader'") => Ok(()),
+            answer => anyhow::bail!("{answer:?}"),
+        }
+    })
+    .await
+}
+
+/// Returns a pod that an operator may create, and the parameters of a dry run.
+///
+/// # Errors
+/// Never: the pod is valid.
+pub fn trial_pod() -> Result<(PostParams, Pod)> {
+    let pod = json!({
+        "metadata": {"name": "try"},
+        "spec": {"containers": [{"name": "main", "image": "registry.example/try"}]},
+    });
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    Ok((dry_run, serde_json::from_value(pod)?))
 }
 
 /// Returns the kubeconfig for the [`token`] of an operator.

@@ -151,7 +151,8 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     site.submit("again", 2, 2).await;
     site.wait_for_phase("again", JobPhase::Running).await;
     site.wait_for_phase("before", JobPhase::Running).await;
-    Ok(())
+    // The admission policy of the new install compares with the term of the new leader.
+    operator::wait_until_refused(&control_plane, "second", site.name()).await
 }
 
 /// A failed install is rolled back, as docs/endpoint.md describes, because an API group without an

@@ -1,6 +1,8 @@
 //! Two operators, one lease.
 
 pub(super) mod epoch;
+pub(super) mod fence;
+pub(super) mod late_writes;
 pub(super) mod takeover;
 
 use std::time::{Duration, Instant};
@@ -9,8 +11,6 @@ use anyhow::ensure;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::PostParams;
-use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
@@ -285,54 +285,4 @@ async fn wait_for_failed_exit(operator: &mut Operator) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     assert!(!status.success(), "{status}: {}", operator.log_tail());
-}
-
-/// Waits until a pod existed whose name starts with `prefix`.
-async fn wait_for_pod_record(history: &PodHistory, prefix: &str) {
-    eventually(SOON, || async {
-        let uids = history.uids_by_name();
-        let exists = uids.keys().any(|pod| pod.starts_with(prefix));
-        ensure!(exists, "no pod {prefix} is among {uids:?}");
-        Ok(())
-    })
-    .await
-    .unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_pod_of_an_old_leader_is_deleted() {
-    let control_plane = operator::start_control_plane().await.unwrap();
-    let mut old = start_candidate(&control_plane, "old").await;
-    wait_until_leading(&control_plane, &old.operator).await;
-    let next = start_candidate(&control_plane, "next").await;
-    let site = TestSite::new(&control_plane, "late", NodeTemplate::new(1).gpus(8)).await;
-    // The creates of the second half are delayed in a slow network.
-    paused_commit::pause_commit(&old.proxy, &site, "j", (4, 8), ProxyFault::Hold).await;
-    old.operator.signal(ProcessSignal::Stop).unwrap();
-    wait_until_leading(&control_plane, &next.operator).await;
-    // The user deletes the job, so the plan is rolled back meanwhile.
-    site.patch("j", json!({"spec": {"suspend": true}}))
-        .await
-        .unwrap();
-    site.wait_for_phase("j", JobPhase::Suspended).await;
-    site.wait_for_pod_count("j", 0).await;
-
-    let pods = site.api::<Pod>();
-    let history = PodHistory::record(pods.clone());
-    // A watch that starts late does not show a pod that was created and deleted before.
-    let probe = json!({
-        "metadata": {"name": "probe"},
-        "spec": {"containers": [{"name": "main", "image": "registry.example/probe"}]},
-    });
-    let probe = serde_json::from_value(probe).unwrap();
-    pods.create(&PostParams::default(), &probe).await.unwrap();
-    wait_for_pod_record(&history, "probe").await;
-    old.proxy.remove_faults();
-    wait_for_pod_record(&history, "j-worker-").await;
-    site.wait_for_pod_count("j", 0).await;
-    // The GPUs of these pods are free.
-    site.submit("whole", 1, 8).await;
-    site.wait_for_phase("whole", JobPhase::Running).await;
-    assert_eq!(site.list_pods("j").await.len(), 0);
-    drop(next);
 }

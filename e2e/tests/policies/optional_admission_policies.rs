@@ -99,6 +99,7 @@ async fn operator_cannot_write_objects_outside_jobs() {
     let control_plane = shared_control_plane().await;
     let site = create_site("confined", 1).await;
     let job = site.submit("llm", 1, 1).await;
+    // The API server refuses the writes of any other pod.
     let client = operator::client(control_plane, operator::POD)
         .await
         .unwrap();

@@ -128,6 +128,7 @@ async fn gangs_survive_a_moment_without_a_right() {
 
 /// Waits until the API server allows, or does not allow, the operator to create pods.
 async fn wait_for_pod_create_right(control_plane: &ControlPlane, may: bool) {
+    // The API server refuses the writes of any other pod.
     let client = operator::client(control_plane, operator::POD)
         .await
         .unwrap();

@@ -32,8 +32,9 @@ pub enum WriteError {
     /// the API server is overloaded.
     #[error("{0}")]
     Exhausted(String),
-    /// The API server does not know this client or its roles. This may pass: an API server that has
-    /// just started has not loaded them yet.
+    /// The API server does not know this client or its roles, or that this replica leads. This may
+    /// pass: an API server that has just started has not loaded them yet, and learns of a new leader
+    /// by a watch.
     #[error("{0}")]
     Unauthorized(String),
     /// An admission webhook does not answer, or answers wrongly. The failure concerns only the
@@ -90,6 +91,7 @@ impl From<kube::Error> for WriteError {
             // Unlike admission, the authorizer may soon answer differently.
             401 => Self::Unauthorized(message),
             403 if message.contains(" is forbidden: User \"") => Self::Unauthorized(message),
+            403 if message.contains(LEADER_POLICY) => Self::Unauthorized(message),
             403 if message.contains("exceeded quota") => Self::Exhausted(message),
             // A webhook may refuse with any code (apiserver, webhook/errors).
             code if is_denied(&message) => Self::Refused { code, message },
@@ -99,6 +101,9 @@ impl From<kube::Error> for WriteError {
         }
     }
 }
+
+/// How the API server names the admission policy of the chart by which only the leader writes.
+const LEADER_POLICY: &str = "ValidatingAdmissionPolicy 'trellis-leader'";
 
 /// Returns true for a webhook's own refusal.
 fn is_denied(message: &str) -> bool {
@@ -143,7 +148,8 @@ mod tests {
             assert!(matches!(denied, WriteError::Refused { .. }), "{code}");
         }
         // Errors of one namespace, or of this client's own rights, must not slow down other writes.
-        for (code, message) in [(401, "Unauthorized"), (403, rbac)] {
+        let leader = r#"pods "j-worker-0" is forbidden: ValidatingAdmissionPolicy 'trellis-leader' with binding 'trellis-leader' denied request: only the replica that holds the Lease may write"#;
+        for (code, message) in [(401, "Unauthorized"), (403, rbac), (403, leader)] {
             let error = error(code, message);
             assert!(matches!(error, WriteError::Unauthorized(_)), "{code}");
             assert!(!error.is_push_back(), "{code}");
