@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::leader::{Decision, decide, give_up_plan, open_plan};
 use super::world::{Arrival, Bounds, Fence, PODS, Phase, Pod, Request, Wish, World};
@@ -21,51 +22,68 @@ pub(super) struct Report {
 /// A transition, in words for the trace, and its result.
 type Transition = (String, Result<World, String>);
 
+/// The hash of a state. Two states with one fingerprint count as one: among ten million states, the
+/// chance of such a pair is about 3 in a million.
+type Fingerprint = u64;
+
+fn fingerprint(world: &World) -> Fingerprint {
+    let mut hasher = DefaultHasher::new();
+    world.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Visits every state within the bounds.
 ///
 /// # Errors
 /// The transitions to a state that breaks a promise.
 pub(super) fn search(bounds: &Bounds) -> Result<Report, String> {
     let start = World::new();
-    let mut parents: HashMap<World, Option<(World, String)>> = HashMap::new();
+    let mut parents = HashMap::from([(fingerprint(&start), None)]);
     let mut known_good = HashSet::new();
-    let mut open = VecDeque::from([(start.clone(), 0)]);
-    parents.insert(start, None);
+    let mut open = VecDeque::from([(start, 0)]);
     let mut report = Report::default();
     while let Some((world, depth)) = open.pop_front() {
         report.states += 1;
         report.depth = report.depth.max(depth);
+        let own = fingerprint(&world);
         if let Err(problem) = check_end(&world, &mut known_good) {
-            return Err(format!("{}{problem}", trace(&parents, &world)));
+            return Err(format!("{}{problem}", trace(&parents, own, bounds)));
         }
         for (words, next) in transitions(&world, bounds) {
             report.transitions += 1;
-            match next {
-                Err(problem) => {
-                    return Err(format!("{}{words}\n{problem}", trace(&parents, &world)));
-                }
-                Ok(next) => {
-                    if let Entry::Vacant(entry) = parents.entry(next.clone()) {
-                        entry.insert(Some((world.clone(), words)));
-                        open.push_back((next, depth + 1));
-                    }
-                }
+            let next = next
+                .map_err(|problem| format!("{}{words}\n{problem}", trace(&parents, own, bounds)))?;
+            if let Entry::Vacant(entry) = parents.entry(fingerprint(&next)) {
+                entry.insert(Some(own));
+                open.push_back((next, depth + 1));
             }
         }
     }
     Ok(report)
 }
 
-/// Writes the transitions to a state, one a line.
-fn trace(parents: &HashMap<World, Option<(World, String)>>, world: &World) -> String {
-    let mut lines = Vec::new();
-    let mut at = world;
-    while let Some(Some((before, words))) = parents.get(at) {
-        lines.push(format!("{words}\n"));
-        at = before;
+/// Writes the transitions to a state, one a line, and the state.
+fn trace(
+    parents: &HashMap<Fingerprint, Option<Fingerprint>>,
+    end: Fingerprint,
+    bounds: &Bounds,
+) -> String {
+    let path = std::iter::successors(Some(end), |at| parents.get(at).copied().flatten());
+    let mut path: Vec<Fingerprint> = path.collect();
+    path.pop();
+    let mut world = World::new();
+    let mut lines = String::new();
+    for state in path.into_iter().rev() {
+        let mut all = transitions(&world, bounds).into_iter();
+        let step = all.find_map(|(words, next)| {
+            let next = next.ok().filter(|next| fingerprint(next) == state)?;
+            Some((words, next))
+        });
+        let Some((words, next)) = step else { break };
+        lines.push_str(&format!("{words}\n"));
+        world = next;
     }
-    lines.reverse();
-    format!("{}in {world:?}\n", lines.concat())
+    format!("{lines}in {world:?}\n")
 }
 
 /// Returns all transitions from a state.
@@ -310,17 +328,18 @@ fn acts(world: &World) -> impl Iterator<Item = (String, World)> {
 }
 
 /// Checks that the gang reaches its end if nothing else goes wrong and no late request arrives.
-fn check_end(world: &World, known_good: &mut HashSet<World>) -> Result<(), String> {
+fn check_end(world: &World, known_good: &mut HashSet<Fingerprint>) -> Result<(), String> {
     let mut world = world.clone();
     world.late.clear();
     (world.takeovers, world.losses, world.acts) = (0, 0, 0);
     let mut visited = Vec::new();
     for _ in 0..MAX_STEPS_TO_THE_END {
-        if known_good.contains(&world) {
+        let own = fingerprint(&world);
+        if known_good.contains(&own) {
             known_good.extend(visited);
             return Ok(());
         }
-        visited.push(world.clone());
+        visited.push(own);
         // The watches are up to date before the leader looks.
         let quiet = deliveries(&world)
             .next()
