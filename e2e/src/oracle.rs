@@ -115,7 +115,7 @@ impl Oracle {
             let is_of = |site: &String| {
                 name.namespace == *site || name.namespace.is_empty() && name.name.starts_with(site)
             };
-            !sites.iter().any(|site| is_of(site))
+            !sites.iter().any(is_of)
         };
         findings.extract_if(.., is_of_others).collect()
     }

@@ -33,6 +33,10 @@ impl Judge for OverCapacity {
             {
                 self.record(now.metadata.name.as_deref(), step.now);
             }
+            (ObjectVersion::Node(Version::Deleted(node)), _) => {
+                self.taken
+                    .retain(|name, _| node.metadata.name.as_ref() != Some(name));
+            }
             (ObjectVersion::Pod(Version::Stored(pod)), Previous::Pod(before)) => {
                 let had_node = before
                     .as_ref()

@@ -28,11 +28,13 @@ pub(crate) struct UnplannedPod {
 impl Judge for UnplannedPod {
     fn start(&mut self, cluster: &Cluster, _clock: &HealthyClock) {
         for group in cluster.groups.values() {
-            self.record_plan(group);
+            self.record_plan(cluster, group);
         }
         // The plan of a pod that exists already may have been replaced.
         for pod in cluster.pods() {
-            if let (Some(uid), Some(plan)) = (pod.job_uid(), pod.plan()) {
+            if let (Some(uid), Some(plan)) = (pod.job_uid(), pod.plan())
+                && cluster.job(&uid).is_some()
+            {
                 self.record(uid, plan);
             }
         }
@@ -40,7 +42,13 @@ impl Judge for UnplannedPod {
 
     fn observe(&mut self, step: &Step<'_>, _findings: &mut Findings) {
         match (&step.change.object, step.previous) {
-            (ObjectVersion::Group(version), _) => self.record_plan(version.object()),
+            (ObjectVersion::Group(version), _) => self.record_plan(step.cluster, version.object()),
+            // A pod that outlives its job is a leak.
+            (ObjectVersion::Job(Version::Deleted(job)), _) => {
+                if let Some(uid) = &job.metadata.uid {
+                    self.plans.remove(&JobUid(uid.clone()));
+                }
+            }
             (ObjectVersion::Pod(version), Previous::Pod(before)) => {
                 let pod = version.object();
                 let name = ObjectName::from_metadata(&pod.metadata);
@@ -55,6 +63,9 @@ impl Judge for UnplannedPod {
                 let (Some(uid), Some(plan)) = (pod.job_uid(), pod.plan()) else {
                     return;
                 };
+                if step.cluster.job(&uid).is_none() {
+                    return;
+                }
                 let is_planned = self.plans.get(&uid).is_some_and(|all| all.contains(plan));
                 let fault = (!is_planned).then(|| Fault {
                     object: ObjectRef::new("Pod", &pod.metadata),
@@ -74,9 +85,11 @@ impl Judge for UnplannedPod {
 }
 
 impl UnplannedPod {
-    fn record_plan(&mut self, group: &PodGroup) {
+    fn record_plan(&mut self, cluster: &Cluster, group: &PodGroup) {
         let plan = group.status.as_ref().and_then(|s| s.plan.as_ref());
-        if let (Some(uid), Some(plan)) = (owner_uid(group), plan) {
+        if let (Some(uid), Some(plan)) = (owner_uid(group), plan)
+            && cluster.job(&uid).is_some()
+        {
             self.record(uid, &plan.hash);
         }
     }
