@@ -11,6 +11,8 @@
 
 pub mod admitted_pod;
 pub mod build;
+#[cfg(test)]
+mod commit_model;
 mod completed_run;
 pub mod conditions;
 mod desired_gang;
@@ -27,8 +29,6 @@ pub mod lifecycle;
 pub mod lookup;
 pub mod observed;
 pub mod patch;
-#[cfg(test)]
-mod protocol;
 pub mod quota;
 pub mod requirements;
 pub mod surplus;

@@ -15,6 +15,7 @@ mod external;
 mod limits;
 mod message_renewal;
 mod places;
+mod pods_of_gone_jobs;
 mod run_time_prediction;
 mod steps;
 mod surplus;
@@ -44,11 +45,11 @@ use external::ExternalGangs;
 use limits::wrong_limits::WrongLimits;
 use message_renewal::MessageRenewal;
 use places::avoided_nodes::AvoidedNodes;
+use pods_of_gone_jobs::OrphanedPods;
 use steps::pause::RetryPause;
 use steps::task::GangTask;
 use surplus::JobSurplus;
 use takeover::inheritance::Inheritance;
-use takeover::orphans::OrphanedPods;
 use victims::LeavingGang;
 
 /// State of a gang in the engine.

@@ -1,7 +1,6 @@
 //! Restores the state of the cluster in a new leader before its first decision.
 
 pub(super) mod inheritance;
-pub(super) mod orphans;
 
 use kube::Resource;
 use tracing::{info, warn};

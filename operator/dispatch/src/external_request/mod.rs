@@ -1,8 +1,8 @@
 //! Determines the request of one external gang's pods, their queue, and whether policies allow
 //! them, by the same rules as for a job.
 
+mod alike_pods;
 pub mod limits;
-mod pod_grouping;
 pub mod queue;
 
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use trellis_policies::cedar::{
     AuthorizedExternalPods, ExternalPodsFacts, ExternalPodsQuery, NotAuthorized,
 };
 
+use crate::external_request::alike_pods::group_pods;
 use crate::external_request::limits::find_limits;
-use crate::external_request::pod_grouping::group_pods;
 use crate::external_request::queue::find_queue;
 
 /// A pod with its spec.

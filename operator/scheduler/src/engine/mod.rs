@@ -17,6 +17,7 @@ mod charges;
 mod cycle;
 mod flavor_assignment;
 mod gang_table;
+mod gang_transitions;
 mod node_usage;
 mod pod_table;
 mod preempt;
@@ -25,7 +26,6 @@ mod reservations;
 mod restart_places;
 mod scheduling_queue;
 mod snapshot;
-mod stages;
 
 use crate::backfill::ReservationTable;
 use crate::limits::LimitLedger;

@@ -4,7 +4,6 @@ mod amount;
 mod capacity;
 mod change;
 mod context;
-mod detail;
 mod empty_capacity;
 mod exclusions;
 mod least_release;
@@ -13,16 +12,17 @@ mod survey;
 mod text;
 mod topology;
 mod union;
+mod wait_detail;
 
 pub(crate) use capacity::{can_never_fit, explain, smallest_change};
 pub use change::{LimitRaise, NodeRelease, QuotaRaise, UnblockingChange};
 pub(crate) use context::{ExplanationContext, NominatedUsage};
-pub use detail::{FlavorMismatch, MissingLevel, OwnQuota, WaitDetail};
 pub use exclusions::{Exclusions, MissingLabel, UnadvertisedDevice};
 pub(crate) use node_report::report_group_nodes;
 pub use node_report::{GroupNodeReport, MatchingNode, NodeObstacle};
 pub use topology::BestDomain;
 pub(crate) use topology::check_levels as topology_is_there;
+pub use wait_detail::{FlavorMismatch, MissingLevel, OwnQuota, WaitDetail};
 
 use std::sync::Arc;
 

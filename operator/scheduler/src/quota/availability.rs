@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::amounts::{Demand, FlavorResource};
-use super::tree::cell::{EMPTY_CELL, QuotaCell};
 use super::tree::queue_fault::MAX_DEPTH;
+use super::tree::quota_arithmetic::{EMPTY_CELL, QuotaCell};
 use super::tree::{QuotaTree, TreeNode};
 use crate::state::QueueIdx;
 

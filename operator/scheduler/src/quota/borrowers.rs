@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, btree_set};
 use super::amounts::FlavorResource;
 use super::availability::ResourceOffer;
 use super::tree::QuotaTree;
-use super::tree::cell::{OverQuotaChild, QuotaCell};
+use super::tree::quota_arithmetic::{OverQuotaChild, QuotaCell};
 use crate::ids::QueueName;
 use crate::state::QueueIdx;
 

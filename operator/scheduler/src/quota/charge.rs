@@ -3,7 +3,7 @@
 
 use super::amounts::{Demand, FlavorResource};
 use super::tree::QuotaTree;
-use super::tree::cell::{Contribution, QuotaCell};
+use super::tree::quota_arithmetic::{Contribution, QuotaCell};
 use crate::ids::QueueName;
 use crate::state::{QueueIdx, ResourceIdx};
 

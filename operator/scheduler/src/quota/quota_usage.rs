@@ -2,7 +2,7 @@
 
 use super::amounts::FlavorResource;
 use super::tree::QuotaTree;
-use super::tree::cell::QuotaCell;
+use super::tree::quota_arithmetic::QuotaCell;
 use crate::state::QueueIdx;
 
 /// The state of a queue's quota of one resource of one flavor, in base units.

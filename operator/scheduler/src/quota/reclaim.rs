@@ -10,7 +10,7 @@
 use super::amounts::{Demand, FlavorResource};
 use super::availability::ResourceOffer;
 use super::tree::QuotaTree;
-use super::tree::cell::QuotaCell;
+use super::tree::quota_arithmetic::QuotaCell;
 use crate::state::QueueIdx;
 
 impl QuotaTree {

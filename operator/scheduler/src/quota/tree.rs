@@ -1,18 +1,18 @@
 //! The tree of queues.
 
-pub(super) mod cell;
 pub(super) mod links;
 pub(super) mod queue_config;
 pub(super) mod queue_fault;
+pub(super) mod quota_arithmetic;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::amounts::FlavorResource;
 use super::fair_share::decay::{DecayClock, UsageDecay};
 use super::fair_share::memory::UsageMemory;
-use super::tree::cell::QuotaCell;
 use super::tree::queue_config::QueueConfig;
 use super::tree::queue_fault::QueueFault;
+use super::tree::quota_arithmetic::QuotaCell;
 use crate::ids::QueueName;
 use crate::state::{QueueIdx, ResourceIdx, Slots};
 use crate::time::Time;

@@ -4,9 +4,9 @@
 //! the conditions of their pods (`pod_conditions`).
 
 mod allocations;
+mod condition_timing;
 mod judgements;
 mod places;
-mod pod_conditions;
 mod preemption;
 mod requests;
 mod single_pods;
@@ -38,8 +38,8 @@ use trellis_scheduler::PodKey;
 use super::places::avoided_nodes::AvoidedNodes;
 use super::steps::pause::RetryPause;
 use super::{Driver, EngineState};
+use condition_timing::ConditionWrites;
 use judgements::PodsJudgements;
-use pod_conditions::ConditionWrites;
 
 /// State of all external pods.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::QuotaTree;
-use super::cell::Contribution;
 use super::queue_config::{QueueConfig, Quota};
 use super::queue_fault::{MAX_DEPTH, QueueFault};
+use super::quota_arithmetic::Contribution;
 use crate::ids::QueueName;
 use crate::quota::amounts::FlavorResource;
 use crate::state::QueueIdx;
