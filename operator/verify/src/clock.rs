@@ -12,6 +12,10 @@ pub enum Health {
     Unhealthy,
 }
 
+/// The longest time that one report can count as healthy. A process that slept does not know what
+/// happened meanwhile.
+const MAX_REPORT: SignedDuration = SignedDuration::from_secs(5);
+
 /// Counts healthy time.
 #[derive(Debug)]
 pub(crate) struct HealthyClock {
@@ -46,7 +50,7 @@ impl HealthyClock {
         }
         self.now = to;
         if health == Health::Healthy {
-            self.healthy = self.healthy.saturating_add(passed);
+            self.healthy = self.healthy.saturating_add(passed.min(MAX_REPORT));
         }
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct Cluster {
     pub(crate) queues: Objects<TrainingQueue>,
     pub(crate) nodes: Objects<Node>,
     pub(crate) lease: Option<Arc<Lease>>,
+    /// Revision at which the epoch of the Lease last rose.
+    epoch_revision: u64,
     namespaces: Objects<Namespace>,
     job_names: BTreeMap<JobUid, ObjectName>,
     pods: Objects<Pod>,
@@ -86,7 +88,11 @@ impl Cluster {
                 Previous::Namespace
             }
             ObjectVersion::Lease(version) => {
+                let before = self.epoch();
                 self.lease = version.stored().cloned();
+                if self.epoch() != before {
+                    self.epoch_revision = change.revision;
+                }
                 Previous::Lease
             }
             ObjectVersion::Pod(version) => Previous::Pod(self.apply_pod(version)),
@@ -186,6 +192,12 @@ impl Cluster {
         uids.into_iter()
             .map(|uid| (uid.clone(), changed(uid)))
             .collect()
+    }
+
+    /// Returns the epoch of the leader at a revision. None if it was an earlier leader than the
+    /// current one, or if there is no Lease.
+    pub(crate) fn epoch_at(&self, revision: u64) -> Option<i64> {
+        self.epoch().filter(|_| revision > self.epoch_revision)
     }
 
     /// Returns the epoch of the current leader: `leaseTransitions` + 1 of the Lease. None without a

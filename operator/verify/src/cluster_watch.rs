@@ -25,6 +25,12 @@ use kind_watch::{LEASE_NAME, WatchEvent};
 const ORDERING_DELAY: SignedDuration = SignedDuration::from_secs(2);
 /// Time between two looks at the clock.
 const STEP: Duration = Duration::from_millis(500);
+/// Time after the first lists in which controllers finish what they have begun, such as the deletion
+/// of a job's pods.
+const SETTLE_TIME: Duration = Duration::from_secs(3);
+/// Time after the last error of a watch at which the watch is open again: the longest pause of the
+/// watcher is 30 s. An open watch without changes tells nothing.
+const REOPEN_TIME: Duration = Duration::from_secs(35);
 /// Longest wait for the first lists.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest wait for an answer of a healthy API server.
@@ -58,8 +64,8 @@ pub struct ClusterWatch {
     /// Changes that wait for earlier ones, by revision and order of arrival.
     waiting: BTreeMap<(u64, u64), Change>,
     arrivals: u64,
-    /// Kinds whose watch is broken at the moment.
-    broken: BTreeSet<&'static str>,
+    /// Kinds whose watch has broken, with the time of the last error.
+    broken: BTreeMap<&'static str, Instant>,
     gaps: u64,
     leases: Api<Lease>,
 }
@@ -79,9 +85,9 @@ impl ClusterWatch {
         while !missing.is_empty() {
             let left = LIST_TIMEOUT.saturating_sub(start.elapsed());
             match timeout(left, events.next()).await {
-                Ok(Some(WatchEvent::Change { revision, object })) => {
-                    listed.push((revision, object));
-                }
+                Ok(Some(WatchEvent::Change {
+                    revision, object, ..
+                })) => listed.push((revision, object)),
                 Ok(Some(WatchEvent::Listed { kind })) => {
                     missing.remove(kind);
                 }
@@ -95,6 +101,16 @@ impl ClusterWatch {
                         last_error,
                     });
                 }
+            }
+        }
+        let start = Instant::now();
+        let left = || SETTLE_TIME.saturating_sub(start.elapsed());
+        while let Ok(Some(event)) = timeout(left(), events.next()).await {
+            if let WatchEvent::Change {
+                revision, object, ..
+            } = event
+            {
+                listed.push((revision, object));
             }
         }
         let now = Timestamp::now();
@@ -112,7 +128,7 @@ impl ClusterWatch {
             events,
             waiting: BTreeMap::new(),
             arrivals: 0,
-            broken: BTreeSet::new(),
+            broken: BTreeMap::new(),
             gaps: 0,
             leases: Api::namespaced(client.clone(), operator_namespace),
         })
@@ -129,7 +145,9 @@ impl ClusterWatch {
     pub async fn step(&mut self, health: Health) -> Vec<Finding> {
         let start = Instant::now();
         let left = || STEP.saturating_sub(start.elapsed());
-        while let Ok(Some(event)) = timeout(left(), self.events.next()).await {
+        while !left().is_zero()
+            && let Ok(Some(event)) = timeout(left(), self.events.next()).await
+        {
             self.take_in(event);
         }
         let answers = match health {
@@ -142,7 +160,7 @@ impl ClusterWatch {
         let now = Timestamp::now();
         let due = now.saturating_sub(ORDERING_DELAY).unwrap_or(now);
         self.observe_until(due);
-        let health = match answers && self.broken.is_empty() {
+        let health = match answers && self.broken_kinds().is_empty() {
             true => Health::Healthy,
             false => Health::Unhealthy,
         };
@@ -152,7 +170,12 @@ impl ClusterWatch {
 
     fn take_in(&mut self, event: WatchEvent) {
         match event {
-            WatchEvent::Change { revision, object } => {
+            WatchEvent::Change {
+                kind,
+                revision,
+                object,
+            } => {
+                self.broken.remove(kind);
                 self.arrivals = self.arrivals.saturating_add(1);
                 let change = Change {
                     time: Timestamp::now(),
@@ -165,11 +188,25 @@ impl ClusterWatch {
                 self.broken.remove(kind);
             }
             WatchEvent::Broken { kind, .. } => {
-                if self.broken.insert(kind) {
+                if self.broken.insert(kind, Instant::now()).is_none() {
                     self.gaps = self.gaps.saturating_add(1);
                 }
             }
         }
+    }
+
+    /// Judges the changes that still wait for earlier ones. Returns new findings.
+    pub fn finish(&mut self) -> Vec<Finding> {
+        self.observe_until(Timestamp::now());
+        self.verifier.take_findings()
+    }
+
+    /// Returns the kinds whose watch is broken now.
+    #[must_use]
+    pub fn broken_kinds(&self) -> Vec<&'static str> {
+        let broken = self.broken.iter();
+        let broken = broken.filter(|(_, since)| since.elapsed() < REOPEN_TIME);
+        broken.map(|(kind, _)| *kind).collect()
     }
 
     /// Gives the rules the changes that arrived before `time`, and all changes of lower revisions.

@@ -46,10 +46,7 @@ impl Rule {
     /// enough. The other rules are about changes, and need a history.
     #[must_use]
     pub const fn is_seen_in_one_look(self) -> bool {
-        matches!(
-            self,
-            Self::Torn | Self::UntrueStatus | Self::StuckPlan | Self::Leak
-        )
+        matches!(self, Self::Torn | Self::UntrueStatus | Self::StuckPlan)
     }
 }
 

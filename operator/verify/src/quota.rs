@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_api::Quantity;
 use trellis_api::queue::{QueueSpec, ResourceQuota};
+
+use crate::resources::millis;
 
 /// A resource in a flavor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,16 +74,23 @@ impl<'a> QuotaTree<'a> {
     /// Returns the queue or the lowest queue above it that uses more than it may. None also for a
     /// tree that has a cycle or lacks a queue, because Trellis starts no job in it.
     pub(crate) fn find_excess(&self, queue: &'a str) -> Option<Excess> {
-        let path = self.path(queue)?;
-        path.into_iter().find_map(|queue| {
+        for queue in self.path(queue)? {
             let used = self.used(queue);
-            let allowed = self.allowed(queue)?;
-            (used > allowed).then(|| Excess {
-                queue: queue.to_owned(),
-                used,
-                allowed,
-            })
-        })
+            if let Some(allowed) = self.allowed(queue)
+                && used > allowed
+            {
+                return Some(Excess {
+                    queue: queue.to_owned(),
+                    used,
+                    allowed,
+                });
+            }
+            // The queues above see only what exceeds the kept part.
+            if used <= self.kept(queue) {
+                return None;
+            }
+        }
+        None
     }
 
     /// Returns the queue and all queues above it.
@@ -149,7 +157,6 @@ fn find_quota(spec: &QueueSpec, wanted: &FlavorResource) -> Option<Quota> {
         lending_limit,
         ..
     } = resources.find(|quota| quota.name == wanted.resource)?;
-    let millis = |quantity: &Quantity| quantity.amount().ok()?.ceil_millis();
     Some(Quota {
         nominal: nominal_quota.as_ref().and_then(millis).unwrap_or(0),
         borrowing_limit: borrowing_limit.as_ref().and_then(millis),
@@ -238,6 +245,29 @@ mod tests {
             excess(&lender, &[("a", 8)]),
             Some(("root".to_owned(), 8, 7))
         );
+    }
+
+    #[test]
+    fn queue_within_its_kept_part_does_not_depend_on_the_queues_above() {
+        let queues = [
+            ("root", queue(None, json!({"nominalQuota": 0}))),
+            (
+                "a",
+                queue(Some("root"), json!({"nominalQuota": 4, "lendingLimit": 0})),
+            ),
+            ("b", queue(Some("root"), json!({"nominalQuota": 4}))),
+        ];
+        assert_eq!(excess(&queues, &[("a", 4), ("b", 6)]), None);
+        assert_eq!(
+            excess(&queues, &[("a", 5), ("b", 6)]),
+            Some(("root".to_owned(), 7, 4))
+        );
+    }
+
+    #[test]
+    fn quota_beyond_the_greatest_number_is_no_zero() {
+        let queues = [("a", queue(None, json!({"nominalQuota": "10Ei"})))];
+        assert_eq!(excess(&queues, &[("a", 9)]), None);
     }
 
     #[test]

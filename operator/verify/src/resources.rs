@@ -51,14 +51,17 @@ pub(crate) fn pod_requests(pod: &Pod) -> Amounts {
 /// Returns quantities in thousandths. A quantity that does not parse counts as zero, because a
 /// finding must not rest on it.
 pub(crate) fn amounts(quantities: &BTreeMap<String, RawQuantity>) -> Amounts {
-    let amount = |quantity: &RawQuantity| {
-        let amount = Quantity::new(quantity.0.as_str()).amount().ok()?;
-        amount.ceil_millis()
-    };
+    let amount = |quantity: &RawQuantity| millis(&Quantity::new(quantity.0.as_str()));
     quantities
         .iter()
         .filter_map(|(resource, quantity)| Some((resource.clone(), amount(quantity)?)))
         .collect()
+}
+
+/// Returns a quantity in thousandths, at most `i64::MAX`. None: it does not parse.
+pub(crate) fn millis(quantity: &Quantity) -> Option<i64> {
+    let amount = quantity.amount().ok()?;
+    Some(amount.ceil_millis().unwrap_or(i64::MAX))
 }
 
 pub(crate) fn add(to: &mut Amounts, from: &Amounts) {

@@ -15,7 +15,7 @@ use crate::pods::PodFacts as _;
 use crate::rules::{self, Judge};
 
 /// Time in which a new leader reads the cluster before it acts.
-const TAKEOVER_TIME: SignedDuration = SignedDuration::from_secs(10);
+const TAKEOVER_TIME: SignedDuration = SignedDuration::from_secs(30);
 /// Time for which a source may withhold a renewal of the Lease.
 const SOURCE_DELAY: SignedDuration = SignedDuration::from_secs(3);
 
@@ -36,6 +36,12 @@ struct Leader {
     lease: SignedDuration,
 }
 
+impl Leader {
+    fn holds_the_lease(&self, now: Timestamp) -> bool {
+        now.duration_since(self.renewed) <= self.lease.saturating_add(SOURCE_DELAY)
+    }
+}
+
 impl Verifier {
     /// Creates a verifier for a history that starts at this time.
     #[must_use]
@@ -52,6 +58,13 @@ impl Verifier {
     /// Adds an object that exists when the history starts. No rule judges how it came to be.
     pub fn load(&mut self, change: &Change) {
         self.apply(change);
+        // A holder that has died does not renew its Lease any more.
+        if let ObjectVersion::Lease(version) = &change.object
+            && let Some(spec) = version.stored().and_then(|lease| lease.spec.as_ref())
+            && let (Some(leader), Some(renewed)) = (&mut self.leader, &spec.renew_time)
+        {
+            leader.renewed = leader.renewed.min(renewed.0);
+        }
     }
 
     /// Ends the loading of objects. The next calls add changes.
@@ -106,9 +119,7 @@ impl Verifier {
     /// counts as healthy only if a leader has also renewed its Lease.
     pub fn pass_time(&mut self, now: Timestamp, health: Health) {
         let is_led = self.leader.as_ref().is_some_and(|leader| {
-            let elapsed = |since: Timestamp| now.duration_since(since);
-            elapsed(leader.renewed) <= leader.lease.saturating_add(SOURCE_DELAY)
-                && elapsed(leader.since) >= TAKEOVER_TIME
+            leader.holds_the_lease(now) && now.duration_since(leader.since) >= TAKEOVER_TIME
         });
         let health = if is_led { health } else { Health::Unhealthy };
         self.clock.advance(now, health);
@@ -133,7 +144,16 @@ impl Verifier {
     /// Returns true if a replica holds the Lease.
     #[must_use]
     pub fn is_led(&self) -> bool {
-        self.leader.is_some()
+        let now = self.clock.moment().time;
+        self.leader
+            .as_ref()
+            .is_some_and(|leader| leader.holds_the_lease(now))
+    }
+
+    /// Returns the healthy time since the start of the history.
+    #[must_use]
+    pub fn healthy_time(&self) -> SignedDuration {
+        self.clock.moment().healthy
     }
 
     /// Returns the findings since the last call.

@@ -21,6 +21,8 @@ use tokio::runtime::Runtime;
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest silence of a watch. The API server sends a bookmark every minute.
+const WATCH_READ_TIMEOUT: Duration = Duration::from_secs(110);
 /// Longest wait for an answer of the scheduler, which answers from memory.
 const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -57,6 +59,26 @@ impl ClusterClient {
         agent: &'static str,
         otherwise: Option<&'static str>,
     ) -> anyhow::Result<Self> {
+        Self::connect_with(access, agent, otherwise, READ_TIMEOUT)
+    }
+
+    /// Creates a client whose watches may be silent for as long as an API server is silent.
+    ///
+    /// # Errors
+    /// As for [`Self::connect`].
+    pub fn connect_for_watches(
+        access: &KubeconfigOptions,
+        agent: &'static str,
+    ) -> anyhow::Result<Self> {
+        Self::connect_with(access, agent, None, WATCH_READ_TIMEOUT)
+    }
+
+    fn connect_with(
+        access: &KubeconfigOptions,
+        agent: &'static str,
+        otherwise: Option<&'static str>,
+        read_timeout: Duration,
+    ) -> anyhow::Result<Self> {
         let otherwise = otherwise
             .map(|hint| format!(" ({hint})"))
             .unwrap_or_default();
@@ -75,7 +97,7 @@ impl ClusterClient {
         ));
         let patience = access.request_timeout();
         config.connect_timeout = Some(patience.flatten().unwrap_or(CONNECT_TIMEOUT));
-        config.read_timeout = patience.unwrap_or(Some(READ_TIMEOUT));
+        config.read_timeout = patience.unwrap_or(Some(read_timeout));
         // Without retries, an interactive user sees an error soon.
         config.default_retry = false;
         let namespace = config.default_namespace.clone();

@@ -53,6 +53,10 @@ pub(crate) struct VerifyReport {
     nodes: usize,
     /// Seconds of the watch. Zero: one look.
     seconds: u64,
+    /// Seconds of the watch in which the cluster was healthy. Bounds of rules count only these.
+    healthy_seconds: u64,
+    /// Kinds whose watch is broken at the end.
+    broken_kinds: Vec<&'static str>,
     /// How often a watch broke, so that changes may be unseen.
     gaps: u64,
     /// True if a replica of the operator holds the Lease.
@@ -103,10 +107,11 @@ impl From<Finding> for FindingRow {
 
 impl VerifyReport {
     fn exit(&self) -> Exit {
-        match (self.findings.is_empty(), self.is_led) {
+        // Without a leader nothing acts, so there is nothing to judge.
+        let has_seen = self.is_led && self.broken_kinds.is_empty();
+        match (self.findings.is_empty(), has_seen) {
             (false, _) => Exit::Negative,
             (true, true) => Exit::Done,
-            // Without a leader nothing acts, so there is nothing to judge.
             (true, false) => Exit::Invalid,
         }
     }
@@ -119,7 +124,7 @@ impl VerifyReport {
 /// If the cluster cannot be watched.
 pub fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
     let kubeconfig = options.cluster.to_kubeconfig_options();
-    let cluster = ClusterClient::connect(&kubeconfig, USER_AGENT, None)?;
+    let cluster = ClusterClient::connect_for_watches(&kubeconfig, USER_AGENT)?;
     let report = cluster.block_on(verify(&cluster, options))?;
     let text = serialize_object(options.output, &report)?;
     print(&text.unwrap_or_else(|| view::render_summary(&report)))?;
@@ -148,6 +153,7 @@ async fn verify(cluster: &ClusterClient, options: &VerifyOptions) -> anyhow::Res
             }
         }
     }
+    found.add(watch.finish())?;
     let counts = watch.verifier().object_counts();
     let is_judged = |rule: &&Rule| options.watch_time.is_some() || rule.is_seen_in_one_look();
     let judged = Rule::ALL.iter().filter(is_judged);
@@ -158,6 +164,13 @@ async fn verify(cluster: &ClusterClient, options: &VerifyOptions) -> anyhow::Res
         pods: counts.pods,
         nodes: counts.nodes,
         seconds: start.elapsed().as_secs(),
+        healthy_seconds: watch
+            .verifier()
+            .healthy_time()
+            .as_secs()
+            .try_into()
+            .unwrap_or(0),
+        broken_kinds: watch.broken_kinds(),
         gaps: watch.gaps(),
         is_led: watch.verifier().is_led(),
     })

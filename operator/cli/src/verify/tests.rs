@@ -9,6 +9,8 @@ fn report(findings: Vec<FindingRow>) -> VerifyReport {
         pods: 96,
         nodes: 8,
         seconds: 600,
+        healthy_seconds: 570,
+        broken_kinds: Vec::new(),
         gaps: 0,
         is_led: true,
     }
@@ -21,8 +23,7 @@ fn torn() -> FindingRow {
         kind: "TrainingJob",
         namespace: "team-a".to_owned(),
         name: "llama".to_owned(),
-        message: "of the 8 planned pods of task group \"worker\", 7 live and 0 have ended"
-            .to_owned(),
+        message: "task group \"worker\": 7 of 8 planned pods live, 0 have ended".to_owned(),
         since: "2026-11-27T10:00:00Z".to_owned(),
         revision: None,
         look_at: Rule::Torn.look_at(),
@@ -34,7 +35,7 @@ fn summary_says_what_was_seen_and_what_was_not() {
     assert_eq!(
         render_summary(&report(Vec::new())),
         format!(
-            "All {} judged rules hold, seen for 600 s: 12 jobs, 96 pods of Trellis and 8 nodes.\n",
+            "All {} judged rules hold, seen for 600 s: 12 jobs, 96 pods of Trellis and 8 nodes.\nhealthy time: 570 of 600 s; a rule with a bound needs longer than its bound\n",
             Rule::ALL.len()
         )
     );
@@ -63,6 +64,9 @@ fn finding_shows_object_promise_and_advice() {
 fn exit_status_is_one_for_findings_and_two_without_a_leader() {
     let mut all = report(Vec::new());
     assert_eq!(all.exit(), Exit::Done);
+    all.broken_kinds = vec!["pods"];
+    assert_eq!(all.exit(), Exit::Invalid);
+    all.broken_kinds.clear();
     all.is_led = false;
     assert_eq!(all.exit(), Exit::Invalid);
     all.findings.push(torn());

@@ -50,6 +50,16 @@ pub(super) fn render_summary(report: &VerifyReport) -> String {
     if report.seconds == 0 {
         text.push_str("note: one look shows only the faults that last; --for 10m judges all rules, change by change\n");
     }
+    if report.seconds > 0 {
+        let (healthy, seconds) = (report.healthy_seconds, report.seconds);
+        text.push_str(&format!(
+            "healthy time: {healthy} of {seconds} s; a rule with a bound needs longer than its bound\n"
+        ));
+    }
+    if !report.broken_kinds.is_empty() {
+        let kinds = report.broken_kinds.join(", ");
+        text.push_str(&format!("note: the watch of {kinds} is broken\n"));
+    }
     if report.gaps > 0 {
         text.push_str(&format!(
             "note: watches broke {} times, so changes may be unseen\n",

@@ -34,6 +34,7 @@ pub const WATCHED_KINDS: [&str; 7] = [
 pub(super) enum WatchEvent {
     /// An object was created, changed or deleted.
     Change {
+        kind: &'static str,
         revision: u64,
         object: ObjectVersion,
     },
@@ -107,6 +108,7 @@ where
                 let is_listed = matches!(event, watcher::Event::InitDone);
                 let changes = known.take_in(event).into_iter();
                 let changes = changes.map(|(revision, version)| WatchEvent::Change {
+                    kind,
                     revision,
                     object: wrap(version),
                 });

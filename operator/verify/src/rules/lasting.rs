@@ -86,6 +86,11 @@ impl<S: Ord + Clone> LastingFaults<S> {
         }
     }
 
+    /// Forgets the faults of the other subjects.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(&S) -> bool) {
+        self.faults.retain(|subject, _| keeps(subject));
+    }
+
     /// Reports the faults that last too long. Each is reported once. The end of a namespace is no
     /// fault.
     pub(crate) fn report_overdue(

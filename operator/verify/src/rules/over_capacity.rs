@@ -15,8 +15,9 @@ use crate::pods::PodFacts as _;
 use crate::resources::{Amounts, add, amounts, in_units, pod_requests};
 use crate::verifier::{Findings, Step};
 
-/// Time in which Trellis may not have seen another client's change of the node.
-const REACTION_TIME: SignedDuration = SignedDuration::from_secs(10);
+/// Time from the decision about a place to the last pod there. Another client may take the room
+/// meanwhile.
+const REACTION_TIME: SignedDuration = SignedDuration::from_secs(150);
 
 /// Nodes with more requests than they can allocate.
 #[derive(Debug, Default)]

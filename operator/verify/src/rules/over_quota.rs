@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::SignedDuration;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
-use trellis_api::{PodGroup, Quantity, TrainingQueue};
+use trellis_api::{PodGroup, TrainingQueue};
 
 use super::Judge;
 use crate::clock::Moment;
@@ -13,7 +13,7 @@ use crate::finding::{Finding, ObjectRef, Rule};
 use crate::history::{ObjectVersion, Version};
 use crate::pods::PodFacts as _;
 use crate::quota::{FlavorResource, QuotaTree, Usage};
-use crate::resources::{in_units, pod_requests};
+use crate::resources::{in_units, millis, pod_requests};
 use crate::verifier::{Findings, Step};
 
 /// Time in which Trellis may not have seen a change of a queue.
@@ -172,10 +172,6 @@ fn add_gang(usage: &mut Usage, cluster: &Cluster, group: &PodGroup, plan: &Plan)
             add(usage, queue, flavor, resource, one.saturating_mul(pods));
         }
     }
-}
-
-fn millis(quantity: &Quantity) -> Option<i64> {
-    quantity.amount().ok()?.ceil_millis()
 }
 
 fn add(usage: &mut Usage, queue: &str, flavor: &str, resource: &str, amount: i64) {

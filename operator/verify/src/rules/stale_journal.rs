@@ -19,7 +19,9 @@ impl Judge for StaleJournal {
         else {
             return;
         };
-        let Some(message) = find_stale_write(before, now, step.cluster.epoch()) else {
+        let Some(message) =
+            find_stale_write(before, now, step.cluster.epoch_at(step.change.revision))
+        else {
             return;
         };
         findings.add(Finding {

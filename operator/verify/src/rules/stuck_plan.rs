@@ -77,6 +77,8 @@ impl PlanWork {
 fn waits_for_kubelets(cluster: &Cluster, uid: Option<JobUid>) -> bool {
     // The pods of an external gang belong to other controllers.
     let Some(uid) = uid else { return true };
-    let mut pods = cluster.pods_of_job(&uid).peekable();
+    // Pods of earlier stages have ended and stay.
+    let pods = cluster.pods_of_job(&uid);
+    let mut pods = pods.filter(|(_, pod)| !pod.is_over()).peekable();
     pods.peek().is_some() && pods.all(|(_, pod)| pod.is_stopping())
 }

@@ -126,7 +126,7 @@ fn find_missing_group(counts: &BTreeMap<&str, GroupCount>, job: &TrainingJob) ->
         .iter()
         .find(|(name, count)| count.is_missing_pods() && !(count.is_absent() && waits(name)))?;
     Some(format!(
-        "of the {} planned pods of task group {name:?}, {} live and {} have ended",
-        count.planned, count.live, count.over
+        "task group {name:?}: {} of {} planned pods live, {} have ended",
+        count.live, count.planned, count.over
     ))
 }

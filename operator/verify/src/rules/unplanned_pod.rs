@@ -21,8 +21,8 @@ const REMOVAL_TIME: SignedDuration = SignedDuration::from_secs(10);
 pub(crate) struct UnplannedPod {
     /// Hashes of all plans of a job, by its uid.
     plans: BTreeMap<JobUid, BTreeSet<String>>,
-    /// Pods without a plan, by name and uid.
-    pods: LastingFaults<(ObjectName, String)>,
+    /// Pods without a plan, by name, uid and the hash that they bear.
+    pods: LastingFaults<(ObjectName, String, String)>,
 }
 
 impl Judge for UnplannedPod {
@@ -52,7 +52,11 @@ impl Judge for UnplannedPod {
             (ObjectVersion::Pod(version), Previous::Pod(before)) => {
                 let pod = version.object();
                 let name = ObjectName::from_metadata(&pod.metadata);
-                let subject = (name, pod.metadata.uid.clone().unwrap_or_default());
+                let subject = (
+                    name,
+                    pod.metadata.uid.clone().unwrap_or_default(),
+                    pod.plan().unwrap_or_default().to_owned(),
+                );
                 if matches!(version, Version::Deleted(_)) || pod.is_stopping() {
                     self.pods.set(subject, None, step.now);
                     return;
@@ -96,5 +100,7 @@ impl UnplannedPod {
 
     fn record(&mut self, uid: JobUid, plan: &str) {
         self.plans.entry(uid).or_default().insert(plan.to_owned());
+        // The watch of the PodGroups may be late.
+        self.pods.retain(|(_, _, borne)| borne != plan);
     }
 }

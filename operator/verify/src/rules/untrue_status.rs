@@ -47,7 +47,10 @@ fn find_contradiction(cluster: &Cluster, job: &TrainingJob, uid: &JobUid) -> Opt
     }
     let status = job.status.as_ref();
     let observed = status.and_then(|status| status.observed_generation);
-    if let Some(generation) = job.metadata.generation
+    // An ended job keeps its status when its user edits it.
+    let has_ended = status.is_some_and(|status| status.phase.is_some_and(JobPhase::is_terminal));
+    if !has_ended
+        && let Some(generation) = job.metadata.generation
         && observed.unwrap_or(0) < generation
     {
         return Some(format!(
@@ -69,7 +72,9 @@ fn find_contradiction(cluster: &Cluster, job: &TrainingJob, uid: &JobUid) -> Opt
     }
     let live = cluster.pods_of_job(uid).filter(|(_, pod)| pod.is_live());
     let live = live.count();
-    if phase == JobPhase::Running && live == 0 {
+    // Pods that are created again one by one wait for their back-off.
+    let is_recovering = status.internal.awaited_pods.is_some();
+    if phase == JobPhase::Running && live == 0 && !is_recovering {
         return Some("its phase is Running, and no pod lives".to_owned());
     }
     let group = cluster

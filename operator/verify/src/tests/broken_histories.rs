@@ -249,6 +249,6 @@ fn finding_names_rule_object_time_and_revision() {
     let findings = story.judge(crate::Health::Healthy);
     assert_eq!(
         findings[0].to_string(),
-        "stale-journal: PodGroup ns/j: its epoch fell from 1 to 0 (since 1970-01-01T00:00:24Z, revision 14)"
+        "stale-journal: PodGroup ns/j: its epoch fell from 1 to 0 (since 1970-01-01T00:01:04Z, revision 22)"
     );
 }

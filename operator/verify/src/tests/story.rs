@@ -77,7 +77,7 @@ impl Story {
         }
         story.write(Kind::Queue, queue(plot.pods));
         // Trellis may place gangs by the earlier quota for a while.
-        story.pass(20);
+        story.pass(60);
         let mut job = json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": "j", "namespace": "ns", "uid": JOB, "generation": 1},
