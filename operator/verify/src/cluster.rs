@@ -8,6 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
+use trellis_api::owner::controlling_job;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
 use crate::history::{Change, ObjectName, ObjectVersion, Version};
@@ -241,12 +242,7 @@ fn remove<K: Ord>(
 
 /// Returns the uid of the TrainingJob that owns a PodGroup. None for a PodGroup of a user.
 pub(crate) fn owner_uid(group: &PodGroup) -> Option<JobUid> {
-    let owners = group.metadata.owner_references.as_ref()?;
-    let owner = owners.iter().find(|owner| {
-        owner.controller == Some(true)
-            && owner.kind == "TrainingJob"
-            && owner.api_version.starts_with("trellis.dev/")
-    })?;
+    let owner = controlling_job(&group.metadata)?;
     Some(JobUid(owner.uid.clone()))
 }
 

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use k8s_openapi::jiff::Timestamp;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
 
 use crate::history::ObjectName;
 
@@ -20,7 +19,7 @@ macro_rules! rules {
             /// All rules.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// Returns the name of the rule in reports and metrics.
+            /// Returns the name of the rule in reports.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word,)+ }
@@ -39,15 +38,6 @@ macro_rules! rules {
             }
         }
     };
-}
-
-impl Rule {
-    /// Returns true if one look at the cluster shows a broken rule, if it has been broken for long
-    /// enough. The other rules are about changes, and need a history.
-    #[must_use]
-    pub const fn is_seen_in_one_look(self) -> bool {
-        matches!(self, Self::Torn | Self::UntrueStatus | Self::StuckPlan)
-    }
 }
 
 rules! {
@@ -81,6 +71,15 @@ rules! {
     Leak = "leak",
         "A pod does not outlive its job.",
         "Read the owner references and finalizers of the pod.";
+}
+
+impl Rule {
+    /// Returns true if one look at the cluster shows a broken rule, if it has been broken for long
+    /// enough. The other rules are about changes, and need a history.
+    #[must_use]
+    pub const fn is_seen_in_one_look(self) -> bool {
+        matches!(self, Self::Torn | Self::UntrueStatus | Self::StuckPlan)
+    }
 }
 
 impl fmt::Display for Rule {
@@ -120,7 +119,7 @@ pub struct Finding {
     pub rule: Rule,
     /// The object that breaks it.
     pub object: ObjectRef,
-    /// What the history shows, with its numbers.
+    /// The evidence of the history, with its numbers.
     pub message: String,
     /// Since when it is so.
     pub since: Timestamp,

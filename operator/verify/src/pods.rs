@@ -71,7 +71,7 @@ impl PodFacts for Pod {
     }
 
     fn is_placed_by_trellis(&self) -> bool {
-        self.job_uid().is_some() || annotation(self, names::PLACED_IN).is_some()
+        self.job_uid().is_some() || self.placed_in().is_some()
     }
 
     fn is_surplus(&self) -> bool {

@@ -183,6 +183,17 @@ pub(crate) struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// Returns a finding that the change shows.
+    pub(crate) fn finding(&self, rule: Rule, object: ObjectRef, message: String) -> Finding {
+        Finding {
+            rule,
+            object,
+            message,
+            since: self.change.time,
+            revision: Some(self.change.revision),
+        }
+    }
+
     /// Returns the uids of the jobs whose gang the change may concern.
     pub(crate) fn job_uids(&self) -> Vec<JobUid> {
         match (&self.change.object, self.previous) {

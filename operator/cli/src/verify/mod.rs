@@ -29,7 +29,7 @@ pub struct VerifyOptions {
     #[arg(long, value_name = "NAMESPACE", default_value = "trellis-system")]
     operator_namespace: String,
     /// Output for scripts (json, yaml).
-    /// The fields are in docs/command-line.md.
+    /// The fields are in docs/verify.md.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<OutputFormat>,
     /// Cluster and user.
@@ -41,7 +41,7 @@ pub struct VerifyOptions {
 #[derive(Serialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VerifyReport {
-    /// What breaks a rule, in the order of time.
+    /// The broken rules, in the order of time.
     findings: Vec<FindingRow>,
     /// Names of the rules that were judged.
     rules: Vec<&'static str>,
@@ -57,7 +57,7 @@ pub(crate) struct VerifyReport {
     healthy_seconds: u64,
     /// Kinds whose watch is broken at the end.
     broken_kinds: Vec<&'static str>,
-    /// How often a watch broke, so that changes may be unseen.
+    /// Number of breaks of watches. Changes during a break may be unseen.
     gaps: u64,
     /// True if a replica of the operator holds the Lease.
     is_led: bool,
@@ -78,14 +78,14 @@ pub(crate) struct FindingRow {
     namespace: String,
     /// Name of the object.
     name: String,
-    /// What the object shows.
+    /// The evidence in the object.
     message: String,
     /// Since when it is so.
     since: String,
     /// Revision of the change that shows it. Absent: the time shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<u64>,
-    /// Advice what to look at next.
+    /// Advice where to look next.
     look_at: &'static str,
 }
 

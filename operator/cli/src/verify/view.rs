@@ -49,8 +49,7 @@ pub(super) fn render_summary(report: &VerifyReport) -> String {
     }
     if report.seconds == 0 {
         text.push_str("note: one look shows only the faults that last; --for 10m judges all rules, change by change\n");
-    }
-    if report.seconds > 0 {
+    } else {
         let (healthy, seconds) = (report.healthy_seconds, report.seconds);
         text.push_str(&format!(
             "healthy time: {healthy} of {seconds} s; a rule with a bound needs longer than its bound\n"

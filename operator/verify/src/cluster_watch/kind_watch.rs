@@ -30,7 +30,7 @@ pub const WATCHED_KINDS: [&str; 7] = [
     "leases",
 ];
 
-/// What a watch tells.
+/// News of a watch.
 pub(super) enum WatchEvent {
     /// An object was created, changed or deleted.
     Change {

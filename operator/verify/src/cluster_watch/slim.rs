@@ -1,55 +1,33 @@
-//! Drops the parts of objects that no rule reads, so that a large cluster fits into memory.
+//! Drops large parts of objects that no rule reads, so that a large cluster fits into memory.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Container, Namespace, Node, NodeStatus, Pod, PodSpec, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
 /// Drops the parts that no rule reads.
-pub(super) trait Slim {
-    fn slim(&mut self);
-}
+pub(super) trait Slim: Resource {
+    /// Drops the large parts of the kind. Most kinds have none.
+    fn slim_content(&mut self) {}
 
-/// Drops the fields that clients own. Their names and times stay.
-fn slim_metadata(metadata: &mut ObjectMeta) {
-    for entry in metadata.managed_fields.iter_mut().flatten() {
-        entry.fields_v1 = None;
-    }
-}
-
-impl Slim for TrainingJob {
+    /// Drops the lists of owned fields, which are as long as the object, and the content that no
+    /// rule reads.
     fn slim(&mut self) {
-        slim_metadata(&mut self.metadata);
+        for entry in self.meta_mut().managed_fields.iter_mut().flatten() {
+            entry.fields_v1 = None;
+        }
+        self.slim_content();
     }
 }
 
-impl Slim for PodGroup {
-    fn slim(&mut self) {
-        slim_metadata(&mut self.metadata);
-    }
-}
-
-impl Slim for TrainingQueue {
-    fn slim(&mut self) {
-        slim_metadata(&mut self.metadata);
-    }
-}
-
-impl Slim for Namespace {
-    fn slim(&mut self) {
-        slim_metadata(&mut self.metadata);
-    }
-}
-
-impl Slim for Lease {
-    fn slim(&mut self) {
-        slim_metadata(&mut self.metadata);
-    }
-}
+impl Slim for TrainingJob {}
+impl Slim for PodGroup {}
+impl Slim for TrainingQueue {}
+impl Slim for Namespace {}
+impl Slim for Lease {}
 
 impl Slim for Node {
-    fn slim(&mut self) {
-        slim_metadata(&mut self.metadata);
+    fn slim_content(&mut self) {
         let allocatable = self.status.take().and_then(|status| status.allocatable);
         self.spec = None;
         self.status = Some(NodeStatus {
@@ -60,8 +38,7 @@ impl Slim for Node {
 }
 
 impl Slim for Pod {
-    fn slim(&mut self) {
-        slim_metadata(&mut self.metadata);
+    fn slim_content(&mut self) {
         let phase = self.status.take().and_then(|status| status.phase);
         self.status = Some(PodStatus {
             phase,

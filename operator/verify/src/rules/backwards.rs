@@ -5,7 +5,7 @@ use trellis_api::job::TrainingJobStatus;
 
 use super::Judge;
 use crate::cluster::Previous;
-use crate::finding::{Finding, ObjectRef, Rule};
+use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectVersion, Version};
 use crate::verifier::{Findings, Step};
 
@@ -22,13 +22,8 @@ impl Judge for Backwards {
         let Some(message) = find_fall(before, now) else {
             return;
         };
-        findings.add(Finding {
-            rule: Rule::Backwards,
-            object: ObjectRef::new("TrainingJob", &now.metadata),
-            message,
-            since: step.change.time,
-            revision: Some(step.change.revision),
-        });
+        let object = ObjectRef::new("TrainingJob", &now.metadata);
+        findings.add(step.finding(Rule::Backwards, object, message));
     }
 }
 

@@ -6,11 +6,11 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::Judge;
 use crate::clock::{HealthyClock, Moment};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, JobUid};
 use crate::finding::{Finding, ObjectRef, Rule};
 use crate::verifier::{Findings, Step};
 
-/// What a rule finds, and the healthy time for which it may last.
+/// A state that breaks a rule, and the healthy time for which it may last.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) object: ObjectRef,
@@ -18,16 +18,30 @@ pub(crate) struct Fault {
     pub(crate) allowed: SignedDuration,
 }
 
-/// A rule about the state of its subjects, such as gangs. A state may break it for a while.
+/// A part of the cluster that rules judge, such as a gang.
+pub(crate) trait Subject: Ord + Clone {
+    /// Returns the subjects that a change may concern.
+    fn concerned(step: &Step<'_>) -> Vec<Self>;
+    /// Returns all subjects, and when each last changed.
+    fn all(cluster: &Cluster) -> Vec<(Self, Option<Timestamp>)>;
+}
+
+/// A gang.
+impl Subject for JobUid {
+    fn concerned(step: &Step<'_>) -> Vec<Self> {
+        step.job_uids()
+    }
+
+    fn all(cluster: &Cluster) -> Vec<(Self, Option<Timestamp>)> {
+        cluster.gangs_with_last_change()
+    }
+}
+
+/// A rule about the state of its subjects. A state may break it for a while.
 pub(crate) trait LastingRule {
     const RULE: Rule;
-    /// A gang, a pod, and so on.
-    type Subject: Ord + Clone;
+    type Subject: Subject;
 
-    /// Returns the subjects that a change may concern.
-    fn concerned(step: &Step<'_>) -> Vec<Self::Subject>;
-    /// Returns all subjects, and when each last changed.
-    fn all(cluster: &Cluster) -> Vec<(Self::Subject, Option<Timestamp>)>;
     /// Finds a fault of a subject.
     fn find(cluster: &Cluster, subject: &Self::Subject) -> Option<Fault>;
 }
@@ -43,7 +57,9 @@ impl<R: LastingRule> Default for Lasting<R> {
 
 impl<R: LastingRule> Judge for Lasting<R> {
     fn start(&mut self, cluster: &Cluster, clock: &HealthyClock) {
-        for (subject, changed) in R::all(cluster) {
+        for (subject, changed) in R::Subject::all(cluster) {
+            // The times of objects do not show when another object was deleted.
+            let changed = changed.filter(|_| R::RULE.is_seen_in_one_look());
             let since = changed.map_or_else(|| clock.moment(), |at| clock.moment_before_start(at));
             let fault = R::find(cluster, &subject);
             self.0.set(subject, fault, since);
@@ -51,14 +67,14 @@ impl<R: LastingRule> Judge for Lasting<R> {
     }
 
     fn observe(&mut self, step: &Step<'_>, _findings: &mut Findings) {
-        for subject in R::concerned(step) {
+        for subject in R::Subject::concerned(step) {
             let fault = R::find(step.cluster, &subject);
             self.0.set(subject, fault, step.now);
         }
     }
 
     fn check(&mut self, cluster: &Cluster, now: Moment, findings: &mut Findings) {
-        self.0.report_overdue(R::RULE, (cluster, now), findings);
+        self.0.report_overdue(R::RULE, cluster, now, findings);
     }
 }
 
@@ -96,7 +112,8 @@ impl<S: Ord + Clone> LastingFaults<S> {
     pub(crate) fn report_overdue(
         &mut self,
         rule: Rule,
-        (cluster, now): (&Cluster, Moment),
+        cluster: &Cluster,
+        now: Moment,
         findings: &mut Findings,
     ) {
         let is_overdue = |_: &S, (fault, since): &mut (Fault, Moment)| {

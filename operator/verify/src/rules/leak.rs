@@ -1,12 +1,11 @@
 //! A pod does not outlive its job.
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::SignedDuration;
 
 use super::lasting::{Fault, LastingRule};
 use crate::cluster::{Cluster, JobUid};
 use crate::finding::{ObjectRef, Rule};
 use crate::pods::PodFacts as _;
-use crate::verifier::Step;
 
 /// Time in which the garbage collector or Trellis deletes the pods of a job that is gone.
 const REMOVAL_TIME: SignedDuration = SignedDuration::from_secs(120);
@@ -17,16 +16,6 @@ pub(crate) struct Leak;
 impl LastingRule for Leak {
     const RULE: Rule = Rule::Leak;
     type Subject = JobUid;
-
-    fn concerned(step: &Step<'_>) -> Vec<JobUid> {
-        step.job_uids()
-    }
-
-    fn all(cluster: &Cluster) -> Vec<(JobUid, Option<Timestamp>)> {
-        // The deletion of the job leaves no time in its pods.
-        let gangs = cluster.gangs_with_last_change().into_iter();
-        gangs.map(|(uid, _)| (uid, None)).collect()
-    }
 
     fn find(cluster: &Cluster, uid: &JobUid) -> Option<Fault> {
         if cluster.job(uid).is_some() {

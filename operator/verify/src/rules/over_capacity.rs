@@ -9,7 +9,7 @@ use k8s_openapi::jiff::SignedDuration;
 use super::Judge;
 use crate::clock::Moment;
 use crate::cluster::{Cluster, Previous};
-use crate::finding::{Finding, ObjectRef, Rule};
+use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectName, ObjectVersion, Version};
 use crate::pods::PodFacts as _;
 use crate::resources::{Amounts, add, amounts, in_units, pod_requests};
@@ -75,19 +75,15 @@ impl OverCapacity {
         let Some(message) = find_excess(step.cluster, name, pod) else {
             return;
         };
-        findings.add(Finding {
-            rule: Rule::OverCapacity,
-            object: ObjectRef {
-                kind: "Node",
-                name: ObjectName::cluster_wide(name),
-            },
-            message: format!(
-                "pod {} was placed, and now {message}",
-                ObjectName::from_metadata(&pod.metadata)
-            ),
-            since: step.change.time,
-            revision: Some(step.change.revision),
-        });
+        let object = ObjectRef {
+            kind: "Node",
+            name: ObjectName::cluster_wide(name),
+        };
+        let message = format!(
+            "pod {} was placed, and now {message}",
+            ObjectName::from_metadata(&pod.metadata)
+        );
+        findings.add(step.finding(Rule::OverCapacity, object, message));
     }
 }
 

@@ -9,7 +9,7 @@ use trellis_api::{PodGroup, TrainingQueue};
 use super::Judge;
 use crate::clock::Moment;
 use crate::cluster::{Cluster, Previous, owner_uid};
-use crate::finding::{Finding, ObjectRef, Rule};
+use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectVersion, Version};
 use crate::pods::PodFacts as _;
 use crate::quota::{FlavorResource, QuotaTree, Usage};
@@ -78,18 +78,14 @@ impl OverQuota {
             let Some(excess) = tree.find_excess(queue) else {
                 continue;
             };
-            findings.add(Finding {
-                rule: Rule::OverQuota,
-                object: ObjectRef::new("PodGroup", &group.metadata),
-                message: format!(
-                    "it was placed in queue {queue:?}, and now queue {:?} uses {} {resource} of flavor {flavor:?}, and may use {}",
-                    excess.queue,
-                    in_units(excess.used),
-                    in_units(excess.allowed)
-                ),
-                since: step.change.time,
-                revision: Some(step.change.revision),
-            });
+            let object = ObjectRef::new("PodGroup", &group.metadata);
+            let message = format!(
+                "it was placed in queue {queue:?}, and now queue {:?} uses {} {resource} of flavor {flavor:?}, and may use {}",
+                excess.queue,
+                in_units(excess.used),
+                in_units(excess.allowed)
+            );
+            findings.add(step.finding(Rule::OverQuota, object, message));
         }
     }
 }

@@ -5,7 +5,7 @@ use trellis_api::{PodGroup, names};
 
 use super::Judge;
 use crate::cluster::Previous;
-use crate::finding::{Finding, ObjectRef, Rule};
+use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectVersion, Version};
 use crate::verifier::{Findings, Step};
 
@@ -24,13 +24,8 @@ impl Judge for StaleJournal {
         else {
             return;
         };
-        findings.add(Finding {
-            rule: Rule::StaleJournal,
-            object: ObjectRef::new("PodGroup", &now.metadata),
-            message,
-            since: step.change.time,
-            revision: Some(step.change.revision),
-        });
+        let object = ObjectRef::new("PodGroup", &now.metadata);
+        findings.add(step.finding(Rule::StaleJournal, object, message));
     }
 }
 

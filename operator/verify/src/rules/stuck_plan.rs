@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::pod_group::PodGroupPhase;
 
-use super::lasting::{Fault, LastingRule};
+use super::lasting::{Fault, LastingRule, Subject};
 use crate::cluster::{Cluster, JobUid, last_change, owner_uid};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::ObjectName;
@@ -20,23 +20,7 @@ pub(crate) struct StuckPlan;
 
 impl LastingRule for StuckPlan {
     const RULE: Rule = Rule::StuckPlan;
-    /// The name of the PodGroup, and its phase: each phase has its own time.
     type Subject = (ObjectName, PlanWork);
-
-    fn concerned(step: &Step<'_>) -> Vec<Self::Subject> {
-        let names = step.group_names();
-        let both = |name: ObjectName| PlanWork::BOTH.map(|work| (name.clone(), work));
-        names.into_iter().flat_map(both).collect()
-    }
-
-    fn all(cluster: &Cluster) -> Vec<(Self::Subject, Option<Timestamp>)> {
-        let groups = cluster.groups.iter();
-        let both = groups.flat_map(|(name, group)| {
-            let changed = last_change(&group.metadata);
-            PlanWork::BOTH.map(|work| ((name.clone(), work), changed))
-        });
-        both.collect()
-    }
 
     fn find(cluster: &Cluster, (name, work): &Self::Subject) -> Option<Fault> {
         let group = cluster.groups.get(name)?;
@@ -71,6 +55,24 @@ pub(crate) enum PlanWork {
 
 impl PlanWork {
     const BOTH: [Self; 2] = [Self::Commit, Self::Rollback];
+}
+
+/// The name of a PodGroup, and its phase: each phase has its own time.
+impl Subject for (ObjectName, PlanWork) {
+    fn concerned(step: &Step<'_>) -> Vec<Self> {
+        let names = step.group_names();
+        let both = |name: ObjectName| PlanWork::BOTH.map(|work| (name.clone(), work));
+        names.into_iter().flat_map(both).collect()
+    }
+
+    fn all(cluster: &Cluster) -> Vec<(Self, Option<Timestamp>)> {
+        let groups = cluster.groups.iter();
+        let both = groups.flat_map(|(name, group)| {
+            let changed = last_change(&group.metadata);
+            PlanWork::BOTH.map(|work| ((name.clone(), work), changed))
+        });
+        both.collect()
+    }
 }
 
 /// Returns true if the gang has pods, and all of them are being deleted.

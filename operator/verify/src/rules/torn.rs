@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::SignedDuration;
 use trellis_api::TrainingJob;
 use trellis_api::job::TaskGroup;
 use trellis_api::pod_group::Plan;
@@ -11,7 +11,6 @@ use super::lasting::{Fault, LastingRule};
 use crate::cluster::{Cluster, JobUid};
 use crate::finding::{ObjectRef, Rule};
 use crate::pods::PodFacts as _;
-use crate::verifier::Step;
 
 /// A plan is carried out or given up within two minutes. PodDisruptionBudgets may then delay its
 /// evictions for two minutes. The rest is for the last requests.
@@ -23,14 +22,6 @@ pub(crate) struct Torn;
 impl LastingRule for Torn {
     const RULE: Rule = Rule::Torn;
     type Subject = JobUid;
-
-    fn concerned(step: &Step<'_>) -> Vec<JobUid> {
-        step.job_uids()
-    }
-
-    fn all(cluster: &Cluster) -> Vec<(JobUid, Option<Timestamp>)> {
-        cluster.gangs_with_last_change()
-    }
 
     fn find(cluster: &Cluster, uid: &JobUid) -> Option<Fault> {
         find_torn_gang(cluster, uid)

@@ -2,7 +2,7 @@
 
 use super::Judge;
 use crate::cluster::Previous;
-use crate::finding::{Finding, ObjectRef, Rule};
+use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectVersion, Version};
 use crate::pods::PodFacts as _;
 use crate::verifier::{Findings, Step};
@@ -27,15 +27,11 @@ impl Judge for TwoAttempts {
         let Some((name, earlier)) = earlier else {
             return;
         };
-        findings.add(Finding {
-            rule: Rule::TwoAttempts,
-            object: ObjectRef::new("Pod", &pod.metadata),
-            message: format!(
-                "created for attempt {attempt} while pod {name} of attempt {} lives",
-                earlier.attempt().unwrap_or_default()
-            ),
-            since: step.change.time,
-            revision: Some(step.change.revision),
-        });
+        let object = ObjectRef::new("Pod", &pod.metadata);
+        let message = format!(
+            "created for attempt {attempt} while pod {name} of attempt {} lives",
+            earlier.attempt().unwrap_or_default()
+        );
+        findings.add(step.finding(Rule::TwoAttempts, object, message));
     }
 }

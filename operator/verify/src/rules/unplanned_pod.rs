@@ -84,7 +84,7 @@ impl Judge for UnplannedPod {
 
     fn check(&mut self, cluster: &Cluster, now: Moment, findings: &mut Findings) {
         self.pods
-            .report_overdue(Rule::UnplannedPod, (cluster, now), findings);
+            .report_overdue(Rule::UnplannedPod, cluster, now, findings);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The status of a job agrees with its pods, its journal and its conditions.
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::SignedDuration;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
@@ -11,7 +11,6 @@ use crate::cluster::{Cluster, JobUid};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::ObjectName;
 use crate::pods::PodFacts as _;
-use crate::verifier::Step;
 
 /// Time in which the status follows a change.
 const REACTION_TIME: SignedDuration = SignedDuration::from_secs(30);
@@ -22,14 +21,6 @@ pub(crate) struct UntrueStatus;
 impl LastingRule for UntrueStatus {
     const RULE: Rule = Rule::UntrueStatus;
     type Subject = JobUid;
-
-    fn concerned(step: &Step<'_>) -> Vec<JobUid> {
-        step.job_uids()
-    }
-
-    fn all(cluster: &Cluster) -> Vec<(JobUid, Option<Timestamp>)> {
-        cluster.gangs_with_last_change()
-    }
 
     fn find(cluster: &Cluster, uid: &JobUid) -> Option<Fault> {
         let job = cluster.job(uid)?;

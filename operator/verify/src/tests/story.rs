@@ -16,7 +16,7 @@ pub(super) const JOB: &str = "uid-j";
 /// Healthy seconds after the last change, longer than every bound of a rule.
 const AFTERMATH: i64 = 600;
 
-/// What happens to the gang.
+/// The events of the gang's life.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plot {
     /// Pods of the gang. Each needs a whole node.
