@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::pod_group::{Assignment, Plan, PodGroupStatus};
 
-use super::world::{Journal, PODS, Phase, Pod, Request, Wish, World};
+use super::world::{Journal, PODS, Phase, Pod, Request, World};
 use crate::desired_gang::DesiredGang;
 use crate::fixtures::desired_run_with;
 use crate::gang_step::deletions::Deletions;
@@ -34,7 +34,7 @@ static NO_NODES: BTreeSet<String> = BTreeSet::new();
 static NO_SURPLUS: LazyLock<SurplusPods> = LazyLock::new(SurplusPods::default);
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// What the leader does next.
+/// The next action of the leader.
 #[derive(Debug)]
 pub(super) enum Decision {
     /// It sends requests, one after the other.
@@ -56,9 +56,9 @@ pub(super) fn decide(world: &World) -> Decision {
     for (index, incarnation) in &leader.asked {
         deletions.record_request(&uid(*index, *incarnation), false, *START);
     }
-    let desired = match world.job.wish {
-        Wish::Run => &RUNS[usize::from(world.job.attempt) - 1],
-        Wish::Suspend => &SUSPENSION,
+    let desired = match world.job.is_suspended {
+        false => &RUNS[usize::from(world.job.attempt) - 1],
+        true => &SUSPENSION,
     };
     let inherited = leader.inherited.map(hash);
     let epoch = Epoch(i64::from(leader.epoch));

@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::leader::{Decision, decide, give_up_plan, open_plan};
-use super::world::{Arrival, Bounds, Fence, PODS, Phase, Pod, Request, Wish, World};
+use super::world::{Arrival, Bounds, Fence, PODS, Phase, Pod, Request, World};
 
 /// Steps without a fault after which a gang must be at its end.
 const MAX_STEPS_TO_THE_END: usize = 60;
 
-/// What the search has covered.
+/// The extent of a search.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) states: usize,
@@ -253,7 +253,7 @@ fn kubelet_steps(world: &World) -> impl Iterator<Item = (String, World)> {
         .plan
         .filter(|_| view.journal.phase == Phase::Placed);
     let placed_attempt = placed_attempt.map(|plan| world.plans[usize::from(plan)]);
-    let is_placed = placed_attempt == Some(world.job.attempt) && world.job.wish == Wish::Run;
+    let is_placed = placed_attempt == Some(world.job.attempt) && !world.job.is_suspended;
     let recorded = (is_placed && !world.job.was_placed).then(|| {
         let mut next = world.clone();
         next.job.was_placed = true;
@@ -295,15 +295,16 @@ fn acts(world: &World) -> impl Iterator<Item = (String, World)> {
         }
     }
     let mut next = world.clone();
-    next.job.wish = match world.job.wish {
-        Wish::Run => Wish::Suspend,
-        Wish::Suspend => Wish::Run,
-    };
-    if next.job.wish == Wish::Run {
+    next.job.is_suspended = !world.job.is_suspended;
+    if !next.job.is_suspended {
         next.job.attempt += 1;
         next.job.was_placed = false;
     }
-    all.push((format!("the user wants {:?}", next.job.wish), next));
+    let act = match next.job.is_suspended {
+        true => "suspends",
+        false => "resumes",
+    };
+    all.push((format!("the user {act} the job"), next));
     if world.journal.phase == Phase::Placed && !world.leader.must_leave {
         let mut next = world.clone();
         next.leader.must_leave = true;
@@ -371,10 +372,8 @@ fn check_end(world: &World, known_good: &mut HashSet<Fingerprint>) -> Result<(),
 }
 
 fn is_at_its_end(world: &World) -> bool {
-    match world.job.wish {
-        Wish::Run => world.is_whole_and_wanted(),
-        Wish::Suspend => {
-            world.journal.phase == Phase::Pending && world.pods.iter().all(Option::is_none)
-        }
+    match world.job.is_suspended {
+        false => world.is_whole_and_wanted(),
+        true => world.journal.phase == Phase::Pending && world.pods.iter().all(Option::is_none),
     }
 }

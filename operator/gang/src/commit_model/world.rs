@@ -92,17 +92,11 @@ impl Pod {
 
 pub(super) type Pods = [Option<Pod>; PODS];
 
-/// The wish of the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Wish {
-    Run,
-    Suspend,
-}
-
-/// The job's status.
+/// The job: its status, and its user's suspension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Job {
-    pub(super) wish: Wish,
+    /// True if the user has suspended the job.
+    pub(super) is_suspended: bool,
     pub(super) attempt: u8,
     pub(super) was_placed: bool,
 }
@@ -197,7 +191,7 @@ impl World {
             plans: Vec::new(),
             expired: BTreeSet::new(),
             job: Job {
-                wish: Wish::Run,
+                is_suspended: false,
                 attempt: 1,
                 was_placed: false,
             },
@@ -253,7 +247,7 @@ impl World {
             return false;
         };
         let is_live = |pod: &Option<Pod>| pod.is_some_and(|pod| pod.plan == plan && pod.is_live());
-        self.job.wish == Wish::Run
+        !self.job.is_suspended
             && self.plans[usize::from(plan)] == self.job.attempt
             && pods.iter().all(is_live)
     }
