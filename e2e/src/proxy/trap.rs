@@ -1,7 +1,10 @@
 //! A callback after the k-th accepted write, which usually kills a process.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -32,7 +35,7 @@ pub(super) struct Trap {
     /// Counted writes that wait for their answer or were accepted.
     sent: watch::Sender<u64>,
     /// Counted writes that the API server has accepted.
-    accepted: Mutex<u64>,
+    accepted: AtomicU64,
     callback: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     stage: watch::Sender<TrapStage>,
 }
@@ -68,7 +71,7 @@ impl Trap {
             moment,
             matches,
             sent: watch::Sender::new(0),
-            accepted: Mutex::new(0),
+            accepted: AtomicU64::new(0),
             callback: Mutex::new(Some(callback)),
             stage,
         };
@@ -112,12 +115,7 @@ impl Trap {
             self.sent.send_modify(|sent| *sent -= 1);
             return;
         }
-        let accepted = {
-            let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-            *accepted += 1;
-            *accepted
-        };
-        if accepted != self.k {
+        if self.accepted.fetch_add(1, Ordering::SeqCst) + 1 != self.k {
             return;
         }
         let moment = self.moment;

@@ -80,8 +80,8 @@ enum BenchPart {
     Crowd,
 }
 
-/// This program is also the operator, `trellis queue` and `trellis verify`, selected by its first argument, so that
-/// one build is enough.
+/// This program is also the operator, `trellis queue` and `trellis verify`, selected by its first
+/// argument, so that one build is enough.
 fn main() -> Result<ExitCode> {
     if programs::is_started_as(&["queue", "verify"]) {
         return Ok(programs::run());
