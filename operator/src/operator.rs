@@ -20,6 +20,7 @@ use trellis_dispatch::context::Context;
 use trellis_dispatch::leader::{Candidate, LeaderLabel, TermWriter};
 use trellis_dispatch::tasks::Tasks;
 use trellis_dispatch::{Committer, Driver, WATCHED_KINDS, start_watches};
+use trellis_machine::{clock, threads};
 use trellis_policies::cedar::PolicyLoader;
 use trellis_server::telemetry::ActiveLeader;
 use trellis_server::webhook::Webhook;
@@ -106,7 +107,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
         "{}_{}_{}",
         std::env::var("HOSTNAME").unwrap_or_else(|_| "trellis".to_owned()),
         std::process::id(),
-        k8s_openapi::jiff::Timestamp::now().as_nanosecond()
+        clock::now().as_nanosecond()
     );
     let settings = Settings {
         cluster_domain: options.cluster_domain,
@@ -310,7 +311,7 @@ async fn write_snapshots(folder: PathBuf, mut asked: Signal, context: Arc<Contex
             }
         };
         let to = folder.clone();
-        let written = tokio::task::spawn_blocking(move || snapshot::write(&to, &snapshot)).await;
+        let written = threads::spawn_blocking(move || snapshot::write(&to, &snapshot)).await;
         match written {
             Ok(Ok(path)) => info!(path = %path.display(), "a snapshot is written"),
             Ok(Err(error)) => warn!(%error, folder = %folder.display(), "no snapshot is written"),

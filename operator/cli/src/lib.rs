@@ -8,6 +8,11 @@
 //! A command is a thin layer around a view. A view is a function without I/O and without a clock
 //! that turns the read data into text.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "commands run on their user's machine, never in a simulation"
+)]
+
 mod cancel;
 mod cluster;
 mod command;

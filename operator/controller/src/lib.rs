@@ -45,6 +45,7 @@ use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
 use trellis_dispatch::{ReconcileResult, SchedulerEvent, span};
 use trellis_gang::key::Key;
+use trellis_machine::clock;
 
 use build::cache::{BuildCache, JobBuild};
 use events::EventQueue;
@@ -186,7 +187,7 @@ impl Controller {
             Ok(next_time) => {
                 work.succeed();
                 if let Some(at) = next_time {
-                    let wait = at.duration_since(Timestamp::now());
+                    let wait = at.duration_since(clock::now());
                     let wait = Duration::try_from(wait).unwrap_or_default();
                     self.context
                         .work_queue

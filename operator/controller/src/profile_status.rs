@@ -14,6 +14,7 @@ use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::conditions::ConditionUpdate;
 use trellis_gang::lookup::CachedProfile;
 use trellis_gang::{lookup, patch};
+use trellis_machine::clock;
 
 /// Time between two rounds.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
@@ -49,7 +50,7 @@ async fn write_status(
     let Some(meta) = &profile.meta else {
         return Ok(());
     };
-    let after = build_status(profile, profiles, Timestamp::now());
+    let after = build_status(profile, profiles, clock::now());
     if profile.status == after {
         return Ok(());
     }

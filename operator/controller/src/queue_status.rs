@@ -20,6 +20,7 @@ use trellis_dispatch::context::Context;
 use trellis_dispatch::{QueueReport, SchedulerEvent};
 use trellis_gang::key::Key;
 use trellis_gang::{engine, patch};
+use trellis_machine::clock;
 use trellis_scheduler::{QueueName, QueueUsage};
 
 use super::quota_bypass;
@@ -84,7 +85,7 @@ async fn write_status(
     let name = queue.metadata.name.as_deref().unwrap_or_default();
     let before = queue.status.clone().unwrap_or_default();
     let flavor_exists = |flavor: &str| cache.has_flavor(flavor);
-    let now = Timestamp::now();
+    let now = clock::now();
     let mut after = build_status(queue, (report, bypassed_by), flavor_exists, now);
     after
         .conditions
@@ -150,7 +151,7 @@ async fn write_undecodable_status(
         reason: Reason::InvalidSpec.as_str().to_owned(),
         message,
         observed_generation: None,
-        last_transition_time: Time(Timestamp::now()),
+        last_transition_time: Time(clock::now()),
     }]}});
     let written: Result<PartialObjectMeta<TrainingQueue>, WriteError> = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)

@@ -23,6 +23,7 @@ use trellis_gang::lifecycle::{EvaluationResult, ExpiredObjects, JobReadiness, Ob
 use trellis_gang::{
     AuthorizedAttempt, CompletedRun, DesiredGang, GangExplanation, JobHold, lifecycle, patch,
 };
+use trellis_machine::clock;
 use trellis_policies::AuthorizedJob;
 
 use super::build::cache::JobBuild;
@@ -54,7 +55,7 @@ impl Controller {
         build: Option<&JobBuild>,
         conflict: Option<JobHold>,
     ) -> Result<Option<Timestamp>, WriteError> {
-        let now = Timestamp::now();
+        let now = clock::now();
         let built = build.and_then(|build| build.result.as_ref().ok());
         let built = built.filter(|_| conflict.is_none());
         let conflict_check = conflict

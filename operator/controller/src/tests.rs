@@ -3,6 +3,7 @@ use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_dispatch::captured_log::CapturedLog;
 use trellis_dispatch::leader::Leadership;
+use trellis_machine::clock;
 
 use super::*;
 
@@ -53,7 +54,7 @@ async fn controller_forgets_an_ended_job() {
     assert!(controller.builds.contains(&key));
     controller.reconcile(&key).await.unwrap_err();
     assert!(controller.counts_written.lock().contains_key(&key));
-    let ended = json!({"phase": "Complete", "completionTime": Timestamp::now().to_string()});
+    let ended = json!({"phase": "Complete", "completionTime": clock::now().to_string()});
     controller
         .context
         .cache

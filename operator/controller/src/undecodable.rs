@@ -15,6 +15,7 @@ use trellis_api::{Reason, TrainingJob, names, shorten_message};
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::commands::WriteError;
 use trellis_gang::key::Key;
+use trellis_machine::clock;
 
 use super::Controller;
 
@@ -55,13 +56,8 @@ impl Controller {
             .get(key)
             .is_some_and(|g| g.status.as_ref().is_some_and(|s| s.plan.is_some()));
         let message = undecodable_message(&job.error);
-        let status_patch = undecodable_status_patch(
-            &raw.status,
-            planned,
-            &message,
-            job.generation,
-            Timestamp::now(),
-        );
+        let status_patch =
+            undecodable_status_patch(&raw.status, planned, &message, job.generation, clock::now());
         if let Some(status) = status_patch {
             let patch = json!({
                 "metadata": {"uid": job.uid, "resourceVersion": raw.metadata.resource_version},

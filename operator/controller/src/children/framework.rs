@@ -9,6 +9,7 @@ use trellis_compiler::CompiledJob;
 use trellis_dispatch::commands::WriteError;
 use trellis_gang::JobHold;
 use trellis_gang::key::Key;
+use trellis_machine::random;
 
 use super::ChildApplier;
 use crate::job_context::JobContext;
@@ -69,7 +70,7 @@ impl ChildApplier<'_> {
             return Ok(());
         }
         let mut random = [0_u8; 66];
-        getrandom::fill(&mut random).map_err(|e| WriteError::Transient(e.to_string()))?;
+        random::fill(&mut random).map_err(|e| WriteError::Transient(e.to_string()))?;
         let secret = compiled.key_secret(random).ok_or_else(|| {
             WriteError::Transient("no key can be made of these random bytes".to_owned())
         })?;

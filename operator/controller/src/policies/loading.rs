@@ -14,6 +14,7 @@ use tracing::{error, info, warn};
 use trellis_cache::policy::PolicyScope;
 use trellis_cache::policy::PolicySet;
 use trellis_dispatch::context::Context;
+use trellis_machine::threads;
 use trellis_policies::cedar::{Policies, PolicyLoader, PolicyObjectState, PolicyPart};
 
 /// Changes within this time are loaded together.
@@ -100,7 +101,7 @@ async fn load_scope(context: &Context, loader: &Arc<PolicyLoader>, scope: &Polic
     let latest = set.latest_change(scope).unwrap_or_default();
     let objects = set.objects(scope);
     let (part_loader, previous, namespace) = (loader.clone(), set.active(), scope.clone());
-    let loaded = tokio::task::spawn_blocking(move || {
+    let loaded = threads::spawn_blocking(move || {
         part_loader.load_part(previous.as_deref(), namespace.as_deref(), objects)
     });
     let part = match loaded.await {

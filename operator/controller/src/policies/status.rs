@@ -21,6 +21,7 @@ use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::conditions::ConditionUpdate;
 use trellis_gang::key::Key;
 use trellis_gang::patch;
+use trellis_machine::clock;
 use trellis_policies::cedar::{ObjectKey, ObjectLoadResult, Policies, PolicyObjectState};
 
 /// Time between two rounds.
@@ -86,7 +87,7 @@ async fn write_status(
     reported: &mut BTreeMap<ObjectKey, Undecodable>,
 ) -> Result<(), WriteError> {
     let ObjectKey { namespace, name } = &verdict.key;
-    let now = Timestamp::now();
+    let now = clock::now();
     let unreadable = cache.policies.undecodable.read().get(&verdict.key).cloned();
     if let Some(object) = unreadable {
         if reported.get(&verdict.key) == Some(&object) {

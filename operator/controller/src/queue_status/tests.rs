@@ -9,6 +9,7 @@ use super::*;
 
 /// Starts an API server that refuses all requests. Returns its address, and the requests that it
 /// receives.
+#[expect(clippy::disallowed_methods, reason = "no part of a simulation")]
 fn refusing_api_server() -> (String, std::sync::mpsc::Receiver<String>) {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -15,6 +15,7 @@ use trellis_gang::key::Key;
 use trellis_gang::patch;
 use trellis_gang::quota::LimitsReport;
 use trellis_gang::quota::is_ledger_owned_by;
+use trellis_machine::clock;
 
 /// Field manager of the ledgers.
 const MANAGER: &str = trellis_api::names::STATUS_MANAGER;
@@ -55,7 +56,7 @@ pub(super) async fn write_ledger(
         ledger: ledger.as_deref(),
         undecodable: undecodable.as_ref(),
     };
-    match due_write(policy, stored, report, Timestamp::now()) {
+    match due_write(policy, stored, report, clock::now()) {
         None => {}
         Some(LedgerWrite::Create(ledger)) => {
             let written = commands.create_cluster(MANAGER, &*ledger).await?;

@@ -25,6 +25,7 @@ use trellis_gang::key::Key;
 use trellis_gang::quota::HOUR_SECONDS;
 use trellis_gang::quota::{LimitsReport, base_units};
 use trellis_gang::{engine, patch};
+use trellis_machine::clock;
 use trellis_policies::quota::{LimitId, LimitedQuantity, missing_flavors};
 
 use super::ledger::{self, LEDGER_WRITE_INTERVAL};
@@ -79,7 +80,7 @@ pub async fn maintain_quota_status(context: Arc<Context>, commands: Commands) {
                 spec: fault,
                 flavor: missing_flavor_fault(&object, |flavor| context.cache.has_flavor(flavor)),
             };
-            let now = Timestamp::now();
+            let now = clock::now();
             let before = written.get(&policy).copied();
             if let Some(patch) = status_patch(&policy, &object, faults, &report, (before, now)) {
                 let answer = write_status(&context.cache, &commands, &policy, &patch).await;
@@ -127,7 +128,7 @@ fn log_failed_write(answer: Result<(), WriteError>, policy: &str, text: &str) {
 /// need not be repeated.
 async fn write_undecodable_status(commands: &Commands, name: &str, object: &Undecodable) -> bool {
     let message = format!("it cannot be read: {}", object.error);
-    let conditions = build_conditions(None, Some(message), None, &[], Timestamp::now());
+    let conditions = build_conditions(None, Some(message), None, &[], clock::now());
     let patch = json!({"metadata": {"uid": object.uid}, "status": {"conditions": conditions}});
     let written: Result<PartialObjectMeta<QuotaPolicy>, WriteError> = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)

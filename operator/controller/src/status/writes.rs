@@ -7,6 +7,7 @@ use trellis_api::Reason;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_gang::GangExplanation;
 use trellis_gang::key::Key;
+use trellis_machine::clock;
 
 use crate::{COUNTS_INTERVAL, Controller};
 
@@ -59,8 +60,8 @@ impl Controller {
                 let wait = due.saturating_duration_since(Instant::now());
                 let at = SignedDuration::try_from(wait)
                     .ok()
-                    .and_then(|w| Timestamp::now().checked_add(w).ok());
-                StatusWrite::Later(at.unwrap_or(Timestamp::now()))
+                    .and_then(|w| clock::now().checked_add(w).ok());
+                StatusWrite::Later(at.unwrap_or(clock::now()))
             }
             None => {
                 counts_written.insert(key.clone(), Instant::now());

@@ -22,6 +22,7 @@ use trellis_gang::requirements::binding::{
     BindingCandidates, BindingFailure, BindingStep, ClaimMounts, choose_volumes, collect_mounts,
 };
 use trellis_gang::{AuthorizedAttempt, GangExplanation};
+use trellis_machine::clock;
 
 use super::Committer;
 use crate::commands::WriteError;
@@ -211,7 +212,7 @@ impl Committer {
                 }
                 return Ok(());
             };
-            let remaining = until.duration_since(Timestamp::now());
+            let remaining = until.duration_since(clock::now());
             if remaining <= SignedDuration::ZERO {
                 let mut message = format!(
                     "PersistentVolumeClaim {claim:?} was not bound before the plan's deadline: its events say why"

@@ -19,6 +19,7 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::{BindingAnnotations, FlavorsByResource, JudgedSpec};
 use trellis_gang::requirements::binding::ClaimMounts;
 use trellis_gang::{external, journal};
+use trellis_machine::clock;
 
 use super::Committer;
 use super::policy_freshness::PolicyVersions;
@@ -219,7 +220,7 @@ impl Committer {
 
     fn count_bound_gang(&self, unit: &Key, wanted: &ExternalPlan) {
         if let (Some(since), Some(queue)) = (wanted.since, &wanted.plan.queue) {
-            let waited = Timestamp::now().duration_since(since);
+            let waited = clock::now().duration_since(since);
             let waited = Duration::try_from(waited).unwrap_or_default();
             self.context.metrics.count_placement(unit, queue, waited);
         }

@@ -12,6 +12,7 @@ use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::gang_step::MissingPod;
 use trellis_gang::key::Key;
 use trellis_gang::requirements::binding::ClaimMounts;
+use trellis_machine::clock;
 
 use super::pod_creation::PlannedMember;
 use super::{Committer, claim_binding};
@@ -63,7 +64,7 @@ impl Committer {
         let (missing, unbound) = self.split_by_bound_claims(job, run, counted, missing);
         let missing = match (missing.is_empty(), unbound) {
             (true, Some((first, mounts))) => {
-                let until = Timestamp::now().saturating_add(CLAIM_BINDING_TIMEOUT);
+                let until = clock::now().saturating_add(CLAIM_BINDING_TIMEOUT);
                 let until = until.unwrap_or(Timestamp::MAX);
                 if let Err(outcome) = self.bind_claims(job, plan, &mounts, until, stop).await {
                     return without_rollback(outcome);

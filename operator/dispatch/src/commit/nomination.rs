@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use trellis_api::pod_group::NominatedVictim;
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{AuthorizedAttempt, journal};
+use trellis_machine::clock;
 
 use super::plan_opening::plan_quota;
 use super::{Committer, claim_binding};
@@ -56,7 +56,7 @@ impl Committer {
             message,
         } = nomination;
         self.check_allowed(job, run)?;
-        let plan = journal::build_plan(run, &place, Timestamp::now());
+        let plan = journal::build_plan(run, &place, clock::now());
         let actual = self.run_preflight(job, run, &plan, &planned).await?;
         if actual != planned {
             return Err(TaskOutcome::Replan(actual));

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use trellis_api::Reason;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
@@ -14,6 +13,7 @@ use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{AuthorizedAttempt, journal};
+use trellis_machine::clock;
 
 use super::{Committer, claim_binding};
 use crate::commands::WriteError;
@@ -31,7 +31,7 @@ impl Committer {
         stop: &CancellationToken,
     ) -> Result<(Plan, BTreeMap<String, AdmittedPod>), TaskOutcome> {
         self.check_allowed(job, run)?;
-        let mut plan = journal::build_plan(run, place, Timestamp::now());
+        let mut plan = journal::build_plan(run, place, clock::now());
         if let Some(nominated) = self.nominated_plan(job) {
             plan = journal::reuse_plan_hash(plan, &nominated);
         }

@@ -3,7 +3,7 @@
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::jiff::{Timestamp, Unit};
+use k8s_openapi::jiff::Unit;
 use kube::runtime::events::{Event, EventType};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -11,6 +11,7 @@ use tracing::debug;
 use trellis_api::Reason;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimPod;
+use trellis_machine::clock;
 
 use super::Committer;
 use crate::commands::WriteError;
@@ -38,7 +39,7 @@ impl Committer {
         message: String,
     ) -> Vec<String> {
         let commands = self.commands.with_low_priority();
-        let now = Timestamp::now();
+        let now = clock::now();
         let now = now.round(Unit::Second).unwrap_or(now);
         let condition = json!({
             "type": "PodScheduled",

@@ -17,6 +17,7 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::SlimPod;
 use trellis_gang::requirements::{flavors, resource_request};
 use trellis_gang::{AuthorizedAttempt, journal};
+use trellis_machine::clock;
 use trellis_scheduler::Resources;
 
 use super::plan_opening::plan_quota;
@@ -152,7 +153,7 @@ impl Committer {
         let written = self.context.cache.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
         let since = status.and_then(TrainingJobStatus::pending_since);
-        let waited = Timestamp::now().duration_since(since.unwrap_or(run.attempt.submitted));
+        let waited = clock::now().duration_since(since.unwrap_or(run.attempt.submitted));
         let waited = Duration::try_from(waited).unwrap_or_default();
         let queue = run.job.compiled().queue();
         self.context.metrics.count_placement(job, queue, waited);

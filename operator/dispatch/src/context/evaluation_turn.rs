@@ -6,6 +6,7 @@ use std::time::Duration;
 use tracing::error;
 use trellis_gang::external;
 use trellis_gang::key::Key;
+use trellis_machine::threads;
 use trellis_policies::cedar::Policies;
 
 use super::Context;
@@ -64,7 +65,7 @@ impl EvaluationTurn {
             let cores = cores.clone();
             async move { cores.acquire_owned().await.ok() }
         };
-        let done = tokio::task::spawn_blocking(move || work(share_core(policies, core, acquire)));
+        let done = threads::spawn_blocking(move || work(share_core(policies, core, acquire)));
         if let Err(error) = done.await {
             error!(of = %self.key, %error, "policies were not evaluated");
             self.has_failed = true;

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_gang::engine;
 use trellis_gang::key::Key;
+use trellis_machine::clock;
 use trellis_scheduler::QueueName;
 
 use super::takeover::inheritance::ADOPTION_POLL_INTERVAL;
@@ -46,8 +46,7 @@ impl Driver {
 
     /// Restores the state of the cluster in the engine, and takes the first step of each gang.
     async fn restore_state(&mut self) {
-        self.engine
-            .advance(engine::to_engine_time(Timestamp::now()));
+        self.engine.advance(engine::to_engine_time(clock::now()));
         // Nodes, flavors and queues come first: running gangs are charged to the flavors of their
         // nodes.
         let mut to_advance = BTreeSet::new();
@@ -134,7 +133,7 @@ impl Driver {
         } else {
             MAX_IDLE
         };
-        let now = engine::to_engine_time(Timestamp::now()).as_millis();
+        let now = engine::to_engine_time(clock::now()).as_millis();
         let engine = self.engine.next_wakeup().map(|at| {
             let millis = at.as_millis().saturating_sub(now).saturating_add(1).max(1);
             Duration::from_millis(u64::try_from(millis).unwrap_or(1))

@@ -1,12 +1,12 @@
 //! Starts the tasks that the engine's decisions need, or records why a gang waits.
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::requirements::{device_allocation, volumes};
 use trellis_gang::{GangExplanation, engine, external, journal, quota};
+use trellis_machine::clock;
 use trellis_scheduler::{Decision, GangId, Placement, WaitExplanation as Refusal, WaitReason};
 
 use super::{Driver, EngineState, TrackedGang};
@@ -18,7 +18,7 @@ impl Driver {
         let devices_changed = std::mem::take(&mut self.devices_changed);
         let began = Instant::now();
         let cycle = span!("decide").entered();
-        let decisions = self.engine.cycle(engine::to_engine_time(Timestamp::now()));
+        let decisions = self.engine.cycle(engine::to_engine_time(clock::now()));
         drop(cycle);
         let context = self.committer.context().clone();
         context.metrics.observe_cycle(began.elapsed());

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::Plan;
 use trellis_api::quantity::Amount;
 use trellis_gang::key::Key;
 use trellis_gang::quota::{JobLimits, LimitsReport, base_units, from_planned_limit, limit_name};
 use trellis_gang::{engine, external, quota};
+use trellis_machine::clock;
 use trellis_policies::quota::{
     AllocatedAmount, CountedJob, LimitId, LimitedQuantity, QuotaDraw as Drawing, count_usage,
 };
@@ -100,7 +100,7 @@ impl Driver {
         if std::mem::replace(&mut self.hours_version, version) != version {
             let objects = quotas.objects.all();
             let policies = objects.iter().map(|object| &**object);
-            let now = Timestamp::now().as_second();
+            let now = clock::now().as_second();
             self.hours
                 .read_ledgers(policies, |policy| quotas.read_ledger(policy), now);
             // The controller judges jobs again. External pods are judged when the scheduler looks
@@ -127,7 +127,7 @@ impl Driver {
             (limit.clone(), i64::try_from(gpus).unwrap_or(i64::MAX))
         });
         let charged: Vec<_> = charged.collect();
-        let now = Timestamp::now().as_second();
+        let now = clock::now().as_second();
         for (limit, gate) in self.hours.count_until(&policies, charged, now) {
             let limit = limit_name(&limit);
             match gate {
@@ -141,7 +141,7 @@ impl Driver {
     pub(super) fn hours_pause(&self) -> Option<Duration> {
         let (_, policies) = self.committer.cache().quotas.active();
         let at = self.hours.next_change(&policies)?;
-        let seconds = at.saturating_sub(Timestamp::now().as_second()).max(1);
+        let seconds = at.saturating_sub(clock::now().as_second()).max(1);
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)))
     }
 

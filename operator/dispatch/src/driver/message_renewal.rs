@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_gang::key::Key;
 use trellis_gang::{GangExplanation, engine};
+use trellis_machine::clock;
 
 use super::Driver;
 
@@ -62,7 +62,7 @@ impl Driver {
         let jobs = self
             .renewal
             .take_due(Instant::now(), &context.explanations.read());
-        let now = engine::to_engine_time(Timestamp::now());
+        let now = engine::to_engine_time(clock::now());
         for job in jobs {
             let id = engine::gang_id(&job);
             let Some(refusal) = self.engine.explain(&id, now) else {

@@ -15,6 +15,7 @@ use trellis_cache::policy::Guard;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodPhase;
 use trellis_gang::{DesiredGang, engine, external, journal};
+use trellis_machine::clock;
 use trellis_scheduler::{Gang, NodeName, Placement};
 
 use super::{Driver, EngineState};
@@ -150,7 +151,7 @@ impl Driver {
             .filter(|node| !is_well(node))
             .map(NodeName::new)
             .collect();
-        let until = Timestamp::now().saturating_add(RESTART_KEEP_TIME);
+        let until = clock::now().saturating_add(RESTART_KEEP_TIME);
         let until = engine::to_engine_time(until.unwrap_or(Timestamp::MAX));
         if !self
             .engine
@@ -213,7 +214,7 @@ impl Driver {
             Some(limits) => limits.to_draws(),
             None => self.planned_draws(plan),
         };
-        let since = journal::plan_start(plan).unwrap_or_else(Timestamp::now);
+        let since = journal::plan_start(plan).unwrap_or_else(clock::now);
         let flavors = engine::flavors_from_plan(plan);
         self.engine
             .restore_gang_with_flavors(gang, place, &flavors, engine::to_engine_time(since));

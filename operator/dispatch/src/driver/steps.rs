@@ -21,6 +21,7 @@ use trellis_gang::journal::PlanAuthor;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
 use trellis_gang::{GangExplanation, engine, external, journal};
+use trellis_machine::clock;
 
 use super::victims::LeavingGang;
 use super::{Driver, EngineState};
@@ -110,7 +111,7 @@ impl Driver {
             author: epoch.map(|epoch| journal::plan_author(&journal, epoch, inherited)),
             preemption_message,
             deletions: &state.deletions,
-            now: Timestamp::now(),
+            now: clock::now(),
             clock: now,
             members: CreatedMembers {
                 uid: &uid,
@@ -316,7 +317,7 @@ impl Driver {
 
 /// Converts a future time to the monotonic clock.
 pub(super) fn to_instant(clock: Instant, at: Timestamp) -> Instant {
-    let wait = at.duration_since(Timestamp::now());
+    let wait = at.duration_since(clock::now());
     let wait = Duration::try_from(wait).unwrap_or_default();
     clock.checked_add(wait).unwrap_or(clock)
 }

@@ -18,6 +18,7 @@ use trellis_gang::observed::{PodPhase, PodView};
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS, SurplusPodState};
 use trellis_gang::{AuthorizedAttempt, GangExplanation, engine, surplus};
+use trellis_machine::clock;
 use trellis_scheduler::{LimitDraw, NodeName, Placement};
 
 use super::{Driver, TrackedGang};
@@ -217,7 +218,7 @@ impl Driver {
                 .collect();
             let mut flavors = engine::flavors_from_plan(plan);
             flavors.retain(|group| group.group.as_str() == member.group);
-            let now = engine::to_engine_time(Timestamp::now());
+            let now = engine::to_engine_time(clock::now());
             self.engine
                 .restore_gang_with_flavors(gang, placement, &flavors, now);
         }
@@ -253,7 +254,7 @@ impl Driver {
             return None;
         }
         state.surplus.refused_until.retain(|_, until| *until > now);
-        let later = not_before.filter(|at| *at > Timestamp::now());
+        let later = not_before.filter(|at| *at > clock::now());
         let later = later.map(|at| super::steps::to_instant(now, at));
         let later = later.max(state.surplus.refused_until.get(member).copied());
         match state.surplus.states.get(member) {

@@ -16,6 +16,7 @@ use trellis_api::{PodGroup, Reason};
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{engine, external, journal};
+use trellis_machine::clock;
 use trellis_scheduler::Victim;
 
 use super::{Driver, EngineState};
@@ -248,7 +249,7 @@ impl Driver {
 
     /// Reports to the engine that a victim stays, and cannot be a victim again for this long.
     pub(super) fn keep_in_place(&mut self, job: &Key, safe: SignedDuration) {
-        let until = Timestamp::now().saturating_add(safe);
+        let until = clock::now().saturating_add(safe);
         let until = engine::to_engine_time(until.unwrap_or(Timestamp::MAX));
         self.engine.cancel_departure(&engine::gang_id(job), until);
     }

@@ -1,13 +1,14 @@
 //! Acquires, renews and releases the Lease.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
+use trellis_machine::clock;
 
 use super::leadership::{Leadership, REQUEST_TIMEOUT, request_time};
 use super::{epoch_of, transitions, transitions_of};
@@ -199,7 +200,7 @@ impl Candidate {
     }
 
     fn spec(&self, transitions: i32) -> LeaseSpec {
-        let now = MicroTime(Timestamp::now());
+        let now = MicroTime(clock::now());
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
             lease_duration_seconds: i32::try_from(self.duration.as_secs().max(1)).ok(),
@@ -227,7 +228,7 @@ impl Candidate {
             let wanted = transitions_of(*raised.borrow_and_update());
             let mut renewed = lease.clone();
             if let Some(spec) = &mut renewed.spec {
-                spec.renew_time = Some(MicroTime(Timestamp::now()));
+                spec.renew_time = Some(MicroTime(clock::now()));
                 spec.lease_transitions = spec.lease_transitions.max(wanted);
             }
             let params = PostParams::default();

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::watch;
@@ -20,6 +19,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use trellis_api::{LEADER_TERM_NAME, LeaderPod, LeaderTerm, LeaderTermSpec};
 use trellis_gang::journal::epoch::Epoch;
+use trellis_machine::clock;
 
 use super::{Leadership, NotLeading};
 
@@ -198,7 +198,7 @@ impl TermWriter {
             epoch: epoch.0,
             identity: self.identity.clone(),
             pod: self.read_pod().await?,
-            since: Time(Timestamp::now()),
+            since: Time(clock::now()),
         };
         let params = PostParams::default();
         self.leadership.check()?;

@@ -7,8 +7,9 @@
 
 #![allow(
     clippy::arithmetic_side_effects,
+    clippy::disallowed_methods,
     clippy::print_stdout,
-    reason = "a program that prints its table"
+    reason = "a program that measures time and prints its table"
 )]
 
 mod backfill;

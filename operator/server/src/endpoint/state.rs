@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use kube::Client;
 use tokio::sync::Mutex;
 use trellis_dispatch::context::Context;
+use trellis_machine::threads;
 
 use super::serialized_answers::SnapshotDownload;
 use super::visibility::snapshot_view::SnapshotViews;
@@ -66,7 +67,7 @@ impl Endpoint {
             return Ok(last);
         }
         let snapshot = snapshot::request(&*self.leader_context()?).await?;
-        let download = tokio::task::spawn_blocking(move || {
+        let download = threads::spawn_blocking(move || {
             let _turn = turn;
             SnapshotDownload::new(&snapshot)
         });

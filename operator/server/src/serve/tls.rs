@@ -233,6 +233,8 @@ fn self_signed_pem(names: &[String]) -> anyhow::Result<Pem> {
 
 #[cfg(test)]
 mod tests {
+    use trellis_machine::clock;
+
     use super::*;
 
     #[test]
@@ -240,7 +242,7 @@ mod tests {
         let own = CertificateSource::SelfSigned(vec!["localhost".to_owned()]);
         let identity = ReloadingCertificate::new(own).unwrap().identity();
         assert!(identity.config().is_some());
-        assert!(identity.expiry().unwrap() > Timestamp::now());
+        assert!(identity.expiry().unwrap() > clock::now());
         let folder = tempfile::tempdir().unwrap();
         let missing = || {
             let source = CertificateSource::Folder(folder.path().to_owned());

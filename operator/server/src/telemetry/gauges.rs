@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use kube::Resource as _;
 use parking_lot::RwLock;
 use prometheus_client::encoding::text;
@@ -24,6 +23,7 @@ use trellis_dispatch::metric_catalog::MetricSpec;
 use trellis_dispatch::metrics::{MetricLabels, register_metric};
 use trellis_dispatch::{SchedulerEvent, metric_catalog};
 use trellis_gang::key::Key;
+use trellis_machine::{clock, threads};
 
 use crate::serve::Identity;
 use crate::webhook::Readiness;
@@ -72,7 +72,7 @@ pub async fn render_metrics(
         let context = leading.context.clone();
         context.metrics.register(&mut registry);
         // Iterating ten thousand jobs and nodes takes long, so this runs on a blocking thread.
-        let gathering = tokio::task::spawn_blocking(move || {
+        let gathering = threads::spawn_blocking(move || {
             let ActiveLeader { context, commands } = leading;
             add_process_gauges(&mut gauges, &context, &commands);
             add_job_gauges(&mut gauges, &context.cache);
@@ -195,7 +195,7 @@ fn add_guard_gauges(gauges: &mut Gauges, cache: &Cache) {
 type JobLabels = (String, JobPhase);
 
 fn add_job_gauges(gauges: &mut Gauges, cache: &Cache) {
-    let now = Timestamp::now();
+    let now = clock::now();
     let mut phases: BTreeMap<JobLabels, usize> = BTreeMap::new();
     let mut waits: BTreeMap<(String, &'static str), usize> = BTreeMap::new();
     let mut oldest: BTreeMap<String, i64> = BTreeMap::new();

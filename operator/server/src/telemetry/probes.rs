@@ -15,6 +15,7 @@ use axum::routing::get;
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use trellis_cache::Cache;
+use trellis_machine::clock;
 
 use super::{ActiveLeader, LeaderSlot};
 use crate::serve;
@@ -52,7 +53,7 @@ async fn livez(State((lead, _)): State<ProbeState>) -> (StatusCode, String) {
 
 async fn readyz(State((lead, webhook)): State<ProbeState>) -> (StatusCode, String) {
     let mut checks = readiness_checks(lead.read().as_ref());
-    checks.extend(webhook_checks(webhook.as_ref(), Timestamp::now()));
+    checks.extend(webhook_checks(webhook.as_ref(), clock::now()));
     probe_response("readyz", &checks)
 }
 
@@ -241,7 +242,7 @@ mod tests {
     fn replica_without_a_valid_webhook_certificate_is_not_ready() {
         let own = CertificateSource::SelfSigned(vec!["localhost".to_owned()]);
         let own = ReloadingCertificate::new(own).unwrap().identity();
-        let now = Timestamp::now();
+        let now = clock::now();
         let nobody = webhook_readiness(None, now);
         assert_eq!(nobody, (true, "readyz check passed\n".to_owned()));
 
@@ -266,7 +267,7 @@ mod tests {
     fn replica_with_unsynced_webhook_caches_is_not_ready() {
         let own = CertificateSource::SelfSigned(vec!["localhost".to_owned()]);
         let own = ReloadingCertificate::new(own).unwrap().identity();
-        let now = Timestamp::now();
+        let now = clock::now();
         let webhook = Readiness::for_context(own.clone(), context_with(false));
         let expected = "[+]webhook-certificate ok\n[-]webhook-caches failed: \
             not all that answers hang on has been listed yet\nreadyz check failed\n";
@@ -288,14 +289,14 @@ mod tests {
         let namespaces = context.cache.pulse("namespaces");
         let webhook = Readiness::for_context(own, context);
         tokio::time::advance(Duration::from_secs(179)).await;
-        assert!(webhook_readiness(Some(&webhook), Timestamp::now()).0);
+        assert!(webhook_readiness(Some(&webhook), clock::now()).0);
         tokio::time::advance(Duration::from_secs(2)).await;
-        let (is_well, text) = webhook_readiness(Some(&webhook), Timestamp::now());
+        let (is_well, text) = webhook_readiness(Some(&webhook), clock::now());
         let stalled =
             "[-]webhook-caches failed: the watch of namespaces has been silent for minutes";
         assert!(!is_well && text.contains(stalled), "{text}");
         namespaces.beat();
-        assert!(webhook_readiness(Some(&webhook), Timestamp::now()).0);
+        assert!(webhook_readiness(Some(&webhook), clock::now()).0);
     }
 
     /// When the endpoint's certificate expires, the webhook must stay ready: it does not need the

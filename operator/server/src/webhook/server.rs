@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use trellis_compiler::Settings;
 use trellis_dispatch::evaluation_turns::share_core;
+use trellis_machine::threads;
 use trellis_policies::cedar::PolicyLoader;
 
 use super::answer::{ReviewAnswer, ReviewDecision};
@@ -217,7 +218,7 @@ impl WebhookServer {
             settings: self.settings.clone(),
         };
         let body = body.clone();
-        let judging = tokio::task::spawn_blocking(move || {
+        let judging = threads::spawn_blocking(move || {
             let _turn = turn;
             let request = review::parse_request(&body)?;
             let about = ReviewIdentity {

@@ -15,6 +15,7 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::{ExternalPod, ExternalPods as Pods, FlavorsByResource};
 use trellis_gang::quota::JobLimits;
 use trellis_gang::{engine, external, journal};
+use trellis_machine::clock;
 
 use super::super::{Driver, EngineState};
 use crate::external_request::limits::find_placed_limits;
@@ -70,7 +71,7 @@ impl Driver {
             queue: plan.queue.as_deref().unwrap_or_default(),
             priority: plan.priority.unwrap_or(0),
             joins: false,
-            since: journal::plan_start(plan).unwrap_or_else(Timestamp::now),
+            since: journal::plan_start(plan).unwrap_or_else(clock::now),
         };
         self.charge_pods(unit, Some(&group.spec), place, placed);
         if phase == PodGroupPhase::Unwinding {
@@ -150,7 +151,7 @@ impl Driver {
             queue: pod.queue.as_deref().unwrap_or_default(),
             priority: gang.and_then(|plan| plan.priority).unwrap_or(pod.priority),
             joins: gang.is_some(),
-            since: pod.created.unwrap_or_else(Timestamp::now),
+            since: pod.created.unwrap_or_else(clock::now),
         };
         self.charge_pods(unit, None, place, placed);
         self.keep_unless_leaving(unit);

@@ -13,6 +13,7 @@ use trellis_gang::external::{ExternalGangRef, engine_gang, plan};
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{GangExplanation, engine, external, quota};
+use trellis_machine::clock;
 use trellis_scheduler::NodeName;
 
 use super::super::{Driver, EngineState};
@@ -218,13 +219,7 @@ impl Driver {
             limits: quota::to_planned_limits(&request.limits),
             ..place
         };
-        let plan = plan::build_plan(
-            &uid,
-            generation.unwrap_or(0),
-            request,
-            &place,
-            Timestamp::now(),
-        );
+        let plan = plan::build_plan(&uid, generation.unwrap_or(0), request, &place, clock::now());
         for (pod, name) in plan::engine_pod_names(unit, number, &plan) {
             self.external_pods.pod_names.insert(pod, name);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::SignedDuration;
 use tokio::time::Instant;
 use trellis_api::pod_group::{NominatedVictim, Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
@@ -12,6 +12,7 @@ use trellis_gang::external::{ExternalGangRef, plan};
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{engine, external};
+use trellis_machine::clock;
 use trellis_scheduler::Victim;
 
 use super::super::victims::{PROTECTED_FOR, too_many_victims_message};
@@ -51,7 +52,7 @@ impl Driver {
             return self.put_off_external_pods(unit, Reason::InsufficientCapacity, message);
         }
         let message = self.nomination_message(place, &named);
-        let plan = plan::build_plan(&uid, 0, &request, place, Timestamp::now());
+        let plan = plan::build_plan(&uid, 0, &request, place, clock::now());
         let nodes = planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
         let mounts = request.claim_mounts(nodes);
         let nomination = ExternalNomination {

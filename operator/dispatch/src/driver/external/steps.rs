@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
@@ -14,6 +13,7 @@ use trellis_gang::gang_step::{ExternalMembers, ExternalStep, GangStep, ObservedG
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPods as Pods;
 use trellis_gang::{GangExplanation, external, journal};
+use trellis_machine::clock;
 
 use super::super::victims::LeavingGang;
 use super::super::{Driver, EngineState};
@@ -92,7 +92,7 @@ impl Driver {
             author: epoch.map(|epoch| journal::plan_author(journal, epoch, inherited)),
             preemption_message: self.leaving.get(unit).and_then(LeavingGang::leave_request),
             deletions: &state.deletions,
-            now: Timestamp::now(),
+            now: clock::now(),
             clock: now,
             members: ExternalMembers {
                 min_member: group.spec.min_member,

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::SignedDuration;
 use tokio::time::Instant;
 use tracing::{debug, info};
 use trellis_api::Reason;
 use trellis_gang::external::ExternalGangRef;
 use trellis_gang::key::Key;
 use trellis_gang::{GangExplanation, external, journal};
+use trellis_machine::clock;
 
 use super::super::{Driver, EngineState};
 use crate::SchedulerEvent;
@@ -117,7 +118,7 @@ impl Driver {
                 .is_some_and(|state| state.task.is_none());
             if idle {
                 self.write_journal(unit, move |before| {
-                    journal::postpone(before, reason, message, Timestamp::now())
+                    journal::postpone(before, reason, message, clock::now())
                 });
             }
             // The report follows that write, because the journal entry for a pending gang would
@@ -131,7 +132,7 @@ impl Driver {
         let doubled = i64::from(2).saturating_pow(state.failures);
         let wait = FIRST_RETRY.saturating_mul(doubled).min(LONGEST_RETRY);
         state.failures = state.failures.saturating_add(1);
-        let retry = Timestamp::now().saturating_add(SignedDuration::from_secs(wait));
+        let retry = clock::now().saturating_add(SignedDuration::from_secs(wait));
         state.retry_at = retry.ok();
         let wait = Duration::from_secs(u64::try_from(wait).unwrap_or(0));
         if let Some(at) = Instant::now().checked_add(wait) {

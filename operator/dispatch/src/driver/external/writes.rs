@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
@@ -13,6 +12,7 @@ use trellis_gang::gang_step::PodDeletion;
 use trellis_gang::journal;
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPods as Pods;
+use trellis_machine::clock;
 
 use super::super::Driver;
 use crate::commit::ExternalPlan;
@@ -74,7 +74,7 @@ impl Driver {
         let adopted = Plan {
             hash: trellis_compiler::hash_of(&(
                 &group.metadata.uid,
-                Timestamp::now().as_nanosecond().to_string(),
+                clock::now().as_nanosecond().to_string(),
             )),
             attempt: 1,
             generation: group.metadata.generation.unwrap_or(0),

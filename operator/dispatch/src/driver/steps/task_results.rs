@@ -1,12 +1,12 @@
 //! Handles the result of a task.
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::{debug, info};
 use trellis_api::Reason;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_gang::key::Key;
 use trellis_gang::{GangExplanation, external, journal};
+use trellis_machine::clock;
 
 use crate::driver::Driver;
 use crate::task_outcome::TaskOutcome;
@@ -108,7 +108,7 @@ impl Driver {
         self.committer.context().metrics.count_put_off(reason);
         self.withdraw(job);
         self.write_journal(job, move |before| {
-            journal::postpone(before, reason, message, Timestamp::now())
+            journal::postpone(before, reason, message, clock::now())
         });
     }
 
@@ -127,7 +127,7 @@ impl Driver {
             self.committer.context().metrics.count_rollback(reason);
         }
         self.write_journal(job, move |before| {
-            journal::roll_back(before, reason, message, failed, Timestamp::now())
+            journal::roll_back(before, reason, message, failed, clock::now())
         });
     }
 

@@ -4,6 +4,7 @@ use trellis_api::Reason;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_gang::journal::build_plan;
 use trellis_gang::requirements::flavors::GangPlacement;
+use trellis_machine::clock;
 use trellis_scheduler::{GroupName, NodeName};
 
 use super::*;
@@ -54,7 +55,7 @@ async fn restarting_gang_keeps_its_place_while_policies_decide_on_its_attempt() 
         placement: [(GroupName::new("worker"), runs)].into_iter().collect(),
         ..GangPlacement::default()
     };
-    let plan = build_plan(run.attempt().unwrap(), &place, Timestamp::now());
+    let plan = build_plan(run.attempt().unwrap(), &place, clock::now());
     let journal = |phase: PodGroupPhase, reason: Option<Reason>| PodGroupStatus {
         phase: Some(phase),
         reason,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use trellis_machine::threads;
 use trellis_scheduler::{Forecast, Snapshot};
 
 /// Most events to look ahead: starts or ends of gangs.
@@ -36,7 +37,7 @@ impl ForecastCache {
     pub(super) async fn get(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<Forecast>> {
         if self.try_begin() {
             let (cache, snapshot) = (self.clone(), snapshot.clone());
-            let forecast = tokio::task::spawn_blocking(move || cache.compute(&snapshot));
+            let forecast = threads::spawn_blocking(move || cache.compute(&snapshot));
             // The computation continues after the timeout.
             let _ = tokio::time::timeout(MAX_WAIT, forecast).await;
         }

@@ -11,6 +11,7 @@ use trellis_dispatch::context::Context;
 use trellis_dispatch::{QueueReport, SchedulerEvent};
 use trellis_gang::external;
 use trellis_gang::key::Key;
+use trellis_machine::threads;
 use trellis_scheduler::{Forecast, GangId, QueueName, Snapshot};
 
 use super::explanations::{self, Explainer, ExplanationSources, Priorities};
@@ -91,7 +92,7 @@ impl SnapshotView {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let view = self.clone();
-        let done = tokio::task::spawn_blocking(move || {
+        let done = threads::spawn_blocking(move || {
             let _turn = turn;
             let began = Instant::now();
             let done = work(&view);
@@ -289,9 +290,9 @@ mod tests {
         assert!(late.await.is_err());
         assert!(held.upgrade().is_some(), "it is still at work");
         go_on.send(()).unwrap();
-        let deadline = std::time::Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(10);
         while held.upgrade().is_some() {
-            assert!(std::time::Instant::now() < deadline, "it is done");
+            assert!(Instant::now() < deadline, "it is done");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use trellis_api::names;
 use trellis_dispatch::commands::WriteError;
+use trellis_machine::clock;
 
 use crate::serve::{Identity, Pem};
 use secret::{CertificateSecret, RenewalStep};
@@ -161,7 +162,7 @@ impl CertificateKeeper {
         // The server has a certificate even if the authority cannot be written.
         let trusted = self.publish_authorities(&state).await;
         let trusted_for = trusted.as_ref().ok().copied().flatten();
-        let now = Timestamp::now();
+        let now = clock::now();
         match state.next_step(&self.hosts, now, trusted_for) {
             RenewalStep::Nothing => return trusted.map(|_| NextCheck::Later),
             RenewalStep::Begin => {
