@@ -7,7 +7,10 @@
 //! `trellis`. It imports `trellis-cache` and the crates to the left of it.
 
 mod operator;
+mod options;
 pub mod rbac;
+mod replica;
+mod snapshots;
 mod unhealthy_options;
 
 use std::io::Write as _;
@@ -15,7 +18,8 @@ use std::process::ExitCode;
 
 use trellis_server::telemetry::{self, LogFormat};
 
-pub use operator::OperatorOptions;
+pub use options::OperatorOptions;
+pub use replica::Replica;
 
 /// Runs the operator until a signal arrives or the lease is lost.
 /// The log reports a final error in the same format as all other lines.
