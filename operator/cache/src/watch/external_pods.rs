@@ -1,6 +1,6 @@
 //! The external pods of the cluster, by their keys and by the PodGroup that they name.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -17,11 +17,11 @@ pub struct ExternalPodIndex {
 
 #[derive(Debug, Default)]
 struct Inner {
-    pods: HashMap<Key, Arc<ExternalPod>>,
+    pods: BTreeMap<Key, Arc<ExternalPod>>,
     /// Resource version of each pod as the watch last showed it.
-    versions: HashMap<Key, String>,
+    versions: BTreeMap<Key, String>,
     /// Names of the pods of each PodGroup.
-    groups: HashMap<Key, BTreeSet<String>>,
+    groups: BTreeMap<Key, BTreeSet<String>>,
 }
 
 impl Inner {

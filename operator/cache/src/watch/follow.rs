@@ -2,7 +2,7 @@
 
 mod events;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,7 +134,7 @@ struct Follower<S, R> {
     /// Uids of the objects that were applied. A list does not report deletions. So an object that
     /// is known but missing in the list was deleted. Objects from an interrupted list are known,
     /// too.
-    uids: HashMap<Key, Box<str>>,
+    uids: BTreeMap<Key, Box<str>>,
     /// The latest version that was seen. Versions of one kind are increasing numbers (stable since
     /// Kubernetes 1.35, KEP-5504).
     latest_version: u64,
@@ -149,7 +149,7 @@ impl<S, R> Follower<S, R> {
             source,
             sink,
             pulse,
-            uids: HashMap::new(),
+            uids: BTreeMap::new(),
             latest_version: 0,
             backoff: Backoff::default(),
             is_kind_unknown: false,
@@ -186,7 +186,7 @@ impl<S, R> Follower<S, R> {
                 (from, Err(stop)) => {
                     let unknown = S::MAY_BE_ABSENT && stop.is_code(404);
                     if unknown {
-                        for (key, uid) in self.uids.drain() {
+                        for (key, uid) in std::mem::take(&mut self.uids) {
                             self.sink.delete(&key, &uid);
                         }
                         self.sink.kind_unknown();
@@ -233,7 +233,7 @@ impl<S, R> Follower<S, R> {
             }
             page = with_timeout(self.source.list(PAGE_SIZE, after)).await?;
         }
-        for (key, uid) in self.uids.extract_if(|key, _| !listed.contains(key)) {
+        for (key, uid) in self.uids.extract_if(.., |key, _| !listed.contains(key)) {
             self.sink.delete(&key, &uid);
         }
         for (key, uid) in self.sink.unlisted_objects(&listed, version) {

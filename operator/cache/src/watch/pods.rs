@@ -1,6 +1,6 @@
 //! The pods of our jobs, by job.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -63,16 +63,16 @@ pub struct PodIndex {
 
 #[derive(Debug, Default)]
 struct Inner {
-    jobs: HashMap<Key, Arc<JobPods>>,
+    jobs: BTreeMap<Key, Arc<JobPods>>,
     /// Job of each pod, to find the job when the pod is gone.
-    owners: HashMap<Key, Key>,
+    owners: BTreeMap<Key, Key>,
     /// Uids of pods whose deletion the watch or an answer has shown.
     deleted: Tombstones,
     /// Uids of pods that the watch has replaced by another pod of the same name. If the watch is
     /// late, that pod may be the older one.
     replaced: Tombstones,
     /// Pods that are known only from the answer to their creation, with their resource version.
-    unobserved: HashMap<Key, Option<u64>>,
+    unobserved: BTreeMap<Key, Option<u64>>,
     /// Version of the last complete list.
     listed: Option<u64>,
 }

@@ -24,7 +24,7 @@ mod takeover;
 mod tests;
 mod victims;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -117,10 +117,10 @@ pub struct Driver {
     /// Predicts run times from earlier runs.
     predictor: RuntimePredictor,
     /// Uid of each complete job whose run the predictor knows.
-    learned_runs: HashMap<Key, String>,
+    learned_runs: BTreeMap<Key, String>,
     committer: Committer,
     events: EventReceiver,
-    gangs: HashMap<Key, TrackedGang>,
+    gangs: BTreeMap<Key, TrackedGang>,
     /// Gangs of external pods.
     external_pods: ExternalGangs,
     /// Gangs that the engine counts as leaving, and that still hold their place.
@@ -141,7 +141,7 @@ pub struct Driver {
     hour_limits: BTreeMap<LimitName, LimitId>,
     wrong_limits: WrongLimits,
     /// Uid of each pod that the engine counts.
-    pods: HashMap<Key, Box<str>>,
+    pods: BTreeMap<Key, Box<str>>,
     inheritance: Inheritance,
     /// True if nodes or DeviceClasses have changed, so that the advertised devices may have
     /// changed.
@@ -161,10 +161,10 @@ impl Driver {
         Self {
             engine: Engine::new(),
             predictor: RuntimePredictor::new(),
-            learned_runs: HashMap::new(),
+            learned_runs: BTreeMap::new(),
             committer,
             events: heard,
-            gangs: HashMap::new(),
+            gangs: BTreeMap::new(),
             external_pods: ExternalGangs::default(),
             leaving: BTreeMap::new(),
             alarms: Alarms::default(),
@@ -176,7 +176,7 @@ impl Driver {
             hours_version: 0,
             hour_limits: BTreeMap::new(),
             wrong_limits: WrongLimits::default(),
-            pods: HashMap::new(),
+            pods: BTreeMap::new(),
             inheritance: Inheritance::default(),
             devices_changed: false,
             avoiding_suspects: BTreeSet::new(),

@@ -1,7 +1,7 @@
 //! The pods of the current attempt. A job may have thousands, so they are sorted once, and all
 //! checks use the result.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use super::Evaluation;
 use crate::observed::{PodPhase, PodView};
@@ -17,7 +17,7 @@ pub(super) struct AttemptPods<'a> {
     /// Surplus pods.
     pub(super) surplus: CountedPods<'a>,
     /// Nodes of the pods.
-    pub(super) nodes: HashSet<&'a str>,
+    pub(super) nodes: BTreeSet<&'a str>,
 }
 
 /// Either the gang's pods or the surplus pods.
@@ -80,7 +80,7 @@ impl<'a> AttemptPods<'a> {
 }
 
 /// Returns the nodes of these pods. Pods with consecutive names are often on one node.
-pub(super) fn nodes_of<'a>(pods: impl Iterator<Item = &'a PodView>) -> HashSet<&'a str> {
+pub(super) fn nodes_of<'a>(pods: impl Iterator<Item = &'a PodView>) -> BTreeSet<&'a str> {
     let mut nodes: Vec<&str> = pods.filter_map(|pod| pod.node.as_deref()).collect();
     nodes.dedup();
     nodes.into_iter().collect()

@@ -1,7 +1,7 @@
 //! Writes conditions of the pods of an external gang, each reason once, and the status of its
 //! PodGroup.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -31,7 +31,7 @@ const QUIET_TIME: Duration = MIN_CONDITION_INTERVAL.saturating_mul(1 << MAX_DOUB
 #[derive(Debug, Default)]
 pub(super) struct ConditionWrites {
     /// Last condition of each pod, by uid.
-    pub(super) written: HashMap<String, WrittenCondition>,
+    pub(super) written: BTreeMap<String, WrittenCondition>,
     /// The running task that writes conditions: its number, and the explanation that it writes.
     pub(super) running_task: Option<(u64, GangExplanation)>,
     /// Number of tasks in a row that failed for some pods.

@@ -16,7 +16,7 @@ mod task_results;
 mod tests;
 mod writes;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -44,9 +44,9 @@ use judgements::PodsJudgements;
 /// State of all external pods.
 #[derive(Debug, Default)]
 pub(super) struct ExternalGangs {
-    gangs: HashMap<Key, ExternalGangState>,
+    gangs: BTreeMap<Key, ExternalGangState>,
     /// Names of the pods in the engine, which show the gang of each pod.
-    pod_names: HashMap<Key, PodKey>,
+    pod_names: BTreeMap<Key, PodKey>,
     /// Policy decisions on the gangs.
     judgements: PodsJudgements,
     /// Number of places given to gangs, so that pod names in the engine are unique.
