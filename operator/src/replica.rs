@@ -140,14 +140,9 @@ impl Replica {
             context: context.clone(),
             commands: commands.clone(),
         });
-        let controller = Controller::new(
-            context.clone(),
-            commands.clone(),
-            command.clone(),
-            self.settings,
-        )
-        .trust_requested_by(self.trusts_requested_by)
-        .check_secrets_in(self.secret_namespaces);
+        let controller = Controller::new(context.clone(), commands.clone(), self.settings)
+            .trust_requested_by(self.trusts_requested_by)
+            .check_secrets_in(self.secret_namespaces);
         let committer = Committer::new(context.clone(), commands.clone());
         tasks.start("the controller", Arc::new(controller).run());
         tasks.start("the scheduler", Driver::new(committer, events).run());

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::events::{Event, EventType};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -38,22 +37,10 @@ pub(super) struct EventQueue {
 
 impl EventQueue {
     /// Returns a queue whose events are written with a lower priority than gangs.
-    pub(super) fn new(client: Client, commands: &Commands) -> Self {
+    pub(super) fn new(commands: &Commands) -> Self {
         let (chapters, told) = mpsc::channel::<QueuedEvent>(MAX_QUEUED_EVENTS);
         let dropped = Arc::<AtomicU64>::default();
-        let reporter = Reporter {
-            controller: "trellis.dev/operator".to_owned(),
-            instance: None,
-        };
-        // A recorder merges events with the same reason and keeps the note of the first. Failures
-        // with the same reason have different notes, so each event gets a new recorder.
-        let recorder = move || Recorder::new(client.clone(), reporter.clone());
-        tokio::spawn(write_events(
-            told,
-            recorder,
-            commands.clone(),
-            dropped.clone(),
-        ));
+        tokio::spawn(write_events(told, commands.clone(), dropped.clone()));
         Self {
             sender: chapters,
             dropped,
@@ -95,7 +82,6 @@ impl EventQueue {
 /// write limiter. Otherwise the limiter would admit only one event in ten seconds.
 async fn write_events(
     queued: mpsc::Receiver<QueuedEvent>,
-    recorder: impl Fn() -> Recorder,
     commands: Commands,
     dropped: Arc<AtomicU64>,
 ) {
@@ -109,7 +95,7 @@ async fn write_events(
             happened_at: since,
         } = event_to_write;
         let commands = commands.with_low_priority_since(since);
-        if let Err(error) = commands.publish_event(&recorder(), &event, &about).await {
+        if let Err(error) = commands.publish_event(&event, &about).await {
             debug!(%error, "an event was not written");
         }
         let events = dropped.swap(0, Ordering::Relaxed);

@@ -32,7 +32,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -96,13 +95,8 @@ pub struct Controller {
 impl Controller {
     /// Returns a controller that writes through `commands`.
     #[must_use]
-    pub fn new(
-        context: Arc<Context>,
-        commands: Commands,
-        client: Client,
-        settings: Settings,
-    ) -> Self {
-        let events = EventQueue::new(client, &commands);
+    pub fn new(context: Arc<Context>, commands: Commands, settings: Settings) -> Self {
+        let events = EventQueue::new(&commands);
         Self {
             context,
             commands,

@@ -10,10 +10,10 @@ use super::*;
 /// Returns a controller whose API server does not answer.
 fn controller() -> Controller {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    let client = Client::try_from(nowhere).unwrap();
-    let commands = Commands::new(client.clone(), Leadership::for_test());
+    let client = kube::Client::try_from(nowhere).unwrap();
+    let commands = Commands::new(client, Leadership::for_test());
     let (context, _) = Context::new();
-    Controller::new(context, commands, client, Settings::default())
+    Controller::new(context, commands, Settings::default())
 }
 
 fn job(version: &str, status: serde_json::Value) -> TrainingJob {

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request as KubeRequest;
-use kube::runtime::events::{Event, Recorder, Reporter};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use trellis_api::names;
@@ -93,22 +92,5 @@ impl Commands {
             Ok(())
         };
         self.write(namespace, answer).await
-    }
-
-    /// Writes an event of the scheduler.
-    ///
-    /// # Errors
-    /// See [`WriteError`].
-    pub(crate) async fn publish_scheduler_event(
-        &self,
-        event: &Event,
-        about: &ObjectReference,
-    ) -> Result<(), WriteError> {
-        let reporter = Reporter {
-            controller: "trellis.dev/operator".to_owned(),
-            instance: None,
-        };
-        let recorder = Recorder::new(self.client.clone(), reporter);
-        self.publish_event(&recorder, event, about).await
     }
 }

@@ -4,6 +4,7 @@
 //! classified by the right reaction.
 
 mod error;
+mod events;
 mod external_pods;
 mod limiter;
 mod reads;
@@ -11,10 +12,8 @@ mod removal;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest};
-use kube::runtime::events::{Event, Recorder};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -314,20 +313,6 @@ impl Commands {
         let request = KubeRequest::new(&path).patch_subresource("status", name, &params, &patch);
         self.write(namespace_of(&path), self.send_request(request))
             .await
-    }
-
-    /// Writes an event.
-    ///
-    /// # Errors
-    /// See [`WriteError`].
-    pub async fn publish_event(
-        &self,
-        recorder: &Recorder,
-        event: &Event,
-        about: &ObjectReference,
-    ) -> Result<(), WriteError> {
-        let namespace = about.namespace.as_deref().unwrap_or_default();
-        self.write(namespace, recorder.publish(event, about)).await
     }
 
     /// Sends a request and decodes the answer. Malformed `managedFields` do not fail the decoding.

@@ -93,7 +93,7 @@ impl Committer {
                 uid: Some(uid),
                 ..ObjectReference::default()
             };
-            if let Err(error) = commands.publish_scheduler_event(&event, &about).await {
+            if let Err(error) = commands.publish_event(&event, &about).await {
                 debug!(%error, "an event was not written");
             }
         });
