@@ -45,7 +45,7 @@ fn build_event(event: &Event, about: &ObjectReference, namespace: &str) -> Event
     EventObject {
         metadata: ObjectMeta {
             namespace: Some(namespace.to_owned()),
-            generate_name: Some(format!("{name}.")),
+            generate_name: Some(format!("{name}-")),
             ..ObjectMeta::default()
         },
         type_: Some(type_.to_owned()),
@@ -58,5 +58,29 @@ fn build_event(event: &Event, about: &ObjectReference, namespace: &str) -> Event
         reporting_controller: Some(REPORTER.to_owned()),
         reporting_instance: Some(REPORTER.to_owned()),
         ..EventObject::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The API server checks the prefix without its last dash as a name.
+    #[test]
+    fn name_prefix_of_an_event_is_a_valid_name_with_a_dash() {
+        let event = Event {
+            type_: EventType::Warning,
+            reason: "InvalidSpec".to_owned(),
+            note: None,
+            action: "Waiting".to_owned(),
+            secondary: None,
+        };
+        let about = ObjectReference {
+            name: Some("resnet".to_owned()),
+            ..ObjectReference::default()
+        };
+        let object = build_event(&event, &about, DEFAULT_NAMESPACE);
+        assert_eq!(object.metadata.generate_name.as_deref(), Some("resnet-"));
+        assert_eq!(object.type_.as_deref(), Some("Warning"));
     }
 }
