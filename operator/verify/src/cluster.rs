@@ -11,7 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::owner::controlling_job;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
-use crate::history::{Change, ObjectName, ObjectVersion, Version};
+use crate::history::{Change, ObjectName, ObjectVersion, UnreadObject, Version};
 use crate::pods::PodFacts as _;
 
 /// The uid of a TrainingJob.
@@ -22,6 +22,17 @@ impl fmt::Display for JobUid {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
+}
+
+/// The kinds that the rules read, in the plural, as in a request.
+pub(crate) mod kinds {
+    pub(crate) const JOBS: &str = "trainingjobs";
+    pub(crate) const GROUPS: &str = "podgroups";
+    pub(crate) const QUEUES: &str = "trainingqueues";
+    pub(crate) const PODS: &str = "pods";
+    pub(crate) const NODES: &str = "nodes";
+    pub(crate) const NAMESPACES: &str = "namespaces";
+    pub(crate) const LEASES: &str = "leases";
 }
 
 type Objects<K> = BTreeMap<ObjectName, Arc<K>>;
@@ -41,6 +52,8 @@ pub(crate) struct Cluster {
     pods: Objects<Pod>,
     pods_by_job: BTreeMap<JobUid, BTreeSet<ObjectName>>,
     pods_by_node: BTreeMap<String, BTreeSet<ObjectName>>,
+    /// Objects that do not decode, by kind and name.
+    unread: BTreeMap<(&'static str, ObjectName), UnreadObject>,
 }
 
 /// The object before a change.
@@ -51,20 +64,22 @@ pub(crate) enum Previous {
     Queue(Option<Arc<TrainingQueue>>),
     Pod(Option<Arc<Pod>>),
     Node(Option<Arc<Node>>),
-    Namespace,
+    Namespace(Option<Arc<Namespace>>),
     Lease,
+    Unread,
 }
 
 impl Cluster {
     /// Applies a change. Returns the object before it.
     pub(crate) fn apply(&mut self, change: &Change) -> Previous {
+        if !self.unread.is_empty() {
+            self.forget_unread(&change.object);
+        }
         match &change.object {
             ObjectVersion::Job(version) => {
                 let name = ObjectName::from_metadata(&version.object().metadata);
                 let before = replace(&mut self.jobs, name.clone(), version);
-                if let Some(uid) = before.as_ref().and_then(|job| job.metadata.uid.clone()) {
-                    self.job_names.remove(&JobUid(uid));
-                }
+                self.forget_job_name(before.as_deref());
                 let now = version.stored();
                 if let Some(uid) = now.and_then(|job| job.metadata.uid.clone()) {
                     self.job_names.insert(JobUid(uid), name);
@@ -85,8 +100,7 @@ impl Cluster {
             }
             ObjectVersion::Namespace(version) => {
                 let name = ObjectName::from_metadata(&version.object().metadata);
-                replace(&mut self.namespaces, name, version);
-                Previous::Namespace
+                Previous::Namespace(replace(&mut self.namespaces, name, version))
             }
             ObjectVersion::Lease(version) => {
                 let before = self.epoch();
@@ -97,7 +111,76 @@ impl Cluster {
                 Previous::Lease
             }
             ObjectVersion::Pod(version) => Previous::Pod(self.apply_pod(version)),
+            ObjectVersion::Unread(version) => {
+                match version {
+                    Version::Stored(object) => self.hide(object),
+                    Version::Deleted(object) => {
+                        self.unread.remove(&(object.kind, object.name.clone()));
+                    }
+                }
+                Previous::Unread
+            }
         }
+    }
+
+    fn forget_job_name(&mut self, job: Option<&TrainingJob>) {
+        if let Some(uid) = job.and_then(|job| job.metadata.uid.clone()) {
+            self.job_names.remove(&JobUid(uid));
+        }
+    }
+
+    /// Removes the earlier version of an object that does not decode any more: no rule judges by
+    /// it. Pods and nodes keep their earlier version, which still takes room.
+    fn hide(&mut self, object: &UnreadObject) {
+        match object.kind {
+            kinds::JOBS => {
+                let before = self.jobs.remove(&object.name);
+                self.forget_job_name(before.as_deref());
+            }
+            kinds::GROUPS => drop(self.groups.remove(&object.name)),
+            kinds::QUEUES => drop(self.queues.remove(&object.name)),
+            _ => {}
+        }
+        let key = (object.kind, object.name.clone());
+        self.unread.insert(key, object.clone());
+    }
+
+    /// Forgets that an object did not decode, because it decodes now or is gone.
+    fn forget_unread(&mut self, object: &ObjectVersion) {
+        let (kind, metadata) = match object {
+            ObjectVersion::Job(version) => (kinds::JOBS, &version.object().metadata),
+            ObjectVersion::Group(version) => (kinds::GROUPS, &version.object().metadata),
+            ObjectVersion::Queue(version) => (kinds::QUEUES, &version.object().metadata),
+            ObjectVersion::Pod(version) => (kinds::PODS, &version.object().metadata),
+            ObjectVersion::Node(version) => (kinds::NODES, &version.object().metadata),
+            ObjectVersion::Namespace(version) => (kinds::NAMESPACES, &version.object().metadata),
+            ObjectVersion::Lease(version) => (kinds::LEASES, &version.object().metadata),
+            ObjectVersion::Unread(_) => return,
+        };
+        let key = (kind, ObjectName::from_metadata(metadata));
+        self.unread.remove(&key);
+    }
+
+    /// Returns the objects that do not decode.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = &UnreadObject> {
+        self.unread.values()
+    }
+
+    /// Returns true if an object of this kind does not decode.
+    pub(crate) fn has_unread(&self, kind: &'static str) -> bool {
+        self.unread().any(|object| object.kind == kind)
+    }
+
+    /// Returns true if the job with this uid exists, and does not decode.
+    pub(crate) fn is_unread_job(&self, uid: &JobUid) -> bool {
+        let mut unread = self.unread();
+        unread.any(|object| object.kind == kinds::JOBS && object.uid == uid.0)
+    }
+
+    /// Returns true if the PodGroup of this name does not decode.
+    pub(crate) fn is_unread_group(&self, name: &ObjectName) -> bool {
+        let mut unread = self.unread();
+        unread.any(|object| object.kind == kinds::GROUPS && object.name == *name)
     }
 
     fn apply_pod(&mut self, version: &Version<Pod>) -> Option<Arc<Pod>> {

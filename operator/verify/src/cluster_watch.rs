@@ -3,10 +3,12 @@
 //! Each kind has its own watch, and their events arrive in any order. A change therefore waits for
 //! [`ORDERING_DELAY`], and then changes reach the rules in the order of their revisions.
 
+mod broken_watches;
+mod change_queue;
 mod kind_watch;
 mod slim;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -17,9 +19,11 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout};
 
-use crate::{Change, Finding, Health, ObjectVersion, Verifier};
+use crate::{Change, Finding, Health, Verifier};
+use broken_watches::BrokenWatches;
+use change_queue::ChangeQueue;
 pub use kind_watch::WATCHED_KINDS;
-use kind_watch::{LEASE_NAME, WatchEvent};
+use kind_watch::{KindChange, LEASE_NAME, WatchEvent};
 
 /// Time that a change waits for earlier changes of other kinds.
 const ORDERING_DELAY: SignedDuration = SignedDuration::from_secs(2);
@@ -28,9 +32,6 @@ const STEP: Duration = Duration::from_millis(500);
 /// Time after the first lists in which controllers finish what they have begun, such as the deletion
 /// of a job's pods.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
-/// Time after the last error of a watch at which the watch is open again: the longest pause of the
-/// watcher is 30 s. An open watch without changes tells nothing.
-const REOPEN_TIME: Duration = Duration::from_secs(35);
 /// Longest wait for the first lists.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest wait for an answer of a healthy API server.
@@ -61,13 +62,11 @@ pub enum WatchFailure {
 pub struct ClusterWatch {
     verifier: Verifier,
     events: SelectAll<BoxStream<'static, WatchEvent>>,
-    /// Changes that wait for earlier ones, by revision and order of arrival.
-    waiting: BTreeMap<(u64, u64), Change>,
-    arrivals: u64,
-    /// Kinds whose watch has broken, with the time of the last error.
-    broken: BTreeMap<&'static str, Instant>,
-    gaps: u64,
+    waiting: ChangeQueue,
+    broken: BrokenWatches,
     leases: Api<Lease>,
+    ordering_delay: SignedDuration,
+    judged_until: Timestamp,
 }
 
 impl ClusterWatch {
@@ -77,17 +76,15 @@ impl ClusterWatch {
     /// # Errors
     /// If the API server refuses a watch, or does not answer in time.
     pub async fn start(client: &Client, operator_namespace: &str) -> Result<Self, WatchFailure> {
-        let mut events = kind_watch::all(client, operator_namespace);
+        let mut events = kind_watch::start_watches(client, operator_namespace);
         let mut missing: BTreeSet<&'static str> = WATCHED_KINDS.into();
-        let mut listed: Vec<(u64, ObjectVersion)> = Vec::new();
+        let mut listed: Vec<KindChange> = Vec::new();
         let mut last_error = None;
         let start = Instant::now();
         while !missing.is_empty() {
             let left = LIST_TIMEOUT.saturating_sub(start.elapsed());
             match timeout(left, events.next()).await {
-                Ok(Some(WatchEvent::Change {
-                    revision, object, ..
-                })) => listed.push((revision, object)),
+                Ok(Some(WatchEvent::Change(change))) => listed.push(change),
                 Ok(Some(WatchEvent::Listed { kind })) => {
                     missing.remove(kind);
                 }
@@ -106,32 +103,42 @@ impl ClusterWatch {
         let start = Instant::now();
         let left = || SETTLE_TIME.saturating_sub(start.elapsed());
         while let Ok(Some(event)) = timeout(left(), events.next()).await {
-            if let WatchEvent::Change {
-                revision, object, ..
-            } = event
-            {
-                listed.push((revision, object));
+            if let WatchEvent::Change(change) = event {
+                listed.push(change);
             }
         }
         let now = Timestamp::now();
         let mut verifier = Verifier::new(now);
-        for (revision, object) in listed {
+        for change in listed {
             verifier.load(&Change {
                 time: now,
-                revision,
-                object,
+                revision: change.revision,
+                object: change.object,
+                is_listed: true,
             });
         }
         verifier.start();
         Ok(Self {
             verifier,
             events,
-            waiting: BTreeMap::new(),
-            arrivals: 0,
-            broken: BTreeMap::new(),
-            gaps: 0,
+            waiting: ChangeQueue::default(),
+            broken: BrokenWatches::default(),
             leases: Api::namespaced(client.clone(), operator_namespace),
+            ordering_delay: ORDERING_DELAY,
+            judged_until: now,
         })
+    }
+
+    /// Sets the time that a change waits for earlier changes of other kinds. A shorter time suits an
+    /// API server on the same machine.
+    pub fn set_ordering_delay(&mut self, delay: SignedDuration) {
+        self.ordering_delay = delay;
+    }
+
+    /// Returns the time before which the rules have judged all changes that had arrived.
+    #[must_use]
+    pub fn judged_until(&self) -> Timestamp {
+        self.judged_until
     }
 
     /// Judges the state at the start alone.
@@ -148,7 +155,7 @@ impl ClusterWatch {
         while !left().is_zero()
             && let Ok(Some(event)) = timeout(left(), self.events.next()).await
         {
-            self.take_in(event);
+            self.take_in(event, Timestamp::now());
         }
         let answers = match health {
             Health::Unhealthy => false,
@@ -158,8 +165,9 @@ impl ClusterWatch {
             }
         };
         let now = Timestamp::now();
-        let due = now.saturating_sub(ORDERING_DELAY).unwrap_or(now);
+        let due = now.saturating_sub(self.ordering_delay).unwrap_or(now);
         self.observe_until(due);
+        self.judged_until = self.judged_until.max(due);
         let health = match answers && self.broken_kinds().is_empty() {
             true => Health::Healthy,
             false => Health::Unhealthy,
@@ -168,30 +176,24 @@ impl ClusterWatch {
         self.verifier.take_findings()
     }
 
-    fn take_in(&mut self, event: WatchEvent) {
+    fn take_in(&mut self, event: WatchEvent, now: Timestamp) {
         match event {
-            WatchEvent::Change {
+            WatchEvent::Change(KindChange {
                 kind,
                 revision,
                 object,
-            } => {
-                self.broken.remove(kind);
-                self.arrivals = self.arrivals.saturating_add(1);
-                let change = Change {
-                    time: Timestamp::now(),
+                is_listed,
+            }) => {
+                self.broken.record_event(kind);
+                self.waiting.add(Change {
+                    time: now,
                     revision,
                     object,
-                };
-                self.waiting.insert((revision, self.arrivals), change);
+                    is_listed,
+                });
             }
-            WatchEvent::Listed { kind } => {
-                self.broken.remove(kind);
-            }
-            WatchEvent::Broken { kind, .. } => {
-                if self.broken.insert(kind, Instant::now()).is_none() {
-                    self.gaps = self.gaps.saturating_add(1);
-                }
-            }
+            WatchEvent::Listed { kind } => self.broken.record_event(kind),
+            WatchEvent::Broken { kind, .. } => self.broken.record_error(kind),
         }
     }
 
@@ -204,21 +206,11 @@ impl ClusterWatch {
     /// Returns the kinds whose watch is broken now.
     #[must_use]
     pub fn broken_kinds(&self) -> Vec<&'static str> {
-        let broken = self.broken.iter();
-        let broken = broken.filter(|(_, since)| since.elapsed() < REOPEN_TIME);
-        broken.map(|(kind, _)| *kind).collect()
+        self.broken.kinds()
     }
 
-    /// Gives the rules the changes that arrived before `time`, and all changes of lower revisions.
     fn observe_until(&mut self, time: Timestamp) {
-        let mut latest_first = self.waiting.iter().rev();
-        let Some((&last, _)) = latest_first.find(|(_, change)| change.time <= time) else {
-            return;
-        };
-        while let Some(entry) = self.waiting.first_entry()
-            && *entry.key() <= last
-        {
-            let change = entry.remove();
+        for change in self.waiting.take_until(time) {
             self.verifier.observe(&change);
         }
     }
@@ -232,7 +224,7 @@ impl ClusterWatch {
     /// Returns how often a watch broke. Changes during such a gap may be unseen.
     #[must_use]
     pub fn gaps(&self) -> u64 {
-        self.gaps
+        self.broken.gaps()
     }
 }
 

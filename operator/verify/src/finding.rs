@@ -45,7 +45,7 @@ rules! {
         "A gang has all pods of its plan or none, apart from the time of a commit or a rollback.",
         "Compare the pods of the job with `status.plan` of its PodGroup.";
     TwoAttempts = "two-attempts",
-        "No pod of an attempt is created while a pod of an earlier attempt runs.",
+        "No pod of an attempt is created before the pods of earlier attempts have ended or are gone.",
         "Compare the label `trellis.dev/attempt` of the job's pods.";
     OverCapacity = "over-capacity",
         "The requests of the pods on a node never exceed what the node can allocate.",
@@ -60,7 +60,7 @@ rules! {
         "No leader writes a journal after its term, and the epoch of a journal never falls.",
         "Compare `status.epoch` of the PodGroup with `leaseTransitions` + 1 of the Lease.";
     Backwards = "backwards",
-        "Generation, attempt and restarts in a job's status never fall, and an end is final.",
+        "Generation, attempt, restarts and disruptions in a job's status never fall or vanish, and an end is final.",
         "Read the `managedFields` of the job: another client may have written its status.";
     UntrueStatus = "untrue-status",
         "The status of a job agrees with its pods, its journal and its conditions.",
@@ -69,8 +69,20 @@ rules! {
         "A plan whose pods are being created or deleted ends in time.",
         "Read the operator's log for lines about the job, and the finalizers of its pods.";
     Leak = "leak",
-        "A pod does not outlive its job.",
+        "A pod does not outlive its job, and an ended job runs no pod.",
         "Read the owner references and finalizers of the pod.";
+    Foreign = "foreign",
+        "Trellis changes only its own objects, and the status of others.",
+        "Read the `managedFields` of the object.";
+    Writes = "writes",
+        "Trellis does not write an object again and again while nothing about its gang changes.",
+        "Watch the object with `kubectl get -o yaml --watch`, and compare its versions.";
+    Victim = "victim",
+        "A gang that had to leave for another gang did not leave in vain.",
+        "Run `trellis explain` for the gang that is not placed.";
+    Progress = "progress",
+        "The head of a queue is placed if it fits by a plain count.",
+        "Run `trellis explain` for the job, and compare its numbers with the nodes.";
 }
 
 impl Rule {
@@ -95,6 +107,8 @@ pub struct ObjectRef {
     pub kind: &'static str,
     /// Namespace and name.
     pub name: ObjectName,
+    /// The uid. A later object of the same name has another.
+    pub uid: String,
 }
 
 impl ObjectRef {
@@ -102,6 +116,7 @@ impl ObjectRef {
         Self {
             kind,
             name: ObjectName::from_metadata(metadata),
+            uid: metadata.uid.clone().unwrap_or_default(),
         }
     }
 }

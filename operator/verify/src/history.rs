@@ -93,6 +93,25 @@ pub enum ObjectVersion {
     Namespace(Version<Namespace>),
     /// The Lease of the operator. No other Lease may be passed.
     Lease(Version<Lease>),
+    /// An object that does not decode. The rules judge the rest of the cluster.
+    Unread(Version<UnreadObject>),
+}
+
+/// An object that does not decode, such as one that a later version of Trellis wrote.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnreadObject {
+    /// The kind, in the plural, as in a request.
+    pub kind: &'static str,
+    /// Namespace and name.
+    pub name: ObjectName,
+    /// The uid.
+    pub uid: String,
+}
+
+impl fmt::Display for UnreadObject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}", self.kind, self.name)
+    }
 }
 
 /// One write that the API server accepted.
@@ -105,4 +124,7 @@ pub struct Change {
     pub revision: u64,
     /// The object after the write.
     pub object: ObjectVersion,
+    /// True if a list after a gap shows the change. Earlier changes of the object are then unknown,
+    /// and so is the order among the changes of other objects.
+    pub is_listed: bool,
 }

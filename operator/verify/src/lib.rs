@@ -13,8 +13,10 @@ mod cluster;
     reason = "the one part that reads the clock; a simulation passes the time"
 )]
 mod cluster_watch;
+mod field_managers;
 mod finding;
 mod history;
+mod nodes;
 mod pods;
 mod quota;
 mod resources;
@@ -26,5 +28,5 @@ mod verifier;
 pub use clock::Health;
 pub use cluster_watch::{ClusterWatch, WATCHED_KINDS, WatchFailure};
 pub use finding::{Finding, ObjectRef, Rule};
-pub use history::{Change, ObjectName, ObjectVersion, Version};
+pub use history::{Change, ObjectName, ObjectVersion, UnreadObject, Version};
 pub use verifier::{ObjectCounts, Verifier};

@@ -15,10 +15,14 @@ pub(crate) trait PodFacts {
     fn plan(&self) -> Option<&str>;
     /// The task group.
     fn group(&self) -> Option<&str>;
+    /// The index within the task group, from 0.
+    fn index(&self) -> Option<u32>;
     /// The attempt of the job, from 1.
     fn attempt(&self) -> Option<i64>;
     /// True if Trellis placed the pod, as the pod of a job or as an external pod.
     fn is_placed_by_trellis(&self) -> bool;
+    /// True if the pod asks Trellis for its place.
+    fn wants_trellis(&self) -> bool;
     /// True for a pod outside the gang.
     fn is_surplus(&self) -> bool;
     /// The queue that an external pod counts in.
@@ -66,12 +70,21 @@ impl PodFacts for Pod {
         label(self, names::GROUP)
     }
 
+    fn index(&self) -> Option<u32> {
+        label(self, names::INDEX)?.parse().ok()
+    }
+
     fn attempt(&self) -> Option<i64> {
         label(self, names::ATTEMPT)?.parse().ok()
     }
 
     fn is_placed_by_trellis(&self) -> bool {
         self.job_uid().is_some() || self.placed_in().is_some()
+    }
+
+    fn wants_trellis(&self) -> bool {
+        let scheduler = self.spec.as_ref().and_then(|s| s.scheduler_name.as_deref());
+        scheduler == Some(names::SCHEDULER)
     }
 
     fn is_surplus(&self) -> bool {

@@ -3,7 +3,7 @@
 //! A queue keeps the part of its quota that it does not lend. The rest belongs to its parent, and
 //! its use beyond the kept part counts at the parent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use trellis_api::queue::{QueueSpec, ResourceQuota};
 
@@ -35,114 +35,153 @@ struct Quota {
     lending_limit: Option<i64>,
 }
 
-/// The queues, for one resource in one flavor.
+/// A queue of the tree.
+struct Queue<'a> {
+    spec: &'a QueueSpec,
+    parent: Option<&'a str>,
+    /// Number of queues above it.
+    depth: usize,
+}
+
+/// The queues whose ancestors exist and form no cycle. Trellis starts no job in another queue.
 pub(crate) struct QuotaTree<'a> {
-    quotas: BTreeMap<&'a str, Quota>,
-    parents: BTreeMap<&'a str, &'a str>,
-    children: BTreeMap<&'a str, BTreeSet<&'a str>>,
-    usage: BTreeMap<&'a str, i64>,
+    queues: BTreeMap<&'a str, Queue<'a>>,
+    /// The names of all queues, each before its parent.
+    bottom_up: Vec<&'a str>,
+}
+
+/// Amounts of one resource in one flavor, of a queue and of the queues below it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    own: Quota,
+    /// The quota of the queue, with what the queues below it lend.
+    quota: i64,
+    /// The usage of the queue, with what the queues below it use beyond their kept parts.
+    used: i64,
+}
+
+impl Totals {
+    /// Returns the part of its quota that the queue does not lend.
+    fn kept(self) -> i64 {
+        match self.own.lending_limit {
+            None => 0,
+            Some(limit) => self.quota.saturating_sub(limit).max(0),
+        }
+    }
+
+    /// Returns what the queue may use. None: its own quota sets no bound.
+    fn allowed(self, has_parent: bool) -> Option<i64> {
+        if !has_parent {
+            return Some(self.quota);
+        }
+        let limit = self.own.borrowing_limit?;
+        Some(self.quota.saturating_add(limit))
+    }
 }
 
 impl<'a> QuotaTree<'a> {
-    pub(crate) fn new(
-        queues: impl Iterator<Item = (&'a str, &'a QueueSpec)>,
-        wanted: &FlavorResource,
-        usage: &'a Usage,
-    ) -> Self {
-        let mut tree = Self {
-            quotas: BTreeMap::new(),
-            parents: BTreeMap::new(),
-            children: BTreeMap::new(),
-            usage: BTreeMap::new(),
-        };
-        for (name, spec) in queues {
-            tree.quotas
-                .insert(name, find_quota(spec, wanted).unwrap_or_default());
-            if let Some(parent) = spec.parent_name.as_deref() {
-                tree.parents.insert(name, parent);
-                tree.children.entry(parent).or_default().insert(name);
+    pub(crate) fn new(all: impl Iterator<Item = (&'a str, &'a QueueSpec)>) -> Self {
+        let specs: BTreeMap<&str, &QueueSpec> = all.collect();
+        let mut queues = BTreeMap::new();
+        for (name, spec) in &specs {
+            if let Some(depth) = find_depth(&specs, spec) {
+                let parent = spec.parent_name.as_deref();
+                let queue = Queue {
+                    spec,
+                    parent,
+                    depth,
+                };
+                queues.insert(*name, queue);
             }
         }
-        for ((queue, resource), amount) in usage {
-            if resource == wanted {
-                tree.usage.insert(queue, *amount);
-            }
+        let mut by_depth: Vec<(usize, &str)> = queues
+            .iter()
+            .map(|(name, queue)| (queue.depth, *name))
+            .collect();
+        by_depth.sort_unstable_by(|a, b| b.cmp(a));
+        Self {
+            queues,
+            bottom_up: by_depth.into_iter().map(|(_, name)| name).collect(),
         }
-        tree
     }
 
     /// Returns the queue or the lowest queue above it that uses more than it may. None also for a
-    /// tree that has a cycle or lacks a queue, because Trellis starts no job in it.
-    pub(crate) fn find_excess(&self, queue: &'a str) -> Option<Excess> {
-        for queue in self.path(queue)? {
-            let used = self.used(queue);
-            if let Some(allowed) = self.allowed(queue)
-                && used > allowed
+    /// queue that has a cycle or a missing queue above it.
+    pub(crate) fn find_excess(
+        &self,
+        queue: &str,
+        wanted: &FlavorResource,
+        usage: &Usage,
+    ) -> Option<Excess> {
+        let totals = self.sum(wanted, usage);
+        let mut next = self.queues.get_key_value(queue);
+        // INVARIANT: the loop ends, because the tree has no cycle.
+        while let Some((name, queue)) = next {
+            let total = totals.get(name).copied()?;
+            if let Some(allowed) = total.allowed(queue.parent.is_some())
+                && total.used > allowed
             {
                 return Some(Excess {
-                    queue: queue.to_owned(),
-                    used,
+                    queue: (*name).to_owned(),
+                    used: total.used,
                     allowed,
                 });
             }
             // The queues above see only what exceeds the kept part.
-            if used <= self.kept(queue) {
+            if total.used <= total.kept() {
                 return None;
             }
+            next = self.queues.get_key_value(queue.parent?);
         }
         None
     }
 
-    /// Returns the queue and all queues above it.
-    fn path(&self, queue: &'a str) -> Option<Vec<&'a str>> {
-        let mut path = vec![queue];
-        while let Some(parent) = self.parents.get(path.last()?) {
-            if path.contains(parent) || !self.quotas.contains_key(parent) {
-                return None;
+    /// Sums the amounts of all queues, from the lowest to the highest.
+    fn sum(&self, wanted: &FlavorResource, usage: &Usage) -> BTreeMap<&'a str, Totals> {
+        let mut used: BTreeMap<&str, i64> = BTreeMap::new();
+        for ((queue, resource), amount) in usage {
+            if resource == wanted {
+                used.insert(queue, *amount);
             }
-            path.push(parent);
         }
-        Some(path)
-    }
-
-    /// Returns the quota of a queue with what the queues below it lend.
-    fn quota(&self, queue: &str) -> i64 {
-        let own = self.quotas.get(queue).map_or(0, |quota| quota.nominal);
-        self.children(queue)
-            .map(|child| self.quota(child).saturating_sub(self.kept(child)))
-            .fold(own, i64::saturating_add)
-    }
-
-    /// Returns the part of its quota that a queue does not lend.
-    fn kept(&self, queue: &str) -> i64 {
-        let quota = self.quotas.get(queue).copied().unwrap_or_default();
-        match quota.lending_limit {
-            None => 0,
-            Some(limit) => self.quota(queue).saturating_sub(limit).max(0),
+        let mut totals: BTreeMap<&str, Totals> = BTreeMap::new();
+        for name in &self.bottom_up {
+            let Some(queue) = self.queues.get(name) else {
+                continue;
+            };
+            let own = find_quota(queue.spec, wanted).unwrap_or_default();
+            // The queues below have added their part already.
+            let total = totals.entry(name).or_default();
+            total.own = own;
+            total.quota = total.quota.saturating_add(own.nominal);
+            total.used = total
+                .used
+                .saturating_add(used.get(name).copied().unwrap_or(0));
+            let total = *total;
+            if let Some(parent) = queue.parent {
+                let above = totals.entry(parent).or_default();
+                let lent = total.quota.saturating_sub(total.kept());
+                above.quota = above.quota.saturating_add(lent);
+                let beyond = total.used.saturating_sub(total.kept()).max(0);
+                above.used = above.used.saturating_add(beyond);
+            }
         }
+        totals
     }
+}
 
-    /// Returns what the queue uses, with what the queues below it use beyond their kept parts.
-    fn used(&self, queue: &str) -> i64 {
-        let own = self.usage.get(queue).copied().unwrap_or(0);
-        self.children(queue)
-            .map(|child| self.used(child).saturating_sub(self.kept(child)).max(0))
-            .fold(own, i64::saturating_add)
-    }
-
-    /// Returns what the queue may use. None: its own quota sets no bound.
-    fn allowed(&self, queue: &str) -> Option<i64> {
-        let quota = self.quota(queue);
-        if !self.parents.contains_key(queue) {
-            return Some(quota);
+/// Returns the number of queues above a queue. None if one is missing or if they form a cycle.
+fn find_depth(specs: &BTreeMap<&str, &QueueSpec>, spec: &QueueSpec) -> Option<usize> {
+    let mut depth: usize = 0;
+    let mut spec = spec;
+    while let Some(parent) = spec.parent_name.as_deref() {
+        depth = depth.checked_add(1)?;
+        if depth > specs.len() {
+            return None;
         }
-        let limit = self.quotas.get(queue)?.borrowing_limit?;
-        Some(quota.saturating_add(limit))
+        spec = specs.get(parent)?;
     }
-
-    fn children(&self, queue: &str) -> impl Iterator<Item = &'a str> {
-        self.children.get(queue).into_iter().flatten().copied()
-    }
+    Some(depth)
 }
 
 /// Returns the quota of a queue for a resource in a flavor.
@@ -165,6 +204,7 @@ fn find_quota(spec: &QueueSpec, wanted: &FlavorResource) -> Option<Quota> {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 mod tests {
     use serde_json::{Value, json};
 
@@ -197,7 +237,7 @@ mod tests {
             .map(|(queue, gpus)| (((*queue).to_owned(), gpu()), gpus.saturating_mul(1000)))
             .collect();
         let specs = queues.iter().map(|(name, spec)| (*name, spec));
-        let excess = QuotaTree::new(specs, &gpu(), &usage).find_excess("a")?;
+        let excess = QuotaTree::new(specs).find_excess("a", &gpu(), &usage)?;
         Some((excess.queue, excess.used / 1000, excess.allowed / 1000))
     }
 
@@ -277,5 +317,26 @@ mod tests {
             ("b", queue(Some("a"), json!({}))),
         ];
         assert_eq!(excess(&queues, &[("a", 9)]), None);
+        let below_a_cycle = [
+            ("a", queue(Some("b"), json!({}))),
+            ("b", queue(Some("c"), json!({}))),
+            ("c", queue(Some("b"), json!({}))),
+        ];
+        assert_eq!(excess(&below_a_cycle, &[("a", 9)]), None);
+    }
+
+    #[test]
+    fn deep_tree_is_judged_in_time() {
+        // The names are borrowed by the queues.
+        let names: Vec<String> = (0..200).map(|depth| format!("q{depth}")).collect();
+        let limits = json!({"nominalQuota": 1, "lendingLimit": 1000});
+        let mut queues = vec![("a", queue(Some("q0"), limits.clone()))];
+        for (depth, name) in names.iter().enumerate() {
+            let parent = names.get(depth + 1).map(String::as_str);
+            queues.push((name, queue(parent, limits.clone())));
+        }
+        assert_eq!(excess(&queues, &[("a", 201)]), None);
+        let root = "q199".to_owned();
+        assert_eq!(excess(&queues, &[("a", 202)]), Some((root, 202, 201)));
     }
 }

@@ -3,6 +3,6 @@
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 mod broken_histories;
+mod gang_history;
 mod one_look;
 mod quiet_histories;
-mod story;

@@ -10,7 +10,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use crate::clock::{Health, HealthyClock, Moment};
 use crate::cluster::{Cluster, JobUid, Previous, owner_uid};
 use crate::finding::{Finding, ObjectRef, Rule};
-use crate::history::{Change, ObjectName, ObjectVersion, Version};
+use crate::history::{Change, ObjectName, ObjectVersion, UnreadObject, Version};
 use crate::pods::PodFacts as _;
 use crate::rules::{self, Judge};
 
@@ -139,6 +139,11 @@ impl Verifier {
             pods: cluster.pods().filter(placed).count(),
             nodes: cluster.nodes.len(),
         }
+    }
+
+    /// Returns the objects that do not decode. No rule judges them.
+    pub fn unread_objects(&self) -> impl Iterator<Item = &UnreadObject> {
+        self.cluster.unread()
     }
 
     /// Returns true if a replica holds the Lease.

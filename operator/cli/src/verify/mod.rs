@@ -59,6 +59,8 @@ pub(crate) struct VerifyReport {
     broken_kinds: Vec<&'static str>,
     /// Number of breaks of watches. Changes during a break may be unseen.
     gaps: u64,
+    /// Objects that do not decode, so that no rule judges them.
+    unread: Vec<String>,
     /// True if a replica of the operator holds the Lease.
     is_led: bool,
 }
@@ -172,6 +174,11 @@ async fn verify(cluster: &ClusterClient, options: &VerifyOptions) -> anyhow::Res
             .unwrap_or(0),
         broken_kinds: watch.broken_kinds(),
         gaps: watch.gaps(),
+        unread: watch
+            .verifier()
+            .unread_objects()
+            .map(ToString::to_string)
+            .collect(),
         is_led: watch.verifier().is_led(),
     })
 }

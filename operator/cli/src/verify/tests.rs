@@ -12,6 +12,7 @@ fn report(findings: Vec<FindingRow>) -> VerifyReport {
         healthy_seconds: 570,
         broken_kinds: Vec::new(),
         gaps: 0,
+        unread: Vec::new(),
         is_led: true,
     }
 }
@@ -43,12 +44,14 @@ fn summary_says_what_was_seen_and_what_was_not() {
     unled.is_led = false;
     unled.gaps = 2;
     unled.seconds = 0;
+    unled.unread = vec!["trainingjobs team-a/llama".to_owned()];
     let text = render_summary(&unled);
     for part in [
         "No judged rule is broken, seen in one look",
         "no replica",
         "one look shows",
         "broke 2 times",
+        "1 objects do not decode and are not judged, first trainingjobs team-a/llama",
     ] {
         assert!(text.contains(part), "{text}");
     }

@@ -65,5 +65,12 @@ pub(super) fn render_summary(report: &VerifyReport) -> String {
             report.gaps
         ));
     }
+    if let Some(first) = report.unread.first() {
+        let count = report.unread.len();
+        let first = sanitize(first);
+        text.push_str(&format!(
+            "note: {count} objects do not decode and are not judged, first {first}\n"
+        ));
+    }
     text
 }

@@ -8,36 +8,35 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream, SelectAll};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
 use super::slim::Slim;
-use crate::{ObjectName, ObjectVersion, Version};
+use crate::cluster::kinds;
+use crate::{ObjectName, ObjectVersion, UnreadObject, Version};
 
 /// Name of the operator's Lease.
 pub(super) const LEASE_NAME: &str = "trellis-operator";
 
 /// The kinds that [`ClusterWatch`](crate::ClusterWatch) gets, lists and watches, in the plural.
 pub const WATCHED_KINDS: [&str; 7] = [
-    "trainingjobs",
-    "podgroups",
-    "trainingqueues",
-    "pods",
-    "nodes",
-    "namespaces",
-    "leases",
+    kinds::JOBS,
+    kinds::GROUPS,
+    kinds::QUEUES,
+    kinds::PODS,
+    kinds::NODES,
+    kinds::NAMESPACES,
+    kinds::LEASES,
 ];
 
 /// News of a watch.
 pub(super) enum WatchEvent {
     /// An object was created, changed or deleted.
-    Change {
-        kind: &'static str,
-        revision: u64,
-        object: ObjectVersion,
-    },
+    Change(KindChange),
     /// All objects of the kind are listed.
     Listed { kind: &'static str },
     /// The watch is broken. It starts again.
@@ -47,8 +46,18 @@ pub(super) enum WatchEvent {
     },
 }
 
+/// A change of an object of one kind.
+#[derive(Debug)]
+pub(super) struct KindChange {
+    pub(super) kind: &'static str,
+    pub(super) revision: u64,
+    pub(super) object: ObjectVersion,
+    /// As in [`Change`](crate::Change).
+    pub(super) is_listed: bool,
+}
+
 /// Starts all watches.
-pub(super) fn all(
+pub(super) fn start_watches(
     client: &Client,
     operator_namespace: &str,
 ) -> SelectAll<BoxStream<'static, WatchEvent>> {
@@ -93,25 +102,20 @@ pub(super) fn all(
 
 fn watch<K>(
     kind: &'static str,
-    api: Api<K>,
+    api: Api<DeserializeGuard<K>>,
     config: watcher::Config,
     wrap: fn(Version<K>) -> ObjectVersion,
 ) -> BoxStream<'static, WatchEvent>
 where
     K: Resource<DynamicType = ()> + Slim + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let mut known = KnownObjects::default();
+    let mut known = KnownObjects::new(kind, wrap);
     let events = watcher(api, config).default_backoff();
     let events = events.flat_map(move |event| {
-        let told: Vec<WatchEvent> = match event {
+        let news: Vec<WatchEvent> = match event {
             Ok(event) => {
                 let is_listed = matches!(event, watcher::Event::InitDone);
-                let changes = known.take_in(event).into_iter();
-                let changes = changes.map(|(revision, version)| WatchEvent::Change {
-                    kind,
-                    revision,
-                    object: wrap(version),
-                });
+                let changes = known.take_in(event).into_iter().map(WatchEvent::Change);
                 let listed = is_listed.then_some(WatchEvent::Listed { kind });
                 changes.chain(listed).collect()
             }
@@ -120,79 +124,189 @@ where
                 error: Box::new(error),
             }],
         };
-        stream::iter(told)
+        stream::iter(news)
     });
     events.boxed()
 }
 
-/// The objects of one kind that the watch has shown. A list shows no deletions, so they follow from
-/// the objects that it does not have.
+/// The objects of one kind that the watch has shown.
+///
+/// A list shows no deletions, so they follow from the objects that it does not have. A list also
+/// shows no order, so its changes are given out together at its end: the deletions first, then the
+/// objects in the order of their revisions.
 struct KnownObjects<K> {
-    objects: BTreeMap<ObjectName, Arc<K>>,
-    /// Names in the list that is being read.
-    listed: BTreeSet<ObjectName>,
+    kind: &'static str,
+    wrap: fn(Version<K>) -> ObjectVersion,
+    objects: BTreeMap<ObjectName, KnownObject<K>>,
+    /// The list that is being read.
+    list: List,
     /// The greatest revision so far.
     revision: u64,
 }
 
-impl<K> Default for KnownObjects<K> {
-    fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            listed: BTreeSet::new(),
-            revision: 0,
-        }
-    }
+/// The last version of an object that the watch has shown.
+struct KnownObject<K> {
+    resource_version: Option<String>,
+    /// The last version that decodes. None: none has decoded.
+    object: Option<Arc<K>>,
+    /// Set if the last version does not decode.
+    unread: Option<UnreadObject>,
+}
+
+/// A list that is being read.
+#[derive(Default)]
+struct List {
+    names: BTreeSet<ObjectName>,
+    changes: Vec<KindChange>,
+    /// The greatest revision before the list.
+    revision_before: u64,
 }
 
 impl<K: Resource<DynamicType = ()> + Slim> KnownObjects<K> {
-    fn take_in(&mut self, event: watcher::Event<K>) -> Vec<(u64, Version<K>)> {
+    fn new(kind: &'static str, wrap: fn(Version<K>) -> ObjectVersion) -> Self {
+        Self {
+            kind,
+            wrap,
+            objects: BTreeMap::new(),
+            list: List::default(),
+            revision: 0,
+        }
+    }
+
+    fn take_in(&mut self, event: watcher::Event<DeserializeGuard<K>>) -> Vec<KindChange> {
         match event {
             watcher::Event::Init => {
-                self.listed.clear();
+                self.list = List {
+                    revision_before: self.revision,
+                    ..List::default()
+                };
                 Vec::new()
             }
             watcher::Event::InitApply(object) => {
-                self.listed.insert(ObjectName::from_metadata(object.meta()));
-                self.store(object).into_iter().collect()
+                let name = ObjectName::from_metadata(object.meta());
+                self.list.names.insert(name);
+                if let Some(change) = self.store(object) {
+                    self.list.changes.push(KindChange {
+                        is_listed: true,
+                        ..change
+                    });
+                }
+                Vec::new()
             }
-            watcher::Event::InitDone => self.remove_unlisted(),
+            watcher::Event::InitDone => self.finish_list(),
             watcher::Event::Apply(object) => self.store(object).into_iter().collect(),
-            watcher::Event::Delete(mut object) => {
+            watcher::Event::Delete(object) => {
                 let revision = self.advance(&object);
-                object.slim();
-                self.objects
+                let known = self
+                    .objects
                     .remove(&ObjectName::from_metadata(object.meta()));
-                vec![(revision, Version::Deleted(Arc::new(object)))]
+                let known = known.and_then(|known| known.object);
+                let object = match object.0 {
+                    Ok(mut object) => {
+                        object.slim();
+                        (self.wrap)(Version::Deleted(Arc::new(object)))
+                    }
+                    Err(invalid) => self.wrap_unread_deletion(known, &invalid.metadata),
+                };
+                vec![self.change(revision, object)]
             }
         }
     }
 
     /// Stores an object, unless it has not changed since a watch showed it.
-    fn store(&mut self, mut object: K) -> Option<(u64, Version<K>)> {
+    fn store(&mut self, object: DeserializeGuard<K>) -> Option<KindChange> {
         let name = ObjectName::from_metadata(object.meta());
+        let resource_version = object.resource_version();
         let known = self.objects.get(&name);
-        if known.is_some_and(|known| known.resource_version() == object.resource_version()) {
+        if known.is_some_and(|known| known.resource_version == resource_version) {
             return None;
         }
+        let known = known.and_then(|known| known.object.clone());
         let revision = self.advance(&object);
-        object.slim();
-        let object = Arc::new(object);
-        self.objects.insert(name, Arc::clone(&object));
-        Some((revision, Version::Stored(object)))
+        let (stored, version) = match object.0 {
+            Ok(mut object) => {
+                object.slim();
+                let object = Arc::new(object);
+                let version = (self.wrap)(Version::Stored(Arc::clone(&object)));
+                let stored = KnownObject {
+                    resource_version,
+                    object: Some(object),
+                    unread: None,
+                };
+                (stored, version)
+            }
+            Err(invalid) => {
+                let unread = self.unread_object(&invalid.metadata);
+                let stored = KnownObject {
+                    resource_version,
+                    object: known,
+                    unread: Some(unread.clone()),
+                };
+                (
+                    stored,
+                    ObjectVersion::Unread(Version::Stored(Arc::new(unread))),
+                )
+            }
+        };
+        self.objects.insert(name, stored);
+        Some(self.change(revision, version))
     }
 
-    fn remove_unlisted(&mut self) -> Vec<(u64, Version<K>)> {
-        let listed = std::mem::take(&mut self.listed);
-        let gone = self
-            .objects
-            .extract_if(.., |name, _| !listed.contains(name));
-        gone.map(|(_, object)| (self.revision, Version::Deleted(object)))
-            .collect()
+    /// Returns the changes of a list that has been read: the deletions, then the other changes.
+    fn finish_list(&mut self) -> Vec<KindChange> {
+        let List {
+            names,
+            mut changes,
+            revision_before,
+        } = std::mem::take(&mut self.list);
+        let wrap = self.wrap;
+        let gone = self.objects.extract_if(.., |name, _| !names.contains(name));
+        let gone = gone.filter_map(|(_, known)| match (known.object, known.unread) {
+            (Some(object), _) => Some(wrap(Version::Deleted(object))),
+            (None, Some(unread)) => Some(ObjectVersion::Unread(Version::Deleted(Arc::new(unread)))),
+            (None, None) => None,
+        });
+        let deletions = gone.map(|object| KindChange {
+            kind: self.kind,
+            revision: revision_before,
+            object,
+            is_listed: true,
+        });
+        let deletions: Vec<KindChange> = deletions.collect();
+        changes.sort_by_key(|change| change.revision);
+        deletions.into_iter().chain(changes).collect()
+    }
+
+    fn change(&self, revision: u64, object: ObjectVersion) -> KindChange {
+        KindChange {
+            kind: self.kind,
+            revision,
+            object,
+            is_listed: false,
+        }
+    }
+
+    fn unread_object(&self, metadata: &ObjectMeta) -> UnreadObject {
+        UnreadObject {
+            kind: self.kind,
+            name: ObjectName::from_metadata(metadata),
+            uid: metadata.uid.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the deletion of an object whose last version does not decode.
+    fn wrap_unread_deletion(&self, known: Option<Arc<K>>, metadata: &ObjectMeta) -> ObjectVersion {
+        match known {
+            Some(object) => (self.wrap)(Version::Deleted(object)),
+            None => {
+                let unread = self.unread_object(metadata);
+                ObjectVersion::Unread(Version::Deleted(Arc::new(unread)))
+            }
+        }
     }
 
     /// Returns the revision of an object.
-    fn advance(&mut self, object: &K) -> u64 {
+    fn advance(&mut self, object: &DeserializeGuard<K>) -> u64 {
         let version = object.resource_version();
         // The API conventions allow clients to compare versions as numbers since KEP-5504.
         let revision = version.and_then(|version| version.parse().ok());
@@ -204,38 +318,67 @@ impl<K: Resource<DynamicType = ()> + Slim> KnownObjects<K> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
     use watcher::Event;
 
     use super::*;
 
-    fn node(name: &str, version: &str) -> Node {
-        serde_json::from_value(json!({"metadata": {"name": name, "resourceVersion": version}}))
-            .unwrap()
+    type NodeEvent = Event<DeserializeGuard<Node>>;
+
+    fn decode(object: Value) -> DeserializeGuard<Node> {
+        serde_json::from_value(object).unwrap()
     }
 
-    /// Describes what the events tell: `+` an object that is stored, `-` one that is deleted.
-    fn tell(known: &mut KnownObjects<Node>, events: Vec<Event<Node>>) -> Vec<String> {
-        let told = events.into_iter().flat_map(|event| known.take_in(event));
-        told.map(|(revision, version)| {
-            let sign = if version.stored().is_some() { '+' } else { '-' };
-            format!("{sign}{} {revision}", version.object().name_any())
-        })
-        .collect()
+    fn node(name: &str, version: &str) -> DeserializeGuard<Node> {
+        decode(json!({"metadata": {"name": name, "resourceVersion": version}}))
+    }
+
+    fn undecodable_node(name: &str, version: &str) -> DeserializeGuard<Node> {
+        decode(json!({"metadata": {"name": name, "resourceVersion": version}, "spec": 1}))
+    }
+
+    /// Describes the changes: `+` an object that is stored, `-` one that is deleted, `?` one that
+    /// does not decode, and `(list)` after a change that a list shows.
+    fn describe(known: &mut KnownObjects<Node>, events: Vec<NodeEvent>) -> Vec<String> {
+        let changes = events.into_iter().flat_map(|event| known.take_in(event));
+        changes
+            .map(|change| {
+                let (sign, name) = match &change.object {
+                    ObjectVersion::Node(Version::Stored(node)) => ("+", node.name_any()),
+                    ObjectVersion::Node(Version::Deleted(node)) => ("-", node.name_any()),
+                    ObjectVersion::Unread(Version::Stored(unread)) => {
+                        ("?", unread.name.to_string())
+                    }
+                    ObjectVersion::Unread(Version::Deleted(unread)) => {
+                        ("-?", unread.name.to_string())
+                    }
+                    other => panic!("{other:?}"),
+                };
+                let listed = if change.is_listed { " (list)" } else { "" };
+                format!("{sign}{name} {}{listed}", change.revision)
+            })
+            .collect()
+    }
+
+    fn known_nodes() -> KnownObjects<Node> {
+        KnownObjects::new("nodes", ObjectVersion::Node)
     }
 
     #[test]
-    fn list_after_a_gap_tells_only_changes() {
-        let mut known = KnownObjects::default();
+    fn list_after_a_gap_shows_only_changes_and_the_deletions_first() {
+        let mut known = known_nodes();
         let first = vec![
             Event::Init,
             Event::InitApply(node("a", "1")),
-            Event::InitApply(node("b", "2")),
             Event::InitApply(node("c", "3")),
+            Event::InitApply(node("b", "2")),
             Event::InitDone,
             Event::Delete(node("c", "4")),
         ];
-        assert_eq!(tell(&mut known, first), ["+a 1", "+b 2", "+c 3", "-c 4"]);
+        assert_eq!(
+            describe(&mut known, first),
+            ["+a 1 (list)", "+b 2 (list)", "+c 3 (list)", "-c 4"]
+        );
         let second = vec![
             Event::Init,
             Event::InitApply(node("b", "2")),
@@ -243,6 +386,49 @@ mod tests {
             Event::InitDone,
             Event::Apply(node("b", "8")),
         ];
-        assert_eq!(tell(&mut known, second), ["+d 7", "-a 7", "+b 8"]);
+        assert_eq!(
+            describe(&mut known, second),
+            ["-a 4 (list)", "+d 7 (list)", "+b 8"]
+        );
+    }
+
+    #[test]
+    fn undecodable_object_hides_no_other_object() {
+        let mut known = known_nodes();
+        let events = vec![
+            Event::Init,
+            Event::InitApply(undecodable_node("a", "1")),
+            Event::InitApply(node("b", "2")),
+            Event::InitDone,
+            Event::Apply(undecodable_node("b", "3")),
+            Event::Apply(node("a", "4")),
+            // The last version that decoded is the one that is deleted.
+            Event::Delete(undecodable_node("b", "5")),
+            Event::Apply(undecodable_node("c", "6")),
+            Event::Delete(undecodable_node("c", "7")),
+        ];
+        assert_eq!(
+            describe(&mut known, events),
+            [
+                "?a 1 (list)",
+                "+b 2 (list)",
+                "?b 3",
+                "+a 4",
+                "-b 5",
+                "?c 6",
+                "-?c 7"
+            ]
+        );
+    }
+
+    #[test]
+    fn list_without_an_undecodable_object_deletes_it() {
+        let mut known = known_nodes();
+        let events = vec![
+            Event::Apply(undecodable_node("a", "1")),
+            Event::Init,
+            Event::InitDone,
+        ];
+        assert_eq!(describe(&mut known, events), ["?a 1", "-?a 1 (list)"]);
     }
 }

@@ -1,21 +1,22 @@
 //! Drops large parts of objects that no rule reads, so that a large cluster fits into memory.
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Container, Namespace, Node, NodeStatus, Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{
+    Container, Namespace, Node, NodeCondition, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus,
+};
 use kube::Resource;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
+
+use crate::field_managers::drop_field_lists;
 
 /// Drops the parts that no rule reads.
 pub(super) trait Slim: Resource {
     /// Drops the large parts of the kind. Most kinds have none.
     fn slim_content(&mut self) {}
 
-    /// Drops the lists of owned fields, which are as long as the object, and the content that no
-    /// rule reads.
+    /// Drops the lists of owned fields, and the content that no rule reads.
     fn slim(&mut self) {
-        for entry in self.meta_mut().managed_fields.iter_mut().flatten() {
-            entry.fields_v1 = None;
-        }
+        drop_field_lists(self.meta_mut());
         self.slim_content();
     }
 }
@@ -28,10 +29,24 @@ impl Slim for Lease {}
 
 impl Slim for Node {
     fn slim_content(&mut self) {
-        let allocatable = self.status.take().and_then(|status| status.allocatable);
-        self.spec = None;
+        let spec = self.spec.take().unwrap_or_default();
+        self.spec = Some(NodeSpec {
+            taints: spec.taints,
+            unschedulable: spec.unschedulable,
+            ..NodeSpec::default()
+        });
+        let status = self.status.take().unwrap_or_default();
+        let conditions = status.conditions.map(|conditions| {
+            let slim = |condition: NodeCondition| NodeCondition {
+                type_: condition.type_,
+                status: condition.status,
+                ..NodeCondition::default()
+            };
+            conditions.into_iter().map(slim).collect()
+        });
         self.status = Some(NodeStatus {
-            allocatable,
+            allocatable: status.allocatable,
+            conditions,
             ..NodeStatus::default()
         });
     }
@@ -47,6 +62,7 @@ impl Slim for Pod {
         let spec = self.spec.take().unwrap_or_default();
         self.spec = Some(PodSpec {
             node_name: spec.node_name,
+            scheduler_name: spec.scheduler_name,
             termination_grace_period_seconds: spec.termination_grace_period_seconds,
             overhead: spec.overhead,
             resources: spec.resources,

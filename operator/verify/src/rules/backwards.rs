@@ -1,4 +1,4 @@
-//! Generation, attempt and restarts in a job's status never fall, and an end is final.
+//! The counters in a job's status never fall or vanish, and an end is final.
 
 use trellis_api::TrainingJob;
 use trellis_api::job::TrainingJobStatus;
@@ -40,15 +40,19 @@ fn find_fall(before: &TrainingJob, now: &TrainingJob) -> Option<String> {
     if before.metadata.uid != now.metadata.uid {
         return None;
     }
-    let (before, now) = (before.status.as_ref()?, now.status.as_ref()?);
+    let before = before.status.as_ref()?;
+    let now = now.status.as_ref();
     for (name, read) in COUNTERS {
-        if let (Some(before), Some(now)) = (read(before), read(now))
-            && now < before
-        {
-            return Some(format!("{name} fell from {before} to {now}"));
+        match (read(before), now.and_then(read)) {
+            (Some(before), None) => return Some(format!("{name} vanished, and was {before}")),
+            (Some(before), Some(now)) if now < before => {
+                return Some(format!("{name} fell from {before} to {now}"));
+            }
+            _ => {}
         }
     }
     let end = before.phase.filter(|phase| phase.is_terminal())?;
-    let phase = now.phase?;
-    (phase != end).then(|| format!("its phase went from {} to {}", end.as_str(), phase.as_str()))
+    let phase = now.and_then(|now| now.phase);
+    let phase_name = phase.map_or("none", |phase| phase.as_str());
+    (phase != Some(end)).then(|| format!("its phase went from {} to {phase_name}", end.as_str()))
 }

@@ -1,4 +1,4 @@
-//! Faults that are allowed for a while, such as the time in which a plan is carried out.
+//! Violations that are allowed for a while, such as the time in which a plan is carried out.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::verifier::{Findings, Step};
 
 /// A state that breaks a rule, and the healthy time for which it may last.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct Violation {
     pub(crate) object: ObjectRef,
     pub(crate) message: String,
     pub(crate) allowed: SignedDuration,
@@ -42,16 +42,16 @@ pub(crate) trait LastingRule {
     const RULE: Rule;
     type Subject: Subject;
 
-    /// Finds a fault of a subject.
-    fn find(cluster: &Cluster, subject: &Self::Subject) -> Option<Fault>;
+    /// Finds a violation of a subject.
+    fn find(cluster: &Cluster, subject: &Self::Subject) -> Option<Violation>;
 }
 
 /// Judges by a [`LastingRule`].
-pub(crate) struct Lasting<R: LastingRule>(LastingFaults<R::Subject>);
+pub(crate) struct Lasting<R: LastingRule>(LastingViolations<R::Subject>);
 
 impl<R: LastingRule> Default for Lasting<R> {
     fn default() -> Self {
-        Self(LastingFaults::default())
+        Self(LastingViolations::default())
     }
 }
 
@@ -61,15 +61,15 @@ impl<R: LastingRule> Judge for Lasting<R> {
             // The times of objects do not show when another object was deleted.
             let changed = changed.filter(|_| R::RULE.is_seen_in_one_look());
             let since = changed.map_or_else(|| clock.moment(), |at| clock.moment_before_start(at));
-            let fault = R::find(cluster, &subject);
-            self.0.set(subject, fault, since);
+            let violation = R::find(cluster, &subject);
+            self.0.set(subject, violation, since);
         }
     }
 
     fn observe(&mut self, step: &Step<'_>, _findings: &mut Findings) {
         for subject in R::Subject::concerned(step) {
-            let fault = R::find(step.cluster, &subject);
-            self.0.set(subject, fault, step.now);
+            let violation = R::find(step.cluster, &subject);
+            self.0.set(subject, violation, step.now);
         }
     }
 
@@ -78,37 +78,37 @@ impl<R: LastingRule> Judge for Lasting<R> {
     }
 }
 
-/// Faults by subject, with the moment at which each began.
+/// Violations by subject, with the moment at which each began.
 #[derive(Debug)]
-pub(crate) struct LastingFaults<S> {
-    faults: BTreeMap<S, (Fault, Moment)>,
+pub(crate) struct LastingViolations<S> {
+    violations: BTreeMap<S, (Violation, Moment)>,
 }
 
-impl<S> Default for LastingFaults<S> {
+impl<S> Default for LastingViolations<S> {
     fn default() -> Self {
         Self {
-            faults: BTreeMap::new(),
+            violations: BTreeMap::new(),
         }
     }
 }
 
-impl<S: Ord + Clone> LastingFaults<S> {
-    /// Records whether the subject has a fault now. A fault that goes on keeps its begin.
-    pub(crate) fn set(&mut self, subject: S, fault: Option<Fault>, now: Moment) {
-        let known = self.faults.remove(&subject);
-        if let Some(fault) = fault {
+impl<S: Ord + Clone> LastingViolations<S> {
+    /// Records whether the subject has a violation now. A violation that goes on keeps its begin.
+    pub(crate) fn set(&mut self, subject: S, violation: Option<Violation>, now: Moment) {
+        let known = self.violations.remove(&subject);
+        if let Some(violation) = violation {
             let since = known.map_or(now, |(_, since)| since);
-            self.faults.insert(subject, (fault, since));
+            self.violations.insert(subject, (violation, since));
         }
     }
 
-    /// Forgets the faults of the other subjects.
+    /// Forgets the violations of the other subjects.
     pub(crate) fn retain(&mut self, keeps: impl Fn(&S) -> bool) {
-        self.faults.retain(|subject, _| keeps(subject));
+        self.violations.retain(|subject, _| keeps(subject));
     }
 
-    /// Reports the faults that last too long. Each is reported once. The end of a namespace is no
-    /// fault.
+    /// Reports the violations that last too long. Each is reported once. The end of a namespace is no
+    /// violation.
     pub(crate) fn report_overdue(
         &mut self,
         rule: Rule,
@@ -116,17 +116,17 @@ impl<S: Ord + Clone> LastingFaults<S> {
         now: Moment,
         findings: &mut Findings,
     ) {
-        let is_overdue = |_: &S, (fault, since): &mut (Fault, Moment)| {
-            now.healthy.saturating_sub(since.healthy) > fault.allowed
+        let is_overdue = |_: &S, (violation, since): &mut (Violation, Moment)| {
+            now.healthy.saturating_sub(since.healthy) > violation.allowed
         };
-        for (_, (fault, since)) in self.faults.extract_if(.., is_overdue) {
-            if cluster.is_terminating(&fault.object.name.namespace) {
+        for (_, (violation, since)) in self.violations.extract_if(.., is_overdue) {
+            if cluster.is_terminating(&violation.object.name.namespace) {
                 continue;
             }
             findings.add(Finding {
                 rule,
-                object: fault.object,
-                message: fault.message,
+                object: violation.object,
+                message: violation.message,
                 since: since.time,
                 revision: None,
             });

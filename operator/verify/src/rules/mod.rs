@@ -1,16 +1,20 @@
 //! The rules. Each one reads the changes that concern it, and keeps what it needs of the past.
 
 mod backwards;
+mod foreign;
 mod lasting;
 mod leak;
 mod over_capacity;
 mod over_quota;
+mod progress;
 mod stale_journal;
 mod stuck_plan;
 mod torn;
 mod two_attempts;
 mod unplanned_pod;
 mod untrue_status;
+mod victim;
+mod writes;
 
 use crate::clock::{HealthyClock, Moment};
 use crate::cluster::Cluster;
@@ -40,5 +44,9 @@ pub(crate) fn all() -> Vec<Box<dyn Judge + Send>> {
         Box::<lasting::Lasting<untrue_status::UntrueStatus>>::default(),
         Box::<lasting::Lasting<stuck_plan::StuckPlan>>::default(),
         Box::<lasting::Lasting<leak::Leak>>::default(),
+        Box::new(foreign::Foreign),
+        Box::<writes::Writes>::default(),
+        Box::<victim::Victim>::default(),
+        Box::<progress::Progress>::default(),
     ]
 }

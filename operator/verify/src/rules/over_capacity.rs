@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::SignedDuration;
 
 use super::Judge;
@@ -11,8 +11,9 @@ use crate::clock::Moment;
 use crate::cluster::{Cluster, Previous};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectName, ObjectVersion, Version};
+use crate::nodes::allocatable;
 use crate::pods::PodFacts as _;
-use crate::resources::{Amounts, add, amounts, in_units, pod_requests};
+use crate::resources::{Amounts, add, in_units, pod_requests};
 use crate::verifier::{Findings, Step};
 
 /// Time from the decision about a place to the last pod there. Another client may take the room
@@ -69,28 +70,23 @@ impl OverCapacity {
             .taken
             .get(name)
             .is_some_and(|time| step.now.healthy.saturating_sub(time.healthy) < REACTION_TIME);
-        if has_just_changed || pod.is_over() {
+        // A list does not show which pods were there when this one was placed.
+        if has_just_changed || step.change.is_listed || pod.is_over() {
             return;
         }
         let Some(message) = find_excess(step.cluster, name, pod) else {
             return;
         };
-        let object = ObjectRef {
-            kind: "Node",
-            name: ObjectName::cluster_wide(name),
+        let Some(node) = step.cluster.nodes.get(&ObjectName::cluster_wide(name)) else {
+            return;
         };
+        let object = ObjectRef::new("Node", &node.metadata);
         let message = format!(
             "pod {} was placed, and now {message}",
             ObjectName::from_metadata(&pod.metadata)
         );
         findings.add(step.finding(Rule::OverCapacity, object, message));
     }
-}
-
-fn allocatable(node: &Node) -> Amounts {
-    let status = node.status.as_ref();
-    let allocatable = status.and_then(|status| status.allocatable.as_ref());
-    allocatable.map(amounts).unwrap_or_default()
 }
 
 /// Describes a resource that the placed pod requests and the node's pods together exceed.

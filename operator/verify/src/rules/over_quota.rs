@@ -1,6 +1,7 @@
 //! A gang is placed only if its queue and the queues above it have the quota.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::jiff::SignedDuration;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
@@ -8,7 +9,7 @@ use trellis_api::{PodGroup, TrainingQueue};
 
 use super::Judge;
 use crate::clock::Moment;
-use crate::cluster::{Cluster, Previous, owner_uid};
+use crate::cluster::{Cluster, Previous, kinds, owner_uid};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectVersion, Version};
 use crate::pods::PodFacts as _;
@@ -60,22 +61,23 @@ impl OverQuota {
             step.now.healthy.saturating_sub(changed.healthy) < REACTION_TIME
         });
         let Some(queue) = &plan.queue else { return };
-        if has_just_changed {
+        // A list does not show which gangs were placed when this one was.
+        if has_just_changed || step.change.is_listed || step.cluster.has_unread(kinds::QUEUES) {
             return;
         }
         let usage = measure_usage(step.cluster);
+        let queues = step.cluster.queues.values();
+        let queues = queues.filter_map(|queue: &Arc<TrainingQueue>| {
+            Some((queue.metadata.name.as_deref()?, &queue.spec))
+        });
+        let tree = QuotaTree::new(queues);
         let own = plan.groups.iter().flat_map(|group| &group.flavors);
         for (resource, flavor) in own {
             let wanted = FlavorResource {
                 flavor: flavor.clone(),
                 resource: resource.clone(),
             };
-            let queues = step.cluster.queues.values();
-            let queues = queues.filter_map(|queue: &std::sync::Arc<TrainingQueue>| {
-                Some((queue.metadata.name.as_deref()?, &queue.spec))
-            });
-            let tree = QuotaTree::new(queues, &wanted, &usage);
-            let Some(excess) = tree.find_excess(queue) else {
+            let Some(excess) = tree.find_excess(queue, &wanted, &usage) else {
                 continue;
             };
             let object = ObjectRef::new("PodGroup", &group.metadata);
@@ -101,7 +103,7 @@ fn committed_plan(group: &PodGroup) -> Option<&Plan> {
 }
 
 /// Measures what the placed gangs and the external pods use.
-fn measure_usage(cluster: &Cluster) -> Usage {
+pub(crate) fn measure_usage(cluster: &Cluster) -> Usage {
     let mut usage = Usage::new();
     for group in cluster.groups.values() {
         if let Some(plan) = committed_plan(group) {

@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::pod_group::PodGroupPhase;
 
-use super::lasting::{Fault, LastingRule, Subject};
+use super::lasting::{LastingRule, Subject, Violation};
 use crate::cluster::{Cluster, JobUid, last_change, owner_uid};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::ObjectName;
@@ -22,7 +22,7 @@ impl LastingRule for StuckPlan {
     const RULE: Rule = Rule::StuckPlan;
     type Subject = (ObjectName, PlanWork);
 
-    fn find(cluster: &Cluster, (name, work): &Self::Subject) -> Option<Fault> {
+    fn find(cluster: &Cluster, (name, work): &Self::Subject) -> Option<Violation> {
         let group = cluster.groups.get(name)?;
         let phase = group.status.as_ref()?.phase?;
         let (expected, allowed) = match work {
@@ -35,7 +35,7 @@ impl LastingRule for StuckPlan {
         {
             return None;
         }
-        Some(Fault {
+        Some(Violation {
             object: ObjectRef::new("PodGroup", &group.metadata),
             message: format!(
                 "its phase is {phase:?} for more than {} s",

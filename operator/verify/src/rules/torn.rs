@@ -1,13 +1,13 @@
 //! A gang has all pods of its plan or none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::SignedDuration;
 use trellis_api::TrainingJob;
-use trellis_api::job::TaskGroup;
+use trellis_api::job::{format_ranges, parse_ranges};
 use trellis_api::pod_group::Plan;
 
-use super::lasting::{Fault, LastingRule};
+use super::lasting::{LastingRule, Violation};
 use crate::cluster::{Cluster, JobUid};
 use crate::finding::{ObjectRef, Rule};
 use crate::pods::PodFacts as _;
@@ -23,63 +23,54 @@ impl LastingRule for Torn {
     const RULE: Rule = Rule::Torn;
     type Subject = JobUid;
 
-    fn find(cluster: &Cluster, uid: &JobUid) -> Option<Fault> {
+    fn find(cluster: &Cluster, uid: &JobUid) -> Option<Violation> {
         find_torn_gang(cluster, uid)
     }
 }
 
 /// Pods of one task group of a plan.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct GroupCount {
-    planned: i64,
-    live: i64,
-    over: i64,
+    planned: u32,
+    /// Planned pods that must exist: neither are they awaited, nor have they finished.
+    expected: BTreeSet<u32>,
+    live: usize,
+    over: usize,
+    /// Expected pods that do not exist.
+    missing: BTreeSet<u32>,
 }
 
-impl GroupCount {
-    fn is_absent(self) -> bool {
-        self.live.saturating_add(self.over) == 0
-    }
-
-    fn is_missing_pods(self) -> bool {
-        self.live.saturating_add(self.over) < self.planned
-    }
-}
-
-fn find_torn_gang(cluster: &Cluster, uid: &JobUid) -> Option<Fault> {
+fn find_torn_gang(cluster: &Cluster, uid: &JobUid) -> Option<Violation> {
     let group = cluster.group_of_job(uid)?;
     let job = cluster.job(uid)?;
-    let internal = job.status.as_ref().map(|status| &status.internal);
-    // Pods that end one by one, and pods that restart alone, are no torn gang.
-    if internal.is_some_and(|i| i.awaited_pods.is_some() || i.finished_pods.is_some()) {
-        return None;
-    }
     let plan = group
         .status
         .as_ref()
         .and_then(|status| status.plan.as_ref());
-    let mut counts = planned_counts(plan);
-    let mut live: i64 = 0;
+    let mut counts = plan
+        .map(|plan| expected_pods(plan, job))
+        .unwrap_or_default();
+    let mut live: usize = 0;
     let mut grace: i64 = 0;
     for (_, pod) in cluster.pods_of_job(uid) {
         grace = grace.max(pod.grace_seconds());
         if pod.is_surplus() {
             continue;
         }
+        live = live.saturating_add(usize::from(pod.is_live()));
         let is_planned = plan.is_some_and(|plan| pod.plan() == Some(plan.hash.as_str()));
         let count = pod
             .group()
-            .filter(|_| is_planned)
+            .filter(|_| is_planned && (pod.is_live() || pod.is_over()))
             .and_then(|group| counts.get_mut(group));
-        if pod.is_live() {
-            live = live.saturating_add(1);
-            if let Some(count) = count {
-                count.live = count.live.saturating_add(1);
-            }
-        } else if pod.is_over()
-            && let Some(count) = count
+        if let (Some(count), Some(index)) = (count, pod.index())
+            && count.missing.remove(&index)
         {
-            count.over = count.over.saturating_add(1);
+            let by_state = match pod.is_live() {
+                true => &mut count.live,
+                false => &mut count.over,
+            };
+            *by_state = by_state.saturating_add(1);
         }
     }
     if live == 0 {
@@ -87,37 +78,68 @@ fn find_torn_gang(cluster: &Cluster, uid: &JobUid) -> Option<Fault> {
     }
     let message = match plan {
         None => format!("{live} pods live without a plan"),
-        Some(_) => find_missing_group(&counts, job)?,
+        Some(_) => describe_missing_pods(&counts)?,
     };
-    Some(Fault {
+    Some(Violation {
         object: ObjectRef::new("TrainingJob", &job.metadata),
         message,
         allowed: COMMIT_AND_ROLLBACK_TIME.saturating_add(SignedDuration::from_secs(grace)),
     })
 }
 
-fn planned_counts(plan: Option<&Plan>) -> BTreeMap<&str, GroupCount> {
+/// Returns the pods that must exist, by task group. A group whose pods wait for another group has
+/// none.
+fn expected_pods<'a>(plan: &'a Plan, job: &TrainingJob) -> BTreeMap<&'a str, GroupCount> {
     let mut counts: BTreeMap<&str, GroupCount> = BTreeMap::new();
-    for assignment in plan.iter().flat_map(|plan| &plan.assignments) {
+    for assignment in &plan.assignments {
         let count = counts.entry(&assignment.group).or_default();
-        count.planned = count.planned.saturating_add(assignment.count);
+        let pods = u32::try_from(assignment.count).unwrap_or(0);
+        let next = count.planned.saturating_add(pods);
+        count.expected.extend(count.planned..next);
+        count.planned = next;
+    }
+    let internal = job.status.as_ref().map(|status| &status.internal);
+    let awaited = internal.and_then(|internal| internal.awaited_pods.as_ref());
+    let awaited = awaited.filter(|awaited| awaited.attempt == plan.attempt);
+    let waits = |name: &str| match awaited {
+        Some(awaited) => awaited.held_groups.iter().any(|held| held == name),
+        // The status has no record yet.
+        None => job
+            .spec
+            .task_groups
+            .iter()
+            .any(|group| group.name == name && !group.depends_on.is_empty()),
+    };
+    counts.retain(|name, _| !waits(name));
+    for awaited in awaited.iter().flat_map(|awaited| &awaited.pods) {
+        if let Some(count) = counts.get_mut(awaited.name.as_str()) {
+            let indexes = awaited.indexes();
+            count.expected.retain(|index| !indexes.contains(index));
+        }
+    }
+    let finished = internal.and_then(|internal| internal.finished_pods.as_ref());
+    let finished = finished.filter(|finished| finished.attempt == plan.attempt);
+    for finished in finished.iter().flat_map(|finished| &finished.groups) {
+        if let Some(count) = counts.get_mut(finished.name.as_str()) {
+            for ranges in [&finished.completed_indexes, &finished.failed_indexes] {
+                let indexes = parse_ranges(ranges);
+                count.expected.retain(|index| !indexes.contains(index));
+            }
+        }
+    }
+    for count in counts.values_mut() {
+        count.missing = count.expected.clone();
     }
     counts
 }
 
-/// Returns a message about a task group of which pods are missing. A group that waits for another
-/// group has no pods yet.
-fn find_missing_group(counts: &BTreeMap<&str, GroupCount>, job: &TrainingJob) -> Option<String> {
-    let waits = |name: &str| {
-        let has_name = |group: &&TaskGroup| group.name == name;
-        let group = job.spec.task_groups.iter().find(has_name);
-        group.is_some_and(|group| !group.depends_on.is_empty())
-    };
-    let (name, count) = counts
-        .iter()
-        .find(|(name, count)| count.is_missing_pods() && !(count.is_absent() && waits(name)))?;
+fn describe_missing_pods(counts: &BTreeMap<&str, GroupCount>) -> Option<String> {
+    let (name, count) = counts.iter().find(|(_, count)| !count.missing.is_empty())?;
     Some(format!(
-        "task group {name:?}: {} of {} planned pods live, {} have ended",
-        count.live, count.planned, count.over
+        "task group {name:?}: {} of {} expected pods live, {} have ended, {} are missing",
+        count.live,
+        count.expected.len(),
+        count.over,
+        format_ranges(&count.missing)
     ))
 }

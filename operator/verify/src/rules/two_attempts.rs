@@ -1,5 +1,7 @@
 //! No pod of an attempt is created while a pod of an earlier attempt runs.
 
+use k8s_openapi::api::core::v1::Pod;
+
 use super::Judge;
 use crate::cluster::Previous;
 use crate::finding::{ObjectRef, Rule};
@@ -17,19 +19,25 @@ impl Judge for TwoAttempts {
         else {
             return;
         };
+        // A list does not show the order in which pods were created, ended and were deleted.
+        if step.change.is_listed {
+            return;
+        }
         let (Some(uid), Some(attempt)) = (pod.job_uid(), pod.attempt()) else {
             return;
         };
+        // A pod that is being deleted still runs. Trellis waits until it is gone.
+        let runs = |other: &Pod| other.node().is_some() && !other.is_over();
         let earlier = step
             .cluster
             .pods_of_job(&uid)
-            .find(|(_, other)| other.is_live() && other.attempt().is_some_and(|a| a < attempt));
+            .find(|(_, other)| runs(other) && other.attempt().is_some_and(|a| a < attempt));
         let Some((name, earlier)) = earlier else {
             return;
         };
         let object = ObjectRef::new("Pod", &pod.metadata);
         let message = format!(
-            "created for attempt {attempt} while pod {name} of attempt {} lives",
+            "created for attempt {attempt} while pod {name} of attempt {} runs",
             earlier.attempt().unwrap_or_default()
         );
         findings.add(step.finding(Rule::TwoAttempts, object, message));

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::SignedDuration;
 use trellis_api::PodGroup;
 
 use super::Judge;
-use super::lasting::{Fault, LastingFaults};
+use super::lasting::{LastingViolations, Violation};
 use crate::clock::{HealthyClock, Moment};
 use crate::cluster::{Cluster, JobUid, Previous, owner_uid};
 use crate::finding::{ObjectRef, Rule};
@@ -22,7 +22,7 @@ pub(crate) struct UnplannedPod {
     /// Hashes of all plans of a job, by its uid.
     plans: BTreeMap<JobUid, BTreeSet<String>>,
     /// Pods without a plan, by name, uid and the hash that they bear.
-    pods: LastingFaults<(ObjectName, String, String)>,
+    pods: LastingViolations<(ObjectName, String, String)>,
 }
 
 impl Judge for UnplannedPod {
@@ -67,16 +67,24 @@ impl Judge for UnplannedPod {
                 let (Some(uid), Some(plan)) = (pod.job_uid(), pod.plan()) else {
                     return;
                 };
-                if step.cluster.job(&uid).is_none() {
+                let Some(job) = step.cluster.job_name(&uid) else {
+                    return;
+                };
+                if step.cluster.is_unread_group(job) {
+                    return;
+                }
+                // The plan may have been opened and replaced during the gap before the list.
+                if step.change.is_listed {
+                    self.record(uid, plan);
                     return;
                 }
                 let is_planned = self.plans.get(&uid).is_some_and(|all| all.contains(plan));
-                let fault = (!is_planned).then(|| Fault {
+                let violation = (!is_planned).then(|| Violation {
                     object: ObjectRef::new("Pod", &pod.metadata),
                     message: format!("bears plan {plan}, which no journal of its job had"),
                     allowed: REMOVAL_TIME,
                 });
-                self.pods.set(subject, fault, step.now);
+                self.pods.set(subject, violation, step.now);
             }
             _ => {}
         }

@@ -4,12 +4,15 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use super::story::{Kind, Plot, Story, Write, any_plot, lease, set_phase};
+use super::gang_history::{
+    GangHistory, HistoryOptions, Kind, Write, any_options, any_options_of_one_attempt, lease,
+    set_phase, waiting_gang, write_messages,
+};
 use crate::Rule;
 
 /// Chooses one of the writes for which `matches` is true.
-fn choose(story: &Story, index: Index, matches: impl Fn(&Write) -> bool) -> usize {
-    let places = story.find(matches);
+fn choose(history: &GangHistory, index: Index, matches: impl Fn(&Write) -> bool) -> usize {
+    let places = history.find(matches);
     places[index.index(places.len())]
 }
 
@@ -23,14 +26,18 @@ fn name(write: &Write) -> &Value {
 
 fn is_created(write: &Write) -> bool {
     write.kind == Kind::Pod
+        && write.object["metadata"]["annotations"]["trellis.dev/epoch"].is_null()
         && phase(write) == "Running"
         && write.object["metadata"]["deletionTimestamp"].is_null()
         && !write.is_deletion
 }
 
-/// The first write of a pod of a plan that is carried out.
+/// The first write of a pod of the last stage, of a plan that is carried out.
 fn is_created_for_good(write: &Write) -> bool {
-    is_created(write) && plan(write) != "rolled-back"
+    is_created(write)
+        && plan(write)
+            .as_str()
+            .is_some_and(|plan| plan.starts_with("plan-"))
 }
 
 fn plan(write: &Write) -> &Value {
@@ -42,213 +49,336 @@ fn is_placed(write: &Write) -> bool {
 }
 
 /// Gives the gang the time after its placement that a rule allows.
-fn run_for_long(story: &mut Story) {
-    let end = story.find(|write| write.kind == Kind::Pod && phase(write) == "Succeeded")[0];
-    for write in &mut story.writes[end..] {
+fn run_for_long(history: &mut GangHistory) {
+    let end = history.find(|write| write.kind == Kind::Pod && phase(write) == "Succeeded")[0];
+    for write in &mut history.writes[end..] {
         write.second += 1000;
-    }
-}
-
-fn plot(pods: usize) -> Plot {
-    Plot {
-        pods,
-        is_rolled_back_first: false,
-        has_second_attempt: false,
-        stop_seconds: 5,
     }
 }
 
 proptest! {
     #[test]
-    fn gang_without_one_of_its_pods_is_torn(mut plot in any_plot(), index in any::<Index>()) {
-        plot.has_second_attempt = false;
-        let mut story = Story::new(plot);
-        let place = choose(&story, index, is_created_for_good);
-        let missing = story.writes[place].object["metadata"]["uid"].clone();
-        story.writes.retain(|write| write.object["metadata"]["uid"] != missing);
-        run_for_long(&mut story);
-        prop_assert!(story.broken_rules().contains(&Rule::Torn), "{:?}", story.broken_rules());
+    fn gang_without_one_of_its_pods_is_torn(
+        mut options in any_options_of_one_attempt(),
+        index in any::<Index>(),
+    ) {
+        options.restarts_pod = false;
+        let mut history = GangHistory::new(options);
+        let place = choose(&history, index, is_created_for_good);
+        let missing = history.writes[place].object["metadata"]["uid"].clone();
+        history.writes.retain(|write| write.object["metadata"]["uid"] != missing);
+        run_for_long(&mut history);
+        prop_assert!(history.broken_rules().contains(&Rule::Torn), "{:?}", history.broken_rules());
     }
 
     #[test]
-    fn gang_of_which_one_pod_vanishes_is_torn(mut plot in any_plot(), index in any::<Index>()) {
-        plot.has_second_attempt = false;
-        let mut story = Story::new(plot);
-        let place = choose(&story, index, is_created_for_good);
-        let mut gone = story.writes[place].clone();
+    fn gang_of_which_one_pod_vanishes_is_torn(
+        mut options in any_options_of_one_attempt(),
+        index in any::<Index>(),
+    ) {
+        options.restarts_pod = false;
+        let mut history = GangHistory::new(options);
+        let place = choose(&history, index, is_created_for_good);
+        let mut gone = history.writes[place].clone();
         let missing = gone.object["metadata"]["uid"].clone();
         gone.is_deletion = true;
-        let placed = story.find(is_placed)[0];
-        gone.second = story.writes[placed].second;
+        let placed = history.find(is_placed)[0];
+        gone.second = history.writes[placed].second;
         let mut place = 0;
-        story.writes.retain(|write| {
+        history.writes.retain(|write| {
             place += 1;
             place <= placed || write.object["metadata"]["uid"] != missing
         });
-        story.writes.insert(placed + 1, gone);
-        run_for_long(&mut story);
-        prop_assert!(story.broken_rules().contains(&Rule::Torn), "{:?}", story.broken_rules());
+        history.writes.insert(placed + 1, gone);
+        run_for_long(&mut history);
+        prop_assert!(history.broken_rules().contains(&Rule::Torn), "{:?}", history.broken_rules());
     }
 
     #[test]
     fn pod_that_runs_on_beside_the_next_attempt_is_reported(
-        mut plot in any_plot(),
+        mut options in any_options_of_one_attempt(),
         index in any::<Index>(),
     ) {
-        plot.has_second_attempt = true;
-        let mut story = Story::new(plot);
+        options.has_second_attempt = true;
+        let mut history = GangHistory::new(options);
         // The pod with index 0 has failed, so it may stay.
-        let place = choose(&story, index, |write| {
+        let place = choose(&history, index, |write| {
             is_created(write) && plan(write) == "plan-1" && name(write) != "j-worker-0"
         });
-        let kept = story.writes[place].object["metadata"]["uid"].clone();
+        let kept = history.writes[place].object["metadata"]["uid"].clone();
         let mut at = 0;
-        story.writes.retain(|write| {
+        history.writes.retain(|write| {
             at += 1;
             at - 1 <= place || write.object["metadata"]["uid"] != kept
         });
-        for write in &mut story.writes[place..] {
+        for write in &mut history.writes[place..] {
             if plan(write) == "plan-2" {
                 let later = format!("{}-later", name(write).as_str().unwrap());
                 write.object["metadata"]["name"] = json!(later);
             }
         }
-        let broken = story.broken_rules();
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::TwoAttempts), "{:?}", broken);
     }
 
     #[test]
     fn pods_beyond_the_capacity_of_their_node_are_reported(
-        plot in any_plot(),
+        options in any_options(),
         index in any::<Index>(),
     ) {
-        let mut story = Story::new(plot);
-        let moved = choose(&story, index, |write| {
-            is_created_for_good(write) && name(write) != "j-worker-0"
+        let mut history = GangHistory::new(options);
+        let moved = choose(&history, index, |write| {
+            is_created_for_good(write) && write.object["spec"]["nodeName"] != "node-0"
         });
-        story.writes[moved].object["spec"]["nodeName"] = json!("node-0");
-        let broken = story.broken_rules();
+        history.writes[moved].object["spec"]["nodeName"] = json!("node-0");
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::OverCapacity), "{:?}", broken);
     }
 
     #[test]
-    fn gang_beyond_the_quota_of_its_queue_is_reported(plot in any_plot()) {
-        let mut story = Story::new(plot);
-        let queue = story.find(|write| write.kind == Kind::Queue)[0];
-        let less = json!(8 * plot.pods - 1);
-        story.writes[queue].object["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
+    fn gang_beyond_the_quota_of_its_queue_is_reported(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        let queue = history.find(|write| write.kind == Kind::Queue)[0];
+        let less = json!(8 * options.pods - 1);
+        history.writes[queue].object["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
             ["nominalQuota"] = less;
-        let broken = story.broken_rules();
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::OverQuota), "{:?}", broken);
     }
 
     #[test]
-    fn pod_of_an_unknown_plan_is_reported(plot in any_plot(), index in any::<Index>()) {
-        let mut story = Story::new(plot);
-        let place = choose(&story, index, is_created_for_good);
-        story.writes[place].object["metadata"]["annotations"]["trellis.dev/plan"] = json!("foreign");
-        let broken = story.broken_rules();
+    fn pod_of_an_unknown_plan_is_reported(options in any_options(), index in any::<Index>()) {
+        let mut history = GangHistory::new(options);
+        let place = choose(&history, index, is_created_for_good);
+        history.writes[place].object["metadata"]["annotations"]["trellis.dev/plan"] = json!("foreign");
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::UnplannedPod), "{:?}", broken);
     }
 
     #[test]
     fn journal_write_after_the_term_of_its_leader_is_reported(
-        plot in any_plot(),
+        options in any_options(),
         index in any::<Index>(),
     ) {
-        let mut story = Story::new(plot);
-        let place = choose(&story, index, is_placed);
-        let mut takeover = story.writes[place].clone();
+        let mut history = GangHistory::new(options);
+        let place = choose(&history, index, is_placed);
+        let mut takeover = history.writes[place].clone();
         takeover.kind = Kind::Lease;
         takeover.object = lease(1);
         let write = |time: &str| json!([
             {"manager": "trellis-scheduler", "operation": "Update", "subresource": "status",
              "time": time},
         ]);
-        story.writes[place - 1].object["metadata"]["managedFields"] = write("2026-01-01T00:00:00Z");
-        story.writes[place].object["metadata"]["managedFields"] = write("2026-01-01T00:00:01Z");
-        story.writes.insert(place, takeover);
-        let broken = story.broken_rules();
+        // The write of this gang's journal before it.
+        let name = history.writes[place].object["metadata"]["name"].clone();
+        let before = history.find(|write| {
+            write.kind == Kind::Group && write.object["metadata"]["name"] == name
+        });
+        let before = before.into_iter().rfind(|before| *before < place).unwrap();
+        history.writes[before].object["metadata"]["managedFields"] = write("2026-01-01T00:00:00Z");
+        history.writes[place].object["metadata"]["managedFields"] = write("2026-01-01T00:00:01Z");
+        history.writes.insert(place, takeover);
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::StaleJournal), "{:?}", broken);
     }
 
     #[test]
-    fn journal_whose_epoch_falls_is_reported(plot in any_plot(), index in any::<Index>()) {
-        let mut story = Story::new(plot);
-        let place = choose(&story, index, is_placed);
-        story.writes[place].object["status"]["epoch"] = json!(0);
-        let broken = story.broken_rules();
+    fn journal_whose_epoch_falls_is_reported(options in any_options(), index in any::<Index>()) {
+        let mut history = GangHistory::new(options);
+        let place = choose(&history, index, is_placed);
+        history.writes[place].object["status"]["epoch"] = json!(0);
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::StaleJournal), "{:?}", broken);
     }
 
     #[test]
     fn status_that_falls_back_is_reported(
-        mut plot in any_plot(),
+        options in any_options(),
         field in prop::sample::select(vec!["observedGeneration", "attempt", "phase"]),
+        is_lost in any::<bool>(),
     ) {
-        plot.has_second_attempt = true;
-        let mut story = Story::new(plot);
-        let complete = story.find(|write| write.kind == Kind::Job && phase(write) == "Complete")[0];
-        let mut later = story.writes[complete].clone();
+        let mut history = GangHistory::new(options);
+        let complete = history.find(|write| write.kind == Kind::Job && phase(write) == "Complete")[0];
+        let mut later = history.writes[complete].clone();
         match field {
+            "phase" if is_lost => later.object["status"]["phase"] = Value::Null,
             "phase" => set_phase(&mut later.object, "Queued", 2),
+            field if is_lost => later.object["status"][field] = Value::Null,
             field => later.object["status"][field] = json!(0),
         }
-        story.writes.insert(complete + 1, later);
-        let broken = story.broken_rules();
+        history.writes.insert(complete + 1, later);
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::Backwards), "{:?}", broken);
     }
 
     #[test]
-    fn status_that_says_queued_while_the_gang_is_placed_is_reported(plot in any_plot()) {
-        let mut story = Story::new(plot);
-        story.writes.retain(|write| write.kind != Kind::Job || phase(write) != "Running");
-        let broken = story.broken_rules();
+    fn status_that_says_queued_while_the_gang_is_placed_is_reported(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        history.writes.retain(|write| write.kind != Kind::Job || phase(write) != "Running");
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::UntrueStatus), "{:?}", broken);
     }
 
     #[test]
-    fn condition_that_contradicts_the_phase_is_reported(plot in any_plot()) {
-        let mut story = Story::new(plot);
-        for write in &mut story.writes {
+    fn condition_that_contradicts_the_phase_is_reported(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        for write in &mut history.writes {
             if write.kind == Kind::Job && phase(write) == "Running" {
                 write.object["status"]["conditions"][0]["status"] = json!("False");
             }
         }
-        let broken = story.broken_rules();
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::UntrueStatus), "{:?}", broken);
     }
 
     #[test]
-    fn plan_that_is_never_closed_is_reported(mut plot in any_plot()) {
-        plot.has_second_attempt = false;
-        let mut story = Story::new(plot);
-        story.writes.retain(|write| !is_placed(write));
-        run_for_long(&mut story);
-        let broken = story.broken_rules();
+    fn plan_that_is_never_closed_is_reported(mut options in any_options_of_one_attempt()) {
+        options.restarts_pod = false;
+        let mut history = GangHistory::new(options);
+        history.writes.retain(|write| !is_placed(write));
+        run_for_long(&mut history);
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::StuckPlan), "{:?}", broken);
     }
 
     #[test]
-    fn pod_that_outlives_its_job_is_reported(plot in any_plot(), index in any::<Index>()) {
-        let mut story = Story::new(plot);
-        let place = choose(&story, index, |write| {
+    fn pod_that_outlives_its_job_is_reported(options in any_options(), index in any::<Index>()) {
+        let mut history = GangHistory::new(options);
+        let place = choose(&history, index, |write| {
             write.kind == Kind::Pod && write.is_deletion && phase(write) == "Succeeded"
         });
-        story.writes.remove(place);
-        let broken = story.broken_rules();
+        history.writes.remove(place);
+        let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::Leak), "{:?}", broken);
+    }
+
+    #[test]
+    fn pod_that_is_neither_awaited_nor_there_tears_its_gang(
+        mut options in any_options_of_one_attempt(),
+    ) {
+        options.restarts_pod = true;
+        let mut history = GangHistory::new(options);
+        // The pod that runs again is never created, although the status has stopped awaiting it.
+        history.writes.retain(|write| write.object["metadata"]["uid"] != "uid-restarted");
+        run_for_long(&mut history);
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::Torn), "{:?}", broken);
+    }
+
+    #[test]
+    fn pod_that_still_stops_beside_the_next_attempt_is_reported(
+        mut options in any_options_of_one_attempt(),
+        index in any::<Index>(),
+    ) {
+        options.has_second_attempt = true;
+        let mut history = GangHistory::new(options);
+        // The pod with index 0 has failed, so it may stay.
+        let place = choose(&history, index, |write| {
+            write.kind == Kind::Pod
+                && write.is_deletion
+                && plan(write) == "plan-1"
+                && name(write) != "j-worker-0"
+        });
+        let mut gone = history.writes.remove(place);
+        for write in &mut history.writes[place..] {
+            if plan(write) == "plan-2" {
+                let later = format!("{}-later", name(write).as_str().unwrap());
+                write.object["metadata"]["name"] = json!(later);
+            }
+        }
+        let created = history.find(|write| is_created(write) && plan(write) == "plan-2")[0];
+        gone.second = history.writes[created].second;
+        history.writes.insert(created + 1, gone);
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::TwoAttempts), "{:?}", broken);
+    }
+
+    #[test]
+    fn pod_that_an_ended_job_leaves_running_is_reported(
+        options in any_options(),
+        index in any::<Index>(),
+    ) {
+        let mut history = GangHistory::new(options);
+        let ends = |write: &Write| {
+            write.kind == Kind::Pod
+                && phase(write) == "Succeeded"
+                && name(write).as_str().is_some_and(|name| name.starts_with("j-worker"))
+                && !write.is_deletion
+        };
+        let place = choose(&history, index, ends);
+        history.writes.remove(place);
+        // The user deletes the job later.
+        let deleted = history.find(|write| {
+            write.kind == Kind::Job && name(write) == "j" && write.is_deletion
+        })[0];
+        history.writes.truncate(deleted);
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::Leak), "{:?}", broken);
+    }
+
+    #[test]
+    fn write_of_the_scheduler_in_a_users_object_is_reported(
+        options in any_options(),
+        kind in prop::sample::select(vec![Kind::Job, Kind::Queue, Kind::Node]),
+    ) {
+        let mut history = GangHistory::new(options);
+        let place = history.find(|write| write.kind == kind)[0];
+        let mut later = history.writes[place].clone();
+        later.object["metadata"]["managedFields"] = json!([{
+            "manager": "trellis-scheduler", "operation": "Update",
+            "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {}},
+        }]);
+        history.writes.insert(place + 1, later);
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::Foreign), "{:?}", broken);
+    }
+
+    #[test]
+    fn pod_of_a_job_in_another_namespace_is_reported(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        let place = history.find(is_created_for_good)[0];
+        let mut pod = history.writes[place].clone();
+        pod.object["metadata"]["namespace"] = json!("elsewhere");
+        pod.object["metadata"]["managedFields"] = json!([{"manager": "trellis-scheduler"}]);
+        history.writes.insert(place + 1, pod);
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::Foreign), "{:?}", broken);
+    }
+
+    #[test]
+    fn status_that_is_written_again_and_again_is_reported(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        let place = history.find(|write| write.kind == Kind::Job && phase(write) == "Running")[0];
+        write_messages(&mut history, place, 9, 6);
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::Writes), "{:?}", broken);
+    }
+
+    #[test]
+    fn gang_that_leaves_in_vain_is_reported(mut options in any_options_of_one_attempt()) {
+        options.is_preempted = true;
+        let mut history = GangHistory::new(options);
+        let preemptor = history.find(|write| name(write) == "k" && phase(write) == "Committing")[0];
+        history.writes.truncate(preemptor);
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::Victim), "{:?}", broken);
+    }
+
+    #[test]
+    fn head_of_the_queue_that_fits_and_waits_is_reported(pods in 2_usize..6) {
+        let broken = waiting_gang(pods, |_| {}).broken_rules();
+        prop_assert!(broken.contains(&Rule::Progress), "{:?}", broken);
     }
 }
 
 #[test]
 fn finding_names_rule_object_time_and_revision() {
-    let mut story = Story::new(plot(2));
-    let placed = story.find(is_placed)[0];
-    story.writes[placed].object["status"]["epoch"] = json!(0);
-    let findings = story.judge(crate::Health::Healthy);
+    let mut history = GangHistory::new(HistoryOptions::plain(2));
+    let placed = history.find(is_placed)[0];
+    history.writes[placed].object["status"]["epoch"] = json!(0);
+    let findings = history.judge(crate::Health::Healthy);
     assert_eq!(
         findings[0].to_string(),
-        "stale-journal: PodGroup ns/j: its epoch fell from 1 to 0 (since 1970-01-01T00:01:04Z, revision 22)"
+        "stale-journal: PodGroup ns/j: its epoch fell from 1 to 0 (since 1970-01-01T00:01:04Z, revision 23)"
     );
 }

@@ -3,10 +3,10 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::story::{Kind, Plot, Story, Write};
+use super::gang_history::{GangHistory, HistoryOptions, Kind, Write};
 use crate::{Health, Rule, Verifier};
 
-/// Judges the state after the first writes of a story, `seconds` after its last write.
+/// Judges the state after the first writes of a history, `seconds` after its last write.
 fn look(writes: &[Write], seconds: i64) -> Vec<Rule> {
     let last = writes.last().unwrap().second;
     let now = Timestamp::from_second(last).unwrap() + SignedDuration::from_secs(seconds);
@@ -25,14 +25,9 @@ fn look(writes: &[Write], seconds: i64) -> Vec<Rule> {
 
 /// A gang of two pods that runs, without its first pod.
 fn torn_gang() -> Vec<Write> {
-    let story = Story::new(Plot {
-        pods: 2,
-        is_rolled_back_first: false,
-        has_second_attempt: false,
-        stop_seconds: 5,
-    });
-    let end = story.find(|write| write.object["status"]["phase"] == "Succeeded")[0];
-    let mut writes = story.writes[..end].to_vec();
+    let history = GangHistory::new(HistoryOptions::plain(2));
+    let end = history.find(|write| write.object["status"]["phase"] == "Succeeded")[0];
+    let mut writes = history.writes[..end].to_vec();
     writes.retain(|write| {
         write.kind != Kind::Pod || write.object["metadata"]["name"] != "j-worker-0"
     });

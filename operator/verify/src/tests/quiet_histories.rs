@@ -3,60 +3,139 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::story::{Kind, Story, any_plot, lease};
+use super::gang_history::{
+    GangHistory, Kind, WaitingGang, any_options, lease, waiting_gang, write_messages,
+};
 use crate::Health;
 
 proptest! {
     #[test]
-    fn history_without_a_fault_has_no_findings(plot in any_plot()) {
-        let findings = Story::new(plot).judge(Health::Healthy);
+    fn history_without_a_fault_has_no_findings(options in any_options()) {
+        let findings = GangHistory::new(options).judge(Health::Healthy);
         prop_assert_eq!(findings, Vec::new());
     }
 
     #[test]
-    fn change_of_the_leader_is_no_fault(plot in any_plot(), place in any::<prop::sample::Index>()) {
-        let mut story = Story::new(plot);
-        let place = place.index(story.writes.len());
-        let mut takeover = story.writes[place].clone();
+    fn change_of_the_leader_is_no_violation(options in any_options(), place in any::<prop::sample::Index>()) {
+        let mut history = GangHistory::new(options);
+        let place = place.index(history.writes.len());
+        let mut takeover = history.writes[place].clone();
         takeover.kind = Kind::Lease;
         takeover.is_deletion = false;
         takeover.object = lease(1);
-        story.writes.insert(place, takeover);
-        for write in &mut story.writes[place..] {
+        history.writes.insert(place, takeover);
+        for write in &mut history.writes[place..] {
             if write.kind == Kind::Group {
                 write.object["status"]["epoch"] = 2.into();
             }
         }
-        prop_assert_eq!(story.judge(Health::Healthy), Vec::new());
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
     }
 
     #[test]
-    fn deletion_of_the_namespace_is_no_fault(plot in any_plot()) {
-        let mut story = Story::new(plot);
+    fn deletion_of_the_namespace_is_no_violation(options in any_options()) {
+        let mut history = GangHistory::new(options);
         // The pods go first, and the job stays in its phase.
-        let running = story.find(|write| write.object["status"]["phase"] == "Running")[0];
-        let mut namespace = story.writes[running].clone();
+        let running = history.find(|write| write.object["status"]["phase"] == "Running")[0];
+        let mut namespace = history.writes[running].clone();
         namespace.kind = Kind::Namespace;
         namespace.object = json!({"metadata": {
             "name": "ns", "deletionTimestamp": "2026-01-01T00:00:00Z",
         }});
-        story.writes.truncate(running + 1);
-        let pods = story.find(|write| write.kind == Kind::Pod);
-        let gone: Vec<_> = pods.into_iter().map(|place| story.writes[place].clone()).collect();
-        story.writes.push(namespace);
-        story.writes.extend(gone.into_iter().map(|mut pod| {
+        history.writes.truncate(running + 1);
+        let pods = history.find(|write| write.kind == Kind::Pod);
+        let gone: Vec<_> = pods.into_iter().map(|place| history.writes[place].clone()).collect();
+        history.writes.push(namespace);
+        history.writes.extend(gone.into_iter().map(|mut pod| {
             pod.is_deletion = true;
             pod
         }));
-        prop_assert_eq!(story.judge(Health::Healthy), Vec::new());
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
     }
 
     #[test]
-    fn lasting_fault_does_not_count_while_the_cluster_is_unhealthy(plot in any_plot()) {
-        let mut story = Story::new(plot);
+    fn lasting_fault_does_not_count_while_the_cluster_is_unhealthy(options in any_options()) {
+        let mut history = GangHistory::new(options);
         // No plan is closed.
         let is_closing = |phase: &serde_json::Value| phase == "Placed";
-        story.writes.retain(|write| !is_closing(&write.object["status"]["phase"]));
-        prop_assert_eq!(story.judge(Health::Unhealthy), Vec::new());
+        history.writes.retain(|write| !is_closing(&write.object["status"]["phase"]));
+        prop_assert_eq!(history.judge(Health::Unhealthy), Vec::new());
+    }
+
+    #[test]
+    fn renewed_messages_are_no_violation(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        let place = history.find(|write| {
+            write.kind == Kind::Job && write.object["status"]["phase"] == "Running"
+        })[0];
+        write_messages(&mut history, place, 12, 10);
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
+    #[test]
+    fn gang_that_left_for_a_changed_job_is_no_violation(mut options in any_options()) {
+        options.is_preempted = true;
+        let mut history = GangHistory::new(options);
+        let is_preemptor = |write: &super::gang_history::Write| {
+            write.object["metadata"]["name"] == "k"
+                && write.object["status"]["phase"] == "Committing"
+        };
+        let place = history.find(is_preemptor)[0];
+        history.writes.truncate(place);
+        // Its user suspends the preemptor.
+        let job = history.find(|write| {
+            write.kind == Kind::Job && write.object["metadata"]["name"] == "k"
+        })[0];
+        let mut suspended = history.writes[job].clone();
+        suspended.second = history.writes[place - 1].second;
+        suspended.object["metadata"]["generation"] = json!(2);
+        suspended.object["status"]["observedGeneration"] = json!(2);
+        suspended.object["status"]["phase"] = json!("Suspended");
+        history.writes.push(suspended);
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+}
+
+#[test]
+fn gang_that_waits_for_a_known_reason_is_no_violation() {
+    type Case = (&'static str, fn(&mut WaitingGang));
+    let cases: [Case; 10] = [
+        ("one node too few", |gang| {
+            gang.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = json!("7");
+        }),
+        ("a cordoned node", |gang| {
+            gang.nodes[0]["spec"] = json!({"unschedulable": true});
+        }),
+        ("a label of the node that may keep gangs away", |gang| {
+            gang.nodes[0]["metadata"]["labels"] = json!({"state": "quarantined"});
+        }),
+        ("a bad condition of the node", |gang| {
+            let conditions = gang.nodes[0]["status"]["conditions"]
+                .as_array_mut()
+                .unwrap();
+            conditions.push(json!({"type": "GpuMemWatch", "status": "True"}));
+        }),
+        ("the queue's quota", |gang| {
+            gang.group["spec"]["groups"][0]["resources"]["nvidia.com/gpu"] = json!("9");
+        }),
+        ("a back-off", |gang| {
+            gang.job["status"]["retryTime"] = json!("2026-01-01T00:00:00Z");
+        }),
+        ("another reason", |gang| {
+            gang.job["status"]["reason"] = json!("ResourceQuotaExceeded");
+        }),
+        ("a topology", |gang| {
+            gang.job["spec"]["topology"] = json!({"required": "rack"});
+        }),
+        ("a suspension", |gang| {
+            gang.job["spec"]["suspend"] = json!(true)
+        }),
+        ("another manager", |gang| {
+            gang.job["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
+        }),
+    ];
+    for (reason, change) in cases {
+        let findings = waiting_gang(3, change).judge(Health::Healthy);
+        assert_eq!(findings, Vec::new(), "{reason}");
     }
 }

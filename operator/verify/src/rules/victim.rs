@@ -1,0 +1,184 @@
+//! A gang that had to leave for another gang did not leave in vain.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::jiff::SignedDuration;
+use trellis_api::job::JobPhase;
+use trellis_api::pod_group::{Plan, PodGroupPhase};
+use trellis_api::{PodGroup, Reason};
+
+use super::Judge;
+use crate::clock::Moment;
+use crate::cluster::{Cluster, Previous};
+use crate::finding::{Finding, ObjectRef, Rule};
+use crate::history::{ObjectName, ObjectVersion, Version};
+use crate::nodes;
+use crate::verifier::{Findings, Step};
+
+/// Time in which the gang is placed for which another one left.
+const PLACEMENT_TIME: SignedDuration = SignedDuration::from_secs(600);
+
+/// Gangs that left for a gang that is not placed.
+#[derive(Debug, Default)]
+pub(crate) struct Victim {
+    /// By the PodGroup of the preemptor.
+    nominations: BTreeMap<ObjectName, Nomination>,
+}
+
+/// A gang for which others must leave.
+#[derive(Debug)]
+struct Nomination {
+    uid: Option<String>,
+    /// Generation of the job that was nominated.
+    generation: Option<i64>,
+    plan: Plan,
+    priority: i32,
+    /// The gangs that must leave, with the plans that placed them.
+    victims: Vec<(ObjectName, String)>,
+    /// The first gang that left, and when.
+    left: Option<(ObjectName, Moment)>,
+}
+
+impl Nomination {
+    fn has_node(&self, name: &str) -> bool {
+        let mut assignments = self.plan.assignments.iter();
+        assignments.any(|assignment| assignment.node == name)
+    }
+}
+
+impl Judge for Victim {
+    fn observe(&mut self, step: &Step<'_>, _findings: &mut Findings) {
+        match (&step.change.object, step.previous) {
+            (ObjectVersion::Group(version), _) => self.observe_group(step, version),
+            // Another node or quota may leave no place for the gang.
+            (ObjectVersion::Node(version), Previous::Node(before)) => {
+                let node = version.object();
+                if version.stored().is_none()
+                    || before.as_ref().is_some_and(|b| nodes::has_changed(b, node))
+                {
+                    let name = node.metadata.name.as_deref().unwrap_or_default();
+                    self.nominations
+                        .retain(|_, nomination| !nomination.has_node(name));
+                }
+            }
+            (ObjectVersion::Queue(version), Previous::Queue(before)) => {
+                let spec = version.stored().map(|queue| &queue.spec);
+                if spec != before.as_ref().map(|queue| &queue.spec) {
+                    self.nominations.clear();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn check(&mut self, cluster: &Cluster, now: Moment, findings: &mut Findings) {
+        let is_overdue = |_: &ObjectName, nomination: &mut Nomination| {
+            let left = nomination.left.as_ref();
+            left.is_some_and(|(_, since)| {
+                now.healthy.saturating_sub(since.healthy) > PLACEMENT_TIME
+            })
+        };
+        for (name, nomination) in self.nominations.extract_if(.., is_overdue) {
+            let Some((victim, since)) = &nomination.left else {
+                continue;
+            };
+            if !still_waits(cluster, &name, &nomination) {
+                continue;
+            }
+            let Some(group) = cluster.groups.get(&name) else {
+                continue;
+            };
+            findings.add(Finding {
+                rule: Rule::Victim,
+                object: ObjectRef::new("PodGroup", &group.metadata),
+                message: format!(
+                    "gang {victim} had to leave for it, and it has not been placed for {} s",
+                    PLACEMENT_TIME.as_secs()
+                ),
+                since: since.time,
+                revision: None,
+            });
+        }
+    }
+}
+
+impl Victim {
+    fn observe_group(&mut self, step: &Step<'_>, version: &Version<PodGroup>) {
+        let group = version.object();
+        let name = ObjectName::from_metadata(&group.metadata);
+        let journal = version.stored().and_then(|group| group.status.as_ref());
+        let known = self.nominations.get(&name);
+        if known.is_some_and(|known| known.uid != group.metadata.uid) {
+            self.nominations.remove(&name);
+        }
+        let Some(journal) = journal else {
+            self.nominations.remove(&name);
+            return;
+        };
+        match (journal.phase.unwrap_or_default(), &journal.plan) {
+            (PodGroupPhase::Nominated, Some(plan)) => {
+                let victims = journal.victims.iter().filter(|victim| victim.pod.is_none());
+                let victims = victims.map(|victim| {
+                    let name = ObjectName {
+                        namespace: victim.namespace.clone(),
+                        name: victim.name.trim_start_matches("PodGroup/").to_owned(),
+                    };
+                    (name, victim.plan.clone())
+                });
+                let job = step.cluster.jobs.get(&name);
+                let nomination = Nomination {
+                    uid: group.metadata.uid.clone(),
+                    generation: job.and_then(|job| job.metadata.generation),
+                    plan: plan.clone(),
+                    priority: group.spec.priority(),
+                    victims: victims.collect(),
+                    left: self.nominations.remove(&name).and_then(|known| known.left),
+                };
+                self.nominations.insert(name, nomination);
+            }
+            (PodGroupPhase::Placed | PodGroupPhase::Finished, _) => {
+                self.nominations.remove(&name);
+                if let Some(plan) = &journal.plan {
+                    self.excuse_overtaken(group.spec.priority(), plan);
+                }
+            }
+            (PodGroupPhase::Unwinding, Some(plan)) if journal.reason == Some(Reason::Preempted) => {
+                self.record_departure(&name, plan, step.now);
+            }
+            _ => {}
+        }
+    }
+
+    fn record_departure(&mut self, victim: &ObjectName, plan: &Plan, now: Moment) {
+        for nomination in self.nominations.values_mut() {
+            let mut victims = nomination.victims.iter();
+            if nomination.left.is_none()
+                && victims.any(|(name, placed_by)| name == victim && *placed_by == plan.hash)
+            {
+                nomination.left = Some((victim.clone(), now));
+            }
+        }
+    }
+
+    /// Forgets the gangs whose nodes a gang of at least their priority has taken.
+    fn excuse_overtaken(&mut self, priority: i32, plan: &Plan) {
+        self.nominations.retain(|_, nomination| {
+            let mut assignments = plan.assignments.iter();
+            let shares_node = assignments.any(|assignment| nomination.has_node(&assignment.node));
+            !(shares_node && priority >= nomination.priority)
+        });
+    }
+}
+
+/// Returns true if the gang is wanted as it was when others left for it.
+fn still_waits(cluster: &Cluster, name: &ObjectName, nomination: &Nomination) -> bool {
+    let Some(job) = cluster.jobs.get(name) else {
+        return false;
+    };
+    let phase = job.status.as_ref().and_then(|status| status.phase);
+    let is_same = job.metadata.generation == nomination.generation;
+    is_same
+        && phase == Some(JobPhase::Queued)
+        && job.metadata.deletion_timestamp.is_none()
+        && !cluster.is_terminating(&name.namespace)
+}
