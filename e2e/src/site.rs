@@ -84,9 +84,11 @@ impl TestSite {
         &self.nodes
     }
 
-    /// Returns a handle for the jobs of another namespace on the nodes of this site.
+    /// Returns a handle for the jobs of another namespace on the nodes of this site. The site is
+    /// judged by them, too.
     #[must_use]
     pub fn jobs_in(&self, namespace: &TestNamespace) -> TestJobs {
+        self.judged.add_namespace(namespace.name());
         TestJobs::new(namespace, self.name())
     }
 }

@@ -32,7 +32,7 @@ pub use trap::{TrapHandle, TrapTiming};
 
 use crate::control_plane::{ControlPlane, KubeconfigWriter};
 use server::Upstream;
-use state::{ProxyState, set_value};
+use state::{FaultKind, ProxyState, set_value};
 use trap::Trap;
 
 /// A running proxy. When this value is dropped, the proxy and all its connections end. It has its
@@ -127,8 +127,8 @@ impl Proxy {
     /// Sets the hook that selects the fault of each request. It replaces the previous hook. The
     /// proxy's threads call it, so it must not block.
     pub fn on_request(&self, hook: impl Fn(&Request) -> ProxyFault + Send + Sync + 'static) {
-        self.state.begin_fault();
         set_value(&self.state.hook, Some(Arc::new(hook)));
+        self.state.end_fault(FaultKind::Hook);
     }
 
     /// Removes all faults: the hook, the trap, stalled watches and lost events. Held requests pass.
@@ -138,7 +138,7 @@ impl Proxy {
         set_value(&self.state.lost_event_filter, None);
         self.resume_watches();
         self.release_held_requests();
-        self.state.end_fault();
+        self.state.end_faults();
     }
 
     /// Lets the requests pass that the proxy holds. Other faults stay.
@@ -158,8 +158,8 @@ impl Proxy {
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
         callback: impl FnOnce() + Send + 'static,
     ) -> TrapHandle {
-        self.state.begin_fault();
-        let (trap, fired) = Trap::new(k, moment, Arc::new(matches), Box::new(callback));
+        let faults = self.state.faults.clone();
+        let (trap, fired) = Trap::new(k, moment, Arc::new(matches), Box::new(callback), faults);
         self.set_trap(Some(Arc::new(trap)));
         fired
     }
@@ -178,7 +178,7 @@ impl Proxy {
     /// Holds back the events of the matching watches, both running and later ones, without closing
     /// them.
     pub fn stall_watches(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) {
-        self.state.begin_fault();
+        self.state.begin_fault(FaultKind::StalledWatches);
         self.state
             .stall_filter
             .send_replace(Some(Arc::new(matches)));
@@ -187,6 +187,7 @@ impl Proxy {
     /// Delivers the held events of stalled watches, and all later events.
     pub fn resume_watches(&self) {
         self.state.stall_filter.send_replace(None);
+        self.state.end_fault(FaultKind::StalledWatches);
     }
 
     /// Ends the matching running watches, as the API server does after their timeout.
@@ -197,7 +198,7 @@ impl Proxy {
     /// Drops every watch event for which `loses` returns true. `loses` gets the watch and the event
     /// (`{"type": "MODIFIED", "object": ...}`).
     pub fn drop_events(&self, loses: impl Fn(&Request, &Value) -> bool + Send + Sync + 'static) {
-        self.state.begin_fault();
+        self.state.begin_fault(FaultKind::LostEvents);
         set_value(&self.state.lost_event_filter, Some(Arc::new(loses)));
     }
 
@@ -232,6 +233,6 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.state.end_fault();
+        self.state.end_faults();
     }
 }

@@ -125,7 +125,7 @@ async fn handle_request(
 
     // Subscribes before the call of the hook, so that no release after the hook's answer is missed.
     let mut released = state.release_signal.subscribe();
-    let fault = cloned_value(&state.hook).map_or(ProxyFault::Pass, |hook| hook(&request));
+    let fault = state.find_fault(&request);
     match fault {
         ProxyFault::Pass | ProxyFault::DropResponse | ProxyFault::HangResponse => {}
         ProxyFault::Delay(time) => tokio::time::sleep(time).await,

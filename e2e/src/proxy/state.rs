@@ -1,5 +1,6 @@
 //! The shared state of the connections of a proxy.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use serde_json::Value;
@@ -25,10 +26,24 @@ pub(super) struct ProxyState {
     pub(super) lost_event_filter: RwLock<Option<EventFilter>>,
     /// The faults of the control plane.
     pub(super) faults: FaultLog,
-    /// Present while the proxy injects faults.
-    pub(super) active_fault: Mutex<Option<ActiveFault>>,
+    /// The faults that the proxy injects now. The trap holds its own fault.
+    pub(super) active_faults: Mutex<BTreeMap<FaultKind, ActiveFault>>,
     /// Changes when held requests may pass.
     pub(super) release_signal: tokio::sync::watch::Sender<()>,
+}
+
+/// A fault that a proxy injects for a while. Each ends by itself, so that the oracle judges the
+/// control plane again as soon as the last one has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum FaultKind {
+    /// From the first request that the hook disturbs until the hook is removed. A hook that only
+    /// reads requests is no fault. A hook that has disturbed one request counts until it is
+    /// removed, because a client that waits longer and longer between its tries meets it late.
+    Hook,
+    /// From the stall of watches until they are resumed.
+    StalledWatches,
+    /// While the proxy drops events.
+    LostEvents,
 }
 
 impl std::fmt::Debug for ProxyState {
@@ -38,21 +53,36 @@ impl std::fmt::Debug for ProxyState {
 }
 
 impl ProxyState {
-    /// Records that the proxy injects faults from now on.
-    pub(super) fn begin_fault(&self) {
-        let mut active = self.active_fault();
-        active.get_or_insert_with(|| self.faults.begin());
+    /// Records that the proxy injects a fault from now on.
+    pub(super) fn begin_fault(&self, kind: FaultKind) {
+        let mut active = self.active_faults();
+        active.entry(kind).or_insert_with(|| self.faults.begin());
     }
 
-    /// Records that the proxy injects no more faults.
-    pub(super) fn end_fault(&self) {
-        drop(self.active_fault().take());
+    /// Records the end of a fault.
+    pub(super) fn end_fault(&self, kind: FaultKind) {
+        drop(self.active_faults().remove(&kind));
     }
 
-    fn active_fault(&self) -> MutexGuard<'_, Option<ActiveFault>> {
-        self.active_fault
+    /// Records the end of all faults but that of the trap.
+    pub(super) fn end_faults(&self) {
+        self.active_faults().clear();
+    }
+
+    fn active_faults(&self) -> MutexGuard<'_, BTreeMap<FaultKind, ActiveFault>> {
+        self.active_faults
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the fault of a request.
+    pub(super) fn find_fault(&self, request: &Request) -> ProxyFault {
+        let hook = cloned_value(&self.hook);
+        let fault = hook.map_or(ProxyFault::Pass, |hook| hook(request));
+        if fault != ProxyFault::Pass {
+            self.begin_fault(FaultKind::Hook);
+        }
+        fault
     }
 
     pub(super) fn add_traffic(&self, key: &RequestKey, totals: TrafficTotals) {
@@ -83,4 +113,57 @@ pub(super) fn set_value<T>(lock: &RwLock<T>, value: T) {
 
 pub(super) fn cloned_value<T: Clone>(lock: &RwLock<T>) -> T {
     lock.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::body::Bytes;
+
+    use super::super::Verb;
+    use super::*;
+
+    fn any_request(path: &str) -> Request {
+        Request {
+            user_agent: String::new(),
+            verb: Verb::Get,
+            resource: "pods".to_owned(),
+            namespace: None,
+            name: None,
+            dry_run: false,
+            path: path.to_owned(),
+            body: Bytes::new(),
+        }
+    }
+
+    #[test]
+    fn hook_is_a_fault_from_the_first_request_that_it_disturbs() {
+        let state = ProxyState::default();
+        set_value(
+            &state.hook,
+            Some(Arc::new(|request: &Request| {
+                match request.path.ends_with("/broken") {
+                    true => ProxyFault::DropRequest,
+                    false => ProxyFault::Pass,
+                }
+            })),
+        );
+        state.find_fault(&any_request("/api/v1/pods"));
+        assert!(!state.faults.has_active_fault());
+        state.find_fault(&any_request("/api/v1/broken"));
+        state.find_fault(&any_request("/api/v1/pods"));
+        assert!(state.faults.has_active_fault());
+        state.end_fault(FaultKind::Hook);
+        assert!(!state.faults.has_active_fault());
+    }
+
+    #[test]
+    fn end_of_one_fault_does_not_end_another() {
+        let state = ProxyState::default();
+        state.begin_fault(FaultKind::StalledWatches);
+        state.begin_fault(FaultKind::LostEvents);
+        state.end_fault(FaultKind::StalledWatches);
+        assert!(state.faults.has_active_fault());
+        state.end_faults();
+        assert!(!state.faults.has_active_fault());
+    }
 }

@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use super::{Request, request::RequestFilter};
+use crate::oracle::FaultLog;
 
 /// The time at which a trap calls its callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,10 @@ pub(super) struct Trap {
     accepted: AtomicU64,
     callback: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     stage: watch::Sender<TrapStage>,
+    /// The trap is a fault from the acceptance of the k-th write until its callback has returned.
+    /// While it is armed, it only counts writes. Afterwards the cluster must recover, and the
+    /// oracle judges by all rules whether it does.
+    faults: FaultLog,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +69,7 @@ impl Trap {
         moment: TrapTiming,
         matches: RequestFilter,
         callback: Box<dyn FnOnce() + Send>,
+        faults: FaultLog,
     ) -> (Self, TrapHandle) {
         let (stage, receiver) = watch::channel(TrapStage::Armed);
         let trap = Self {
@@ -74,6 +80,7 @@ impl Trap {
             accepted: AtomicU64::new(0),
             callback: Mutex::new(Some(callback)),
             stage,
+            faults,
         };
         (trap, TrapHandle(receiver))
     }
@@ -119,6 +126,7 @@ impl Trap {
             return;
         }
         let moment = self.moment;
+        let fault = self.faults.begin();
         // This needs a separate task, because the callback kills the client, which ends the task of
         // the connection.
         let firing = tokio::spawn(async move {
@@ -126,6 +134,7 @@ impl Trap {
                 sleep(CLIENT_DELIVERY_TIME).await;
             }
             self.run_callback().await;
+            drop(fault);
         });
         if moment == TrapTiming::BeforeAnswer {
             let _ = firing.await;
@@ -181,5 +190,43 @@ impl TrapHandle {
             Ok(_) => bail!("the trap was removed before it fired"),
             Err(_) => bail!("the writes were not answered in {at_most:?}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn trap_is_a_fault_only_while_its_callback_runs() {
+        let faults = FaultLog::default();
+        let (release, released) = mpsc::channel::<()>();
+        let (trap, mut handle) = Trap::new(
+            2,
+            TrapTiming::AfterAnswer,
+            Arc::new(|_: &Request| true),
+            Box::new(move || {
+                let _ = released.recv();
+            }),
+            faults.clone(),
+        );
+        let trap = Arc::new(trap);
+        Arc::clone(&trap).note_answer(true).await;
+        assert!(!faults.has_active_fault());
+        Arc::clone(&trap).note_answer(true).await;
+        assert!(faults.has_active_fault());
+        drop(release);
+        handle
+            .wait_until_fired(Duration::from_secs(5))
+            .await
+            .unwrap();
+        let ended = async {
+            while faults.has_active_fault() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(5), ended).await.unwrap();
     }
 }

@@ -20,6 +20,7 @@ use trellis_e2e::site::TestSite;
 use trellis_e2e::site::jobs::{SOON, pod_uids};
 use trellis_e2e::site::pod_history::PodHistory;
 use trellis_e2e::wait::eventually;
+use trellis_verify::Rule;
 
 use super::{LeaseCandidate, start_candidate, wait_until_leading};
 use crate::paused_commit;
@@ -152,6 +153,8 @@ async fn late_preemption_by_an_old_leader_stops_no_gang() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_preemption_by_an_old_leader_stops_a_gang_without_the_admission_policy() {
     let mut late = HeldPreemption::new().await;
+    // The write that the policy would refuse.
+    late.site.expect_broken(Rule::StaleJournal);
     remove_leader_policy(&late.control_plane, late.site.name()).await;
     late.old.proxy.remove_faults();
     eventually(SOON, || async {
