@@ -131,7 +131,7 @@ fn alert_cases() -> Vec<AlertCase> {
     let mut cases = vec![
         firing_case(
             "TrellisPromiseBroken",
-            "The Job trellis-verify-29 found a broken rule",
+            "The Job /trellis-verify-29 found a broken rule",
             2,
             verification("trellis-verify-29", "0 1x9"),
         ),
