@@ -99,7 +99,11 @@ impl CommandOutput {
     }
 }
 
-async fn run_trellis_with(kubeconfig: &Path, arguments: &[&str], input: &str) -> CommandOutput {
+pub(crate) async fn run_trellis_with(
+    kubeconfig: &Path,
+    arguments: &[&str],
+    input: &str,
+) -> CommandOutput {
     let mut command = Command::new(trellis_program());
     command.args(arguments);
     run_command(command, kubeconfig, input).await

@@ -52,6 +52,8 @@ pub(crate) struct Cluster {
     pods: Objects<Pod>,
     pods_by_job: BTreeMap<JobUid, BTreeSet<ObjectName>>,
     pods_by_node: BTreeMap<String, BTreeSet<ObjectName>>,
+    /// True if the history does not have the objects that existed at its start.
+    pub(crate) is_partial: bool,
     /// Objects that do not decode, by kind and name.
     unread: BTreeMap<(&'static str, ObjectName), UnreadObject>,
 }

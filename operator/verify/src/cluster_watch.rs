@@ -4,9 +4,9 @@
 //! [`ORDERING_DELAY`], and then changes reach the rules in the order of their revisions.
 
 mod broken_watches;
-mod change_queue;
-mod kind_watch;
-mod slim;
+pub(crate) mod change_queue;
+pub(crate) mod kind_watch;
+pub(crate) mod slim;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -4,8 +4,9 @@
 //! the operator cannot hide itself here. A source gives a [`Verifier`] the objects at the start,
 //! then each [`Change`] in the order of revisions, and the times at which the cluster was healthy.
 //! The verifier does no I/O. Each rule is one file of `rules`. [`ClusterWatch`] is the source for a
-//! real cluster.
+//! real cluster, and [`AuditJudge`] for the audit log of an API server.
 
+mod audit;
 mod clock;
 mod cluster;
 #[allow(
@@ -25,6 +26,7 @@ mod rules;
 mod tests;
 mod verifier;
 
+pub use audit::{AuditFailure, AuditJudge};
 pub use clock::Health;
 pub use cluster_watch::{ClusterWatch, WATCHED_KINDS, WatchFailure};
 pub use finding::{Finding, ObjectRef, Rule};

@@ -55,6 +55,15 @@ impl Verifier {
         }
     }
 
+    /// Creates a verifier for a history without the objects that exist at its start. No rule judges
+    /// what it would have to know of them.
+    #[must_use]
+    pub fn without_initial_state(start: Timestamp) -> Self {
+        let mut verifier = Self::new(start);
+        verifier.cluster.is_partial = true;
+        verifier
+    }
+
     /// Adds an object that exists when the history starts. No rule judges how it came to be.
     pub fn load(&mut self, change: &Change) {
         self.apply(change);

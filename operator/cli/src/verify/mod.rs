@@ -1,9 +1,11 @@
 //! `trellis verify`: checks on a cluster whether Trellis keeps its promises.
 
+mod audit;
 #[cfg(test)]
 mod tests;
 mod view;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,6 +27,11 @@ pub struct VerifyOptions {
     /// minutes.
     #[arg(long = "for", value_name = "TIME", value_parser = wait_options::parse_duration)]
     watch_time: Option<Duration>,
+    /// Judge this audit log of the API server instead of the cluster.
+    /// It has one event of audit.k8s.io/v1 per line, and the objects of all writes of the watched
+    /// kinds: level RequestResponse.
+    #[arg(long, value_name = "FILE", conflicts_with = "watch_time")]
+    audit: Option<PathBuf>,
     /// Namespace of the operator.
     #[arg(long, value_name = "NAMESPACE", default_value = "trellis-system")]
     operator_namespace: String,
@@ -61,7 +68,9 @@ pub(crate) struct VerifyReport {
     gaps: u64,
     /// Objects that do not decode, so that no rule judges them.
     unread: Vec<String>,
-    /// True if a replica of the operator holds the Lease.
+    /// Writes that an audit log has without the object, by kind and level.
+    unseen: Vec<String>,
+    /// True if a replica of the operator holds the Lease, or held it in the time of an audit log.
     is_led: bool,
 }
 
@@ -110,7 +119,7 @@ impl From<Finding> for FindingRow {
 impl VerifyReport {
     fn exit(&self) -> Exit {
         // Without a leader nothing acts, so there is nothing to judge.
-        let has_seen = self.is_led && self.broken_kinds.is_empty();
+        let has_seen = self.is_led && self.broken_kinds.is_empty() && self.unseen.is_empty();
         match (self.findings.is_empty(), has_seen) {
             (false, _) => Exit::Negative,
             (true, true) => Exit::Done,
@@ -123,11 +132,16 @@ impl VerifyReport {
 /// Exit status: 0 all rules hold, 1 a rule is broken, 2 the cluster could not be seen.
 ///
 /// # Errors
-/// If the cluster cannot be watched.
+/// If the cluster cannot be watched, or the audit log cannot be read.
 pub fn run(options: &VerifyOptions) -> anyhow::Result<ExitCode> {
-    let kubeconfig = options.cluster.to_kubeconfig_options();
-    let cluster = ClusterClient::connect_for_watches(&kubeconfig, USER_AGENT)?;
-    let report = cluster.block_on(verify(&cluster, options))?;
+    let report = match &options.audit {
+        Some(file) => audit::judge_audit_log(file, Findings::new(options))?,
+        None => {
+            let kubeconfig = options.cluster.to_kubeconfig_options();
+            let cluster = ClusterClient::connect_for_watches(&kubeconfig, USER_AGENT)?;
+            cluster.block_on(verify(&cluster, options))?
+        }
+    };
     let text = serialize_object(options.output, &report)?;
     print(&text.unwrap_or_else(|| view::render_summary(&report)))?;
     Ok(report.exit().into())
@@ -179,6 +193,7 @@ async fn verify(cluster: &ClusterClient, options: &VerifyOptions) -> anyhow::Res
             .unread_objects()
             .map(ToString::to_string)
             .collect(),
+        unseen: Vec::new(),
         is_led: watch.verifier().is_led(),
     })
 }

@@ -13,6 +13,7 @@ fn report(findings: Vec<FindingRow>) -> VerifyReport {
         broken_kinds: Vec::new(),
         gaps: 0,
         unread: Vec::new(),
+        unseen: Vec::new(),
         is_led: true,
     }
 }
@@ -44,6 +45,7 @@ fn summary_says_what_was_seen_and_what_was_not() {
     unled.is_led = false;
     unled.gaps = 2;
     unled.seconds = 0;
+    unled.unseen = vec!["3 writes of pods at level Metadata".to_owned()];
     unled.unread = vec!["trainingjobs team-a/llama".to_owned()];
     let text = render_summary(&unled);
     for part in [
@@ -51,6 +53,7 @@ fn summary_says_what_was_seen_and_what_was_not() {
         "no replica",
         "one look shows",
         "broke 2 times",
+        "3 writes of pods at level Metadata have no object",
         "1 objects do not decode and are not judged, first trainingjobs team-a/llama",
     ] {
         assert!(text.contains(part), "{text}");
@@ -70,6 +73,9 @@ fn exit_status_is_one_for_findings_and_two_without_a_leader() {
     all.broken_kinds = vec!["pods"];
     assert_eq!(all.exit(), Exit::Invalid);
     all.broken_kinds.clear();
+    all.unseen = vec!["3 writes of pods at level Metadata".to_owned()];
+    assert_eq!(all.exit(), Exit::Invalid);
+    all.unseen.clear();
     all.is_led = false;
     assert_eq!(all.exit(), Exit::Invalid);
     all.findings.push(torn());

@@ -37,7 +37,9 @@ pub(super) fn render_summary(report: &VerifyReport) -> String {
     };
     let rules = report.rules.len();
     let mut text = match report.findings.len() {
-        0 if report.is_led => format!("All {rules} judged rules hold, seen {time}: {seen}.\n"),
+        0 if report.is_led && report.unseen.is_empty() => {
+            format!("All {rules} judged rules hold, seen {time}: {seen}.\n")
+        }
         0 => format!("No judged rule is broken, seen {time}: {seen}.\n"),
         1 => format!("1 finding, seen {time}: {seen}.\n"),
         findings => format!("{findings} findings, seen {time}: {seen}.\n"),
@@ -63,6 +65,12 @@ pub(super) fn render_summary(report: &VerifyReport) -> String {
         text.push_str(&format!(
             "note: watches broke {} times, so changes may be unseen\n",
             report.gaps
+        ));
+    }
+    for unseen in &report.unseen {
+        text.push_str(&format!(
+            "note: {} have no object; the audit policy must record them at level RequestResponse\n",
+            sanitize(unseen)
         ));
     }
     if let Some(first) = report.unread.first() {

@@ -8,13 +8,13 @@ use crate::Change;
 
 /// Changes by revision and order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct ChangeQueue {
+pub(crate) struct ChangeQueue {
     waiting: BTreeMap<(u64, u64), Change>,
     arrivals: u64,
 }
 
 impl ChangeQueue {
-    pub(super) fn add(&mut self, change: Change) {
+    pub(crate) fn add(&mut self, change: Change) {
         self.arrivals = self.arrivals.saturating_add(1);
         self.waiting
             .insert((change.revision, self.arrivals), change);
@@ -22,7 +22,7 @@ impl ChangeQueue {
 
     /// Removes the changes that arrived until `time`, and all changes of lower revisions. Returns
     /// them in the order of their revisions.
-    pub(super) fn take_until(&mut self, time: Timestamp) -> Vec<Change> {
+    pub(crate) fn take_until(&mut self, time: Timestamp) -> Vec<Change> {
         let mut latest_first = self.waiting.iter().rev();
         let Some((&last, _)) = latest_first.find(|(_, change)| change.time <= time) else {
             return Vec::new();

@@ -20,7 +20,7 @@ use crate::cluster::kinds;
 use crate::{ObjectName, ObjectVersion, UnreadObject, Version};
 
 /// Name of the operator's Lease.
-pub(super) const LEASE_NAME: &str = "trellis-operator";
+pub(crate) const LEASE_NAME: &str = "trellis-operator";
 
 /// The kinds that [`ClusterWatch`](crate::ClusterWatch) gets, lists and watches, in the plural.
 pub const WATCHED_KINDS: [&str; 7] = [
@@ -34,7 +34,7 @@ pub const WATCHED_KINDS: [&str; 7] = [
 ];
 
 /// News of a watch.
-pub(super) enum WatchEvent {
+pub(crate) enum WatchEvent {
     /// An object was created, changed or deleted.
     Change(KindChange),
     /// All objects of the kind are listed.
@@ -48,16 +48,16 @@ pub(super) enum WatchEvent {
 
 /// A change of an object of one kind.
 #[derive(Debug)]
-pub(super) struct KindChange {
-    pub(super) kind: &'static str,
-    pub(super) revision: u64,
-    pub(super) object: ObjectVersion,
+pub(crate) struct KindChange {
+    pub(crate) kind: &'static str,
+    pub(crate) revision: u64,
+    pub(crate) object: ObjectVersion,
     /// As in [`Change`](crate::Change).
-    pub(super) is_listed: bool,
+    pub(crate) is_listed: bool,
 }
 
 /// Starts all watches.
-pub(super) fn start_watches(
+pub(crate) fn start_watches(
     client: &Client,
     operator_namespace: &str,
 ) -> SelectAll<BoxStream<'static, WatchEvent>> {
@@ -134,7 +134,7 @@ where
 /// A list shows no deletions, so they follow from the objects that it does not have. A list also
 /// shows no order, so its changes are given out together at its end: the deletions first, then the
 /// objects in the order of their revisions.
-struct KnownObjects<K> {
+pub(crate) struct KnownObjects<K> {
     kind: &'static str,
     wrap: fn(Version<K>) -> ObjectVersion,
     objects: BTreeMap<ObjectName, KnownObject<K>>,
@@ -163,7 +163,7 @@ struct List {
 }
 
 impl<K: Resource<DynamicType = ()> + Slim> KnownObjects<K> {
-    fn new(kind: &'static str, wrap: fn(Version<K>) -> ObjectVersion) -> Self {
+    pub(crate) fn new(kind: &'static str, wrap: fn(Version<K>) -> ObjectVersion) -> Self {
         Self {
             kind,
             wrap,
@@ -173,7 +173,10 @@ impl<K: Resource<DynamicType = ()> + Slim> KnownObjects<K> {
         }
     }
 
-    fn take_in(&mut self, event: watcher::Event<DeserializeGuard<K>>) -> Vec<KindChange> {
+    pub(crate) fn take_in(
+        &mut self,
+        event: watcher::Event<DeserializeGuard<K>>,
+    ) -> Vec<KindChange> {
         match event {
             watcher::Event::Init => {
                 self.list = List {
@@ -275,6 +278,18 @@ impl<K: Resource<DynamicType = ()> + Slim> KnownObjects<K> {
         let deletions: Vec<KindChange> = deletions.collect();
         changes.sort_by_key(|change| change.revision);
         deletions.into_iter().chain(changes).collect()
+    }
+
+    /// Removes the objects of a namespace. Returns their deletions.
+    pub(crate) fn remove_namespace(&mut self, namespace: &str) -> Vec<KindChange> {
+        let objects = self.objects.iter();
+        let kept = objects.filter(|(name, _)| name.namespace != namespace);
+        self.list = List {
+            names: kept.map(|(name, _)| name.clone()).collect(),
+            changes: Vec::new(),
+            revision_before: self.revision,
+        };
+        self.finish_list()
     }
 
     fn change(&self, revision: u64, object: ObjectVersion) -> KindChange {

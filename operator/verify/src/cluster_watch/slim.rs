@@ -10,7 +10,7 @@ use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 use crate::field_managers::drop_field_lists;
 
 /// Drops the parts that no rule reads.
-pub(super) trait Slim: Resource {
+pub(crate) trait Slim: Resource {
     /// Drops the large parts of the kind. Most kinds have none.
     fn slim_content(&mut self) {}
 

@@ -70,7 +70,8 @@ impl Judge for UnplannedPod {
                 let Some(job) = step.cluster.job_name(&uid) else {
                     return;
                 };
-                if step.cluster.is_unread_group(job) {
+                let is_unknown = step.cluster.is_partial && !step.cluster.groups.contains_key(job);
+                if is_unknown || step.cluster.is_unread_group(job) {
                     return;
                 }
                 // The plan may have been opened and replaced during the gap before the list.

@@ -37,7 +37,8 @@ impl LastingRule for UntrueStatus {
     }
 }
 
-/// What the status contradicts. Each lasts by itself: one that follows another begins anew.
+/// The part of the cluster that the status contradicts. Each contradiction lasts by itself: one that
+/// follows another begins anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Contradiction {
     /// The status is of an earlier spec.

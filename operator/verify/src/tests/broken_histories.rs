@@ -372,6 +372,25 @@ proptest! {
 }
 
 #[test]
+fn later_job_of_the_same_name_is_reported_again() {
+    let mut history = GangHistory::new(HistoryOptions::plain(2));
+    let complete = history.find(|write| write.kind == Kind::Job && phase(write) == "Complete")[0];
+    let mut writes = Vec::new();
+    for uid in ["uid-1", "uid-2"] {
+        let mut ended = history.writes[complete].clone();
+        ended.object["metadata"]["name"] = json!("again");
+        ended.object["metadata"]["uid"] = json!(uid);
+        let mut fallen = ended.clone();
+        set_phase(&mut fallen.object, "Queued", 0);
+        let mut gone = fallen.clone();
+        gone.is_deletion = true;
+        writes.extend([ended, fallen, gone]);
+    }
+    history.writes.splice(complete..complete, writes);
+    assert_eq!(history.broken_rules(), [Rule::Backwards, Rule::Backwards]);
+}
+
+#[test]
 fn finding_names_rule_object_time_and_revision() {
     let mut history = GangHistory::new(HistoryOptions::plain(2));
     let placed = history.find(is_placed)[0];

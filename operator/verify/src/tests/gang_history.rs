@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
-use crate::{Change, Finding, Health, ObjectVersion, Rule, Verifier, Version};
+use crate::{
+    Change, Finding, Health, ObjectName, ObjectVersion, Rule, UnreadObject, Verifier, Version,
+};
 
 /// Uid of the job.
 pub(super) const JOB: &str = "uid-j";
@@ -97,6 +99,8 @@ pub(super) struct Write {
     pub(super) second: i64,
     pub(super) kind: Kind,
     pub(super) is_deletion: bool,
+    /// True if a list after a gap shows the write.
+    pub(super) is_listed: bool,
     /// The object after the write, or its last version.
     pub(super) object: Value,
 }
@@ -110,6 +114,8 @@ pub(super) enum Kind {
     Node,
     Namespace,
     Lease,
+    /// A TrainingJob that does not decode.
+    UnreadJob,
 }
 
 /// The writes of a history in their order.
@@ -298,6 +304,7 @@ impl GangHistory {
             second: self.second,
             kind,
             is_deletion: false,
+            is_listed: false,
             object,
         });
     }
@@ -445,6 +452,7 @@ impl GangHistory {
                     second,
                     kind: Kind::Lease,
                     is_deletion: false,
+                    is_listed: false,
                     object: lease(transitions),
                 };
                 observe(&mut verifier, &renewed);
@@ -462,6 +470,22 @@ impl GangHistory {
 }
 
 impl Write {
+    fn unread_job(&self) -> Version<UnreadObject> {
+        let metadata = &self.object["metadata"];
+        let unread = Arc::new(UnreadObject {
+            kind: "trainingjobs",
+            name: ObjectName {
+                namespace: metadata["namespace"].as_str().unwrap().to_owned(),
+                name: metadata["name"].as_str().unwrap().to_owned(),
+            },
+            uid: metadata["uid"].as_str().unwrap().to_owned(),
+        });
+        match self.is_deletion {
+            true => Version::Deleted(unread),
+            false => Version::Stored(unread),
+        }
+    }
+
     pub(super) fn change(&self, revision: u64) -> Change {
         fn version<K: serde::de::DeserializeOwned>(write: &Write) -> Version<K> {
             let object = Arc::new(serde_json::from_value(write.object.clone()).unwrap());
@@ -481,8 +505,9 @@ impl Write {
                 Kind::Node => ObjectVersion::Node(version::<Node>(self)),
                 Kind::Namespace => ObjectVersion::Namespace(version::<Namespace>(self)),
                 Kind::Lease => ObjectVersion::Lease(version::<Lease>(self)),
+                Kind::UnreadJob => ObjectVersion::Unread(self.unread_job()),
             },
-            is_listed: false,
+            is_listed: self.is_listed,
         }
     }
 }

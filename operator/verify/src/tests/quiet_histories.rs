@@ -63,6 +63,75 @@ proptest! {
     }
 
     #[test]
+    fn list_after_a_gap_shows_no_order(
+        options in any_options(),
+        index in any::<prop::sample::Index>(),
+    ) {
+        let mut history = GangHistory::new(options);
+        // The list shows the pods of the last plan before the changes that made room for them.
+        let pods = history.find(|write| write.kind == Kind::Pod && !write.is_deletion);
+        let place = pods[index.index(pods.len())];
+        let mut early = history.writes[place].clone();
+        early.object["metadata"]["uid"] = json!("uid-early");
+        early.object["metadata"]["name"] = json!("early");
+        early.object["metadata"]["labels"]["trellis.dev/attempt"] = json!("9");
+        early.object["metadata"]["annotations"]["trellis.dev/plan"] = json!("of-the-gap");
+        early.is_listed = true;
+        let mut gone = early.clone();
+        gone.is_deletion = true;
+        history.writes.insert(place + 1, early);
+        history.writes.insert(place + 2, gone);
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
+    #[test]
+    fn job_that_does_not_decode_leaks_no_pod(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        let running = history.find(|write| {
+            write.kind == Kind::Job && write.object["status"]["phase"] == "Running"
+        });
+        let place = *running.last().unwrap();
+        let mut unread = history.writes[place].clone();
+        unread.kind = Kind::UnreadJob;
+        history.writes.truncate(place + 1);
+        history.writes.push(unread);
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
+    #[test]
+    fn one_contradiction_after_another_is_no_long_one(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        let placed = history.find(|write| {
+            write.kind == Kind::Job && write.object["status"]["phase"] == "Running"
+        });
+        let place = *placed.last().unwrap();
+        let right = history.writes[place].clone();
+        for write in &mut history.writes[place..] {
+            write.second += 50;
+        }
+        let mut queued = right.clone();
+        queued.object["status"]["phase"] = json!("Queued");
+        queued.object["status"]["conditions"][0]["status"] = json!("False");
+        let mut contrary = right.clone();
+        contrary.second += 25;
+        contrary.object["status"]["conditions"][0]["status"] = json!("False");
+        history.writes.splice(place..place, [queued, contrary]);
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
+    #[test]
+    fn status_of_a_job_of_another_manager_is_not_judged(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        let created = history.find(|write| write.kind == Kind::Job)[0];
+        let mut job = history.writes[created].clone();
+        job.object["metadata"]["name"] = json!("foreign");
+        job.object["metadata"]["uid"] = json!("uid-foreign");
+        job.object["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
+        history.writes.insert(created, job);
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
+    #[test]
     fn renewed_messages_are_no_violation(options in any_options()) {
         let mut history = GangHistory::new(options);
         let place = history.find(|write| {
