@@ -17,12 +17,13 @@ use super::{
 };
 
 /// API groups that this API server does not have. Other tests read their objects: the tests of the
-/// import, and the tests of Argo CD with Kustomize.
-const EXTERNAL_GROUPS: [&str; 4] = [
+/// import, of Argo CD with Kustomize, and of `trellis verify` with an audit policy.
+const EXTERNAL_GROUPS: [&str; 5] = [
     "kueue.x-k8s.io/",
     "batch.volcano.sh/",
     "argoproj.io/",
     "kustomize.config.k8s.io/",
+    "audit.k8s.io/",
 ];
 
 /// The kind of a YAML document.
