@@ -72,7 +72,11 @@ impl Writes {
             self.groups.remove(&name);
             return;
         }
-        if is_status_write(&before.metadata, &now.metadata) && before.status != now.status {
+        // The pods changed before. A busy operator counts thousands of them late, in several writes.
+        let counts = |job: &TrainingJob| job.status.as_ref().map(|s| (s.ready.clone(), s.pods));
+        let is_count = counts(before) != counts(now);
+        let is_write = is_status_write(&before.metadata, &now.metadata);
+        if is_write && !is_count && before.status != now.status {
             let writes = self.jobs.entry(name).or_default();
             if let Some(count) = add_write(writes, step.change.time) {
                 let object = ObjectRef::new("TrainingJob", &now.metadata);

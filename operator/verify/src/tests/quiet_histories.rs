@@ -142,6 +142,19 @@ proptest! {
     }
 
     #[test]
+    fn late_counts_of_many_pods_are_no_violation(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        let place = history.find(|write| {
+            write.kind == Kind::Job && write.object["status"]["phase"] == "Running"
+        })[0];
+        write_messages(&mut history, place, 12, 3);
+        for (number, write) in history.writes[place..=place + 12].iter_mut().enumerate() {
+            write.object["status"]["ready"] = json!(format!("{number}/1000"));
+        }
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
+    #[test]
     fn gang_that_left_for_a_changed_job_is_no_violation(mut options in any_options()) {
         options.is_preempted = true;
         let mut history = GangHistory::new(options);
