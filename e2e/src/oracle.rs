@@ -21,9 +21,10 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 const ORDERING_DELAY: SignedDuration = SignedDuration::from_secs(1);
 /// Time in which the watches bring a change to the oracle.
 const ARRIVAL_TIME: SignedDuration = SignedDuration::from_millis(200);
-/// Longest waits at the end of a test.
+/// Longest waits at the end of a test. The judgement of a thousand pods takes seconds on a busy
+/// machine.
 const TIMEOUTS: Timeouts = Timeouts {
-    judge: Duration::from_secs(5),
+    judge: Duration::from_secs(30),
     start: Duration::from_secs(20),
 };
 
