@@ -1,0 +1,42 @@
+//! What must hold when nothing has happened for a long time.
+
+use serde_json::Value;
+use trellis_api::job::JobPhase;
+use trellis_api_server::ApiServer;
+
+use crate::cluster;
+use crate::script::Script;
+
+/// Describes the jobs that should have ended: the cluster and the queue have room for each, and no
+/// user holds them back.
+pub(crate) fn unfinished_jobs(server: &ApiServer, script: &Script) -> Vec<String> {
+    let is_cordoned = |node: &Value| node["spec"]["unschedulable"] == true;
+    if server
+        .list(&cluster::NODES)
+        .any(|node| is_cordoned(node.value()))
+    {
+        return Vec::new();
+    }
+    let jobs = server.list(&cluster::TRAINING_JOBS);
+    let unfinished = jobs.filter_map(|job| {
+        let job = job.value();
+        let spec = script
+            .jobs
+            .iter()
+            .find(|spec| job["metadata"]["name"] == spec.name.as_str())?;
+        let gpus = spec.replicas * spec.gpus;
+        let status = &job["status"];
+        let phase: Option<JobPhase> = serde_json::from_value(status["phase"].clone()).ok();
+        if job["spec"]["suspend"] == true
+            || script.queue_gpus.is_some_and(|quota| gpus > quota)
+            || phase.is_some_and(JobPhase::is_terminal)
+        {
+            return None;
+        }
+        Some(format!(
+            "unfinished: job {} is still {}: {}",
+            spec.name, status["phase"], status["message"]
+        ))
+    });
+    unfinished.collect()
+}

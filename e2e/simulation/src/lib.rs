@@ -1,0 +1,38 @@
+//! Runs replicas of the operator on a simulated cluster, in virtual time and with faults.
+//!
+//! The operator is the production code: [`trellis_operator::Replica`] with two clients. Each replica
+//! has a tokio runtime of its own, whose clock is paused, and a simulated machine. Its requests go
+//! through a simulated network to a simulated API server (`trellis-api-server`), where kubelets, a
+//! garbage collector and users act, too. The rules of `trellis-verify` judge all that the API server
+//! stores.
+//!
+//! A seed makes a [`Script`]. The same script always gives the same [`Outcome`].
+
+mod access;
+mod admission;
+mod cluster;
+mod coverage;
+mod end_state;
+mod error_log;
+mod garbage_collector;
+mod kubelet;
+mod network;
+mod oracle;
+mod panics;
+mod random;
+mod replica;
+mod script;
+mod shrink;
+mod simulation;
+mod time;
+mod trace;
+mod transport;
+mod users;
+
+pub use coverage::Coverage;
+pub use panics::record_panics;
+pub use script::{
+    Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Script,
+};
+pub use shrink::shrink;
+pub use simulation::{Outcome, run};

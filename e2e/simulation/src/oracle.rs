@@ -1,0 +1,97 @@
+//! Judges a run by the rules of `trellis-verify`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use trellis_verify::{Change, Finding, Health, ObjectVersion, Verifier, Version};
+
+use crate::script::FaultScript;
+use crate::time::VirtualTime;
+
+/// Time after a fault in which Trellis may still wait to try again.
+const SETTLE_TIME: Duration = Duration::from_secs(60);
+
+pub(crate) struct Oracle {
+    verifier: Verifier,
+    findings: Vec<Finding>,
+}
+
+impl Oracle {
+    pub(crate) fn new(now: Timestamp) -> Self {
+        let mut verifier = Verifier::new(now);
+        verifier.start();
+        Self {
+            verifier,
+            findings: Vec::new(),
+        }
+    }
+
+    /// Takes in a write that the API server accepted.
+    pub(crate) fn observe(
+        &mut self,
+        plural: &str,
+        (time, revision): (Timestamp, u64),
+        before: Option<&Value>,
+        after: Option<&Value>,
+    ) {
+        let Some(object) = object_version(plural, before, after) else {
+            return;
+        };
+        self.verifier.observe(&Change {
+            time,
+            revision,
+            object,
+            is_listed: false,
+        });
+        self.findings.extend(self.verifier.take_findings());
+    }
+
+    pub(crate) fn pass_time(&mut self, now: Timestamp, health: Health) {
+        self.verifier.pass_time(now, health);
+        self.findings.extend(self.verifier.take_findings());
+    }
+
+    pub(crate) fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter()
+    }
+}
+
+/// Returns whether the cluster is healthy: no fault is there or has just ended.
+pub(crate) fn health(now: VirtualTime, faults: &[FaultScript]) -> Health {
+    let disturbs = |fault: &FaultScript| (fault.begin()..fault.end() + SETTLE_TIME).contains(&now);
+    match faults.iter().any(disturbs) {
+        true => Health::Unhealthy,
+        false => Health::Healthy,
+    }
+}
+
+fn object_version(
+    plural: &str,
+    before: Option<&Value>,
+    after: Option<&Value>,
+) -> Option<ObjectVersion> {
+    fn version<K: DeserializeOwned>(before: Option<&Value>, after: Option<&Value>) -> Version<K> {
+        let decode = |value: &Value| {
+            let object = K::deserialize(value).expect("the API server stores valid objects");
+            Arc::new(object)
+        };
+        match (before, after) {
+            (_, Some(object)) => Version::Stored(decode(object)),
+            (Some(object), None) => Version::Deleted(decode(object)),
+            (None, None) => panic!("a change has an object"),
+        }
+    }
+    Some(match plural {
+        "trainingjobs" => ObjectVersion::Job(version(before, after)),
+        "podgroups" => ObjectVersion::Group(version(before, after)),
+        "trainingqueues" => ObjectVersion::Queue(version(before, after)),
+        "pods" => ObjectVersion::Pod(version(before, after)),
+        "nodes" => ObjectVersion::Node(version(before, after)),
+        "namespaces" => ObjectVersion::Namespace(version(before, after)),
+        "leases" => ObjectVersion::Lease(version(before, after)),
+        _ => return None,
+    })
+}

@@ -1,0 +1,628 @@
+//! The event loop of a run.
+//!
+//! The world is one queue of events by virtual time. Each replica has a clock of its own. A replica
+//! runs until it sends something, or until the next event of the world. An event of the world
+//! happens when no replica can send anything before it. A replica may be ahead of another by up to
+//! [`MAX_LEAD`]; what reaches it meanwhile arrives late, as on a slow network.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::channel::oneshot;
+use hyper::body::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use trellis_api_server::{ApiServer, Object, Response, User, Watch, WatchPoll};
+use trellis_policies::cedar::PolicyLoader;
+
+use crate::access::Access;
+use crate::admission;
+use crate::cluster;
+use crate::coverage::Coverage;
+use crate::end_state::unfinished_jobs;
+use crate::error_log::ErrorLog;
+use crate::garbage_collector::{Dependent, GarbageCollector};
+use crate::kubelet::{KubeletWork, Kubelets};
+use crate::network::{Delivery, Network};
+use crate::oracle::{self, Oracle};
+use crate::panics;
+use crate::replica::{Progress, ReplicaStart, RunningReplica};
+use crate::script::{Fault, FaultScript, Script};
+use crate::time::VirtualTime;
+use crate::trace::Trace;
+use crate::transport::{
+    AnswerBody, FrameSender, NetworkResult, SentRequest, full_body, watch_body,
+};
+use crate::users;
+
+/// Longest time by which a replica is ahead of another one.
+const MAX_LEAD: Duration = Duration::from_millis(500);
+/// Pause before the process of a replica starts again.
+const RESTART_PAUSE: Duration = Duration::from_secs(2);
+/// Time between two looks of the oracle at the clock.
+const JUDGEMENT_INTERVAL: Duration = Duration::from_secs(5);
+/// Time after the last act and fault in which everything must settle.
+const CALM_TIME: Duration = Duration::from_secs(600);
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What is wrong: broken rules, jobs that never ended, panics and errors in the log.
+    pub problems: Vec<String>,
+    /// Which faults happened in which phases.
+    pub coverage: Coverage,
+    /// Hash of all that happened.
+    pub hash: u64,
+    /// Number of events.
+    pub events: u64,
+    /// Virtual time of the run.
+    pub duration: Duration,
+    /// The events as lines, if they were asked for.
+    pub lines: Vec<String>,
+}
+
+enum WorldEvent {
+    Request(Box<ArrivingRequest>),
+    Answer(oneshot::Sender<NetworkResult>, NetworkResult),
+    WatchEvents(u64),
+    Kubelet(KubeletWork),
+    Collect(Dependent),
+    Submit(usize),
+    Act(usize),
+    FaultBegin(usize),
+    FaultEnd(usize),
+    StartReplica(usize),
+    Judge,
+}
+
+struct ArrivingRequest {
+    replica: usize,
+    sent: SentRequest,
+    delivery: Delivery,
+    answer_time: Duration,
+    name: String,
+}
+
+struct OpenWatch {
+    replica: usize,
+    /// Names its random numbers.
+    key: String,
+    plural: String,
+    watch: Watch,
+    frames: FrameSender,
+    /// When its next events arrive, if any are expected. The network keeps their order.
+    arrival: Option<VirtualTime>,
+}
+
+#[derive(Default)]
+struct ReplicaSlot {
+    running: Option<RunningReplica>,
+    /// Number of starts, for identities.
+    starts: u64,
+    is_frozen: bool,
+    /// The process stays down until the end of a fault.
+    is_down: bool,
+    clock_offset: SignedDuration,
+}
+
+struct Simulation<'s> {
+    script: &'s Script,
+    start: Timestamp,
+    now: VirtualTime,
+    events: BTreeMap<(VirtualTime, u64), WorldEvent>,
+    event_count: u64,
+    server: ApiServer,
+    /// Number of history entries that the world has taken in.
+    seen: usize,
+    replicas: Vec<ReplicaSlot>,
+    watches: BTreeMap<u64, OpenWatch>,
+    watch_count: u64,
+    network: Network,
+    kubelets: Kubelets,
+    collector: GarbageCollector,
+    oracle: Oracle,
+    policies: PolicyLoader,
+    trace: Trace,
+    coverage: Coverage,
+}
+
+/// Runs a script.
+#[must_use]
+pub fn run(script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outcome {
+    let mut simulation = Simulation::new(script, policies.clone(), keeps_lines);
+    let end = VirtualTime::default() + Duration::from_secs(script.calm_from) + CALM_TIME;
+    let log = ErrorLog::default();
+    log.record_during(|| while simulation.step(end) {});
+    let unfinished = unfinished_jobs(&simulation.server, script);
+    let panics = panics::take().into_iter();
+    let problems = simulation.oracle.findings().map(ToString::to_string);
+    let problems = problems.chain(unfinished);
+    let problems = problems.chain(panics).chain(log.into_lines()).collect();
+    Outcome {
+        problems,
+        coverage: simulation.coverage,
+        hash: simulation.trace.hash(),
+        events: simulation.trace.events(),
+        duration: simulation.now.since(VirtualTime::default()),
+        lines: simulation.trace.into_lines(),
+    }
+}
+
+impl<'s> Simulation<'s> {
+    fn new(script: &'s Script, policies: PolicyLoader, keeps_lines: bool) -> Self {
+        let start = cluster::start_time();
+        let mut simulation = Self {
+            script,
+            start,
+            now: VirtualTime::default(),
+            events: BTreeMap::new(),
+            event_count: 0,
+            server: cluster::new_server(script, start),
+            seen: 0,
+            replicas: (0..script.replicas)
+                .map(|_| ReplicaSlot::default())
+                .collect(),
+            watches: BTreeMap::new(),
+            watch_count: 0,
+            network: Network::new(script.seed, script.network.clone()),
+            kubelets: Kubelets::new(script.seed, script.kubelets.clone(), &script.jobs),
+            collector: GarbageCollector::new(script.seed, script.kubelets.collect),
+            oracle: Oracle::new(start),
+            policies,
+            trace: Trace::new(keeps_lines),
+            coverage: Coverage::default(),
+        };
+        simulation.take_in_changes();
+        let after = |seconds| VirtualTime::default() + Duration::from_secs(seconds);
+        for index in 0..script.replicas {
+            // The second replica starts later, so that the first one leads in most runs.
+            let delay = VirtualTime(1 + 50 * index as u64);
+            simulation.schedule(delay, WorldEvent::StartReplica(index));
+        }
+        for (index, job) in script.jobs.iter().enumerate() {
+            simulation.schedule(after(job.at), WorldEvent::Submit(index));
+        }
+        for (index, act) in script.acts.iter().enumerate() {
+            simulation.schedule(after(act.at), WorldEvent::Act(index));
+        }
+        for (index, fault) in script.faults.iter().enumerate() {
+            simulation.schedule(fault.begin(), WorldEvent::FaultBegin(index));
+            simulation.schedule(fault.end(), WorldEvent::FaultEnd(index));
+        }
+        simulation.schedule_after(JUDGEMENT_INTERVAL, WorldEvent::Judge);
+        simulation
+    }
+
+    fn schedule(&mut self, time: VirtualTime, event: WorldEvent) {
+        self.event_count += 1;
+        self.events.insert((time, self.event_count), event);
+    }
+
+    fn schedule_after(&mut self, delay: Duration, event: WorldEvent) {
+        self.schedule(self.now + delay, event);
+    }
+
+    fn wall_clock(&self) -> Timestamp {
+        let elapsed = self.now.since(VirtualTime::default());
+        let elapsed = SignedDuration::try_from(elapsed).expect("a short run");
+        self.start + elapsed
+    }
+
+    /// Lets the replicas run up to the next event, and then handles it. Returns false at the end.
+    fn step(&mut self, end: VirtualTime) -> bool {
+        self.run_replicas();
+        let Some(entry) = self.events.first_entry() else {
+            return false;
+        };
+        if entry.key().0 > end {
+            return false;
+        }
+        let ((time, _), event) = entry.remove_entry();
+        self.now = self.now.max(time);
+        self.handle(event);
+        self.take_in_changes();
+        true
+    }
+
+    /// Lets all replicas run until none can send anything before the next event.
+    fn run_replicas(&mut self) {
+        while let Some((next, _)) = self.events.keys().next().copied() {
+            let clocks = self
+                .replicas
+                .iter()
+                .enumerate()
+                .filter_map(|(index, slot)| {
+                    let running = slot.running.as_ref().filter(|_| !slot.is_frozen)?;
+                    Some((running.clock(), index))
+                });
+            let Some((slowest, index)) = clocks.min() else {
+                return;
+            };
+            if slowest >= next {
+                return;
+            }
+            let horizon = next.min(slowest + MAX_LEAD);
+            let slot = &mut self.replicas[index];
+            let running = slot.running.as_mut().expect("it has a clock");
+            match running.run_until(horizon) {
+                Progress::ReachedHorizon => {}
+                Progress::Sent(requests) => {
+                    let sent_at = running.clock();
+                    for request in requests {
+                        self.send(index, sent_at, request);
+                    }
+                }
+                Progress::Ended(error) => {
+                    let at = running.clock();
+                    self.trace
+                        .record(at, &format!("replica {index} ended: {error}"), &[]);
+                    self.stop_replica(index);
+                    self.schedule(at + RESTART_PAUSE, WorldEvent::StartReplica(index));
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, replica: usize, sent_at: VirtualTime, sent: SentRequest) {
+        let active = self
+            .script
+            .faults
+            .iter()
+            .filter(|fault| fault.is_active(sent_at));
+        let active: Vec<&Fault> = active.map(|fault| &fault.fault).collect();
+        let name = format!("{} {}", sent.request.method(), sent.request.uri());
+        let path = sent.request.uri().path();
+        let route = self.network.route(&format!("{replica} {path}"), &active);
+        if let Some(fault) = route.fault {
+            self.coverage.count(fault, &self.server);
+        }
+        self.trace.record(
+            sent_at,
+            &format!("replica {replica} sends {name} ({:?})", route.delivery),
+            sent.request.body(),
+        );
+        let arrival = sent_at + route.request_time;
+        let request = ArrivingRequest {
+            replica,
+            sent,
+            delivery: route.delivery,
+            answer_time: route.answer_time,
+            name,
+        };
+        self.schedule(arrival, WorldEvent::Request(Box::new(request)));
+    }
+
+    fn handle(&mut self, event: WorldEvent) {
+        match event {
+            WorldEvent::Request(request) => self.handle_request(*request),
+            WorldEvent::Answer(client, answer) => {
+                // The client may have given up or crashed.
+                let _ = client.send(answer);
+            }
+            WorldEvent::WatchEvents(watch) => self.deliver_watch_events(watch),
+            WorldEvent::Kubelet(work) => {
+                self.trace
+                    .record(self.now, &format!("kubelet: {work:?}"), &[]);
+                let now = self.wall_clock();
+                let mut access = Access::new(&mut self.server, "system:node", now);
+                if let Some((delay, next)) = self.kubelets.act(work, &mut access) {
+                    self.schedule_after(delay, WorldEvent::Kubelet(next));
+                }
+            }
+            WorldEvent::Collect(dependent) => {
+                let now = self.wall_clock();
+                let user = "system:serviceaccount:kube-system:generic-garbage-collector";
+                self.collector
+                    .collect(&dependent, &mut Access::new(&mut self.server, user, now));
+            }
+            WorldEvent::Submit(index) => {
+                let job = &self.script.jobs[index];
+                self.trace
+                    .record(self.now, &format!("user: submits {}", job.name), &[]);
+                let now = self.wall_clock();
+                users::submit(job, &mut Access::new(&mut self.server, users::USER, now));
+            }
+            WorldEvent::Act(index) => {
+                let act = &self.script.acts[index].act;
+                self.trace.record(self.now, &format!("user: {act:?}"), &[]);
+                let now = self.wall_clock();
+                let mut access = Access::new(&mut self.server, users::USER, now);
+                users::act(act, self.script, &mut access);
+            }
+            WorldEvent::FaultBegin(index) => self.begin_fault(index),
+            WorldEvent::FaultEnd(index) => self.end_fault(index),
+            WorldEvent::StartReplica(index) => self.start_replica(index),
+            WorldEvent::Judge => {
+                let health = oracle::health(self.now, &self.script.faults);
+                self.oracle.pass_time(self.wall_clock(), health);
+                self.schedule_after(JUDGEMENT_INTERVAL, WorldEvent::Judge);
+            }
+        }
+    }
+
+    fn handle_request(&mut self, request: ArrivingRequest) {
+        let ArrivingRequest {
+            replica,
+            sent,
+            delivery,
+            answer_time,
+            name,
+        } = request;
+        let cut = || Err("the connection was cut".into());
+        match delivery {
+            Delivery::LostBefore => {
+                return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, cut()));
+            }
+            Delivery::Unavailable => {
+                let answer = Ok(unavailable());
+                return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, answer));
+            }
+            Delivery::Whole | Delivery::LostAfter => {}
+        }
+        let user = operator_user(replica);
+        let response = self.server.handle(&user, &sent.request, self.wall_clock());
+        let answer = match response {
+            Response::Answer(answer) => {
+                self.trace.record(
+                    self.now,
+                    &format!(
+                        "answer {} to replica {replica}: {name}",
+                        answer.status().as_u16()
+                    ),
+                    answer.body(),
+                );
+                Ok(answer.map(full_body))
+            }
+            Response::Watch(watch) => {
+                self.trace.record(
+                    self.now,
+                    &format!("watch of replica {replica}: {name}"),
+                    &[],
+                );
+                Ok(self.open_watch(replica, &sent.request, watch))
+            }
+        };
+        let answer = if delivery == Delivery::LostAfter {
+            cut()
+        } else {
+            answer
+        };
+        self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, answer));
+    }
+
+    /// Returns the answer to a watch. The network delivers its events later.
+    fn open_watch(
+        &mut self,
+        replica: usize,
+        request: &http::Request<Bytes>,
+        watch: Watch,
+    ) -> http::Response<AnswerBody> {
+        let (frames, body) = watch_body();
+        let path = request.uri().path();
+        self.watch_count += 1;
+        let open = OpenWatch {
+            replica,
+            key: format!("{replica} watch {path}"),
+            plural: path.rsplit('/').next().unwrap_or_default().to_owned(),
+            watch,
+            frames,
+            arrival: None,
+        };
+        self.watches.insert(self.watch_count, open);
+        self.expect_watch_events(self.watch_count);
+        http::Response::new(body)
+    }
+
+    /// Schedules the arrival of events that have just happened.
+    fn expect_watch_events(&mut self, id: u64) {
+        if let Some(open) = self.watches.get(&id) {
+            let arrival = self.now + self.network.watch_delay(&open.key);
+            self.schedule_watch(id, arrival);
+        }
+    }
+
+    fn schedule_watch(&mut self, id: u64, arrival: VirtualTime) {
+        if let Some(open) = self.watches.get_mut(&id)
+            && open.arrival.is_none_or(|scheduled| scheduled > arrival)
+        {
+            open.arrival = Some(arrival);
+            self.schedule(arrival, WorldEvent::WatchEvents(id));
+        }
+    }
+
+    fn deliver_watch_events(&mut self, id: u64) {
+        let now = self.now;
+        let Some(open) = self.watches.get_mut(&id) else {
+            return;
+        };
+        // An earlier arrival was scheduled later.
+        if open.arrival.is_none_or(|arrival| arrival > now) {
+            return;
+        }
+        open.arrival = None;
+        let stalls = |fault: &&FaultScript| {
+            fault.is_active(now) && fault.fault == Fault::StallWatches(open.plural.clone())
+        };
+        if let Some(end) = self
+            .script
+            .faults
+            .iter()
+            .filter(stalls)
+            .map(FaultScript::end)
+            .max()
+        {
+            return self.schedule_watch(id, end);
+        }
+        let wall_clock = self.wall_clock();
+        let Some(open) = self.watches.get_mut(&id) else {
+            return;
+        };
+        let next = loop {
+            match self.server.poll_watch(&mut open.watch, wall_clock) {
+                WatchPoll::Event(frame) => {
+                    let event = format!("watch event to {}", open.key);
+                    self.trace.record(now, &event, &frame.line);
+                    if open.frames.unbounded_send(frame.line).is_err() {
+                        break None;
+                    }
+                }
+                WatchPoll::Idle { until } => break Some(until),
+                WatchPoll::End => break None,
+            }
+        };
+        match next {
+            Some(until) => {
+                let wait = until.duration_since(self.start);
+                let wait = Duration::try_from(wait).unwrap_or_default();
+                let until = VirtualTime::default() + wait;
+                self.schedule_watch(id, until.max(now + Duration::from_millis(1)));
+            }
+            None => drop(self.watches.remove(&id)),
+        }
+    }
+
+    /// Shows all parts of the world what the API server has stored since the last call.
+    fn take_in_changes(&mut self) {
+        while let Some(entry) = self.server.history().get(self.seen) {
+            self.seen += 1;
+            let entry = entry.clone();
+            let before = entry.before.as_deref().map(Object::value);
+            let after = entry.after.as_deref().map(Object::value);
+            let plural = entry.kind.plural.as_str();
+            let stored = (entry.time, entry.revision);
+            self.oracle.observe(plural, stored, before, after);
+            if plural == "pods"
+                && let Some(pod) = after
+                && let Some((delay, work)) = self.kubelets.notice(before, pod)
+            {
+                self.schedule_after(delay, WorldEvent::Kubelet(work));
+            }
+            for dependent in self.collector.notice(&entry.kind, before, after) {
+                let delay = self.collector.delay();
+                self.schedule_after(delay, WorldEvent::Collect(dependent));
+            }
+            let concerned = self
+                .watches
+                .iter()
+                .filter(|(_, open)| open.plural == plural);
+            for id in concerned.map(|(id, _)| *id).collect::<Vec<_>>() {
+                self.expect_watch_events(id);
+            }
+        }
+    }
+
+    fn begin_fault(&mut self, index: usize) {
+        let fault = &self.script.faults[index].fault;
+        self.trace
+            .record(self.now, &format!("fault begins: {fault:?}"), &[]);
+        if !fault.is_of_requests() {
+            self.coverage.count(fault, &self.server);
+        }
+        match *fault {
+            Fault::Compact => {
+                self.server.compact(self.server.revision());
+                self.watches.clear();
+            }
+            Fault::Crash(replica) => {
+                self.stop_replica(replica);
+                self.replicas[replica].is_down = true;
+            }
+            Fault::Stop(replica) | Fault::Pause(replica) => {
+                self.replicas[replica].is_frozen = true;
+            }
+            Fault::SetClock(replica, seconds) => {
+                self.set_clock_forward(replica, SignedDuration::from_secs(seconds));
+            }
+            _ => {}
+        }
+    }
+
+    fn end_fault(&mut self, index: usize) {
+        let fault = &self.script.faults[index].fault;
+        self.trace
+            .record(self.now, &format!("fault ends: {fault:?}"), &[]);
+        match *fault {
+            Fault::Crash(replica) => {
+                self.replicas[replica].is_down = false;
+                self.start_replica(replica);
+            }
+            Fault::Stop(replica) | Fault::Pause(replica) => {
+                let stops_clocks = matches!(fault, Fault::Pause(_));
+                let slot = &mut self.replicas[replica];
+                slot.is_frozen = false;
+                if let Some(running) = &mut slot.running {
+                    running.thaw(self.now, stops_clocks);
+                }
+            }
+            Fault::SetClock(replica, seconds) => {
+                self.set_clock_forward(replica, SignedDuration::from_secs(-seconds));
+            }
+            _ => {}
+        }
+    }
+
+    fn set_clock_forward(&mut self, replica: usize, step: SignedDuration) {
+        let slot = &mut self.replicas[replica];
+        slot.clock_offset += step;
+        if let Some(running) = &slot.running {
+            running.set_clock_forward(step);
+        }
+    }
+
+    fn start_replica(&mut self, index: usize) {
+        let wall_clock = self.wall_clock();
+        let slot = &mut self.replicas[index];
+        if slot.running.is_some() || slot.is_down {
+            return;
+        }
+        slot.starts += 1;
+        let identity = format!("replica-{index}_{}", slot.starts);
+        self.trace
+            .record(self.now, &format!("{identity} starts"), &[]);
+        slot.running = Some(RunningReplica::start(ReplicaStart {
+            seed: crate::random::hash(self.script.seed, identity.as_bytes()),
+            identity,
+            time: self.now,
+            wall_clock: wall_clock + slot.clock_offset,
+            lease: Duration::from_secs(self.script.lease_seconds),
+            policies: self.policies.clone(),
+        }));
+    }
+
+    /// Ends the process of a replica, at any await.
+    fn stop_replica(&mut self, index: usize) {
+        self.replicas[index].running = None;
+        self.watches.retain(|_, open| open.replica != index);
+    }
+}
+
+/// Returns the user of a replica, with the pod of its token.
+fn operator_user(replica: usize) -> User {
+    let extra = |key: &str, value: String| {
+        let key = format!("authentication.kubernetes.io/{key}");
+        (key, vec![value])
+    };
+    User {
+        name: admission::OPERATOR.to_owned(),
+        groups: vec![
+            "system:serviceaccounts".to_owned(),
+            "system:authenticated".to_owned(),
+        ],
+        extra: [
+            extra("pod-name", format!("trellis-operator-{replica}")),
+            extra("pod-uid", format!("pod-of-replica-{replica}")),
+        ]
+        .into(),
+        ..User::default()
+    }
+}
+
+fn unavailable() -> http::Response<AnswerBody> {
+    let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+        "status": "Failure", "message": "the simulated proxy refuses", "code": 503,
+        "reason": "ServiceUnavailable"});
+    http::Response::builder()
+        .status(503)
+        .header("content-type", "application/json")
+        .body(full_body(status.to_string().into()))
+        .expect("a valid answer")
+}

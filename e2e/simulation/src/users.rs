@@ -1,0 +1,96 @@
+//! What users do.
+
+use serde_json::{Value, json};
+use trellis_api::names;
+
+use crate::access::{Access, Target};
+use crate::cluster::JOB_NAMESPACE;
+use crate::script::{Act, JobScript, Script};
+
+/// The user of all jobs.
+pub(crate) const USER: &str = "alice";
+
+/// The group of the kinds of Trellis.
+pub(crate) const TRELLIS: &str = "apis/trellis.dev/v1alpha1";
+
+fn job_target(name: &str) -> Target {
+    Target::namespaced(TRELLIS, "trainingjobs", JOB_NAMESPACE, name)
+}
+
+/// Submits a job. It may exist already.
+pub(crate) fn submit(job: &JobScript, access: &mut Access<'_>) {
+    let _ = access.create(&job_target(&job.name), &job_object(job));
+}
+
+fn job_object(job: &JobScript) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": job.name, "namespace": JOB_NAMESPACE},
+        "spec": {
+            "framework": "PyTorch",
+            "restart": {"backoffSeconds": 1, "maxBackoffSeconds": 4},
+            "checkpoint": {"gracePeriodSeconds": job.grace_seconds},
+            "taskGroups": [{
+                "name": "worker",
+                "replicas": job.replicas,
+                "gpus": job.gpus,
+                "image": "registry.example/train:1.0",
+                "command": ["torchrun", "train.py"],
+                "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
+            }],
+        },
+    })
+}
+
+/// Does what a script says.
+pub(crate) fn act(act: &Act, script: &Script, access: &mut Access<'_>) {
+    match act {
+        Act::Delete(job) => access.delete(&job_target(job), None),
+        Act::Suspend(job) => set_suspended(job, true, access),
+        Act::Resume(job) => set_suspended(job, false, access),
+        Act::Submit(name) => {
+            if let Some(job) = script.jobs.iter().find(|job| job.name == *name) {
+                submit(job, access);
+            }
+        }
+        Act::DeletePod(job) => {
+            if let Some(pod) = first_pod(job, access) {
+                access.delete(
+                    &Target::namespaced("api/v1", "pods", JOB_NAMESPACE, &pod),
+                    None,
+                );
+            }
+        }
+        Act::DeletePodGroup(job) => {
+            access.delete(
+                &Target::namespaced(TRELLIS, "podgroups", JOB_NAMESPACE, job),
+                None,
+            );
+        }
+        Act::Cordon(node) => set_unschedulable(*node, true, access),
+        Act::Uncordon(node) => set_unschedulable(*node, false, access),
+    }
+}
+
+fn set_suspended(job: &str, is_suspended: bool, access: &mut Access<'_>) {
+    let patch = json!({"spec": {"suspend": is_suspended}});
+    let _ = access.patch(&job_target(job), &patch);
+}
+
+fn set_unschedulable(node: usize, is_unschedulable: bool, access: &mut Access<'_>) {
+    let target = Target::cluster_wide("api/v1", "nodes", &crate::cluster::node_name(node));
+    let patch = json!({"spec": {"unschedulable": is_unschedulable}});
+    let _ = access.patch(&target, &patch);
+}
+
+/// Returns the name of a pod of the job that is not being deleted.
+fn first_pod(job: &str, access: &mut Access<'_>) -> Option<String> {
+    let pods = access.list(&format!(
+        "/api/v1/namespaces/{JOB_NAMESPACE}/pods?labelSelector={}%3D{job}",
+        names::JOB.replace('/', "%2F"),
+    ));
+    let is_leaving = |pod: &&Value| !pod["metadata"]["deletionTimestamp"].is_null();
+    let pod = pods.iter().find(|pod| !is_leaving(pod))?;
+    Some(pod["metadata"]["name"].as_str()?.to_owned())
+}
