@@ -25,9 +25,12 @@ pub(crate) fn unfinished_jobs(server: &ApiServer, script: &Script) -> Vec<String
             .iter()
             .find(|spec| job["metadata"]["name"] == spec.name.as_str())?;
         let gpus = spec.replicas * spec.gpus;
+        let room = |node: &u32| node.checked_div(spec.gpus).unwrap_or(u32::MAX);
+        let places = script.nodes.iter().map(room).fold(0, u32::saturating_add);
         let status = &job["status"];
         let phase: Option<JobPhase> = serde_json::from_value(status["phase"].clone()).ok();
         if job["spec"]["suspend"] == true
+            || places < spec.replicas
             || script.queue_gpus.is_some_and(|quota| gpus > quota)
             || phase.is_some_and(JobPhase::is_terminal)
         {

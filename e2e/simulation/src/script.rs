@@ -33,7 +33,7 @@ pub struct Script {
     pub acts: Vec<ActScript>,
     /// The faults.
     pub faults: Vec<FaultScript>,
-    /// Seconds at which no further act or fault begins.
+    /// Second from which no user acts.
     pub calm_from: u64,
 }
 
@@ -115,7 +115,7 @@ pub enum Act {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FaultScript {
-    /// Second at which it begins.
+    /// Millisecond at which it begins.
     pub at: u64,
     /// Seconds for which it lasts.
     pub seconds: u64,
@@ -141,7 +141,7 @@ impl FaultScript {
     }
 
     pub(crate) fn begin(&self) -> VirtualTime {
-        VirtualTime::default() + Duration::from_secs(self.at)
+        VirtualTime(self.at)
     }
 
     pub(crate) fn end(&self) -> VirtualTime {
@@ -219,17 +219,23 @@ impl Script {
             .collect();
         let replicas = random.between(1, 2) as usize;
         let faults = (0..random.between(0, 5))
-            .map(|_| fault(random, replicas, calm_from))
+            .map(|_| fault(random, replicas, &jobs, calm_from))
             .collect();
+        let lease_seconds = *random.choose(&[4, 15]);
+        // On a network that is always slow, no leader keeps a short lease.
+        let request_delays: &[u64] = match lease_seconds {
+            4 => &[5, 50],
+            _ => &[5, 50, 1000],
+        };
         Self {
             seed,
             replicas,
-            lease_seconds: *random.choose(&[4, 15]),
+            lease_seconds,
             queue_gpus: random
                 .chance(300)
                 .then(|| random.between(u64::from(capacity) / 2, u64::from(capacity)) as u32),
             network: NetworkDelays {
-                request: *random.choose(&[5, 50, 1000]),
+                request: *random.choose(request_delays),
                 watch: *random.choose(&[5, 100, 3000, 20_000]),
             },
             kubelets: KubeletDelays {
@@ -279,7 +285,12 @@ fn act(random: &mut RandomSequence, jobs: &[JobScript], nodes: usize, calm_from:
     }
 }
 
-fn fault(random: &mut RandomSequence, replicas: usize, calm_from: u64) -> FaultScript {
+fn fault(
+    random: &mut RandomSequence,
+    replicas: usize,
+    jobs: &[JobScript],
+    calm_from: u64,
+) -> FaultScript {
     let replica = random.between(0, replicas as u64 - 1) as usize;
     let kind = *random.choose(&[
         "pods",
@@ -300,10 +311,20 @@ fn fault(random: &mut RandomSequence, replicas: usize, calm_from: u64) -> FaultS
         9 => Fault::Pause(replica),
         _ => Fault::SetClock(replica, *random.choose(&[-120, -5, 5, 120])),
     };
-    let at = random.between(0, calm_from);
+    // A gang is committed within seconds after its submission, and rolled back after its end.
+    let at = match random.between(0, 2) {
+        0 => random.between(0, 1000 * calm_from),
+        1 => {
+            1000 * random.choose(jobs).at + random.log_uniform_millis(1, 10_000).as_millis() as u64
+        }
+        _ => {
+            let job = random.choose(jobs);
+            1000 * (job.at + job.run_seconds[0]) + random.between(0, 5000)
+        }
+    };
     FaultScript {
         at,
-        seconds: random.between(1, 60).min(calm_from - at + 1),
+        seconds: random.between(1, 60),
         fault,
     }
 }

@@ -40,8 +40,10 @@ const MAX_LEAD: Duration = Duration::from_millis(500);
 const RESTART_PAUSE: Duration = Duration::from_secs(2);
 /// Time between two looks of the oracle at the clock.
 const JUDGEMENT_INTERVAL: Duration = Duration::from_secs(5);
-/// Time after the last act and fault in which everything must settle.
-const CALM_TIME: Duration = Duration::from_secs(600);
+/// Time after the last act and fault for which a run goes on at least.
+const SHORTEST_CALM: Duration = Duration::from_secs(120);
+/// Time after the last act and fault in which all jobs must end.
+const LONGEST_CALM: Duration = Duration::from_secs(600);
 
 /// The result of a run.
 #[derive(Debug)]
@@ -108,6 +110,9 @@ struct Simulation<'s> {
     script: &'s Script,
     start: Timestamp,
     now: VirtualTime,
+    /// When the last act and fault have ended.
+    calm: VirtualTime,
+    end: VirtualTime,
     events: BTreeMap<(VirtualTime, u64), WorldEvent>,
     event_count: u64,
     server: ApiServer,
@@ -129,9 +134,8 @@ struct Simulation<'s> {
 #[must_use]
 pub fn run(script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outcome {
     let mut simulation = Simulation::new(script, policies.clone(), keeps_lines);
-    let end = VirtualTime::default() + Duration::from_secs(script.calm_from) + CALM_TIME;
     let log = ErrorLog::default();
-    log.record_during(|| while simulation.step(end) {});
+    log.record_during(|| while simulation.step() {});
     let unfinished = unfinished_jobs(&simulation.server, script);
     let panics = panics::take().into_iter();
     let problems = simulation.oracle.findings().map(ToString::to_string);
@@ -150,10 +154,15 @@ pub fn run(script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outco
 impl<'s> Simulation<'s> {
     fn new(script: &'s Script, policies: PolicyLoader, keeps_lines: bool) -> Self {
         let start = cluster::start_time();
+        let last_act = VirtualTime::default() + Duration::from_secs(script.calm_from);
+        let ends = script.faults.iter().map(FaultScript::end);
+        let calm = ends.fold(last_act, VirtualTime::max);
         let mut simulation = Self {
             script,
             start,
             now: VirtualTime::default(),
+            calm,
+            end: calm + LONGEST_CALM,
             events: BTreeMap::new(),
             event_count: 0,
             server: cluster::new_server(script, start),
@@ -208,12 +217,12 @@ impl<'s> Simulation<'s> {
     }
 
     /// Lets the replicas run up to the next event, and then handles it. Returns false at the end.
-    fn step(&mut self, end: VirtualTime) -> bool {
+    fn step(&mut self) -> bool {
         self.run_replicas();
         let Some(entry) = self.events.first_entry() else {
             return false;
         };
-        if entry.key().0 > end {
+        if entry.key().0 > self.end {
             return false;
         }
         let ((time, _), event) = entry.remove_entry();
@@ -332,6 +341,11 @@ impl<'s> Simulation<'s> {
             WorldEvent::FaultEnd(index) => self.end_fault(index),
             WorldEvent::StartReplica(index) => self.start_replica(index),
             WorldEvent::Judge => {
+                if self.now > self.calm + SHORTEST_CALM
+                    && unfinished_jobs(&self.server, self.script).is_empty()
+                {
+                    self.end = self.now;
+                }
                 let health = oracle::health(self.now, &self.script.faults);
                 self.oracle.pass_time(self.wall_clock(), health);
                 self.schedule_after(JUDGEMENT_INTERVAL, WorldEvent::Judge);

@@ -55,7 +55,7 @@ fn stored_scripts_have_no_problem() {
 fn shortened_script_keeps_what_its_problem_needs() {
     let mut script = Script::from_seed(3);
     let slow = FaultScript {
-        at: 10,
+        at: 10_000,
         seconds: 5,
         fault: Fault::Slow(500),
     };

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::Parser;
+use parking_lot::Mutex;
 use trellis_policies::cedar::PolicyLoader;
 use trellis_simulation::{Coverage, Outcome, Script, record_panics, run, shrink};
 
@@ -16,6 +18,9 @@ struct Options {
     /// Number of seeds.
     #[arg(long, default_value_t = 100)]
     count: u64,
+    /// Number of seeds that run at the same time. Default: the number of cores.
+    #[arg(long)]
+    threads: Option<usize>,
     /// Stops after these minutes.
     #[arg(long)]
     minutes: Option<u64>,
@@ -42,6 +47,15 @@ struct Options {
     once: bool,
 }
 
+/// What all runs have done.
+#[derive(Debug, Default)]
+struct Totals {
+    seeds: u64,
+    broken: u64,
+    events: u64,
+    coverage: Coverage,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
     if let Some(level) = options.log {
@@ -53,62 +67,88 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     record_panics();
     let policies = PolicyLoader::new().context("the schema of policies")?;
-    let scripts: Box<dyn Iterator<Item = Script>> = match (&options.script, options.seed) {
-        (Some(file), _) => {
-            let text = std::fs::read(file).with_context(|| format!("{}", file.display()))?;
-            Box::new(std::iter::once(serde_json::from_slice(&text)?))
-        }
-        (None, Some(seed)) => Box::new(std::iter::once(Script::from_seed(seed))),
-        (None, None) => {
-            let seeds = options.first..options.first + options.count;
-            Box::new(seeds.map(Script::from_seed))
-        }
-    };
+    let scripts = Mutex::new(scripts(&options)?);
+    let totals = Mutex::new(Totals::default());
     let start = Instant::now();
-    let mut coverage = Coverage::default();
-    let (mut runs, mut broken, mut events) = (0_u64, 0_u64, 0_u64);
     let limit = options
         .minutes
         .map(|minutes| Duration::from_secs(60 * minutes));
-    for script in scripts {
-        if limit.is_some_and(|limit| start.elapsed() > limit) {
-            break;
+    let next = || {
+        let is_over = limit.is_some_and(|limit| start.elapsed() > limit);
+        (!is_over).then(|| scripts.lock().next()).flatten()
+    };
+    let threads = match options.threads {
+        Some(threads) => threads,
+        None => thread::available_parallelism()?.get(),
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(script) = next() {
+                    check(&script, &policies, &options, &totals);
+                }
+            });
         }
-        let outcome = run(&script, &policies, options.events);
-        runs += 1;
-        events += outcome.events;
-        for line in &outcome.lines {
-            println!("{line}");
-        }
-        coverage += outcome.coverage.clone();
-        let mut is_broken = report(&script, &outcome);
-        if !options.once {
-            let again = run(&script, &policies, options.events);
-            if again.hash != outcome.hash {
-                is_broken = true;
-                println!(
-                    "seed {}: two runs differ{}",
-                    script.seed,
-                    first_difference(&outcome, &again)
-                );
-            }
-        }
-        if is_broken {
-            broken += 1;
-            if options.shrink {
-                let shortest = shrink_broken(&script, &outcome, &policies);
-                println!("{}", serde_json::to_string_pretty(&shortest)?);
-            }
+    });
+    let totals = totals.into_inner();
+    println!(
+        "faults by the phase of the journals that were there:\n{}",
+        totals.coverage
+    );
+    println!(
+        "{} seeds, {} broken, {} events in {:.1} s",
+        totals.seeds,
+        totals.broken,
+        totals.events,
+        start.elapsed().as_secs_f64()
+    );
+    Ok(match totals.broken {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+fn scripts(options: &Options) -> anyhow::Result<Box<dyn Iterator<Item = Script> + Send>> {
+    if let Some(file) = &options.script {
+        let text = std::fs::read(file).with_context(|| format!("{}", file.display()))?;
+        let script = serde_json::from_slice(&text);
+        let script = script.with_context(|| format!("{}", file.display()))?;
+        return Ok(Box::new(std::iter::once(script)));
+    }
+    let seeds = match options.seed {
+        Some(seed) => seed..seed.saturating_add(1),
+        None => options.first..options.first.saturating_add(options.count),
+    };
+    Ok(Box::new(seeds.map(Script::from_seed)))
+}
+
+/// Runs a script, twice unless the options say once, and reports what is wrong.
+fn check(script: &Script, policies: &PolicyLoader, options: &Options, totals: &Mutex<Totals>) {
+    let outcome = run(script, policies, options.events);
+    for line in &outcome.lines {
+        println!("{line}");
+    }
+    let mut is_broken = report(script, &outcome);
+    if !options.once {
+        let again = run(script, policies, options.events);
+        if again.hash != outcome.hash {
+            is_broken = true;
+            let difference = first_difference(&outcome, &again);
+            println!("seed {}: two runs differ{difference}", script.seed);
         }
     }
-    println!("faults by the phase of the journals that were there:\n{coverage}");
-    let seconds = start.elapsed().as_secs_f64();
-    println!("{runs} seeds, {broken} broken, {events} events in {seconds:.1} s");
-    Ok(if broken == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    if is_broken && options.shrink {
+        let shortest = shrink_broken(script, &outcome, policies);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&shortest).unwrap_or_default()
+        );
+    }
+    let mut totals = totals.lock();
+    totals.seeds += 1;
+    totals.broken += u64::from(is_broken);
+    totals.events += outcome.events;
+    totals.coverage += outcome.coverage;
 }
 
 /// Prints what is wrong in a run. Returns true if anything is.
