@@ -1,4 +1,4 @@
-//! What the API server refuses by the rules of the chart and of the CRDs, which are written in CEL.
+//! Refusals of the API server by rules of the chart and of the CRDs, which are written in CEL.
 //! The simulated API server evaluates no CEL, so the rules on which promises rest stand here again.
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What must hold when nothing has happened for a long time.
+//! The state of the jobs when nothing has happened for a long time.
 
 use serde_json::Value;
 use trellis_api::job::JobPhase;

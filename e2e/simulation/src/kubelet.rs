@@ -11,7 +11,7 @@ use crate::access::{Access, Target};
 use crate::random::RandomSequence;
 use crate::script::{JobScript, KubeletDelays};
 
-/// What a kubelet does later with one pod.
+/// Work of a kubelet on one pod, to be done later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KubeletWork {
     Start(PodIdentity),

@@ -34,10 +34,10 @@ pub(crate) struct ReplicaStart {
     pub(crate) policies: PolicyLoader,
 }
 
-/// What a replica has done when it stops running.
+/// Why a replica stops running for a while.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// Nothing but what it does on its own until the horizon.
+    /// It has nothing to send until the horizon.
     ReachedHorizon,
     /// It sent requests.
     Sent(Vec<SentRequest>),

@@ -29,7 +29,7 @@ pub struct Script {
     pub kubelets: KubeletDelays,
     /// The jobs that users submit.
     pub jobs: Vec<JobScript>,
-    /// What users do otherwise.
+    /// Further acts of users.
     pub acts: Vec<ActScript>,
     /// The faults.
     pub faults: Vec<FaultScript>,
@@ -41,9 +41,9 @@ pub struct Script {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NetworkDelays {
-    /// Of a request or an answer.
+    /// Longest delay of a request or an answer.
     pub request: u64,
-    /// Of an event of a watch.
+    /// Longest delay of an event of a watch.
     pub watch: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct KubeletDelays {
     pub start: u64,
     /// From the deletion of a pod to its end. A kubelet kills a pod after its grace period.
     pub stop: u64,
-    /// Of the garbage collector.
+    /// Delay of the garbage collector.
     pub collect: u64,
 }
 
@@ -85,11 +85,11 @@ pub struct JobScript {
 pub struct ActScript {
     /// Second at which it happens.
     pub at: u64,
-    /// What happens.
+    /// The act.
     pub act: Act,
 }
 
-/// What a user does.
+/// An act of a user, with the name of the job or the number of the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Act {
@@ -119,7 +119,7 @@ pub struct FaultScript {
     pub at: u64,
     /// Seconds for which it lasts.
     pub seconds: u64,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -149,7 +149,7 @@ impl FaultScript {
     }
 }
 
-/// What is wrong.
+/// A fault of the network, of a process or of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Fault {

@@ -48,7 +48,7 @@ const LONGEST_CALM: Duration = Duration::from_secs(600);
 /// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What is wrong: broken rules, jobs that never ended, panics and errors in the log.
+    /// Broken rules, jobs that never ended, panics and errors in the log.
     pub problems: Vec<String>,
     /// Which faults happened in which phases.
     pub coverage: Coverage,

@@ -20,7 +20,7 @@ use tower::{BoxError, Service};
 
 /// The body of an answer. A watch gets its frames one by one.
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
-/// What the client of a request gets: an answer, or the error of a cut connection.
+/// An answer, or the error of a cut connection.
 pub(crate) type NetworkResult = Result<http::Response<AnswerBody>, BoxError>;
 
 /// A request that waits for its answer.

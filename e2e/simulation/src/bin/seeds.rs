@@ -47,7 +47,7 @@ struct Options {
     once: bool,
 }
 
-/// What all runs have done.
+/// Sums over all runs.
 #[derive(Debug, Default)]
 struct Totals {
     seeds: u64,
