@@ -90,8 +90,11 @@ fn check_binding(call: &Call<'_>, binding: &Value, pod: &Object) -> Result<(), S
     let version = text_at(binding, &["metadata", "resourceVersion"]);
     if !version.is_empty() && version != pod.revision().to_string() {
         let found = pod.revision();
+        let key = format!("/registry/pods/{}/{}", call.namespace(), call.name());
         let why = format!(
-            "StorageError: invalid object, Code: 4, AdditionalErrorMsg: Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {found}"
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: ResourceVersion in precondition: {version}, \
+             ResourceVersion in object meta: {found}"
         );
         return Err(Status::conflict(&call.kind, call.name(), &why));
     }

@@ -1,4 +1,4 @@
-//! Conditions of pods that the server itself writes.
+//! Conditions that the server itself writes.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use crate::object::fields_mut;
 use crate::time::render_time;
 
 /// Sets a condition. Its time changes only with its status.
-pub(crate) fn set_condition(pod: &mut Value, mut condition: Value, now: Timestamp) {
-    let status = fields_mut(pod, "status");
+pub(crate) fn set_condition(object: &mut Value, mut condition: Value, now: Timestamp) {
+    let status = fields_mut(object, "status");
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
     let Some(conditions) = conditions.as_array_mut() else {
         return;

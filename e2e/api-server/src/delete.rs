@@ -45,7 +45,7 @@ impl DeleteOptions {
             .filter(|policy| !known.contains(policy))
         {
             let message = format!(
-                "Unsupported value: \"{policy}\": supported values: \"Background\", \"Foreground\", \"Orphan\""
+                "Unsupported value: \"{policy}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
             );
             let cause =
                 crate::status::Cause::new("FieldValueNotSupported", "propagationPolicy", message);
@@ -139,10 +139,11 @@ impl ApiServer {
         let selected: Keys = selected
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
+        let version = self.store.revision();
         for object in selected.values() {
             self.delete_object(call, object, &options)?;
         }
-        let metadata = json!({"resourceVersion": self.store.revision().to_string()});
+        let metadata = json!({"resourceVersion": version.to_string()});
         Ok(bytes_answer(
             200,
             list_body(call, &metadata, selected.values()),

@@ -124,6 +124,14 @@ impl ApiServer {
         status.insert("disruptionsAllowed".to_owned(), allowed.into());
         let disrupted = status.entry("disruptedPods").or_insert_with(|| json!({}));
         disrupted[pod.name()] = render_time(call.now).into();
+        if allowed == 0 {
+            // `UpdateDisruptionAllowedCondition`: the controller of budgets reads it.
+            let condition = json!({
+                "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods",
+                "message": "", "observedGeneration": count("observedGeneration"),
+            });
+            set_condition(&mut value, condition, call.now);
+        }
         let key = object_key(budget.namespace(), budget.name());
         let user = self.store.server_user();
         self.store.commit(kind, key, Some(value), user, call.now);

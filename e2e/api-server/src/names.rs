@@ -17,7 +17,6 @@ pub(crate) fn generate_suffix(number: u64) -> String {
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
@@ -39,12 +38,6 @@ pub(crate) fn subdomain_error(name: &str) -> Option<String> {
 /// Returns why a name is no DNS label, such as `a-b`.
 pub(crate) fn label_error(name: &str) -> Option<String> {
     too_long(name, 63).or_else(|| (!is_label(name)).then(|| LABEL.to_owned()))
-}
-
-/// Returns why a name is no DNS label that begins with a letter.
-pub(crate) fn letter_label_error(name: &str) -> Option<String> {
-    let is_valid = is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase());
-    too_long(name, 63).or_else(|| (!is_valid).then(|| LABEL_1035.to_owned()))
 }
 
 /// Returns why a name is no segment of a path.
@@ -113,7 +106,6 @@ mod tests {
             assert_eq!(subdomain_error(name).is_none(), is_subdomain, "{name}");
             assert_eq!(label_error(name).is_none(), is_label, "{name}");
         }
-        assert!(letter_label_error("1a").is_some());
         assert!(qualified_name_error("x.y/A_b").is_none());
         assert!(qualified_name_error("/a").is_some());
         assert!(label_value_error("").is_none());

@@ -23,17 +23,14 @@ impl PatchKind {
             MERGE => Ok(Self::Merge),
             STRATEGIC if !is_custom => Ok(Self::Strategic),
             JSON => Ok(Self::Json),
-            _ if is_custom => Err(Status::unsupported_media_type(&[
-                JSON,
-                MERGE,
-                "application/apply-patch+yaml",
-            ])),
-            _ => Err(Status::unsupported_media_type(&[
-                JSON,
-                MERGE,
-                STRATEGIC,
-                "application/apply-patch+yaml",
-            ])),
+            _ if is_custom => {
+                let accepted = [JSON, MERGE, "application/apply-patch+yaml"];
+                Err(Status::unsupported_media_type(&accepted))
+            }
+            _ => {
+                let accepted = [JSON, MERGE, STRATEGIC, "application/apply-patch+yaml"];
+                Err(Status::unsupported_media_type(&accepted).with_empty_details())
+            }
         }
     }
 
@@ -144,14 +141,10 @@ fn merge_strategically(target: &mut Value, patch: &Value, parent: &str) {
         match (change.as_array(), key) {
             (Some(changes), Some(key)) => merge_list(field, changes, key),
             (Some(changes), None) if MERGED_SETS.contains(&name.as_str()) => {
-                let mut items = field.as_array().cloned().unwrap_or_default();
-                items.extend(
-                    changes
-                        .iter()
-                        .filter(|c| !items.contains(c))
-                        .cloned()
-                        .collect::<Vec<_>>(),
-                );
+                let live = field.as_array().cloned().unwrap_or_default();
+                let position = |item: &Value| live.iter().position(|other| other == item);
+                let rest = live.iter().filter(|item| !changes.contains(item));
+                let items = interleave(changes, rest, position);
                 *field = items.into();
             }
             (Some(_), None) => *field = change.clone(),
@@ -181,17 +174,46 @@ fn merge_list(field: &mut Value, changes: &[Value], key: &str) {
         *field = rest.cloned().collect();
         return;
     }
-    let mut items = field.as_array().cloned().unwrap_or_default();
+    let live = field.as_array().cloned().unwrap_or_default();
+    let position = |item: &Value| live.iter().position(|other| other[key] == item[key]);
+    let rest = live
+        .iter()
+        .filter(|item| changes.iter().all(|change| change[key] != item[key]));
+    let kept: Vec<Value> = changes
+        .iter()
+        .filter(|change| change["$patch"] != "delete")
+        .cloned()
+        .collect();
+    let merged = interleave(&kept, rest, position).into_iter().map(|item| {
+        let Some(change) = kept.iter().find(|change| change[key] == item[key]) else {
+            return item;
+        };
+        let mut merged = position(change).map_or(Value::Null, |at| live[at].clone());
+        merge_strategically(&mut merged, change, "");
+        merged
+    });
+    *field = merged.collect();
+}
+
+/// Orders the items of a merged list (`mergeSortedSlice`): those that the patch names come in its
+/// order, and the others as in the live list, each before the first item of the patch that it was
+/// in front of. A new item is before all that remain.
+fn interleave<'v>(
+    changes: &[Value],
+    rest: impl Iterator<Item = &'v Value>,
+    position: impl Fn(&Value) -> Option<usize>,
+) -> Vec<Value> {
+    let mut rest = rest.peekable();
+    let mut merged = Vec::new();
     for change in changes {
-        let position = items.iter().position(|item| item[key] == change[key]);
-        match position {
-            Some(position) if change["$patch"] == "delete" => drop(items.remove(position)),
-            Some(position) => merge_strategically(&mut items[position], change, ""),
-            None if change["$patch"] == "delete" => {}
-            None => items.push(change.clone()),
+        let at = position(change);
+        while let Some(item) = rest.next_if(|item| at.is_some() && position(item) < at) {
+            merged.push(item.clone());
         }
+        merged.push(change.clone());
     }
-    *field = items.into();
+    merged.extend(rest.cloned());
+    merged
 }
 
 /// JSON patch (RFC 6902).
@@ -201,10 +223,8 @@ fn apply_json_patch(object: &mut Value, patch: &Value) -> Result<(), Status> {
     for operation in operations {
         let path = operation["path"].as_str().unwrap_or_default();
         apply_operation(object, operation, path).ok_or_else(|| {
-            let message = format!(
-                "the server rejected our request due to an error in our request: {operation}"
-            );
-            Status::new(422, "Invalid", message)
+            let message = "the server rejected our request due to an error in our request";
+            Status::new(422, "Invalid", message).with_empty_details()
         })?;
     }
     Ok(())

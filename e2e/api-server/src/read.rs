@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::object::Object;
 use crate::request::View;
 use crate::server::{ApiServer, Call, parse_selector};
-use crate::status::{Cause, Status, bytes_answer};
+use crate::status::{Status, bytes_answer};
 use crate::store::key_range;
 use crate::watch::partial_metadata;
 
@@ -66,6 +66,10 @@ impl ApiServer {
                 metadata.insert("remainingItemCount".to_owned(), remaining.into());
             }
         }
+        // Lists of custom objects always have this field.
+        if call.kind.is_custom() && call.view == View::Whole {
+            metadata.entry("continue").or_insert("".into());
+        }
         let page = page.into_iter().map(|(_, object)| object);
         let body = list_body(call, &Value::Object(metadata), page);
         Ok(bytes_answer(200, body))
@@ -100,10 +104,8 @@ impl ApiServer {
         let version: u64 = match text {
             "" | "0" => return Ok(current),
             text => text.parse().map_err(|_| {
-                let why =
-                    format!("invalid resource version: strconv.ParseUint: parsing \"{text}\"");
-                let cause = Cause::invalid("resourceVersion", &text.into(), &why);
-                Status::invalid_of("meta.k8s.io", "ListOptions", "", &[cause])
+                let why = format!("invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax");
+                Status::bad_request(why)
             })?,
         };
         if version > current {

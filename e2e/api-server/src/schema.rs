@@ -144,7 +144,8 @@ impl Schema {
         }
     }
 
-    /// Sets the defaults of absent fields. A null that is not allowed counts as absent.
+    /// Sets the defaults of absent fields. A null that is not allowed counts as absent, and
+    /// disappears if there is no default.
     pub(crate) fn apply_defaults(&self, value: &mut Value) {
         match value {
             Value::Array(values) => {
@@ -155,6 +156,12 @@ impl Schema {
                 }
             }
             Value::Object(fields) => {
+                fields.retain(|name, value| {
+                    let schema = self.properties.get(name).or(self.additional.as_deref());
+                    let drops_null =
+                        |schema: &Self| !schema.is_nullable && schema.default.is_none();
+                    !(value.is_null() && schema.is_some_and(drops_null))
+                });
                 for (name, schema) in &self.properties {
                     let is_null = fields.get(name).is_some_and(Value::is_null);
                     if let Some(default) = &schema.default
@@ -271,25 +278,22 @@ impl Schema {
 
     fn validate_text(&self, text: &str, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         let length = text.chars().count() as u64;
-        if let Some(least) = self.lengths.least.filter(|least| length < *least) {
-            let why = format!("{path} in body should be at least {least} chars long");
-            causes.push(Cause::invalid(path, value, &why));
-        }
+        // A real server reports the first of these only.
         if let Some(most) = self.lengths.most.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
             causes.push(Cause::new("FieldValueTooLong", path, message));
-        }
-        if let Some(pattern) = self
-            .pattern
-            .as_ref()
-            .filter(|pattern| !pattern.is_match(text))
-        {
+        } else if let Some(least) = self.lengths.least.filter(|least| length < *least) {
+            let why = format!("{path} in body should be at least {least} chars long");
+            causes.push(Cause::invalid(path, value, &why));
+        } else if let Some(pattern) = self.pattern.as_ref().filter(|p| !p.is_match(text)) {
             let why = format!("{path} in body should match '{pattern}'");
             causes.push(Cause::invalid(path, value, &why));
         }
         if self.format.as_deref() == Some("date-time") && text.parse::<jiff::Timestamp>().is_err() {
-            let why = format!("{path} in body must be of type date-time: {value}");
-            causes.push(Cause::invalid(path, value, &why));
+            let message = format!(
+                "Invalid value: {value}: {path} in body must be of type date-time: {value}"
+            );
+            causes.push(Cause::new("FieldValueTypeInvalid", path, message));
         }
     }
 
@@ -435,7 +439,7 @@ mod tests {
             (
                 json!({"type": "string", "format": "date-time"}),
                 json!("x"),
-                "FieldValueInvalid",
+                "FieldValueTypeInvalid",
             ),
         ];
         for (rule, value, reason) in cases {

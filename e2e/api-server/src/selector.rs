@@ -79,6 +79,9 @@ impl Selector {
     }
 
     pub(crate) fn matches(&self, object: &Value) -> bool {
+        if self.is_everything() {
+            return true;
+        }
         let labels = at(object, &["metadata", "labels"]).and_then(Value::as_object);
         let label = |key: &str| labels.and_then(|labels| labels.get(key)?.as_str());
         let has_labels = self.labels.iter().all(|r| r.matches(label(&r.key)));

@@ -242,7 +242,7 @@ impl ApiServer {
         let headers = request.headers();
         let view = requested_view(headers).ok_or_else(|| {
             let why = "only the following media types are accepted: application/json";
-            Status::new(406, "NotAcceptable", why)
+            Status::new(406, "NotAcceptable", why).with_empty_details()
         })?;
         if info.verb.is_empty() {
             return Err(Status::method_not_allowed());
@@ -277,12 +277,13 @@ impl ApiServer {
             let dry_run = Value::from(info.query.get("dryRun"));
             let message = format!("Unsupported value: {dry_run}: supported values: \"All\"");
             let cause = crate::status::Cause::new("FieldValueNotSupported", "dryRun", message);
-            return Err(Status::invalid_of(
-                "meta.k8s.io",
-                "WriteOptions",
-                "",
-                &[cause],
-            ));
+            let options = match info.verb {
+                "create" => "CreateOptions",
+                "update" => "UpdateOptions",
+                "patch" => "PatchOptions",
+                _ => "DeleteOptions",
+            };
+            return Err(Status::invalid_of("meta.k8s.io", options, "", &[cause]));
         }
         let call = Call {
             user,
@@ -360,7 +361,7 @@ impl ApiServer {
             ("update" | "patch", subresource) if !info.name.is_empty() => {
                 let is_status = subresource == "status" && call.kind.has_status;
                 match (is_status || subresource.is_empty(), info.verb) {
-                    (false, _) => Err(Status::unknown_path()),
+                    (false, _) => Err(unknown_subresource(call)),
                     (true, "update") => self.replace(call),
                     (true, _) => self.patch(call),
                 }
@@ -370,7 +371,7 @@ impl ApiServer {
                 self.delete_collection(call)
             }
             (_, "") => Err(Status::method_not_allowed()),
-            _ => Err(Status::unknown_path()),
+            _ => Err(unknown_subresource(call)),
         };
         answer.map(Response::Answer)
     }
@@ -386,6 +387,13 @@ impl ApiServer {
             call.now,
         )
     }
+}
+
+fn unknown_subresource(call: &Call<'_>) -> Status {
+    if call.kind.is_custom() {
+        return call.not_found();
+    }
+    Status::unknown_path()
 }
 
 pub(crate) fn parse_selector(call: &Call<'_>) -> Result<Selector, Status> {

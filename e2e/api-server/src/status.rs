@@ -214,6 +214,12 @@ impl Status {
         status
     }
 
+    /// Adds details without content, as a real server does for errors of its handlers.
+    pub(crate) fn with_empty_details(mut self) -> Self {
+        *self.details = json!({});
+        self
+    }
+
     /// 405: the resource has no such verb.
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";

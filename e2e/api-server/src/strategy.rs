@@ -24,8 +24,6 @@ pub(crate) fn prepare_for_create(call: &Call<'_>, object: &mut Value, store: &mu
     let kind = &call.kind;
     if kind.rules.generation != Generation::Absent {
         metadata_mut(object).insert("generation".to_owned(), 1.into());
-    } else {
-        take_field(metadata_mut(object), "generation");
     }
     if kind.is_custom() {
         if kind.has_status
@@ -37,7 +35,7 @@ pub(crate) fn prepare_for_create(call: &Call<'_>, object: &mut Value, store: &mu
     }
     let now = render_time(call.now);
     match (kind.group.as_str(), kind.plural.as_str()) {
-        ("", "pods") => prepare_pod(object),
+        ("", "pods") => prepare_pod(object, &now),
         ("", "namespaces") => {
             let spec = fields_mut(object, "spec");
             spec.insert("finalizers".to_owned(), json!(["kubernetes"]));
@@ -76,12 +74,13 @@ pub(crate) fn prepare_for_create(call: &Call<'_>, object: &mut Value, store: &mu
     }
 }
 
-fn prepare_pod(pod: &mut Value) {
+fn prepare_pod(pod: &mut Value, now: &str) {
     let mut status = json!({"phase": "Pending", "qosClass": quality_of_service(pod)});
     if !items_at(pod, &["spec", "schedulingGates"]).is_empty() {
         status["conditions"] = json!([{
             "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastTransitionTime": now,
         }]);
     }
     pod["status"] = status;
@@ -134,12 +133,17 @@ fn allocate_address(service: &mut Value, store: &mut Store) {
         }
         given => given.to_owned(),
     };
+    // A headless service whose endpoints come from elsewhere may have addresses of both families.
+    let is_dual = address == "None" && at(service, &["spec", "selector"]).is_none();
+    let (families, policy) = match is_dual {
+        true => (json!(["IPv4", "IPv6"]), "RequireDualStack"),
+        false => (json!(["IPv4"]), "SingleStack"),
+    };
     let spec = fields_mut(service, "spec");
     spec.insert("clusterIP".to_owned(), address.as_str().into());
     spec.insert("clusterIPs".to_owned(), json!([address]));
-    spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
-    spec.entry("ipFamilyPolicy")
-        .or_insert_with(|| json!("SingleStack"));
+    spec.entry("ipFamilies").or_insert(families);
+    spec.entry("ipFamilyPolicy").or_insert(policy.into());
 }
 
 /// Keeps what a write of one part may not change, and counts the generation.
@@ -159,6 +163,7 @@ pub(crate) fn prepare_for_update(kind: &Kind, object: &mut Value, old: &Object, 
             if kind.is_core("pods") {
                 let owners = old["metadata"].get("ownerReferences").cloned();
                 set_field(&mut object["metadata"], "ownerReferences", owners);
+                set_field(&mut object["metadata"], "deletionTimestamp", None);
                 let class = old["status"].get("qosClass").cloned();
                 let status = fields_mut(object, "status");
                 if let Some(class) = class {
@@ -180,19 +185,19 @@ pub(crate) fn prepare_for_update(kind: &Kind, object: &mut Value, old: &Object, 
         merge_string_data(object);
     }
     let old_metadata = &old["metadata"];
-    for name in ["creationTimestamp", "generation", "deletionTimestamp"] {
+    for name in ["creationTimestamp", "generation"] {
         set_field(
             &mut object["metadata"],
             name,
             old_metadata.get(name).cloned(),
         );
     }
-    let grace = "deletionGracePeriodSeconds";
-    set_field(
-        &mut object["metadata"],
-        grace,
-        old_metadata.get(grace).cloned(),
-    );
+    // A write cannot take a deletion back. Validation refuses one that begins a deletion.
+    for name in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if let Some(value) = old_metadata.get(name) {
+            set_field(&mut object["metadata"], name, Some(value.clone()));
+        }
+    }
     if object["metadata"].get("uid").is_none() {
         set_field(
             &mut object["metadata"],

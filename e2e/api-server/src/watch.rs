@@ -82,9 +82,8 @@ impl Watch {
         let after: u64 = match version {
             "" => 0,
             text => text.parse().map_err(|_| {
-                let why = format!("invalid resource version \"{text}\"");
-                let cause = crate::status::Cause::invalid("resourceVersion", &text.into(), &why);
-                Status::invalid_of("meta.k8s.io", "ListOptions", "", &[cause])
+                let why = format!("resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax");
+                Status::new(500, "", why)
             })?,
         };
         let sends_initial = query.is_true("sendInitialEvents");

@@ -56,7 +56,7 @@ impl ApiServer {
         let causes = validation::validate_create(&call.kind, &object);
         let name = text_at(&object, &["metadata", "name"]).to_owned();
         if !causes.is_empty() {
-            return Err(Status::invalid(&call.kind, &name, &causes));
+            return Err(invalid(call, &name, &causes));
         }
         let request = AdmissionRequest::new(call, Operation::Create, &self.store)
             .with_object(None, Some(&object))
@@ -162,7 +162,7 @@ impl ApiServer {
         strategy::prepare_for_update(&call.kind, &mut object, current, subresource);
         let causes = validation::validate_update(&call.kind, &object, current, subresource);
         if !causes.is_empty() {
-            return Err(Status::invalid(&call.kind, call.name(), &causes));
+            return Err(invalid(call, call.name(), &causes));
         }
         let request = AdmissionRequest::new(call, Operation::Update, &self.store);
         let request = request.with_object(Some(current), Some(&object));
@@ -173,7 +173,7 @@ impl ApiServer {
                 let (user, now) = (call.user_name(), call.now);
                 self.store.commit(call.kind_id, key, None, user, now);
             }
-            let answer = Object::new(call.kind.clone(), object, 0);
+            let answer = Object::new(call.kind.clone(), object, current.revision());
             return Ok(object_answer(200, &answer, call.view));
         }
         let stored = self.store_update(call, current, object);
@@ -243,6 +243,15 @@ const SYSTEM_FIELDS: [&str; 5] = [
     "selfLink",
 ];
 
+fn invalid(call: &Call<'_>, name: &str, causes: &[Cause]) -> Status {
+    // Events have the internal type of the core group.
+    let group = match call.kind.group.as_str() {
+        "events.k8s.io" => "",
+        group => group,
+    };
+    Status::invalid_of(group, &call.kind.kind, name, causes)
+}
+
 /// The storage of a real server refuses another uid with these words.
 pub(crate) fn uid_conflict(call: &Call<'_>, wanted: &str, found: &str) -> Status {
     let key = format!(
@@ -280,6 +289,19 @@ pub(crate) fn decode_object(call: &Call<'_>, mut value: Value) -> Result<Value, 
     if !value.is_object() {
         let why = format!(
             "the object provided is unrecognized (must be of type {})",
+            kind.kind
+        );
+        return Err(Status::bad_request(why));
+    }
+    // The type of a custom object does not follow from its path.
+    if kind.is_custom() && (name.is_empty() || api_version.is_empty()) {
+        let field = if name.is_empty() {
+            "Kind"
+        } else {
+            "apiVersion"
+        };
+        let why = format!(
+            "the object provided is unrecognized (must be of type {}): Object '{field}' is missing in '{value}'",
             kind.kind
         );
         return Err(Status::bad_request(why));

@@ -23,7 +23,15 @@ pub(crate) fn apply(kind: &Kind, object: &mut Value) {
             let spec = &mut object["spec"];
             set(spec, "persistentVolumeReclaimPolicy", || json!("Retain"));
             set(spec, "volumeMode", || json!("Filesystem"));
+            if let Some(path) = spec.get_mut("hostPath") {
+                set(path, "type", || json!(""));
+            }
         }
+        // Go writes this struct even if it is empty.
+        ("coordination.k8s.io", "leases") | ("", "resourcequotas") => {
+            set(object, "spec", || json!({}));
+        }
+        ("events.k8s.io", "events") => set(object, "deprecatedSource", || json!({})),
         ("", "limitranges") => set_limit_defaults(object),
         ("", "nodes") => set_node_defaults(object),
         ("apps", "daemonsets") => set_daemon_set_defaults(object),
@@ -136,11 +144,10 @@ fn set_node_defaults(node: &mut Value) {
         "operatingSystem",
         "architecture",
     ];
-    set_in(status, "nodeInfo", || {
-        info.iter()
-            .map(|name| ((*name).to_owned(), json!("")))
-            .collect()
-    });
+    let node_info = fields_mut(&mut node["status"], "nodeInfo");
+    for name in info {
+        set_in(node_info, name, || json!(""));
+    }
 }
 
 fn set_limit_defaults(range: &mut Value) {

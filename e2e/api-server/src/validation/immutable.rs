@@ -95,11 +95,14 @@ fn validate_pod(object: &Value, old: &Value) -> Vec<Cause> {
         causes.push(Cause::forbidden("spec.tolerations", why));
     }
     let gates = items_at(old, &["spec", "schedulingGates"]);
-    let added = items_at(object, &["spec", "schedulingGates"]).iter();
-    for gate in added.filter(|gate| !gates.contains(gate)) {
+    let added = items_at(object, &["spec", "schedulingGates"])
+        .iter()
+        .enumerate();
+    for (index, gate) in added.filter(|(_, gate)| !gates.contains(gate)) {
         let name = text_at(gate, &["name"]);
         let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-        causes.push(Cause::forbidden("spec.schedulingGates", &why));
+        let field = format!("spec.schedulingGates[{index}].name");
+        causes.push(Cause::forbidden(field, &why));
     }
     if comparable_spec(object, old) != comparable_spec(old, old) {
         let why = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";

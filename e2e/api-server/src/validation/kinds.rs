@@ -34,10 +34,15 @@ fn validate_pod(pod: &Value, causes: &mut Vec<Cause>) {
             validate_container(container, &path, &mut names, volumes, causes);
         }
     }
+    let gates = items_at(pod, &["spec", "schedulingGates"]);
+    if !gates.is_empty() && !text_at(pod, &["spec", "nodeName"]).is_empty() {
+        let why = "cannot be set until all schedulingGates have been cleared";
+        causes.push(Cause::forbidden("spec.nodeName", why));
+    }
     let policy = text_at(pod, &["spec", "restartPolicy"]);
     if !matches!(policy, "Always" | "OnFailure" | "Never") {
         let message = format!(
-            "Unsupported value: \"{policy}\": supported values: \"Always\", \"Never\", \"OnFailure\""
+            "Unsupported value: \"{policy}\": supported values: \"Always\", \"OnFailure\", \"Never\""
         );
         causes.push(Cause::new(
             "FieldValueNotSupported",

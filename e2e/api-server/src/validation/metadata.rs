@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use crate::kind::Kind;
 use crate::names::{
-    label_error, label_value_error, letter_label_error, path_segment_error, qualified_name_error,
-    subdomain_error,
+    label_error, label_value_error, path_segment_error, qualified_name_error, subdomain_error,
 };
 use crate::object::{Object, at, finalizers, is_deleting, items_at, text_at};
 use crate::status::Cause;
@@ -17,14 +16,21 @@ pub(super) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name_error: fn(&str) -> Option<String> = match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "namespaces") => label_error,
-        ("", "services") => letter_label_error,
+        ("", "services") => label_error,
         ("rbac.authorization.k8s.io", _) => path_segment_error,
         _ => subdomain_error,
     };
     let prefix = text_at(object, &["metadata", "generateName"]);
     if !prefix.is_empty() {
-        // A dash at the end is covered by the characters that follow.
-        let masked = prefix.strip_suffix('-').map(|rest| format!("{rest}a"));
+        // A real server masks the dash at the end together with the character before it.
+        let masked = prefix.strip_suffix('-').filter(|rest| !rest.is_empty());
+        let masked = masked.map(|rest| {
+            let kept = rest
+                .char_indices()
+                .next_back()
+                .map_or(0, |(index, _)| index);
+            format!("{}a", &rest[..kept])
+        });
         if let Some(why) = name_error(masked.as_deref().unwrap_or(prefix)) {
             causes.push(Cause::invalid(
                 "metadata.generateName",
@@ -84,11 +90,9 @@ pub(super) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
         let path = format!("metadata.ownerReferences[{index}]");
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text_at(owner, &[field]).is_empty() {
-                let value = Value::from(text_at(owner, &[field]));
-                causes.push(Cause::invalid(
+                causes.push(Cause::required(
                     format!("{path}.{field}"),
-                    &value,
-                    &format!("{field} must not be empty"),
+                    "must not be empty",
                 ));
             }
         }
@@ -107,14 +111,15 @@ pub(super) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
             why,
         ));
     }
-    for finalizer in finalizers(object) {
+    for (index, finalizer) in finalizers(object).iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
         let standard = ["orphan", "foregroundDeletion", "kubernetes"];
         if let Some(why) = qualified_name_error(name) {
             causes.push(Cause::invalid("metadata.finalizers", finalizer, &why));
         } else if !name.contains('/') && !standard.contains(&name) && !kind.is_custom() {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
-            causes.push(Cause::invalid("metadata.finalizers", finalizer, why));
+            let path = format!("metadata.finalizers[{index}]");
+            causes.push(Cause::invalid(path, finalizer, why));
         }
     }
     causes
@@ -130,6 +135,13 @@ pub(super) fn validate_change(object: &Value, old: &Object) -> Vec<Cause> {
             "field is immutable",
         ));
     }
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let value = &object["metadata"][field];
+        if *value != old["metadata"][field] {
+            let path = format!("metadata.{field}");
+            causes.push(Cause::invalid(path, value, "field is immutable"));
+        }
+    }
     let known = finalizers(old);
     let new: Vec<&str> = finalizers(object)
         .iter()
@@ -137,8 +149,10 @@ pub(super) fn validate_change(object: &Value, old: &Object) -> Vec<Cause> {
         .filter_map(Value::as_str)
         .collect();
     if is_deleting(old) && !new.is_empty() {
+        let list: Vec<String> = new.iter().map(|name| format!("{name:?}")).collect();
+        let list = list.join(", ");
         let why = format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers {new:?}"
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{list}}}"
         );
         causes.push(Cause::forbidden("metadata.finalizers", &why));
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Cluster, WIDGETS, cause};
 
 fn widget(size: i64) -> Value {
-    json!({"metadata": {"name": "w"}, "spec": {"size": size}})
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": size}})
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn invalid_object_is_refused_with_causes() {
         ),
     ] {
         let (code, status) =
-            cluster.post(WIDGETS, &json!({"metadata": {"name": "w"}, "spec": spec}));
+            cluster.post(WIDGETS, &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}));
         assert_eq!((code, cause(&status)), (422, expected), "{spec}");
         assert_eq!(status["details"]["kind"], "Widget");
     }
