@@ -45,8 +45,8 @@ pub(crate) struct Cluster {
     pub(crate) queues: Objects<TrainingQueue>,
     pub(crate) nodes: Objects<Node>,
     pub(crate) lease: Option<Arc<Lease>>,
-    /// Revision at which the epoch of the Lease last rose.
-    epoch_revision: u64,
+    /// Revision at which the leader first renewed its Lease. None before.
+    first_renewal: Option<u64>,
     namespaces: Objects<Namespace>,
     job_names: BTreeMap<JobUid, ObjectName>,
     pods: Objects<Pod>,
@@ -108,7 +108,9 @@ impl Cluster {
                 let before = self.epoch();
                 self.lease = version.stored().cloned();
                 if self.epoch() != before {
-                    self.epoch_revision = change.revision;
+                    self.first_renewal = None;
+                } else if self.first_renewal.is_none() {
+                    self.first_renewal = Some(change.revision);
                 }
                 Previous::Lease
             }
@@ -281,9 +283,12 @@ impl Cluster {
     }
 
     /// Returns the epoch of the leader at a revision. None if it was an earlier leader than the
-    /// current one, or if there is no Lease.
+    /// current one, if it had not renewed its Lease yet, or if there is no Lease. A replica that has
+    /// just taken the Lease has read nothing of jobs: it writes its LeaderTerm first, and may lose
+    /// the Lease before.
     pub(crate) fn epoch_at(&self, revision: u64) -> Option<i64> {
-        self.epoch().filter(|_| revision > self.epoch_revision)
+        let has_begun = self.first_renewal.is_some_and(|renewal| revision > renewal);
+        self.epoch().filter(|_| has_begun)
     }
 
     /// Returns the epoch of the current leader: `leaseTransitions` + 1 of the Lease. None without a

@@ -177,7 +177,8 @@ proptest! {
         let before = before.into_iter().rfind(|before| *before < place).unwrap();
         history.writes[before].object["metadata"]["managedFields"] = write("2026-01-01T00:00:00Z");
         history.writes[place].object["metadata"]["managedFields"] = write("2026-01-01T00:00:01Z");
-        history.writes.insert(place, takeover);
+        let renewal = takeover.clone();
+        history.writes.splice(place..place, [takeover, renewal]);
         let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::StaleJournal), "{:?}", broken);
     }

@@ -32,6 +32,31 @@ proptest! {
         prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
     }
 
+    /// A replica that has just taken the Lease has read nothing yet.
+    #[test]
+    fn journal_write_before_the_next_leader_begins_is_no_violation(
+        options in any_options(),
+        index in any::<prop::sample::Index>(),
+    ) {
+        let mut history = GangHistory::new(options);
+        let journals = history.find(|write| write.kind == Kind::Group);
+        let place = journals[index.index(journals.len())];
+        let mut takeover = history.writes[place].clone();
+        takeover.kind = Kind::Lease;
+        takeover.is_deletion = false;
+        takeover.object = lease(1);
+        for write in &mut history.writes[place + 1..] {
+            if write.kind == Kind::Group {
+                write.object["status"]["epoch"] = 2.into();
+            }
+        }
+        let time = json!([{"manager": "trellis-scheduler", "operation": "Update",
+            "subresource": "status", "time": "2026-01-01T00:00:01Z"}]);
+        history.writes[place].object["metadata"]["managedFields"] = time;
+        history.writes.insert(place, takeover);
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
     #[test]
     fn deletion_of_the_namespace_is_no_violation(options in any_options()) {
         let mut history = GangHistory::new(options);
