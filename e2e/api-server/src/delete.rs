@@ -87,7 +87,7 @@ impl DeleteOptions {
     }
 }
 
-/// What a delete did.
+/// Result of an accepted delete.
 pub(crate) struct Deletion {
     /// The object as it is now, or as it was last.
     pub(crate) object: Arc<Object>,

@@ -30,12 +30,12 @@ pub struct Kind {
     pub(crate) rules: Rules,
 }
 
-/// What differs between the kinds of a real API server.
+/// The rules that differ between the kinds of a real API server.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
     /// Decodes an object as the Go type does: unknown fields are dropped.
     pub(crate) decode: Option<fn(Value) -> Result<Value, String>>,
-    /// When `metadata.generation` rises.
+    /// The writes that raise `metadata.generation`.
     pub(crate) generation: Generation,
     /// A PUT of an absent object creates it.
     pub(crate) creates_on_update: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Rules {
     pub(crate) status_keeps_metadata: bool,
 }
 
-/// When `metadata.generation` rises.
+/// The writes that raise `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
     /// The kind has none.

@@ -127,7 +127,7 @@ impl ApiServer {
     }
 }
 
-/// Where a list goes on: a revision, and the last key of the page before.
+/// The place from which a list goes on: a revision, and the last key of the page before.
 struct ContinueToken {
     revision: u64,
     after_key: String,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::{HeaderMap, Method, Uri, header};
 
-/// What a path and a method ask for.
+/// The action and the object that a method and a path ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
     pub(crate) verb: &'static str,
@@ -162,7 +162,7 @@ fn decode_percent(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// How to show objects in an answer.
+/// The form of the objects in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     /// The whole objects.

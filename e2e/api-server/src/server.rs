@@ -33,7 +33,7 @@ pub struct User {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// What a request asks to do, as an authorizer sees it.
+/// The action that a request asks for, as an authorizer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access<'a> {
     /// The verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or
@@ -90,7 +90,7 @@ pub(crate) struct Call<'c> {
     pub(crate) content_type: &'c str,
     pub(crate) view: View,
     pub(crate) dry_run: bool,
-    /// Who the managed fields of a write belong to.
+    /// The manager that owns the fields of a write.
     pub(crate) manager: String,
     pub(crate) now: Timestamp,
 }

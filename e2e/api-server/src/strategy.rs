@@ -1,4 +1,4 @@
-//! What the server itself writes into objects at a create or an update (`strategy.go` of each kind).
+//! Fields that the server itself writes at a create or an update (`strategy.go` of each kind).
 
 use serde_json::{Map, Value, json};
 

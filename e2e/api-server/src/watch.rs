@@ -60,7 +60,7 @@ pub enum WatchPoll {
     Event(Frame),
     /// There is no event yet. Without further changes, there is one at this time, or the watch ends.
     Idle {
-        /// When to poll again.
+        /// The time to poll again.
         until: Timestamp,
     },
     /// The watch has ended. The connection is closed.

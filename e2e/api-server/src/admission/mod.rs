@@ -18,7 +18,7 @@ use crate::server::{Call, User};
 use crate::status::Status;
 use crate::store::Store;
 
-/// What a write does.
+/// The kinds of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// An object is created.
@@ -37,7 +37,7 @@ pub enum Operation {
 pub struct AdmissionRequest<'a> {
     /// The user of the request.
     pub user: &'a User,
-    /// What the write does.
+    /// The kind of write.
     pub operation: Operation,
     /// The kind of the object.
     pub kind: &'a Kind,

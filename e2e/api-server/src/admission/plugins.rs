@@ -53,7 +53,7 @@ pub(super) fn set_storage_class(request: &AdmissionRequest<'_>, claim: &mut Valu
     let defaults = classes.filter(|class| class["metadata"]["annotations"][default] == "true");
     let created =
         |class: &&crate::Object| text_at(class, &["metadata", "creationTimestamp"]).to_owned();
-    // Of classes of the same time, the first by name.
+    // The first by name counts among classes of the same second.
     let newest = defaults.fold(None, |best: Option<&crate::Object>, class| match best {
         Some(best) if created(&best) >= created(&class) => Some(best),
         _ => Some(class),

@@ -24,7 +24,7 @@ pub(super) fn admit_pod(request: &AdmissionRequest<'_>, pod: &mut Value) -> Resu
     }
     let name = text_at(pod, &["spec", "priorityClassName"]).to_owned();
     let class = if name.is_empty() {
-        // Of several defaults, the one of the lowest priority counts.
+        // The default class of the lowest priority counts.
         let classes = request.list(&PRIORITY_CLASSES, "");
         let defaults = classes.filter(|class| class["globalDefault"] == true);
         defaults.min_by_key(|class| class["value"].as_i64())

@@ -207,7 +207,7 @@ mod tests {
     fn image_without_a_tag_is_the_latest() {
         for (image, tag) in [
             ("busybox", "latest"),
-            ("registry.example:5000/a/busybox", "latest"),
+            ("host.example:5000/a/busybox", "latest"),
             ("busybox:1.36", "1.36"),
             ("busybox@sha256:abc", ""),
         ] {
