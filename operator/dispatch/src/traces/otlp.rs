@@ -150,7 +150,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn collector_receives_only_spans_of_trellis() {
         let (endpoint, received) = collector().await;
-        let work = tokio::task::spawn_blocking(move || {
+        let work = trellis_machine::threads::spawn_blocking(move || {
             let (layer, traces) = build_layer(exporter(Some(&endpoint)).unwrap());
             let subscriber = tracing_subscriber::registry().with(layer);
             tracing::subscriber::with_default(subscriber, || {
