@@ -43,7 +43,7 @@ pub struct Replica {
     pub policies: PolicyLoader,
     /// Rules for nodes that get no new pods.
     pub unhealthy_rules: UnhealthyRules,
-    /// Whether the annotation of the requester is trusted without its admission policy.
+    /// True if the annotation of the requester is trusted without its admission policy.
     pub trusts_requested_by: bool,
     /// Namespaces in which the replica checks that the Secrets of pods exist.
     pub secret_namespaces: Vec<String>,

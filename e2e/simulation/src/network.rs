@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::random::RandomSequence;
 use crate::script::{Fault, NetworkDelays};
 
-/// What happens to one request.
+/// The fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// It arrives, and its answer too.

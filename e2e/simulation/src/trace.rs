@@ -1,4 +1,4 @@
-//! What happened in a run, as a hash and on request as lines.
+//! The events of a run, as a hash and on request as lines.
 
 use crate::random::hash;
 use crate::time::VirtualTime;

@@ -1,4 +1,4 @@
-//! What users do.
+//! The acts of users.
 
 use serde_json::{Value, json};
 use trellis_api::names;

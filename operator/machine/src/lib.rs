@@ -1,5 +1,5 @@
-//! What the operator takes from the machine it runs on, apart from sockets and files: the time of
-//! day, threads for long work, and random bytes.
+//! The parts of its machine that the operator uses, apart from sockets and files: the time of day,
+//! threads for long work, and random bytes.
 //!
 //! A [`SimulatedMachine`] replaces all three for the thread that has entered it. The operator then
 //! runs on one thread and in virtual time, and a run can be repeated exactly. `clippy.toml` refuses
