@@ -6,10 +6,12 @@ thread_local! {
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Records the panics of each thread from now on, instead of printing them.
+/// Records the panics of each thread from now on. They are printed as before.
 pub fn record_panics() {
-    std::panic::set_hook(Box::new(|panic| {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
         PANICS.with_borrow_mut(|panics| panics.push(format!("panic: {panic}")));
+        print(panic);
     }));
 }
 
