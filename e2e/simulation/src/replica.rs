@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use trellis_compiler::Settings;
-use trellis_dispatch::clients::Clients;
+use trellis_dispatch::clients::{Clients, WATCH_TIMEOUT};
 use trellis_dispatch::leader::REQUEST_TIMEOUT;
 use trellis_gang::observed::UnhealthyRules;
 use trellis_machine::SimulatedMachine;
@@ -18,9 +18,6 @@ use trellis_server::telemetry::LeaderSlot;
 
 use crate::time::VirtualTime;
 use crate::transport::{Outbox, SentRequest, Transport};
-
-/// How long the client of the watches waits for an answer.
-const WATCH_ANSWER_TIMEOUT: Duration = Duration::from_secs(110);
 
 /// Where a replica starts.
 #[derive(Clone, Debug)]
@@ -68,7 +65,7 @@ impl RunningReplica {
         };
         let replica = Replica {
             clients: Clients {
-                watch: client(WATCH_ANSWER_TIMEOUT),
+                watch: client(WATCH_TIMEOUT),
                 command: client(REQUEST_TIMEOUT),
             },
             identity: start.identity,

@@ -16,7 +16,7 @@ use crate::leader::REQUEST_TIMEOUT;
 
 /// Longest silence of a watch. It is longer than the limit of [`trellis_cache::watch`], which
 /// reports why a watch starts over.
-const WATCH_TIMEOUT: Duration = Duration::from_secs(110);
+pub const WATCH_TIMEOUT: Duration = Duration::from_secs(110);
 
 /// The clients of one process.
 #[derive(Clone)]
