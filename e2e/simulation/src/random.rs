@@ -3,30 +3,26 @@
 
 use std::time::Duration;
 
-/// A sequence of random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+use trellis_machine::SplitMix64;
+
+/// A sequence of random numbers.
 #[derive(Clone, Debug)]
-pub struct RandomSequence(u64);
+pub struct RandomSequence(SplitMix64);
 
 impl RandomSequence {
     /// Returns the sequence of a purpose within the run of a seed.
     pub fn new(seed: u64, purpose: &str) -> Self {
-        Self(hash(seed, purpose.as_bytes()))
-    }
-
-    /// Returns the next number.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        Self(SplitMix64::new(hash(seed, purpose.as_bytes())))
     }
 
     /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
+        low + self.0.draw() % (high - low + 1)
     }
 
     /// Returns true with a probability of `per_mille` / 1000.
     pub fn chance(&mut self, per_mille: u64) -> bool {
-        self.next() % 1000 < per_mille
+        self.0.draw() % 1000 < per_mille
     }
 
     /// Returns one of the items.
@@ -37,7 +33,7 @@ impl RandomSequence {
     /// Returns a duration from `low` to `high` milliseconds whose logarithm is evenly distributed:
     /// most are short, some are very long.
     pub fn log_uniform_millis(&mut self, low: u64, high: u64) -> Duration {
-        let fraction = self.next() as f64 / u64::MAX as f64;
+        let fraction = self.0.draw() as f64 / u64::MAX as f64;
         let (low, high) = (low as f64, high as f64);
         Duration::from_millis((low * (high / low).powf(fraction)).round() as u64)
     }
@@ -49,11 +45,5 @@ pub(crate) fn hash(start: u64, bytes: &[u8]) -> u64 {
     let sum = bytes.iter().fold(start, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    mix(sum)
-}
-
-fn mix(state: u64) -> u64 {
-    let mut word = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
+    SplitMix64::mix(sum)
 }

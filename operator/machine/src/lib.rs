@@ -8,6 +8,8 @@
 pub mod clock;
 pub mod random;
 mod simulated;
+mod split_mix;
 pub mod threads;
 
 pub use simulated::{EnteredMachine, SimulatedMachine};
+pub use split_mix::SplitMix64;

@@ -7,6 +7,8 @@ use std::rc::Rc;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
+use crate::SplitMix64;
+
 thread_local! {
     static ENTERED: RefCell<Option<SimulatedMachine>> = const { RefCell::new(None) };
 }
@@ -21,7 +23,7 @@ struct State {
     start: Instant,
     /// The time of day at `start`. A simulation moves it to set the clock.
     time_at_start: Cell<Timestamp>,
-    random: Cell<u64>,
+    random: RefCell<SplitMix64>,
 }
 
 impl SimulatedMachine {
@@ -31,7 +33,7 @@ impl SimulatedMachine {
         Self(Rc::new(State {
             start: Instant::now(),
             time_at_start: Cell::new(time_of_day),
-            random: Cell::new(seed),
+            random: RefCell::new(SplitMix64::new(seed)),
         }))
     }
 
@@ -63,15 +65,10 @@ impl SimulatedMachine {
         time.saturating_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 
-    /// Fills the buffer from the sequence SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
     pub(crate) fn fill_random(&self, buffer: &mut [u8]) {
+        let mut random = self.0.random.borrow_mut();
         for chunk in buffer.chunks_mut(8) {
-            let state = self.0.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-            self.0.random.set(state);
-            let mut word = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            let bytes = (word ^ (word >> 31)).to_le_bytes();
-            for (to, from) in chunk.iter_mut().zip(bytes) {
+            for (to, from) in chunk.iter_mut().zip(random.draw().to_le_bytes()) {
                 *to = from;
             }
         }
