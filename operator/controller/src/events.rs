@@ -38,13 +38,10 @@ pub(super) struct EventQueue {
 impl EventQueue {
     /// Returns a queue whose events are written with a lower priority than gangs.
     pub(super) fn new(commands: &Commands) -> Self {
-        let (chapters, told) = mpsc::channel::<QueuedEvent>(MAX_QUEUED_EVENTS);
+        let (sender, queued) = mpsc::channel::<QueuedEvent>(MAX_QUEUED_EVENTS);
         let dropped = Arc::<AtomicU64>::default();
-        tokio::spawn(write_events(told, commands.clone(), dropped.clone()));
-        Self {
-            sender: chapters,
-            dropped,
-        }
+        tokio::spawn(write_events(queued, commands.clone(), dropped.clone()));
+        Self { sender, dropped }
     }
 
     pub(super) fn publish(
