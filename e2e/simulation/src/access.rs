@@ -1,10 +1,12 @@
 //! Requests of the participants of the world other than the operator.
 
+use std::sync::Arc;
+
 use http::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use trellis_api_server::{ApiServer, Kind, Response, User};
+use trellis_api_server::{ApiServer, Kind, KindRef, Object, Response, User};
 
 /// An object as requests name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +33,7 @@ impl Target {
         }
     }
 
-    /// Names an object that the API server has.
+    /// Names an object of a kind.
     pub(crate) fn of(kind: &Kind, object: &Value) -> Self {
         let group = match kind.group.as_str() {
             "" => format!("api/{}", kind.version),
@@ -75,21 +77,20 @@ impl<'a> Access<'a> {
         self.send(Method::GET, &target.path(), "", None).ok()
     }
 
-    /// Returns the objects of a list.
-    pub(crate) fn list(&mut self, path: &str) -> Vec<Value> {
-        let list = self.send(Method::GET, path, "", None);
-        let items = list.ok().and_then(|list| list["items"].as_array().cloned());
-        items.unwrap_or_default()
+    /// Returns all objects of a kind.
+    pub(crate) fn list(&self, kind: &KindRef) -> impl Iterator<Item = &Arc<Object>> {
+        self.server.list(kind)
     }
 
-    /// Creates an object.
-    pub(crate) fn create(&mut self, target: &Target, object: &Value) -> Result<Value, Value> {
-        self.send(
-            Method::POST,
-            &target.collection,
-            "application/json",
-            Some(object),
-        )
+    /// Creates an object of a kind that the API server knows.
+    pub(crate) fn create(&mut self, object: &Value) -> Result<Value, Value> {
+        let is_of = |kind: &&Arc<Kind>| {
+            object["kind"] == kind.kind.as_str() && object["apiVersion"] == kind.api_version()
+        };
+        let kind = self.server.kinds().iter().find(is_of);
+        let target = Target::of(kind.expect("a known kind"), object);
+        let content_type = "application/json";
+        self.send(Method::POST, &target.collection, content_type, Some(object))
     }
 
     /// Changes an object by a merge patch.

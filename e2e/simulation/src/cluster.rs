@@ -8,9 +8,9 @@ use trellis_api_server::{ApiServer, Kind, KindRef};
 use crate::access::{Access, Target};
 use crate::admission;
 use crate::script::Script;
-use crate::users::TRELLIS;
 
 pub(crate) static NODES: KindRef = KindRef::new("", "nodes");
+pub(crate) static PODS: KindRef = KindRef::new("", "pods");
 pub(crate) static TRAINING_JOBS: KindRef = KindRef::new("trellis.dev", "trainingjobs");
 pub(crate) static POD_GROUPS: KindRef = KindRef::new("trellis.dev", "podgroups");
 pub(crate) static LEADER_TERMS: KindRef = KindRef::new("trellis.dev", "leaderterms");
@@ -41,49 +41,33 @@ pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
     server.add_admission(admission::refuse_lower_epochs);
     let mut access = Access::new(&mut server, "admin", now);
     for namespace in [OPERATOR_NAMESPACE, JOB_NAMESPACE, "default"] {
-        let target = Target::cluster_wide("api/v1", "namespaces", namespace);
-        create(
-            &mut access,
-            &target,
-            &json!({
-                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
-            }),
-        );
+        create(&mut access, &namespace_object(namespace));
     }
     for (index, gpus) in script.nodes.iter().enumerate() {
         let name = node_name(index);
-        let target = Target::cluster_wide("api/v1", "nodes", &name);
-        create(&mut access, &target, &node(&name, *gpus));
+        create(&mut access, &node(&name, *gpus));
         // The node lifecycle controller removes the taint of a new node when it is ready.
+        let target = Target::cluster_wide("api/v1", "nodes", &name);
         let ready = access.patch(&target, &json!({"spec": {"taints": null}}));
         ready.expect("the node exists");
     }
+    // The operator checks that the policies are there. The API server does not evaluate them.
     for text in [
         include_str!("../../../charts/trellis/files/admission.yaml"),
         include_str!("../../../charts/trellis/files/admission-leader.yaml"),
     ] {
         let objects: Vec<Value> = serde_saphyr::from_multiple(text).expect("valid YAML");
         for object in &objects {
-            create(&mut access, &admission_target(object), object);
+            create(&mut access, object);
         }
     }
-    let target = Target::cluster_wide(TRELLIS, "trainingqueues", "default");
-    create(&mut access, &target, &queue(script.queue_gpus));
-    let target = Target::cluster_wide(TRELLIS, "clusterjobpolicies", "simulation");
-    create(
-        &mut access,
-        &target,
-        &json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
-            "metadata": {"name": "simulation"},
-            "spec": {"cedar": "permit(principal, action, resource);"},
-        }),
-    );
+    create(&mut access, &queue(script.queue_gpus));
+    create(&mut access, &permissive_policy());
     server
 }
 
-fn create(access: &mut Access<'_>, target: &Target, object: &Value) {
-    let created = access.create(target, object);
+fn create(access: &mut Access<'_>, object: &Value) {
+    let created = access.create(object);
     created.unwrap_or_else(|status| panic!("{object} is refused: {status}"));
 }
 
@@ -121,14 +105,14 @@ fn queue(gpus: Option<u32>) -> Value {
     queue
 }
 
-/// The operator checks that the policies are there. The API server does not evaluate them.
-fn admission_target(object: &Value) -> Target {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let plural = match text(&object["kind"]).to_lowercase() {
-        kind if kind.ends_with('y') => format!("{}ies", kind.trim_end_matches('y')),
-        kind => format!("{kind}s"),
-    };
-    let name = text(&object["metadata"]["name"]);
-    let group = format!("apis/{}", text(&object["apiVersion"]));
-    Target::cluster_wide(&group, &plural, &name)
+fn namespace_object(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+fn permissive_policy() -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
+        "metadata": {"name": "simulation"},
+        "spec": {"cedar": "permit(principal, action, resource);"},
+    })
 }

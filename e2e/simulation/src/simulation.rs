@@ -5,17 +5,19 @@
 //! happens when no replica can send anything before it. A replica may be ahead of another by up to
 //! [`MAX_LEAD`]; what reaches it meanwhile arrives late, as on a slow network.
 
+mod faults;
+mod requests;
+mod watches;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::channel::oneshot;
-use hyper::body::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use trellis_api_server::{ApiServer, Object, Response, User, Watch, WatchPoll};
+use trellis_api_server::{ApiServer, Object, Watch};
 use trellis_policies::cedar::PolicyLoader;
 
 use crate::access::Access;
-use crate::admission;
 use crate::cluster;
 use crate::coverage::Coverage;
 use crate::end_state::unfinished_jobs;
@@ -25,13 +27,11 @@ use crate::kubelet::{KubeletWork, Kubelets};
 use crate::network::{Delivery, Network};
 use crate::oracle::{self, Oracle};
 use crate::panics;
-use crate::replica::{Progress, ReplicaStart, RunningReplica};
-use crate::script::{Fault, FaultScript, Script};
+use crate::replica::{Progress, RunningReplica};
+use crate::script::{FaultScript, Script};
 use crate::time::VirtualTime;
 use crate::trace::Trace;
-use crate::transport::{
-    AnswerBody, FrameSender, NetworkResult, SentRequest, full_body, watch_body,
-};
+use crate::transport::{FrameSender, NetworkResult, SentRequest};
 use crate::users;
 
 /// Longest time by which a replica is ahead of another one.
@@ -56,8 +56,6 @@ pub struct Outcome {
     pub hash: u64,
     /// Number of events.
     pub events: u64,
-    /// Virtual time of the run.
-    pub duration: Duration,
     /// The events as lines, if they were asked for.
     pub lines: Vec<String>,
 }
@@ -146,7 +144,6 @@ pub fn run(script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outco
         coverage: simulation.coverage,
         hash: simulation.trace.hash(),
         events: simulation.trace.events(),
-        duration: simulation.now.since(VirtualTime::default()),
         lines: simulation.trace.into_lines(),
     }
 }
@@ -271,35 +268,6 @@ impl<'s> Simulation<'s> {
         }
     }
 
-    fn send(&mut self, replica: usize, sent_at: VirtualTime, sent: SentRequest) {
-        let active = self
-            .script
-            .faults
-            .iter()
-            .filter(|fault| fault.is_active(sent_at));
-        let active: Vec<&Fault> = active.map(|fault| &fault.fault).collect();
-        let name = format!("{} {}", sent.request.method(), sent.request.uri());
-        let path = sent.request.uri().path();
-        let route = self.network.route(&format!("{replica} {path}"), &active);
-        if let Some(fault) = route.fault {
-            self.coverage.count(fault, &self.server);
-        }
-        self.trace.record(
-            sent_at,
-            &format!("replica {replica} sends {name} ({:?})", route.delivery),
-            sent.request.body(),
-        );
-        let arrival = sent_at + route.request_time;
-        let request = ArrivingRequest {
-            replica,
-            sent,
-            delivery: route.delivery,
-            answer_time: route.answer_time,
-            name,
-        };
-        self.schedule(arrival, WorldEvent::Request(Box::new(request)));
-    }
-
     fn handle(&mut self, event: WorldEvent) {
         match event {
             WorldEvent::Request(request) => self.handle_request(*request),
@@ -353,147 +321,6 @@ impl<'s> Simulation<'s> {
         }
     }
 
-    fn handle_request(&mut self, request: ArrivingRequest) {
-        let ArrivingRequest {
-            replica,
-            sent,
-            delivery,
-            answer_time,
-            name,
-        } = request;
-        let cut = || Err("the connection was cut".into());
-        match delivery {
-            Delivery::LostBefore => {
-                return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, cut()));
-            }
-            Delivery::Unavailable => {
-                let answer = Ok(unavailable());
-                return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, answer));
-            }
-            Delivery::Whole | Delivery::LostAfter => {}
-        }
-        let user = operator_user(replica);
-        let response = self.server.handle(&user, &sent.request, self.wall_clock());
-        let answer = match response {
-            Response::Answer(answer) => {
-                self.trace.record(
-                    self.now,
-                    &format!(
-                        "answer {} to replica {replica}: {name}",
-                        answer.status().as_u16()
-                    ),
-                    answer.body(),
-                );
-                Ok(answer.map(full_body))
-            }
-            Response::Watch(watch) => {
-                self.trace.record(
-                    self.now,
-                    &format!("watch of replica {replica}: {name}"),
-                    &[],
-                );
-                Ok(self.open_watch(replica, &sent.request, watch))
-            }
-        };
-        let answer = if delivery == Delivery::LostAfter {
-            cut()
-        } else {
-            answer
-        };
-        self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, answer));
-    }
-
-    /// Returns the answer to a watch. The network delivers its events later.
-    fn open_watch(
-        &mut self,
-        replica: usize,
-        request: &http::Request<Bytes>,
-        watch: Watch,
-    ) -> http::Response<AnswerBody> {
-        let (frames, body) = watch_body();
-        let path = request.uri().path();
-        self.watch_count += 1;
-        let open = OpenWatch {
-            replica,
-            key: format!("{replica} watch {path}"),
-            plural: path.rsplit('/').next().unwrap_or_default().to_owned(),
-            watch,
-            frames,
-            arrival: None,
-        };
-        self.watches.insert(self.watch_count, open);
-        self.expect_watch_events(self.watch_count);
-        http::Response::new(body)
-    }
-
-    /// Schedules the arrival of events that have just happened.
-    fn expect_watch_events(&mut self, id: u64) {
-        if let Some(open) = self.watches.get(&id) {
-            let arrival = self.now + self.network.watch_delay(&open.key);
-            self.schedule_watch(id, arrival);
-        }
-    }
-
-    fn schedule_watch(&mut self, id: u64, arrival: VirtualTime) {
-        if let Some(open) = self.watches.get_mut(&id)
-            && open.arrival.is_none_or(|scheduled| scheduled > arrival)
-        {
-            open.arrival = Some(arrival);
-            self.schedule(arrival, WorldEvent::WatchEvents(id));
-        }
-    }
-
-    fn deliver_watch_events(&mut self, id: u64) {
-        let now = self.now;
-        let Some(open) = self.watches.get_mut(&id) else {
-            return;
-        };
-        // An earlier arrival was scheduled later.
-        if open.arrival.is_none_or(|arrival| arrival > now) {
-            return;
-        }
-        open.arrival = None;
-        let stalls = |fault: &&FaultScript| {
-            fault.is_active(now) && fault.fault == Fault::StallWatches(open.plural.clone())
-        };
-        if let Some(end) = self
-            .script
-            .faults
-            .iter()
-            .filter(stalls)
-            .map(FaultScript::end)
-            .max()
-        {
-            return self.schedule_watch(id, end);
-        }
-        let wall_clock = self.wall_clock();
-        let Some(open) = self.watches.get_mut(&id) else {
-            return;
-        };
-        let next = loop {
-            match self.server.poll_watch(&mut open.watch, wall_clock) {
-                WatchPoll::Event(frame) => {
-                    let event = format!("watch event to {}", open.key);
-                    self.trace.record(now, &event, &frame.line);
-                    if open.frames.unbounded_send(frame.line).is_err() {
-                        break None;
-                    }
-                }
-                WatchPoll::Idle { until } => break Some(until),
-                WatchPoll::End => break None,
-            }
-        };
-        match next {
-            Some(until) => {
-                let wait = until.duration_since(self.start);
-                let wait = Duration::try_from(wait).unwrap_or_default();
-                let until = VirtualTime::default() + wait;
-                self.schedule_watch(id, until.max(now + Duration::from_millis(1)));
-            }
-            None => drop(self.watches.remove(&id)),
-        }
-    }
-
     /// Shows all parts of the world what the API server has stored since the last call.
     fn take_in_changes(&mut self) {
         while let Some(entry) = self.server.history().get(self.seen) {
@@ -523,120 +350,4 @@ impl<'s> Simulation<'s> {
             }
         }
     }
-
-    fn begin_fault(&mut self, index: usize) {
-        let fault = &self.script.faults[index].fault;
-        self.trace
-            .record(self.now, &format!("fault begins: {fault:?}"), &[]);
-        if !fault.is_of_requests() {
-            self.coverage.count(fault, &self.server);
-        }
-        match *fault {
-            Fault::Compact => {
-                self.server.compact(self.server.revision());
-                self.watches.clear();
-            }
-            Fault::Crash(replica) => {
-                self.stop_replica(replica);
-                self.replicas[replica].is_down = true;
-            }
-            Fault::Stop(replica) | Fault::Pause(replica) => {
-                self.replicas[replica].is_frozen = true;
-            }
-            Fault::SetClock(replica, seconds) => {
-                self.set_clock_forward(replica, SignedDuration::from_secs(seconds));
-            }
-            _ => {}
-        }
-    }
-
-    fn end_fault(&mut self, index: usize) {
-        let fault = &self.script.faults[index].fault;
-        self.trace
-            .record(self.now, &format!("fault ends: {fault:?}"), &[]);
-        match *fault {
-            Fault::Crash(replica) => {
-                self.replicas[replica].is_down = false;
-                self.start_replica(replica);
-            }
-            Fault::Stop(replica) | Fault::Pause(replica) => {
-                let stops_clocks = matches!(fault, Fault::Pause(_));
-                let slot = &mut self.replicas[replica];
-                slot.is_frozen = false;
-                if let Some(running) = &mut slot.running {
-                    running.thaw(self.now, stops_clocks);
-                }
-            }
-            Fault::SetClock(replica, seconds) => {
-                self.set_clock_forward(replica, SignedDuration::from_secs(-seconds));
-            }
-            _ => {}
-        }
-    }
-
-    fn set_clock_forward(&mut self, replica: usize, step: SignedDuration) {
-        let slot = &mut self.replicas[replica];
-        slot.clock_offset += step;
-        if let Some(running) = &slot.running {
-            running.set_clock_forward(step);
-        }
-    }
-
-    fn start_replica(&mut self, index: usize) {
-        let wall_clock = self.wall_clock();
-        let slot = &mut self.replicas[index];
-        if slot.running.is_some() || slot.is_down {
-            return;
-        }
-        slot.starts += 1;
-        let identity = format!("replica-{index}_{}", slot.starts);
-        self.trace
-            .record(self.now, &format!("{identity} starts"), &[]);
-        slot.running = Some(RunningReplica::start(ReplicaStart {
-            seed: crate::random::hash(self.script.seed, identity.as_bytes()),
-            identity,
-            time: self.now,
-            wall_clock: wall_clock + slot.clock_offset,
-            lease: Duration::from_secs(self.script.lease_seconds),
-            policies: self.policies.clone(),
-        }));
-    }
-
-    /// Ends the process of a replica, at any await.
-    fn stop_replica(&mut self, index: usize) {
-        self.replicas[index].running = None;
-        self.watches.retain(|_, open| open.replica != index);
-    }
-}
-
-/// Returns the user of a replica, with the pod of its token.
-fn operator_user(replica: usize) -> User {
-    let extra = |key: &str, value: String| {
-        let key = format!("authentication.kubernetes.io/{key}");
-        (key, vec![value])
-    };
-    User {
-        name: admission::OPERATOR.to_owned(),
-        groups: vec![
-            "system:serviceaccounts".to_owned(),
-            "system:authenticated".to_owned(),
-        ],
-        extra: [
-            extra("pod-name", format!("trellis-operator-{replica}")),
-            extra("pod-uid", format!("pod-of-replica-{replica}")),
-        ]
-        .into(),
-        ..User::default()
-    }
-}
-
-fn unavailable() -> http::Response<AnswerBody> {
-    let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
-        "status": "Failure", "message": "the simulated proxy refuses", "code": 503,
-        "reason": "ServiceUnavailable"});
-    http::Response::builder()
-        .status(503)
-        .header("content-type", "application/json")
-        .body(full_body(status.to_string().into()))
-        .expect("a valid answer")
 }

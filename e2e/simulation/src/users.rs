@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 use trellis_api::names;
 
 use crate::access::{Access, Target};
-use crate::cluster::JOB_NAMESPACE;
+use crate::cluster::{self, JOB_NAMESPACE};
 use crate::script::{Act, JobScript, Script};
 
 /// The user of all jobs.
 pub(crate) const USER: &str = "alice";
 
 /// The group of the kinds of Trellis.
-pub(crate) const TRELLIS: &str = "apis/trellis.dev/v1alpha1";
+const TRELLIS: &str = "apis/trellis.dev/v1alpha1";
 
 fn job_target(name: &str) -> Target {
     Target::namespaced(TRELLIS, "trainingjobs", JOB_NAMESPACE, name)
@@ -19,7 +19,7 @@ fn job_target(name: &str) -> Target {
 
 /// Submits a job. It may exist already.
 pub(crate) fn submit(job: &JobScript, access: &mut Access<'_>) {
-    let _ = access.create(&job_target(&job.name), &job_object(job));
+    let _ = access.create(&job_object(job));
 }
 
 fn job_object(job: &JobScript) -> Value {
@@ -79,18 +79,15 @@ fn set_suspended(job: &str, is_suspended: bool, access: &mut Access<'_>) {
 }
 
 fn set_unschedulable(node: usize, is_unschedulable: bool, access: &mut Access<'_>) {
-    let target = Target::cluster_wide("api/v1", "nodes", &crate::cluster::node_name(node));
+    let target = Target::cluster_wide("api/v1", "nodes", &cluster::node_name(node));
     let patch = json!({"spec": {"unschedulable": is_unschedulable}});
     let _ = access.patch(&target, &patch);
 }
 
 /// Returns the name of a pod of the job that is not being deleted.
-fn first_pod(job: &str, access: &mut Access<'_>) -> Option<String> {
-    let pods = access.list(&format!(
-        "/api/v1/namespaces/{JOB_NAMESPACE}/pods?labelSelector={}%3D{job}",
-        names::JOB.replace('/', "%2F"),
-    ));
-    let is_leaving = |pod: &&Value| !pod["metadata"]["deletionTimestamp"].is_null();
-    let pod = pods.iter().find(|pod| !is_leaving(pod))?;
-    Some(pod["metadata"]["name"].as_str()?.to_owned())
+fn first_pod(job: &str, access: &Access<'_>) -> Option<String> {
+    let mut pods = access.list(&cluster::PODS);
+    let pod =
+        pods.find(|pod| pod["metadata"]["labels"][names::JOB] == job && !pod.is_deleting())?;
+    Some(pod.name().to_owned())
 }

@@ -1,0 +1,126 @@
+//! The requests of the replicas on their way to the API server, and the answers.
+
+use serde_json::json;
+use trellis_api_server::{Response, User};
+
+use super::{ArrivingRequest, Simulation, WorldEvent};
+use crate::admission;
+use crate::network::Delivery;
+use crate::script::Fault;
+use crate::time::VirtualTime;
+use crate::transport::{AnswerBody, SentRequest, full_body};
+
+impl Simulation<'_> {
+    /// Takes a request that a replica has sent.
+    pub(super) fn send(&mut self, replica: usize, sent_at: VirtualTime, sent: SentRequest) {
+        let active = self
+            .script
+            .faults
+            .iter()
+            .filter(|fault| fault.is_active(sent_at));
+        let active: Vec<&Fault> = active.map(|fault| &fault.fault).collect();
+        let name = format!("{} {}", sent.request.method(), sent.request.uri());
+        let path = sent.request.uri().path();
+        let route = self.network.route(&format!("{replica} {path}"), &active);
+        if let Some(fault) = route.fault {
+            self.coverage.count(fault, &self.server);
+        }
+        self.trace.record(
+            sent_at,
+            &format!("replica {replica} sends {name} ({:?})", route.delivery),
+            sent.request.body(),
+        );
+        let arrival = sent_at + route.request_time;
+        let request = ArrivingRequest {
+            replica,
+            sent,
+            delivery: route.delivery,
+            answer_time: route.answer_time,
+            name,
+        };
+        self.schedule(arrival, WorldEvent::Request(Box::new(request)));
+    }
+
+    /// Handles a request that the API server receives, or a proxy before it.
+    pub(super) fn handle_request(&mut self, request: ArrivingRequest) {
+        let ArrivingRequest {
+            replica,
+            sent,
+            delivery,
+            answer_time,
+            name,
+        } = request;
+        let cut = || Err("the connection was cut".into());
+        match delivery {
+            Delivery::LostBefore => {
+                return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, cut()));
+            }
+            Delivery::Unavailable => {
+                let answer = Ok(unavailable());
+                return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, answer));
+            }
+            Delivery::Whole | Delivery::LostAfter => {}
+        }
+        let user = operator_user(replica);
+        let response = self.server.handle(&user, &sent.request, self.wall_clock());
+        let answer = match response {
+            Response::Answer(answer) => {
+                self.trace.record(
+                    self.now,
+                    &format!(
+                        "answer {} to replica {replica}: {name}",
+                        answer.status().as_u16()
+                    ),
+                    answer.body(),
+                );
+                Ok(answer.map(full_body))
+            }
+            Response::Watch(watch) => {
+                self.trace.record(
+                    self.now,
+                    &format!("watch of replica {replica}: {name}"),
+                    &[],
+                );
+                Ok(self.open_watch(replica, &sent.request, watch))
+            }
+        };
+        let answer = if delivery == Delivery::LostAfter {
+            cut()
+        } else {
+            answer
+        };
+        self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, answer));
+    }
+}
+
+/// Returns the user of a replica, with the pod of its token.
+fn operator_user(replica: usize) -> User {
+    let extra = |key: &str, value: String| {
+        let key = format!("authentication.kubernetes.io/{key}");
+        (key, vec![value])
+    };
+    User {
+        name: admission::OPERATOR.to_owned(),
+        groups: vec![
+            "system:serviceaccounts".to_owned(),
+            "system:authenticated".to_owned(),
+        ],
+        extra: [
+            extra("pod-name", format!("trellis-operator-{replica}")),
+            extra("pod-uid", format!("pod-of-replica-{replica}")),
+        ]
+        .into(),
+        ..User::default()
+    }
+}
+
+fn unavailable() -> http::Response<AnswerBody> {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+        "status": "Failure", "message": "the simulated proxy refuses", "code": 503,
+        "reason": "ServiceUnavailable"});
+    http::Response::builder()
+        .status(503)
+        .header("content-type", "application/json")
+        .body(full_body(status.to_string().into()))
+        .expect("a valid answer")
+}
