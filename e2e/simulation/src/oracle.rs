@@ -1,12 +1,10 @@
 //! Judges a run by the rules of `trellis-verify`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
-use trellis_verify::{Change, Finding, Health, ObjectVersion, Verifier, Version};
+use trellis_verify::{Change, Finding, Health, ObjectVersion, Verifier};
 
 use crate::script::FaultScript;
 use crate::time::VirtualTime;
@@ -37,9 +35,11 @@ impl Oracle {
         before: Option<&Value>,
         after: Option<&Value>,
     ) {
-        let Some(object) = object_version(plural, before, after) else {
+        let written = after.or(before).expect("a change has an object");
+        let Some(object) = ObjectVersion::decode(plural, written, after.is_none()) else {
             return;
         };
+        let object = object.expect("the API server stores valid objects");
         self.verifier.observe(&Change {
             time,
             revision,
@@ -66,32 +66,4 @@ pub(crate) fn health(now: VirtualTime, faults: &[FaultScript]) -> Health {
         true => Health::Unhealthy,
         false => Health::Healthy,
     }
-}
-
-fn object_version(
-    plural: &str,
-    before: Option<&Value>,
-    after: Option<&Value>,
-) -> Option<ObjectVersion> {
-    fn version<K: DeserializeOwned>(before: Option<&Value>, after: Option<&Value>) -> Version<K> {
-        let decode = |value: &Value| {
-            let object = K::deserialize(value).expect("the API server stores valid objects");
-            Arc::new(object)
-        };
-        match (before, after) {
-            (_, Some(object)) => Version::Stored(decode(object)),
-            (Some(object), None) => Version::Deleted(decode(object)),
-            (None, None) => panic!("a change has an object"),
-        }
-    }
-    Some(match plural {
-        "trainingjobs" => ObjectVersion::Job(version(before, after)),
-        "podgroups" => ObjectVersion::Group(version(before, after)),
-        "trainingqueues" => ObjectVersion::Queue(version(before, after)),
-        "pods" => ObjectVersion::Pod(version(before, after)),
-        "nodes" => ObjectVersion::Node(version(before, after)),
-        "namespaces" => ObjectVersion::Namespace(version(before, after)),
-        "leases" => ObjectVersion::Lease(version(before, after)),
-        _ => return None,
-    })
 }

@@ -6,22 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::Resource;
-use kube::core::DeserializeGuard;
-use kube::runtime::watcher;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 
-use crate::cluster::kinds;
 use crate::cluster_watch::change_queue::ChangeQueue;
-use crate::cluster_watch::kind_watch::{KindChange, KnownObjects, LEASE_NAME};
-use crate::cluster_watch::slim::Slim;
-use crate::{Change, Finding, Health, ObjectVersion, Verifier};
+use crate::judged_kinds::{JUDGED_KINDS, KindRow};
+use crate::known_objects::{KindChange, KnownObjectsOfAnyKind};
+use crate::{Change, Finding, Health, Verifier};
 
 /// Time within which the API server writes the events of two concurrent requests. The order of
 /// their revisions may be another.
@@ -48,7 +40,7 @@ pub struct AuditJudge {
     /// None: no event of a watched kind was read yet.
     verifier: Option<Verifier>,
     queue: ChangeQueue,
-    objects: WatchedObjects,
+    objects: ShownObjects,
     lines: u64,
     writes: u64,
     /// Numbers of writes without an object, by kind and audit level.
@@ -110,7 +102,7 @@ impl AuditJudge {
         Self {
             verifier: None,
             queue: ChangeQueue::default(),
-            objects: WatchedObjects::new(),
+            objects: ShownObjects::default(),
             lines: 0,
             writes: 0,
             unseen: BTreeMap::new(),
@@ -187,7 +179,7 @@ impl AuditJudge {
         let Some(target) = &event.object_ref else {
             return Vec::new();
         };
-        let Some(kind) = watched_kind(target) else {
+        let Some(kind) = judged_kind(target) else {
             return Vec::new();
         };
         let code = event
@@ -207,10 +199,11 @@ impl AuditJudge {
         self.writes = self.writes.saturating_add(1);
         if event.verb == "deletecollection" {
             self.unclear_namespaces.insert(target.namespace.clone());
-            return self.objects.remove_namespace(kind, &target.namespace);
+            let objects = self.objects.of_kind(kind);
+            return objects.remove_namespace(&target.namespace);
         }
         let Some(object) = event.response_object else {
-            let key = (kind, event.level);
+            let key = (kind.plural, event.level);
             let count = self.unseen.entry(key).or_default();
             *count = count.saturating_add(1);
             return Vec::new();
@@ -254,51 +247,33 @@ fn pass_time(verifier: &mut Verifier, from: Option<Timestamp>, to: Timestamp) {
     verifier.pass_time(to, Health::Healthy);
 }
 
-/// Returns the watched kind of an object.
-fn watched_kind(target: &AuditedObject) -> Option<&'static str> {
-    match (target.api_group.as_str(), target.resource.as_str()) {
-        ("trellis.dev", kinds::JOBS) => Some(kinds::JOBS),
-        ("trellis.dev", kinds::GROUPS) => Some(kinds::GROUPS),
-        ("trellis.dev", kinds::QUEUES) => Some(kinds::QUEUES),
-        ("", kinds::PODS) => Some(kinds::PODS),
-        ("", kinds::NODES) => Some(kinds::NODES),
-        ("", kinds::NAMESPACES) => Some(kinds::NAMESPACES),
-        ("coordination.k8s.io", kinds::LEASES) if target.name == LEASE_NAME => Some(kinds::LEASES),
-        _ => None,
-    }
+/// Returns the kind of an object, if the rules read the object.
+fn judged_kind(target: &AuditedObject) -> Option<&'static KindRow> {
+    JUDGED_KINDS.iter().find(|kind| {
+        kind.plural == target.resource
+            && (kind.group)() == target.api_group
+            && kind.only.is_none_or(|name| name == target.name)
+    })
 }
 
 /// The objects that the log has shown.
-struct WatchedObjects {
-    jobs: KnownObjects<TrainingJob>,
-    groups: KnownObjects<PodGroup>,
-    queues: KnownObjects<TrainingQueue>,
-    pods: KnownObjects<Pod>,
-    nodes: KnownObjects<Node>,
-    namespaces: KnownObjects<Namespace>,
-    leases: KnownObjects<Lease>,
+#[derive(Default)]
+struct ShownObjects {
+    by_kind: BTreeMap<&'static str, Box<dyn KnownObjectsOfAnyKind>>,
     /// Uids of all objects that the log has shown.
-    seen: BTreeSet<String>,
+    uids: BTreeSet<String>,
 }
 
-impl WatchedObjects {
-    fn new() -> Self {
-        Self {
-            jobs: KnownObjects::new(kinds::JOBS, ObjectVersion::Job),
-            groups: KnownObjects::new(kinds::GROUPS, ObjectVersion::Group),
-            queues: KnownObjects::new(kinds::QUEUES, ObjectVersion::Queue),
-            pods: KnownObjects::new(kinds::PODS, ObjectVersion::Pod),
-            nodes: KnownObjects::new(kinds::NODES, ObjectVersion::Node),
-            namespaces: KnownObjects::new(kinds::NAMESPACES, ObjectVersion::Namespace),
-            leases: KnownObjects::new(kinds::LEASES, ObjectVersion::Lease),
-            seen: BTreeSet::new(),
-        }
+impl ShownObjects {
+    fn of_kind(&mut self, kind: &KindRow) -> &mut dyn KnownObjectsOfAnyKind {
+        let objects = self.by_kind.entry(kind.plural);
+        objects.or_insert_with(kind.known_objects).as_mut()
     }
 
     /// Takes in the object of a response.
     fn take_in(
         &mut self,
-        kind: &'static str,
+        kind: &KindRow,
         verb: &str,
         target: &AuditedObject,
         object: Value,
@@ -313,50 +288,19 @@ impl WatchedObjects {
         };
         let is_gone = is_gone(verb, &object);
         let uid = text_at(&object, "/metadata/uid").unwrap_or_default();
-        let is_new = self.seen.insert(uid.to_owned());
-        let changes = match kind {
-            kinds::JOBS => apply(&mut self.jobs, object, is_gone),
-            kinds::GROUPS => apply(&mut self.groups, object, is_gone),
-            kinds::QUEUES => apply(&mut self.queues, object, is_gone),
-            kinds::PODS => apply(&mut self.pods, object, is_gone),
-            kinds::NODES => apply(&mut self.nodes, object, is_gone),
-            kinds::NAMESPACES => apply(&mut self.namespaces, object, is_gone),
-            _ => apply(&mut self.leases, object, is_gone),
-        };
+        let is_new = self.uids.insert(uid.to_owned());
         // The object existed before the log began.
         let is_listed = is_new && verb != "create";
-        let changes = changes.into_iter();
+        let changes = self
+            .of_kind(kind)
+            .take_in_value(object, is_gone)
+            .into_iter();
         changes
             .map(|change| KindChange {
                 is_listed,
                 ..change
             })
             .collect()
-    }
-
-    /// Removes the objects of one kind in one namespace.
-    fn remove_namespace(&mut self, kind: &'static str, namespace: &str) -> Vec<KindChange> {
-        match kind {
-            kinds::JOBS => self.jobs.remove_namespace(namespace),
-            kinds::GROUPS => self.groups.remove_namespace(namespace),
-            kinds::QUEUES => self.queues.remove_namespace(namespace),
-            kinds::PODS => self.pods.remove_namespace(namespace),
-            kinds::NODES => self.nodes.remove_namespace(namespace),
-            kinds::NAMESPACES => self.namespaces.remove_namespace(namespace),
-            _ => self.leases.remove_namespace(namespace),
-        }
-    }
-}
-
-fn apply<K>(known: &mut KnownObjects<K>, object: Value, is_gone: bool) -> Vec<KindChange>
-where
-    K: Resource<DynamicType = ()> + Slim + DeserializeOwned,
-{
-    match serde_json::from_value::<DeserializeGuard<K>>(object) {
-        Ok(object) if is_gone => known.take_in(watcher::Event::Delete(object)),
-        Ok(object) => known.take_in(watcher::Event::Apply(object)),
-        // The response is no object.
-        Err(_) => Vec::new(),
     }
 }
 

@@ -9,10 +9,12 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::owner::controlling_job;
-use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
+use trellis_api::{LeaderTerm, PodGroup, TrainingJob, TrainingQueue};
 
 use crate::history::{Change, ObjectName, ObjectVersion, UnreadObject, Version};
+use crate::judged_kinds::JudgedKind as _;
 use crate::pods::PodFacts as _;
+use crate::terms::Terms;
 
 /// The uid of a TrainingJob.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,17 +26,6 @@ impl fmt::Display for JobUid {
     }
 }
 
-/// The kinds that the rules read, in the plural, as in a request.
-pub(crate) mod kinds {
-    pub(crate) const JOBS: &str = "trainingjobs";
-    pub(crate) const GROUPS: &str = "podgroups";
-    pub(crate) const QUEUES: &str = "trainingqueues";
-    pub(crate) const PODS: &str = "pods";
-    pub(crate) const NODES: &str = "nodes";
-    pub(crate) const NAMESPACES: &str = "namespaces";
-    pub(crate) const LEASES: &str = "leases";
-}
-
 type Objects<K> = BTreeMap<ObjectName, Arc<K>>;
 
 /// The objects of the cluster after the last change, with indexes of the pods.
@@ -44,9 +35,7 @@ pub(crate) struct Cluster {
     pub(crate) groups: Objects<PodGroup>,
     pub(crate) queues: Objects<TrainingQueue>,
     pub(crate) nodes: Objects<Node>,
-    pub(crate) lease: Option<Arc<Lease>>,
-    /// Revision at which the leader first renewed its Lease. None before.
-    first_renewal: Option<u64>,
+    pub(crate) terms: Terms,
     namespaces: Objects<Namespace>,
     job_names: BTreeMap<JobUid, ObjectName>,
     pods: Objects<Pod>,
@@ -67,7 +56,8 @@ pub(crate) enum Previous {
     Pod(Option<Arc<Pod>>),
     Node(Option<Arc<Node>>),
     Namespace(Option<Arc<Namespace>>),
-    Lease,
+    /// Of the terms, only the last one is kept.
+    Term,
     Unread,
 }
 
@@ -105,14 +95,13 @@ impl Cluster {
                 Previous::Namespace(replace(&mut self.namespaces, name, version))
             }
             ObjectVersion::Lease(version) => {
-                let before = self.epoch();
-                self.lease = version.stored().cloned();
-                if self.epoch() != before {
-                    self.first_renewal = None;
-                } else if self.first_renewal.is_none() {
-                    self.first_renewal = Some(change.revision);
-                }
-                Previous::Lease
+                let lease = version.stored().map(Arc::as_ref);
+                self.terms.observe_lease(lease, change.revision);
+                Previous::Term
+            }
+            ObjectVersion::LeaderTerm(version) => {
+                self.terms.observe_term(version.stored().map(Arc::as_ref));
+                Previous::Term
             }
             ObjectVersion::Pod(version) => Previous::Pod(self.apply_pod(version)),
             ObjectVersion::Unread(version) => {
@@ -137,12 +126,12 @@ impl Cluster {
     /// it. Pods and nodes keep their earlier version, which still takes room.
     fn hide(&mut self, object: &UnreadObject) {
         match object.kind {
-            kinds::JOBS => {
+            TrainingJob::PLURAL => {
                 let before = self.jobs.remove(&object.name);
                 self.forget_job_name(before.as_deref());
             }
-            kinds::GROUPS => drop(self.groups.remove(&object.name)),
-            kinds::QUEUES => drop(self.queues.remove(&object.name)),
+            PodGroup::PLURAL => drop(self.groups.remove(&object.name)),
+            TrainingQueue::PLURAL => drop(self.queues.remove(&object.name)),
             _ => {}
         }
         let key = (object.kind, object.name.clone());
@@ -152,13 +141,14 @@ impl Cluster {
     /// Forgets that an object did not decode, because it decodes now or is gone.
     fn forget_unread(&mut self, object: &ObjectVersion) {
         let (kind, metadata) = match object {
-            ObjectVersion::Job(version) => (kinds::JOBS, &version.object().metadata),
-            ObjectVersion::Group(version) => (kinds::GROUPS, &version.object().metadata),
-            ObjectVersion::Queue(version) => (kinds::QUEUES, &version.object().metadata),
-            ObjectVersion::Pod(version) => (kinds::PODS, &version.object().metadata),
-            ObjectVersion::Node(version) => (kinds::NODES, &version.object().metadata),
-            ObjectVersion::Namespace(version) => (kinds::NAMESPACES, &version.object().metadata),
-            ObjectVersion::Lease(version) => (kinds::LEASES, &version.object().metadata),
+            ObjectVersion::Job(version) => (TrainingJob::PLURAL, &version.object().metadata),
+            ObjectVersion::Group(version) => (PodGroup::PLURAL, &version.object().metadata),
+            ObjectVersion::Queue(version) => (TrainingQueue::PLURAL, &version.object().metadata),
+            ObjectVersion::Pod(version) => (Pod::PLURAL, &version.object().metadata),
+            ObjectVersion::Node(version) => (Node::PLURAL, &version.object().metadata),
+            ObjectVersion::Namespace(version) => (Namespace::PLURAL, &version.object().metadata),
+            ObjectVersion::Lease(version) => (Lease::PLURAL, &version.object().metadata),
+            ObjectVersion::LeaderTerm(version) => (LeaderTerm::PLURAL, &version.object().metadata),
             ObjectVersion::Unread(_) => return,
         };
         let key = (kind, ObjectName::from_metadata(metadata));
@@ -178,13 +168,13 @@ impl Cluster {
     /// Returns true if the job with this uid exists, and does not decode.
     pub(crate) fn is_unread_job(&self, uid: &JobUid) -> bool {
         let mut unread = self.unread();
-        unread.any(|object| object.kind == kinds::JOBS && object.uid == uid.0)
+        unread.any(|object| object.kind == TrainingJob::PLURAL && object.uid == uid.0)
     }
 
     /// Returns true if the PodGroup of this name does not decode.
     pub(crate) fn is_unread_group(&self, name: &ObjectName) -> bool {
         let mut unread = self.unread();
-        unread.any(|object| object.kind == kinds::GROUPS && object.name == *name)
+        unread.any(|object| object.kind == PodGroup::PLURAL && object.name == *name)
     }
 
     fn apply_pod(&mut self, version: &Version<Pod>) -> Option<Arc<Pod>> {
@@ -241,6 +231,11 @@ impl Cluster {
         self.jobs.get(self.job_name(uid)?)
     }
 
+    /// Returns true if the job with this uid is gone, and the history shows it.
+    pub(crate) fn is_gone(&self, uid: &JobUid) -> bool {
+        self.job(uid).is_none() && !self.is_unread_job(uid) && !self.is_partial
+    }
+
     /// Returns the PodGroup that the job with this uid owns.
     pub(crate) fn group_of_job(&self, uid: &JobUid) -> Option<&PodGroup> {
         let group = self.groups.get(self.job_name(uid)?)?;
@@ -280,22 +275,6 @@ impl Cluster {
         uids.into_iter()
             .map(|uid| (uid.clone(), changed(uid)))
             .collect()
-    }
-
-    /// Returns the epoch of the leader at a revision. None if it was an earlier leader than the
-    /// current one, if it had not renewed its Lease yet, or if there is no Lease. A replica that has
-    /// just taken the Lease has read nothing of jobs: it writes its LeaderTerm first, and may lose
-    /// the Lease before.
-    pub(crate) fn epoch_at(&self, revision: u64) -> Option<i64> {
-        let has_begun = self.first_renewal.is_some_and(|renewal| revision > renewal);
-        self.epoch().filter(|_| has_begun)
-    }
-
-    /// Returns the epoch of the current leader: `leaseTransitions` + 1 of the Lease. None without a
-    /// Lease.
-    pub(crate) fn epoch(&self) -> Option<i64> {
-        let spec = self.lease.as_ref()?.spec.as_ref()?;
-        Some(i64::from(spec.lease_transitions.unwrap_or(0)).saturating_add(1))
     }
 }
 

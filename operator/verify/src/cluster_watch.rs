@@ -6,7 +6,6 @@
 mod broken_watches;
 pub(crate) mod change_queue;
 pub(crate) mod kind_watch;
-pub(crate) mod slim;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,11 +18,12 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout};
 
-use crate::{Change, Finding, Health, Verifier};
+use crate::judged_kinds::LEASE_NAME;
+use crate::known_objects::KindChange;
+use crate::{Change, Finding, Health, Verifier, WATCHED_KINDS};
 use broken_watches::BrokenWatches;
 use change_queue::ChangeQueue;
-pub use kind_watch::WATCHED_KINDS;
-use kind_watch::{KindChange, LEASE_NAME, WatchEvent};
+use kind_watch::WatchEvent;
 
 /// Time that a change waits for earlier changes of other kinds.
 const ORDERING_DELAY: SignedDuration = SignedDuration::from_secs(2);

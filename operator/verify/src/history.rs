@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
+use trellis_api::{LeaderTerm, PodGroup, TrainingJob, TrainingQueue};
 
 /// Namespace and name of an object. The namespace of a cluster-wide object is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +93,8 @@ pub enum ObjectVersion {
     Namespace(Version<Namespace>),
     /// The Lease of the operator. No other Lease may be passed.
     Lease(Version<Lease>),
+    /// The LeaderTerm of the operator. No other LeaderTerm may be passed.
+    LeaderTerm(Version<LeaderTerm>),
     /// An object that does not decode. The rules judge the rest of the cluster.
     Unread(Version<UnreadObject>),
 }

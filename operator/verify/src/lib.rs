@@ -17,18 +17,23 @@ mod cluster_watch;
 mod field_managers;
 mod finding;
 mod history;
+mod judged_kinds;
+mod known_objects;
 mod nodes;
 mod pods;
 mod quota;
 mod resources;
 mod rules;
+mod slim;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod verifier;
 
 pub use audit::{AuditFailure, AuditJudge};
 pub use clock::Health;
-pub use cluster_watch::{ClusterWatch, WATCHED_KINDS, WatchFailure};
+pub use cluster_watch::{ClusterWatch, WatchFailure};
 pub use finding::{Finding, ObjectRef, Rule};
 pub use history::{Change, ObjectName, ObjectVersion, UnreadObject, Version};
+pub use judged_kinds::WATCHED_KINDS;
 pub use verifier::{ObjectCounts, Verifier};

@@ -125,7 +125,7 @@ fn previous_metadata(previous: &Previous) -> Option<&ObjectMeta> {
         Previous::Pod(before) => before.as_deref().map(|pod| &pod.metadata),
         Previous::Node(before) => before.as_deref().map(|node| &node.metadata),
         Previous::Namespace(before) => before.as_deref().map(|namespace| &namespace.metadata),
-        Previous::Lease | Previous::Unread => None,
+        Previous::Term | Previous::Unread => None,
     }
 }
 

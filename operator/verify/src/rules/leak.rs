@@ -29,8 +29,7 @@ impl LastingRule for Leak {
 }
 
 fn find_orphan(cluster: &Cluster, uid: &JobUid) -> Option<Violation> {
-    // The job may exist, and no write of the history has shown it.
-    if cluster.is_unread_job(uid) || cluster.is_partial {
+    if !cluster.is_gone(uid) {
         return None;
     }
     let mut pods = cluster.pods_of_job(uid);

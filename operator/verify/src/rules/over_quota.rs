@@ -9,9 +9,10 @@ use trellis_api::{PodGroup, TrainingQueue};
 
 use super::Judge;
 use crate::clock::Moment;
-use crate::cluster::{Cluster, Previous, kinds, owner_uid};
+use crate::cluster::{Cluster, Previous, owner_uid};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectVersion, Version};
+use crate::judged_kinds::JudgedKind as _;
 use crate::pods::PodFacts as _;
 use crate::quota::{FlavorResource, QuotaTree, Usage};
 use crate::resources::{in_units, millis, pod_requests};
@@ -62,7 +63,10 @@ impl OverQuota {
         });
         let Some(queue) = &plan.queue else { return };
         // A list does not show which gangs were placed when this one was.
-        if has_just_changed || step.change.is_listed || step.cluster.has_unread(kinds::QUEUES) {
+        if has_just_changed
+            || step.change.is_listed
+            || step.cluster.has_unread(TrainingQueue::PLURAL)
+        {
             return;
         }
         let usage = measure_usage(step.cluster);
@@ -133,10 +137,8 @@ fn add_gang(usage: &mut Usage, cluster: &Cluster, group: &PodGroup, plan: &Plan)
     let (Some(uid), Some(queue)) = (owner_uid(group), &plan.queue) else {
         return;
     };
-    let is_rolled_back = group
-        .status
-        .as_ref()
-        .is_some_and(|journal| journal.phase == Some(PodGroupPhase::Unwinding));
+    let phase = group.status.as_ref().and_then(|journal| journal.phase);
+    let only_existing = phase == Some(PodGroupPhase::Unwinding);
     let mut over: BTreeMap<&str, i64> = BTreeMap::new();
     let mut existing: BTreeMap<&str, i64> = BTreeMap::new();
     for (_, pod) in cluster.pods_of_job(&uid) {
@@ -154,7 +156,7 @@ fn add_gang(usage: &mut Usage, cluster: &Cluster, group: &PodGroup, plan: &Plan)
     }
     for planned in &plan.groups {
         let name = planned.name.as_str();
-        let pods = if is_rolled_back {
+        let pods = if only_existing {
             existing.get(name).copied().unwrap_or(0)
         } else {
             let assigned = plan.assignments.iter().filter(|a| a.group == name);

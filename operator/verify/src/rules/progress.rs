@@ -18,9 +18,10 @@ use super::Judge;
 use super::lasting::{LastingViolations, Violation};
 use super::over_quota::measure_usage;
 use crate::clock::Moment;
-use crate::cluster::{Cluster, JobUid, Previous, kinds, owner_uid};
+use crate::cluster::{Cluster, JobUid, Previous, owner_uid};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectName, ObjectVersion, Version};
+use crate::judged_kinds::JudgedKind as _;
 use crate::nodes;
 use crate::pods::PodFacts as _;
 use crate::quota::{FlavorResource, Usage};
@@ -117,7 +118,7 @@ fn find_stalled_gangs(
         pod.wants_trellis() && pod.node().is_none() && pod.job_uid().is_none()
     };
     if waiting.is_empty()
-        || [kinds::JOBS, kinds::GROUPS, kinds::QUEUES]
+        || [TrainingJob::PLURAL, PodGroup::PLURAL, TrainingQueue::PLURAL]
             .iter()
             .any(|kind| cluster.has_unread(kind))
         || cluster.pods().any(waits_for_place)

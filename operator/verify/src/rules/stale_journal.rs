@@ -19,9 +19,11 @@ impl Judge for StaleJournal {
         else {
             return;
         };
-        let Some(message) =
-            find_stale_write(before, now, step.cluster.epoch_at(step.change.revision))
-        else {
+        let Some(message) = find_stale_write(
+            before,
+            now,
+            step.cluster.terms.epoch_at(step.change.revision),
+        ) else {
             return;
         };
         let object = ObjectRef::new("PodGroup", &now.metadata);
@@ -29,7 +31,7 @@ impl Judge for StaleJournal {
     }
 }
 
-fn find_stale_write(before: &PodGroup, now: &PodGroup, lease: Option<i64>) -> Option<String> {
+fn find_stale_write(before: &PodGroup, now: &PodGroup, term: Option<i64>) -> Option<String> {
     if before.metadata.uid != now.metadata.uid || before.status == now.status {
         return None;
     }
@@ -40,11 +42,11 @@ fn find_stale_write(before: &PodGroup, now: &PodGroup, lease: Option<i64>) -> Op
     {
         return Some(format!("its epoch fell from {before} to {epoch}"));
     }
-    let lease = lease?;
+    let term = term?;
     // A user's write of the status keeps the entry of the scheduler.
     let is_by_scheduler = scheduler_entry(before) != scheduler_entry(now);
-    (is_by_scheduler && epoch < lease).then(|| {
-        format!("the leader of epoch {epoch} wrote it after the term of epoch {lease} had begun")
+    (is_by_scheduler && epoch < term).then(|| {
+        format!("the leader of epoch {epoch} wrote it after the term of epoch {term} had begun")
     })
 }
 

@@ -5,8 +5,8 @@ use proptest::sample::Index;
 use serde_json::{Value, json};
 
 use super::gang_history::{
-    GangHistory, HistoryOptions, Kind, Write, any_options, any_options_of_one_attempt, lease,
-    set_phase, waiting_gang, write_messages,
+    GangHistory, HistoryOptions, Kind, Write, any_options, any_options_of_one_attempt, leader_term,
+    lease, set_phase, waiting_gang, write_messages,
 };
 use crate::Rule;
 
@@ -162,9 +162,6 @@ proptest! {
     ) {
         let mut history = GangHistory::new(options);
         let place = choose(&history, index, is_placed);
-        let mut takeover = history.writes[place].clone();
-        takeover.kind = Kind::Lease;
-        takeover.object = lease(1);
         let write = |time: &str| json!([
             {"manager": "trellis-scheduler", "operation": "Update", "subresource": "status",
              "time": time},
@@ -177,8 +174,11 @@ proptest! {
         let before = before.into_iter().rfind(|before| *before < place).unwrap();
         history.writes[before].object["metadata"]["managedFields"] = write("2026-01-01T00:00:00Z");
         history.writes[place].object["metadata"]["managedFields"] = write("2026-01-01T00:00:01Z");
-        let renewal = takeover.clone();
-        history.writes.splice(place..place, [takeover, renewal]);
+        history.insert(place, [
+            (Kind::Lease, lease(1)),
+            (Kind::LeaderTerm, leader_term(2)),
+            (Kind::Lease, lease(1)),
+        ]);
         let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::StaleJournal), "{:?}", broken);
     }
@@ -399,6 +399,6 @@ fn finding_names_rule_object_time_and_revision() {
     let findings = history.judge(crate::Health::Healthy);
     assert_eq!(
         findings[0].to_string(),
-        "stale-journal: PodGroup ns/j: its epoch fell from 1 to 0 (since 1970-01-01T00:01:04Z, revision 23)"
+        "stale-journal: PodGroup ns/j: its epoch fell from 1 to 0 (since 1970-01-01T00:01:04Z, revision 24)"
     );
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
+use trellis_api::{LeaderTerm, PodGroup, TrainingJob, TrainingQueue};
 
 use crate::{
     Change, Finding, Health, ObjectName, ObjectVersion, Rule, UnreadObject, Verifier, Version,
@@ -114,6 +114,7 @@ pub(super) enum Kind {
     Node,
     Namespace,
     Lease,
+    LeaderTerm,
     /// A TrainingJob that does not decode.
     UnreadJob,
 }
@@ -133,6 +134,7 @@ impl GangHistory {
         for index in 0..=options.pods {
             history.write(Kind::Node, node(index));
         }
+        history.write(Kind::LeaderTerm, leader_term(1));
         history.write(Kind::Queue, queue(options.pods));
         // Trellis may place gangs by the earlier quota for a while.
         history.pass(60);
@@ -420,6 +422,19 @@ impl GangHistory {
         }
     }
 
+    /// Inserts writes before the one at `place`, in its second.
+    pub(super) fn insert<const N: usize>(&mut self, place: usize, objects: [(Kind, Value); N]) {
+        let second = self.writes[place].second;
+        let writes = objects.map(|(kind, object)| Write {
+            second,
+            kind,
+            is_deletion: false,
+            is_listed: false,
+            object,
+        });
+        self.writes.splice(place..place, writes);
+    }
+
     /// Returns the places of the writes for which `matches` is true.
     pub(super) fn find(&self, matches: impl Fn(&Write) -> bool) -> Vec<usize> {
         let all = self.writes.iter().enumerate();
@@ -505,6 +520,7 @@ impl Write {
                 Kind::Node => ObjectVersion::Node(version::<Node>(self)),
                 Kind::Namespace => ObjectVersion::Namespace(version::<Namespace>(self)),
                 Kind::Lease => ObjectVersion::Lease(version::<Lease>(self)),
+                Kind::LeaderTerm => ObjectVersion::LeaderTerm(version::<LeaderTerm>(self)),
                 Kind::UnreadJob => ObjectVersion::Unread(self.unread_job()),
             },
             is_listed: self.is_listed,
@@ -518,6 +534,16 @@ pub(super) fn lease(transitions: i64) -> Value {
         "spec": {
             "holderIdentity": format!("leader-{transitions}"), "leaseDurationSeconds": 15,
             "leaseTransitions": transitions,
+        },
+    })
+}
+
+pub(super) fn leader_term(epoch: i64) -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "LeaderTerm",
+        "metadata": {"name": "trellis-operator", "namespace": "trellis-system"},
+        "spec": {
+            "epoch": epoch, "identity": format!("leader-{epoch}"), "since": "2026-01-01T00:00:00Z",
         },
     })
 }

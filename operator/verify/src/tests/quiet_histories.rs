@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::gang_history::{
-    GangHistory, Kind, WaitingGang, any_options, lease, waiting_gang, write_messages,
+    GangHistory, Kind, WaitingGang, Write, any_options, leader_term, lease, waiting_gang,
+    write_messages,
 };
 use crate::Health;
 
@@ -19,11 +20,7 @@ proptest! {
     fn change_of_the_leader_is_no_violation(options in any_options(), place in any::<prop::sample::Index>()) {
         let mut history = GangHistory::new(options);
         let place = place.index(history.writes.len());
-        let mut takeover = history.writes[place].clone();
-        takeover.kind = Kind::Lease;
-        takeover.is_deletion = false;
-        takeover.object = lease(1);
-        history.writes.insert(place, takeover);
+        history.insert(place, [(Kind::Lease, lease(1)), (Kind::LeaderTerm, leader_term(2))]);
         for write in &mut history.writes[place..] {
             if write.kind == Kind::Group {
                 write.object["status"]["epoch"] = 2.into();
@@ -32,19 +29,16 @@ proptest! {
         prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
     }
 
-    /// A replica that has just taken the Lease has read nothing yet.
+    /// A replica that has not written its LeaderTerm has read nothing yet.
     #[test]
-    fn journal_write_before_the_next_leader_begins_is_no_violation(
+    fn journal_write_before_the_next_term_is_no_violation(
         options in any_options(),
         index in any::<prop::sample::Index>(),
+        writes_term in any::<bool>(),
     ) {
         let mut history = GangHistory::new(options);
         let journals = history.find(|write| write.kind == Kind::Group);
         let place = journals[index.index(journals.len())];
-        let mut takeover = history.writes[place].clone();
-        takeover.kind = Kind::Lease;
-        takeover.is_deletion = false;
-        takeover.object = lease(1);
         for write in &mut history.writes[place + 1..] {
             if write.kind == Kind::Group {
                 write.object["status"]["epoch"] = 2.into();
@@ -53,7 +47,12 @@ proptest! {
         let time = json!([{"manager": "trellis-scheduler", "operation": "Update",
             "subresource": "status", "time": "2026-01-01T00:00:01Z"}]);
         history.writes[place].object["metadata"]["managedFields"] = time;
-        history.writes.insert(place, takeover);
+        // The first renewal comes after the term, and a renewal before the term begins none.
+        let last = match writes_term {
+            true => (Kind::LeaderTerm, leader_term(2)),
+            false => (Kind::Lease, lease(1)),
+        };
+        history.insert(place, [(Kind::Lease, lease(1)), last]);
         prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
     }
 
@@ -183,7 +182,7 @@ proptest! {
     fn gang_that_left_for_a_changed_job_is_no_violation(mut options in any_options()) {
         options.is_preempted = true;
         let mut history = GangHistory::new(options);
-        let is_preemptor = |write: &super::gang_history::Write| {
+        let is_preemptor = |write: &Write| {
             write.object["metadata"]["name"] == "k"
                 && write.object["status"]["phase"] == "Committing"
         };

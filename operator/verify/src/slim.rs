@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
     Container, Namespace, Node, NodeCondition, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus,
 };
 use kube::Resource;
-use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
+use trellis_api::{LeaderTerm, PodGroup, TrainingJob, TrainingQueue};
 
 use crate::field_managers::drop_field_lists;
 
@@ -26,6 +26,7 @@ impl Slim for PodGroup {}
 impl Slim for TrainingQueue {}
 impl Slim for Namespace {}
 impl Slim for Lease {}
+impl Slim for LeaderTerm {}
 
 impl Slim for Node {
     fn slim_content(&mut self) {
