@@ -131,14 +131,14 @@ pub(crate) fn measure_usage(cluster: &Cluster) -> Usage {
     usage
 }
 
-/// Adds the pods of a job's plan that have not ended. While the plan is rolled back, only pods that
-/// exist count.
+/// Adds the pods of a job's plan that have not ended. Only pods that exist count while the plan is
+/// rolled back, and after the deletion of the job: its PodGroup waits for the garbage collector.
 fn add_gang(usage: &mut Usage, cluster: &Cluster, group: &PodGroup, plan: &Plan) {
     let (Some(uid), Some(queue)) = (owner_uid(group), &plan.queue) else {
         return;
     };
     let phase = group.status.as_ref().and_then(|journal| journal.phase);
-    let only_existing = phase == Some(PodGroupPhase::Unwinding);
+    let only_existing = phase == Some(PodGroupPhase::Unwinding) || cluster.is_gone(&uid);
     let mut over: BTreeMap<&str, i64> = BTreeMap::new();
     let mut existing: BTreeMap<&str, i64> = BTreeMap::new();
     for (_, pod) in cluster.pods_of_job(&uid) {

@@ -56,6 +56,36 @@ proptest! {
         prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
     }
 
+    /// The garbage collector has not deleted the PodGroup of a deleted job yet.
+    #[test]
+    fn journal_of_a_job_that_is_gone_takes_no_quota(mut options in any_options()) {
+        options.is_preempted = true;
+        options.has_stages = false;
+        let mut history = GangHistory::new(options);
+        let of = |write: &Write, name: &str| write.object["metadata"]["name"] == name;
+        let nominated = history.find(|write| write.object["status"]["phase"] == "Nominated")[0];
+        let placed = history.find(|write| {
+            write.kind == Kind::Job && of(write, "k") && write.object["status"]["phase"] == "Running"
+        })[0];
+        history.writes.truncate(placed + 1);
+        // The job's user deletes it, instead of the preemption.
+        let later = history.writes.split_off(nominated);
+        let group = history.find(|write| write.kind == Kind::Group && of(write, "j"));
+        let mut group = history.writes[*group.last().unwrap()].clone();
+        let is_of_preemption = |write: &Write| {
+            write.kind == Kind::Group && (of(write, "j") || write.object["status"]["phase"] == "Nominated")
+        };
+        let later = later.into_iter().filter(|write| !is_of_preemption(write)).map(|mut write| {
+            write.is_deletion |= write.kind == Kind::Job && of(&write, "j");
+            write
+        });
+        history.writes.extend(later);
+        group.is_deletion = true;
+        group.second = history.writes.last().unwrap().second + 20;
+        history.writes.push(group);
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
     #[test]
     fn deletion_of_the_namespace_is_no_violation(options in any_options()) {
         let mut history = GangHistory::new(options);
