@@ -67,7 +67,7 @@ impl Component {
         Ok(match self {
             Self::Etcd => etcd_flags(folder, ports),
             Self::ApiServer => {
-                let mut all = api_server_flags(ports, credentials, options);
+                let mut all = api_server_flags(ports, credentials);
                 all.extend(audit::api_server_flags(folder, ports.api_server)?);
                 if options.tunnels_to_pods {
                     all.extend(egress::api_server_flags(folder)?);
@@ -75,6 +75,8 @@ impl Component {
                 if kwok_configuration::has_pod_logs(options) {
                     all.push(kwok_configuration::KUBELET_ADDRESS.into());
                 }
+                // The last flag of a name counts.
+                all.extend(options.api_server_flags.iter().cloned());
                 all
             }
             Self::ControllerManager => controller_manager_flags(ports, credentials, options)?,
@@ -108,11 +110,7 @@ fn etcd_flags(folder: &Path, ports: ComponentPorts) -> Vec<String> {
     ])
 }
 
-fn api_server_flags(
-    ports: ComponentPorts,
-    credentials: &Credentials,
-    options: &ControlPlaneOptions,
-) -> Vec<String> {
+fn api_server_flags(ports: ComponentPorts, credentials: &Credentials) -> Vec<String> {
     let mut all = format_flags([
         ("etcd-servers", format!("http://127.0.0.1:{}", ports.etcd)),
         ("bind-address", "127.0.0.1".into()),
@@ -143,7 +141,6 @@ fn api_server_flags(
     all.extend(front_proxy::api_server_flags(|name| {
         credentials.file_path(name)
     }));
-    all.extend(options.api_server_flags.iter().cloned());
     all
 }
 

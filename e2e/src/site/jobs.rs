@@ -21,7 +21,7 @@ use crate::kubelet;
 use crate::wait::{eventually, wait_for};
 
 /// Longest time until a change is visible. An idle machine needs far less.
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// The TrainingJobs of one namespace, on the nodes of one scope.
 #[derive(Clone)]
