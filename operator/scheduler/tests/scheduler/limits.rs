@@ -21,7 +21,7 @@ fn limit_draw(name: &str, of: LimitUnit, max: i64) -> LimitDraw {
     }
 }
 
-fn gpu_draw(max: i64) -> LimitDraw {
+pub fn gpu_draw(max: i64) -> LimitDraw {
     let resource = ResourceName::new(GPU);
     let of = LimitUnit::Resource {
         resource,

@@ -5,6 +5,7 @@ pub(super) mod other_gangs;
 use std::time::Duration;
 
 use crate::common::*;
+use crate::limits::gpu_draw;
 use crate::preemption::{
     apply_pods_of, delete_pods_of, engine_with_priority_preemption, expect_preemption,
     priority_gang, run_cycle_at, seconds,
@@ -61,6 +62,24 @@ fn room_of_a_restarting_gang_is_reserved_except_on_excluded_nodes() {
     );
     assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["+other"]);
     assert_eq!(placement_text(&engine, "other"), "worker: n01*1");
+}
+
+/// A try that comes too early finds no room, and no later event would wake the gang: the room of its
+/// pods stays kept.
+#[test]
+fn restarting_gang_is_not_tried_because_its_limits_are_set() {
+    for limits in [vec![], vec![gpu_draw(99)]] {
+        let (mut engine, gang) = engine_with_running_gang(2, 2);
+        engine.keep_place(&id("w"), &[], seconds(120));
+        engine.apply_draws(&id("w"), limits.clone());
+        assert!(run_cycle_at(&mut engine, seconds(1)).is_empty());
+        delete_pods_of(&mut engine, &gang);
+        engine.apply_gang(Gang {
+            draws: limits,
+            ..gang
+        });
+        assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["+w"]);
+    }
 }
 
 #[test]

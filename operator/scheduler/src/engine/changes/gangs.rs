@@ -50,13 +50,21 @@ impl Engine {
         let Some(state) = self.gangs.get(at) else {
             return;
         };
-        if *state.gang == gang {
-            if state.awaits_apply {
-                self.make_pending(at);
-            }
-            return;
+        let awaited_apply = state.awaits_apply;
+        if *state.gang != gang {
+            self.replace(at, gang);
         }
-        let waits = state.is_pending();
+        if awaited_apply {
+            self.make_pending(at);
+        }
+    }
+
+    /// Replaces a gang. A gang that the engine does not try yet stays so.
+    pub(in crate::engine) fn replace(&mut self, at: GangIdx, gang: Gang) {
+        let Some(state) = self.gangs.get(at) else {
+            return;
+        };
+        let waits = state.is_pending() && !state.awaits_apply;
         let draws_otherwise = state.gang.draws != gang.draws;
         let term = |gang: &Gang| (gang.runtime, gang.predicted, gang.grace);
         let ends_otherwise = term(&state.gang) != term(&gang);

@@ -42,12 +42,13 @@ impl Engine {
         let Some(at) = self.gangs.find(gang) else {
             return;
         };
-        if let Some(known) = self.gangs.get(at).map(|state| Arc::clone(&state.gang)) {
+        let known = self.gangs.get(at).map(|state| Arc::clone(&state.gang));
+        if let Some(known) = known.filter(|gang| gang.draws != draws) {
             let gang = Gang {
                 draws,
                 ..Gang::clone(&known)
             };
-            self.update(at, gang);
+            self.replace(at, gang);
         }
     }
 
