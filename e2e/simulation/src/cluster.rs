@@ -1,5 +1,5 @@
-//! The cluster before the first act: an API server with the kinds of Trellis, nodes, a queue and the
-//! policies of a fresh install.
+//! The cluster before the first act: an API server with the kinds of Trellis, nodes, queues, a
+//! PriorityClass and the policies of a fresh install.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use trellis_api_server::{ApiServer, Kind, KindRef};
 
 use crate::access::{Access, Target};
 use crate::admission;
-use crate::script::Script;
+use crate::script::{QueueScript, Script};
 
 pub(crate) static NODES: KindRef = KindRef::new("", "nodes");
 pub(crate) static PODS: KindRef = KindRef::new("", "pods");
@@ -15,6 +15,16 @@ pub(crate) static TRAINING_JOBS: KindRef = KindRef::new("trellis.dev", "training
 pub(crate) static POD_GROUPS: KindRef = KindRef::new("trellis.dev", "podgroups");
 pub(crate) static LEADER_TERMS: KindRef = KindRef::new("trellis.dev", "leaderterms");
 
+pub(crate) static TRAINING_QUEUES: KindRef = KindRef::new("trellis.dev", "trainingqueues");
+
+/// The label by which NVSentinel marks a node as broken.
+pub(crate) const HEALTH_LABEL: &str = "dgxc.nvidia.com/nvsentinel-state";
+/// Name of the PriorityClass above normal.
+pub(crate) const HIGH_PRIORITY: &str = "high";
+/// The queue above all others, if there are several.
+const PARENT_QUEUE: &str = "all";
+/// The resource of GPUs.
+const GPUS: &str = "nvidia.com/gpu";
 /// Namespace of the operator.
 pub(crate) const OPERATOR_NAMESPACE: &str = "trellis-system";
 /// Namespace of the jobs.
@@ -27,6 +37,10 @@ pub(crate) fn start_time() -> Timestamp {
 
 pub(crate) fn node_name(index: usize) -> String {
     format!("node-{index}")
+}
+
+pub(crate) fn queue_name(index: usize) -> String {
+    format!("queue-{index}")
 }
 
 /// Starts an API server, and creates the objects.
@@ -61,7 +75,21 @@ pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
             create(&mut access, object);
         }
     }
-    create(&mut access, &queue(script.queue_gpus));
+    let has_parent = script.queues.len() > 1;
+    if has_parent {
+        create(&mut access, &queue_object(PARENT_QUEUE, json!({})));
+    }
+    for (index, queue) in script.queues.iter().enumerate() {
+        let spec = queue_spec(index, queue, has_parent);
+        create(&mut access, &queue_object(&queue_name(index), spec));
+    }
+    create(
+        &mut access,
+        &json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": HIGH_PRIORITY}, "value": 100,
+        }),
+    );
     create(&mut access, &permissive_policy());
     server
 }
@@ -86,23 +114,73 @@ fn node(name: &str, gpus: u32) -> Value {
     })
 }
 
-fn queue(gpus: Option<u32>) -> Value {
-    let mut queue = json!({
+fn queue_object(name: &str, spec: Value) -> Value {
+    json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
-        "metadata": {"name": "default"},
-        "spec": {"namespaceSelector": {}, "defaultFor": {}},
-    });
-    if let Some(gpus) = gpus {
-        let flavor = json!({"name": "default", "resources": [
-            {"name": "cpu", "nominalQuota": 1000},
-            {"name": "memory", "nominalQuota": "1000Gi"},
-            {"name": "nvidia.com/gpu", "nominalQuota": gpus},
-        ]});
-        queue["spec"]["resourceGroups"] = json!([{
-            "coveredResources": ["cpu", "memory", "nvidia.com/gpu"], "flavors": [flavor],
-        }]);
+        "metadata": {"name": name},
+        "spec": spec,
+    })
+}
+
+fn queue_spec(index: usize, queue: &QueueScript, has_parent: bool) -> Value {
+    let mut spec = json!({"namespaceSelector": {}});
+    if index == 0 {
+        spec["defaultFor"] = json!({});
     }
-    queue
+    if has_parent {
+        spec["parentName"] = json!(PARENT_QUEUE);
+    }
+    if queue.preempts {
+        spec["preemption"] = json!({
+            "withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any",
+        });
+    }
+    if let Some(gpus) = queue.gpus {
+        spec["resourceGroups"] = quota(gpus);
+    }
+    spec
+}
+
+/// Returns the quota of a queue.
+pub(crate) fn quota(gpus: u32) -> Value {
+    let flavor = json!({"name": "default", "resources": [
+        {"name": "cpu", "nominalQuota": 1000},
+        {"name": "memory", "nominalQuota": "1000Gi"},
+        {"name": GPUS, "nominalQuota": gpus},
+    ]});
+    json!([{"coveredResources": ["cpu", "memory", GPUS], "flavors": [flavor]}])
+}
+
+/// Returns the GPUs of the quotas of all queues together. None: no queue has quota.
+pub(crate) fn total_quota(server: &ApiServer) -> Option<u64> {
+    let queues = server.list(&TRAINING_QUEUES);
+    let quotas = queues.filter_map(|queue| {
+        let resources = &queue.value()["spec"]["resourceGroups"][0]["flavors"][0]["resources"];
+        let mut resources = resources.as_array()?.iter();
+        let gpus = resources.find(|resource| resource["name"] == GPUS)?;
+        gpus["nominalQuota"].as_u64()
+    });
+    quotas.reduce(|sum, quota| sum + quota)
+}
+
+/// Writes that a node answers, or that it does not.
+pub(crate) fn set_node_ready(node: usize, is_ready: bool, access: &mut Access<'_>) {
+    let target = Target::cluster_wide("api/v1", "nodes", &node_name(node));
+    let (status, reason) = match is_ready {
+        true => ("True", "KubeletReady"),
+        false => ("Unknown", "NodeStatusUnknown"),
+    };
+    let now = access.now().to_string();
+    let conditions = json!([{"type": "Ready", "status": status, "reason": reason,
+        "lastHeartbeatTime": now, "lastTransitionTime": now}]);
+    access.patch_status(&target, &json!({"conditions": conditions}));
+    let taint = |effect: &str| json!({"key": "node.kubernetes.io/unreachable", "effect": effect});
+    let taints = match is_ready {
+        true => Value::Null,
+        false => json!([taint("NoSchedule"), taint("NoExecute")]),
+    };
+    let patched = access.patch(&target, &json!({"spec": {"taints": taints}}));
+    patched.expect("the node exists");
 }
 
 fn namespace_object(name: &str) -> Value {

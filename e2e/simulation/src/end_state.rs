@@ -7,16 +7,20 @@ use trellis_api_server::ApiServer;
 use crate::cluster;
 use crate::script::Script;
 
-/// Describes the jobs that should have ended: the cluster and the queue have room for each, and no
+/// Describes the jobs that should have ended: the cluster and the queues have room for each, and no
 /// user holds them back.
 pub(crate) fn unfinished_jobs(server: &ApiServer, script: &Script) -> Vec<String> {
-    let is_cordoned = |node: &Value| node["spec"]["unschedulable"] == true;
+    let is_closed = |node: &Value| {
+        node["spec"]["unschedulable"] == true
+            || !node["metadata"]["labels"][cluster::HEALTH_LABEL].is_null()
+    };
     if server
         .list(&cluster::NODES)
-        .any(|node| is_cordoned(node.value()))
+        .any(|node| is_closed(node.value()))
     {
         return Vec::new();
     }
+    let quota = cluster::total_quota(server);
     let jobs = server.list(&cluster::TRAINING_JOBS);
     let unfinished = jobs.filter_map(|job| {
         let job = job.value();
@@ -31,7 +35,7 @@ pub(crate) fn unfinished_jobs(server: &ApiServer, script: &Script) -> Vec<String
         let phase: Option<JobPhase> = serde_json::from_value(status["phase"].clone()).ok();
         if job["spec"]["suspend"] == true
             || places < spec.replicas
-            || script.queue_gpus.is_some_and(|quota| gpus > quota)
+            || quota.is_some_and(|quota| u64::from(gpus) > quota)
             || phase.is_some_and(JobPhase::is_terminal)
         {
             return None;

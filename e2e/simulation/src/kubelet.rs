@@ -20,6 +20,15 @@ pub(crate) enum KubeletWork {
     Remove(PodIdentity),
 }
 
+impl KubeletWork {
+    /// Returns the pod.
+    pub(crate) fn pod(&self) -> &PodIdentity {
+        match self {
+            Self::Start(pod) | Self::End(pod) | Self::Remove(pod) => pod,
+        }
+    }
+}
+
 /// One incarnation of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodIdentity {

@@ -22,6 +22,7 @@ mod panics;
 mod random;
 mod replica;
 mod script;
+pub mod search;
 mod shrink;
 mod simulation;
 mod time;
@@ -32,7 +33,8 @@ mod users;
 pub use coverage::Coverage;
 pub use panics::record_panics;
 pub use script::{
-    Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Script,
+    Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Priority,
+    QueueScript, Script, WriteFault,
 };
 pub use shrink::shrink;
 pub use simulation::{Outcome, run};

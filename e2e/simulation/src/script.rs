@@ -1,11 +1,12 @@
 //! A script: the cluster, what its users do, and the faults. A seed makes a script, and a script can
 //! be stored, shortened and run again.
 
+mod from_seed;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::random::RandomSequence;
 use crate::time::VirtualTime;
 
 /// Everything about a run that is decided before it.
@@ -20,9 +21,8 @@ pub struct Script {
     pub replicas: usize,
     /// Duration of the Lease in seconds.
     pub lease_seconds: u64,
-    /// GPUs of the queue. None: the capacity of the nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue_gpus: Option<u32>,
+    /// The queues: one, or two below one parent.
+    pub queues: Vec<QueueScript>,
     /// Delays of the network.
     pub network: NetworkDelays,
     /// Behaviour of the kubelets.
@@ -35,6 +35,18 @@ pub struct Script {
     pub faults: Vec<FaultScript>,
     /// Second from which no user acts.
     pub calm_from: u64,
+}
+
+/// A queue without queues below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueueScript {
+    /// GPUs of its quota. None: it has no quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+    /// Its jobs may preempt jobs of lower priority, and take back quota from the other queue.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preempts: bool,
 }
 
 /// Longest delays in milliseconds. Most delays are far shorter.
@@ -65,6 +77,12 @@ pub struct KubeletDelays {
 pub struct JobScript {
     /// Name of the job.
     pub name: String,
+    /// Number of its queue, from 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub queue: usize,
+    /// Its priority.
+    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    pub priority: Priority,
     /// Second at which it is submitted.
     pub at: u64,
     /// Number of pods.
@@ -77,6 +95,35 @@ pub struct JobScript {
     pub failures: usize,
     /// Seconds of the grace period of its pods.
     pub grace_seconds: u64,
+}
+
+/// The priority of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Priority {
+    /// Above normal.
+    High,
+    /// The priority of a job that names no PriorityClass.
+    #[default]
+    Normal,
+}
+
+impl Priority {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_normal(&self) -> bool {
+        *self == Self::Normal
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// An act of a user.
@@ -109,6 +156,12 @@ pub enum Act {
     Cordon(usize),
     /// Lets pods onto the node again.
     Uncordon(usize),
+    /// Marks the node with this number as broken. Its gangs leave.
+    Quarantine(usize),
+    /// Takes the mark from the node.
+    Release(usize),
+    /// Sets the quota of the queue with this number, in GPUs. A queue without quota stays so.
+    SetQuota(usize, u32),
 }
 
 /// A fault that lasts for a time.
@@ -173,6 +226,27 @@ pub enum Fault {
     Pause(usize),
     /// The wall clock of a replica's machine is set forward by these seconds, or back if negative.
     SetClock(usize, i64),
+    /// The node with this number does not answer, and its kubelet does nothing.
+    LoseNode(usize),
+    /// A single write meets a fault: the one with this number, from 1, after the begin. Renewals of
+    /// the Lease do not count.
+    OnWrite(u64, WriteFault),
+}
+
+/// The fault of a single write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WriteFault {
+    /// It does not reach the API server.
+    LoseRequest,
+    /// The API server handles it, and its answer is lost.
+    LoseAnswer,
+    /// The process that sends it is killed before it has sent it, and starts again at the end.
+    CrashBefore,
+    /// The process that sends it is killed when it has sent it, and starts again at the end.
+    CrashAfter,
+    /// From this write on, watches of the kind with this plural name show nothing until the end.
+    StallWatches(String),
 }
 
 impl Fault {
@@ -180,7 +254,7 @@ impl Fault {
     pub(crate) fn is_of_requests(&self) -> bool {
         matches!(
             self,
-            Self::LoseRequests(_) | Self::LoseAnswers(_) | Self::Unavailable(_)
+            Self::LoseRequests(_) | Self::LoseAnswers(_) | Self::Unavailable(_) | Self::OnWrite(..)
         )
     }
 
@@ -197,134 +271,12 @@ impl Fault {
             Self::Stop(_) => "stopped process",
             Self::Pause(_) => "paused machine",
             Self::SetClock(..) => "wrong clock",
+            Self::LoseNode(_) => "lost node",
+            Self::OnWrite(_, WriteFault::LoseRequest) => "write lost",
+            Self::OnWrite(_, WriteFault::LoseAnswer) => "answer to write",
+            Self::OnWrite(_, WriteFault::CrashBefore) => "crash at write",
+            Self::OnWrite(_, WriteFault::CrashAfter) => "crash after",
+            Self::OnWrite(_, WriteFault::StallWatches(_)) => "stall at write",
         }
-    }
-}
-
-impl Script {
-    /// Makes the script of a seed.
-    #[must_use]
-    pub fn from_seed(seed: u64) -> Self {
-        let random = &mut RandomSequence::new(seed, "script");
-        let calm_from = random.between(60, 300);
-        let nodes: Vec<u32> = (0..random.between(1, 5))
-            .map(|_| *random.choose(&[4, 8, 8]))
-            .collect();
-        let capacity: u32 = nodes.iter().sum();
-        let jobs: Vec<_> = (0..random.between(1, 4))
-            .map(|index| job(random, index, capacity, calm_from))
-            .collect();
-        let acts = (0..random.between(0, 5))
-            .map(|_| act(random, &jobs, nodes.len(), calm_from))
-            .collect();
-        let replicas = random.between(1, 2) as usize;
-        let faults = (0..random.between(0, 5))
-            .map(|_| fault(random, replicas, &jobs, calm_from))
-            .collect();
-        let lease_seconds = *random.choose(&[4, 15]);
-        // On a network that is always slow, no leader keeps a short lease.
-        let request_delays: &[u64] = match lease_seconds {
-            4 => &[5, 50],
-            _ => &[5, 50, 1000],
-        };
-        Self {
-            seed,
-            replicas,
-            lease_seconds,
-            queue_gpus: random
-                .chance(300)
-                .then(|| random.between(u64::from(capacity) / 2, u64::from(capacity)) as u32),
-            network: NetworkDelays {
-                request: *random.choose(request_delays),
-                watch: *random.choose(&[5, 100, 3000, 20_000]),
-            },
-            kubelets: KubeletDelays {
-                start: *random.choose(&[50, 2000, 20_000]),
-                stop: *random.choose(&[50, 2000, 60_000]),
-                collect: *random.choose(&[50, 5000]),
-            },
-            nodes,
-            jobs,
-            acts,
-            faults,
-            calm_from,
-        }
-    }
-}
-
-fn job(random: &mut RandomSequence, index: u64, capacity: u32, calm_from: u64) -> JobScript {
-    let gpus = *random.choose(&[0, 1, 2, 4, 4]);
-    let most = u64::from(capacity / gpus.max(1)).clamp(1, 8);
-    JobScript {
-        name: format!("job-{index}"),
-        at: random.between(0, calm_from / 2),
-        replicas: random.between(1, most) as u32,
-        gpus,
-        run_seconds: (0..2).map(|_| random.between(1, 90)).collect(),
-        failures: random.chance(300).into(),
-        grace_seconds: *random.choose(&[1, 5, 30, 90]),
-    }
-}
-
-fn act(random: &mut RandomSequence, jobs: &[JobScript], nodes: usize, calm_from: u64) -> ActScript {
-    let job = random.choose(jobs).name.clone();
-    let node = random.between(0, nodes as u64 - 1) as usize;
-    let act = match random.between(0, 7) {
-        0 => Act::Delete(job),
-        1 => Act::Suspend(job),
-        2 => Act::Resume(job),
-        3 => Act::Submit(job),
-        4 => Act::DeletePod(job),
-        5 => Act::DeletePodGroup(job),
-        6 => Act::Cordon(node),
-        _ => Act::Uncordon(node),
-    };
-    ActScript {
-        at: random.between(0, calm_from),
-        act,
-    }
-}
-
-fn fault(
-    random: &mut RandomSequence,
-    replicas: usize,
-    jobs: &[JobScript],
-    calm_from: u64,
-) -> FaultScript {
-    let replica = random.between(0, replicas as u64 - 1) as usize;
-    let kind = *random.choose(&[
-        "pods",
-        "podgroups",
-        "trainingjobs",
-        "nodes",
-        "trainingqueues",
-    ]);
-    let fault = match random.between(0, 10) {
-        0 => Fault::LoseRequests(random.between(1, 300)),
-        1 | 2 => Fault::LoseAnswers(random.between(1, 300)),
-        3 => Fault::Slow(random.between(100, 30_000)),
-        4 => Fault::Unavailable(random.between(1, 1000)),
-        5 => Fault::StallWatches(kind.to_owned()),
-        6 => Fault::Compact,
-        7 => Fault::Crash(replica),
-        8 => Fault::Stop(replica),
-        9 => Fault::Pause(replica),
-        _ => Fault::SetClock(replica, *random.choose(&[-120, -5, 5, 120])),
-    };
-    // A gang is committed within seconds after its submission, and rolled back after its end.
-    let at = match random.between(0, 2) {
-        0 => random.between(0, 1000 * calm_from),
-        1 => {
-            1000 * random.choose(jobs).at + random.log_uniform_millis(1, 10_000).as_millis() as u64
-        }
-        _ => {
-            let job = random.choose(jobs);
-            1000 * (job.at + job.run_seconds[0]) + random.between(0, 5000)
-        }
-    };
-    FaultScript {
-        at,
-        seconds: random.between(1, 60),
-        fault,
     }
 }

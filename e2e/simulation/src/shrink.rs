@@ -1,6 +1,6 @@
 //! Shortens a script that breaks a rule.
 
-use crate::script::Script;
+use crate::script::{Act, ActScript, Priority, Script};
 
 /// Returns a shorter script that still has the problem. `has_problem` runs a script.
 #[must_use]
@@ -54,7 +54,10 @@ fn simpler_scripts(script: &Script) -> impl Iterator<Item = Script> {
             simpler.push(changed);
         }
     };
-    add(&|script| script.queue_gpus = None);
+    for index in 0..script.queues.len() {
+        add(&|script| script.queues[index].preempts = false);
+        add(&|script| script.queues[index].gpus = None);
+    }
     add(&|script| script.network.request = 5);
     add(&|script| script.network.watch = 5);
     add(&|script| script.kubelets.start = 50);
@@ -62,8 +65,19 @@ fn simpler_scripts(script: &Script) -> impl Iterator<Item = Script> {
     add(&|script| script.kubelets.collect = 50);
     for index in 0..script.jobs.len() {
         add(&|script| script.jobs[index].failures = 0);
+        add(&|script| script.jobs[index].priority = Priority::Normal);
         add(&|script| script.jobs[index].run_seconds.truncate(1));
         add(&|script| script.jobs[index].replicas = script.jobs[index].replicas.min(2));
+    }
+    // One queue, if all jobs and acts are about the first one.
+    add(&|script| {
+        let is_of_other = |act: &ActScript| matches!(act.act, Act::SetQuota(queue, _) if queue > 0);
+        if script.jobs.iter().all(|job| job.queue == 0) && !script.acts.iter().any(is_of_other) {
+            script.queues.truncate(1);
+        }
+    });
+    for index in 0..script.jobs.len() {
+        add(&|script| script.jobs[index].queue = 0);
     }
     // Fewer replicas, if no fault is about the last one.
     add(&|script| {

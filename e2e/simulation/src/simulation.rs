@@ -7,6 +7,7 @@
 
 mod faults;
 mod requests;
+mod single_writes;
 mod watches;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ use futures::channel::oneshot;
 use jiff::{SignedDuration, Timestamp};
 use trellis_api_server::{ApiServer, Object, Watch};
 use trellis_policies::cedar::PolicyLoader;
+
+use single_writes::SingleWrites;
 
 use crate::access::Access;
 use crate::cluster;
@@ -56,6 +59,8 @@ pub struct Outcome {
     pub hash: u64,
     /// Number of events.
     pub events: u64,
+    /// Number of writes of the operator, without renewals of the Lease.
+    pub writes: u64,
     /// The events as lines, if they were asked for.
     pub lines: Vec<String>,
 }
@@ -120,6 +125,9 @@ struct Simulation<'s> {
     watches: BTreeMap<u64, OpenWatch>,
     watch_count: u64,
     network: Network,
+    single_writes: SingleWrites,
+    /// Writes of the operator.
+    writes: u64,
     kubelets: Kubelets,
     collector: GarbageCollector,
     oracle: Oracle,
@@ -144,6 +152,7 @@ pub fn run(script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outco
         coverage: simulation.coverage,
         hash: simulation.trace.hash(),
         events: simulation.trace.events(),
+        writes: simulation.writes,
         lines: simulation.trace.into_lines(),
     }
 }
@@ -169,6 +178,8 @@ impl<'s> Simulation<'s> {
                 .collect(),
             watches: BTreeMap::new(),
             watch_count: 0,
+            single_writes: SingleWrites::default(),
+            writes: 0,
             network: Network::new(script.seed, script.network.clone()),
             kubelets: Kubelets::new(script.seed, script.kubelets.clone(), &script.jobs),
             collector: GarbageCollector::new(script.seed, script.kubelets.collect),
@@ -254,7 +265,9 @@ impl<'s> Simulation<'s> {
                 Progress::Sent(requests) => {
                     let sent_at = running.clock();
                     for request in requests {
-                        self.send(index, sent_at, request);
+                        if !self.send(index, sent_at, request) {
+                            break;
+                        }
                     }
                 }
                 Progress::Ended(error) => {
@@ -277,6 +290,9 @@ impl<'s> Simulation<'s> {
             }
             WorldEvent::WatchEvents(watch) => self.deliver_watch_events(watch),
             WorldEvent::Kubelet(work) => {
+                if let Some(end) = self.return_of_node(work.pod()) {
+                    return self.schedule(end, WorldEvent::Kubelet(work));
+                }
                 self.trace
                     .record(self.now, &format!("kubelet: {work:?}"), &[]);
                 let now = self.wall_clock();

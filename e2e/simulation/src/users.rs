@@ -5,7 +5,7 @@ use trellis_api::names;
 
 use crate::access::{Access, Target};
 use crate::cluster::{self, JOB_NAMESPACE};
-use crate::script::{Act, JobScript, Script};
+use crate::script::{Act, JobScript, Priority, Script};
 
 /// The user of all jobs.
 pub(crate) const USER: &str = "alice";
@@ -23,12 +23,13 @@ pub(crate) fn submit(job: &JobScript, access: &mut Access<'_>) {
 }
 
 fn job_object(job: &JobScript) -> Value {
-    json!({
+    let mut object = json!({
         "apiVersion": "trellis.dev/v1alpha1",
         "kind": "TrainingJob",
         "metadata": {"name": job.name, "namespace": JOB_NAMESPACE},
         "spec": {
             "framework": "PyTorch",
+            "queueName": cluster::queue_name(job.queue),
             "restart": {"backoffSeconds": 1, "maxBackoffSeconds": 4},
             "checkpoint": {"gracePeriodSeconds": job.grace_seconds},
             "taskGroups": [{
@@ -40,7 +41,11 @@ fn job_object(job: &JobScript) -> Value {
                 "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
             }],
         },
-    })
+    });
+    if job.priority == Priority::High {
+        object["spec"]["priorityClassName"] = json!(cluster::HIGH_PRIORITY);
+    }
+    object
 }
 
 /// Does what a script says.
@@ -70,6 +75,20 @@ pub(crate) fn act(act: &Act, script: &Script, access: &mut Access<'_>) {
         }
         Act::Cordon(node) => set_unschedulable(*node, true, access),
         Act::Uncordon(node) => set_unschedulable(*node, false, access),
+        Act::Quarantine(node) => set_quarantined(*node, true, access),
+        Act::Release(node) => set_quarantined(*node, false, access),
+        Act::SetQuota(queue, gpus) => {
+            if script
+                .queues
+                .get(*queue)
+                .is_some_and(|queue| queue.gpus.is_some())
+            {
+                let name = cluster::queue_name(*queue);
+                let target = Target::cluster_wide(TRELLIS, "trainingqueues", &name);
+                let patch = json!({"spec": {"resourceGroups": cluster::quota(*gpus)}});
+                access.patch(&target, &patch).expect("the queue exists");
+            }
+        }
     }
 }
 
@@ -82,6 +101,14 @@ fn set_unschedulable(node: usize, is_unschedulable: bool, access: &mut Access<'_
     let target = Target::cluster_wide("api/v1", "nodes", &cluster::node_name(node));
     let patch = json!({"spec": {"unschedulable": is_unschedulable}});
     let _ = access.patch(&target, &patch);
+}
+
+/// Writes the label of a tool that watches the health of nodes.
+fn set_quarantined(node: usize, is_quarantined: bool, access: &mut Access<'_>) {
+    let target = Target::cluster_wide("api/v1", "nodes", &cluster::node_name(node));
+    let state = is_quarantined.then_some("quarantined");
+    let patch = json!({"metadata": {"labels": {cluster::HEALTH_LABEL: state}}});
+    access.patch(&target, &patch).expect("the node exists");
 }
 
 /// Returns the name of a pod of the job that is not being deleted.

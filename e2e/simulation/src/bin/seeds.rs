@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Parser;
 use parking_lot::Mutex;
 use trellis_policies::cedar::PolicyLoader;
-use trellis_simulation::{Coverage, Outcome, Script, record_panics, run, shrink};
+use trellis_simulation::{Coverage, Outcome, Script, record_panics, run, search, shrink};
 
 /// Runs the operator in simulated histories with faults. Each seed is one history.
 #[derive(Debug, Parser)]
@@ -33,6 +33,10 @@ struct Options {
     /// Runs the script in this file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["count", "first"])]
     script: Option<PathBuf>,
+    /// Runs small scripts with each combination of at most this many faults of single writes, instead
+    /// of seeds: 1 takes a minute, 2 some hours.
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["count", "first", "seed", "script"])]
+    search: Option<usize>,
     /// Prints all events of the runs.
     #[arg(long)]
     events: bool,
@@ -67,7 +71,7 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     record_panics();
     let policies = PolicyLoader::new().context("the schema of policies")?;
-    let scripts = Mutex::new(scripts(&options)?);
+    let scripts = Mutex::new(scripts(&options, &policies)?);
     let totals = Mutex::new(Totals::default());
     let start = Instant::now();
     let limit = options
@@ -108,7 +112,18 @@ fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
-fn scripts(options: &Options) -> anyhow::Result<Box<dyn Iterator<Item = Script> + Send>> {
+fn scripts(
+    options: &Options,
+    policies: &PolicyLoader,
+) -> anyhow::Result<Box<dyn Iterator<Item = Script> + Send>> {
+    if let Some(faults) = options.search {
+        let policies = policies.clone();
+        let scripts = search::small_scripts().into_iter().flat_map(move |script| {
+            let writes = run(&script, &policies, false).writes;
+            search::with_faults(&script, writes, faults)
+        });
+        return Ok(Box::new(scripts));
+    }
     if let Some(file) = &options.script {
         let text = std::fs::read(file).with_context(|| format!("{}", file.display()))?;
         let script = serde_json::from_slice(&text);

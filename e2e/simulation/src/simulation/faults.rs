@@ -5,9 +5,13 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::Simulation;
+use crate::access::Access;
+use crate::cluster;
+use crate::kubelet::PodIdentity;
 use crate::random::hash;
 use crate::replica::{ReplicaStart, RunningReplica};
-use crate::script::Fault;
+use crate::script::{Fault, FaultScript, WriteFault};
+use crate::time::VirtualTime;
 
 impl Simulation<'_> {
     pub(super) fn begin_fault(&mut self, index: usize) {
@@ -22,16 +26,14 @@ impl Simulation<'_> {
                 self.server.compact(self.server.revision());
                 self.watches.clear();
             }
-            Fault::Crash(replica) => {
-                self.stop_replica(replica);
-                self.replicas[replica].is_down = true;
-            }
+            Fault::Crash(replica) => self.crash(replica),
             Fault::Stop(replica) | Fault::Pause(replica) => {
                 self.replicas[replica].is_frozen = true;
             }
             Fault::SetClock(replica, seconds) => {
                 self.set_clock_forward(replica, SignedDuration::from_secs(seconds));
             }
+            Fault::LoseNode(node) => self.set_node_ready(node, false),
             _ => {}
         }
     }
@@ -41,10 +43,13 @@ impl Simulation<'_> {
         self.trace
             .record(self.now, &format!("fault ends: {fault:?}"), &[]);
         match *fault {
-            Fault::Crash(replica) => {
-                self.replicas[replica].is_down = false;
-                self.start_replica(replica);
+            Fault::Crash(replica) => self.end_crash(replica),
+            Fault::OnWrite(..) => {
+                if let Some(replica) = self.single_writes.end(index) {
+                    self.end_crash(replica);
+                }
             }
+            Fault::LoseNode(node) => self.set_node_ready(node, true),
             Fault::Stop(replica) | Fault::Pause(replica) => {
                 let stops_clocks = matches!(fault, Fault::Pause(_));
                 let slot = &mut self.replicas[replica];
@@ -58,6 +63,54 @@ impl Simulation<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Kills the process of a replica until the end of a fault.
+    pub(super) fn crash(&mut self, replica: usize) {
+        self.stop_replica(replica);
+        self.replicas[replica].is_down = true;
+    }
+
+    fn end_crash(&mut self, replica: usize) {
+        self.replicas[replica].is_down = false;
+        self.start_replica(replica);
+    }
+
+    /// Writes what the node lifecycle controller writes.
+    fn set_node_ready(&mut self, node: usize, is_ready: bool) {
+        let now = self.wall_clock();
+        let user = "system:serviceaccount:kube-system:node-controller";
+        let mut access = Access::new(&mut self.server, user, now);
+        cluster::set_node_ready(node, is_ready, &mut access);
+    }
+
+    /// Returns when the node of a pod comes back, if it is lost.
+    pub(super) fn return_of_node(&self, pod: &PodIdentity) -> Option<VirtualTime> {
+        let mut pods = self.server.list(&cluster::PODS);
+        let pod = pods.find(|object| object.value()["metadata"]["uid"] == pod.uid.as_str())?;
+        let node = &pod.value()["spec"]["nodeName"];
+        let is_lost = |fault: &&FaultScript| match fault.fault {
+            Fault::LoseNode(index) => {
+                fault.is_active(self.now) && *node == cluster::node_name(index)
+            }
+            _ => false,
+        };
+        let faults = self.script.faults.iter().filter(is_lost);
+        faults.map(FaultScript::end).max()
+    }
+
+    /// Returns when the stalled watches of a kind go on, if a fault stalls them.
+    pub(super) fn end_of_stall(&self, plural: &str) -> Option<VirtualTime> {
+        let faults = self.script.faults.iter().enumerate();
+        let stalls = |(index, fault): &(usize, &FaultScript)| match &fault.fault {
+            Fault::StallWatches(kind) => kind == plural,
+            Fault::OnWrite(_, WriteFault::StallWatches(kind)) => {
+                kind == plural && self.single_writes.has_happened(*index)
+            }
+            _ => false,
+        };
+        let active = faults.filter(|(_, fault)| fault.is_active(self.now));
+        active.filter(stalls).map(|(_, fault)| fault.end()).max()
     }
 
     fn set_clock_forward(&mut self, replica: usize, step: SignedDuration) {

@@ -1,18 +1,22 @@
 //! The requests of the replicas on their way to the API server, and the answers.
 
+use http::Method;
+use hyper::body::Bytes;
 use serde_json::json;
 use trellis_api_server::{Response, User};
 
 use super::{ArrivingRequest, Simulation, WorldEvent};
 use crate::admission;
 use crate::network::Delivery;
-use crate::script::Fault;
+use crate::script::{Fault, WriteFault};
 use crate::time::VirtualTime;
 use crate::transport::{AnswerBody, SentRequest, full_body};
 
 impl Simulation<'_> {
     /// Takes a request that a replica has sent.
-    pub(super) fn send(&mut self, replica: usize, sent_at: VirtualTime, sent: SentRequest) {
+    ///
+    /// Returns false if the replica is killed at this moment.
+    pub(super) fn send(&mut self, replica: usize, sent_at: VirtualTime, sent: SentRequest) -> bool {
         let active = self
             .script
             .faults
@@ -25,20 +29,42 @@ impl Simulation<'_> {
         if let Some(fault) = route.fault {
             self.coverage.count(fault, &self.server);
         }
+        let mut delivery = route.delivery;
+        let mut survives = true;
+        if is_counted_write(&sent.request) {
+            self.writes += 1;
+            let faults = &self.script.faults;
+            if let Some((fault, of_write)) = self.single_writes.count(faults, sent_at, replica) {
+                self.coverage.count(fault, &self.server);
+                match of_write {
+                    WriteFault::LoseRequest => delivery = Delivery::LostBefore,
+                    WriteFault::LoseAnswer => delivery = Delivery::LostAfter,
+                    WriteFault::CrashBefore => (delivery, survives) = (Delivery::LostBefore, false),
+                    WriteFault::CrashAfter => (delivery, survives) = (Delivery::Whole, false),
+                    WriteFault::StallWatches(_) => {}
+                }
+            }
+        }
         self.trace.record(
             sent_at,
-            &format!("replica {replica} sends {name} ({:?})", route.delivery),
+            &format!("replica {replica} sends {name} ({delivery:?})"),
             sent.request.body(),
         );
         let arrival = sent_at + route.request_time;
         let request = ArrivingRequest {
             replica,
             sent,
-            delivery: route.delivery,
+            delivery,
             answer_time: route.answer_time,
             name,
         };
         self.schedule(arrival, WorldEvent::Request(Box::new(request)));
+        if !survives {
+            let event = format!("replica {replica} is killed");
+            self.trace.record(sent_at, &event, &[]);
+            self.crash(replica);
+        }
+        survives
     }
 
     /// Handles a request that the API server receives, or a proxy before it.
@@ -91,6 +117,11 @@ impl Simulation<'_> {
         };
         self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, answer));
     }
+}
+
+/// Returns true for a write that is not about the Lease.
+fn is_counted_write(request: &http::Request<Bytes>) -> bool {
+    request.method() != Method::GET && !request.uri().path().contains("/leases")
 }
 
 /// Returns the user of a replica, with the pod of its token.

@@ -6,7 +6,6 @@ use hyper::body::Bytes;
 use trellis_api_server::{Watch, WatchPoll};
 
 use super::{OpenWatch, Simulation, WorldEvent};
-use crate::script::{Fault, FaultScript};
 use crate::time::VirtualTime;
 use crate::transport::{AnswerBody, watch_body};
 
@@ -61,17 +60,8 @@ impl Simulation<'_> {
             return;
         }
         open.arrival = None;
-        let stalls = |fault: &&FaultScript| {
-            fault.is_active(now) && fault.fault == Fault::StallWatches(open.plural.clone())
-        };
-        if let Some(end) = self
-            .script
-            .faults
-            .iter()
-            .filter(stalls)
-            .map(FaultScript::end)
-            .max()
-        {
+        let plural = open.plural.clone();
+        if let Some(end) = self.end_of_stall(&plural) {
             return self.schedule_watch(id, end);
         }
         let wall_clock = self.wall_clock();

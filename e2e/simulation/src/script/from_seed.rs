@@ -1,0 +1,180 @@
+//! The script of a seed.
+
+use super::{
+    Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Priority,
+    QueueScript, Script, WriteFault,
+};
+use crate::random::RandomSequence;
+
+impl Script {
+    /// Makes the script of a seed.
+    #[must_use]
+    pub fn from_seed(seed: u64) -> Self {
+        let random = &mut RandomSequence::new(seed, "script");
+        let calm_from = random.between(60, 300);
+        let nodes: Vec<u32> = (0..random.between(1, 5))
+            .map(|_| *random.choose(&[4, 8, 8]))
+            .collect();
+        let capacity: u32 = nodes.iter().sum();
+        let queues = queues(random, capacity);
+        let jobs: Vec<_> = (0..random.between(1, 4))
+            .map(|index| job(random, index, capacity, queues.len(), calm_from))
+            .collect();
+        let acts = (0..random.between(0, 5))
+            .map(|_| act(random, &jobs, nodes.len(), &queues, calm_from))
+            .collect();
+        let replicas = random.between(1, 2) as usize;
+        let faults = (0..random.between(0, 5))
+            .map(|_| fault(random, replicas, nodes.len(), &jobs, calm_from))
+            .collect();
+        let lease_seconds = *random.choose(&[4, 15]);
+        // On a network that is always slow, no leader keeps a short lease.
+        let request_delays: &[u64] = match lease_seconds {
+            4 => &[5, 50],
+            _ => &[5, 50, 1000],
+        };
+        Self {
+            seed,
+            replicas,
+            lease_seconds,
+            queues,
+            network: NetworkDelays {
+                request: *random.choose(request_delays),
+                watch: *random.choose(&[5, 100, 3000, 20_000]),
+            },
+            kubelets: KubeletDelays {
+                start: *random.choose(&[50, 2000, 20_000]),
+                stop: *random.choose(&[50, 2000, 60_000]),
+                collect: *random.choose(&[50, 5000]),
+            },
+            nodes,
+            jobs,
+            acts,
+            faults,
+            calm_from,
+        }
+    }
+}
+
+/// Returns one queue, or two that lend each other their quota.
+fn queues(random: &mut RandomSequence, capacity: u32) -> Vec<QueueScript> {
+    let count = *random.choose(&[1, 1, 2]);
+    let has_quota = count == 2 || random.chance(300);
+    let preempts = random.chance(500);
+    let queue = |_| QueueScript {
+        gpus: has_quota.then(|| {
+            let share = capacity / count;
+            random.between(u64::from(share / 2), u64::from(share)) as u32
+        }),
+        preempts,
+    };
+    (0..count).map(queue).collect()
+}
+
+fn job(
+    random: &mut RandomSequence,
+    index: u64,
+    capacity: u32,
+    queues: usize,
+    calm_from: u64,
+) -> JobScript {
+    let gpus = *random.choose(&[0, 1, 2, 4, 4]);
+    let most = u64::from(capacity / gpus.max(1)).clamp(1, 8);
+    JobScript {
+        name: format!("job-{index}"),
+        queue: random.between(0, queues as u64 - 1) as usize,
+        priority: *random.choose(&[Priority::Normal, Priority::Normal, Priority::High]),
+        at: random.between(0, calm_from / 2),
+        replicas: random.between(1, most) as u32,
+        gpus,
+        run_seconds: (0..2).map(|_| random.between(1, 90)).collect(),
+        failures: random.chance(300).into(),
+        grace_seconds: *random.choose(&[1, 5, 30, 90]),
+    }
+}
+
+fn act(
+    random: &mut RandomSequence,
+    jobs: &[JobScript],
+    nodes: usize,
+    queues: &[QueueScript],
+    calm_from: u64,
+) -> ActScript {
+    let job = random.choose(jobs).name.clone();
+    let node = random.between(0, nodes as u64 - 1) as usize;
+    let queue = random.between(0, queues.len() as u64 - 1) as usize;
+    let act = match random.between(0, 10) {
+        0 => Act::Delete(job),
+        1 => Act::Suspend(job),
+        2 => Act::Resume(job),
+        3 => Act::Submit(job),
+        4 => Act::DeletePod(job),
+        5 => Act::DeletePodGroup(job),
+        6 => Act::Cordon(node),
+        7 => Act::Quarantine(node),
+        8 => Act::Release(node),
+        9 => Act::SetQuota(queue, random.between(0, 16) as u32),
+        _ => Act::Uncordon(node),
+    };
+    ActScript {
+        at: random.between(0, calm_from),
+        act,
+    }
+}
+
+fn fault(
+    random: &mut RandomSequence,
+    replicas: usize,
+    nodes: usize,
+    jobs: &[JobScript],
+    calm_from: u64,
+) -> FaultScript {
+    let replica = random.between(0, replicas as u64 - 1) as usize;
+    let kind = *random.choose(&[
+        "pods",
+        "podgroups",
+        "trainingjobs",
+        "nodes",
+        "trainingqueues",
+    ]);
+    let fault = match random.between(0, 14) {
+        0 => Fault::LoseRequests(random.between(1, 300)),
+        1 | 2 => Fault::LoseAnswers(random.between(1, 300)),
+        3 => Fault::Slow(random.between(100, 30_000)),
+        4 => Fault::Unavailable(random.between(1, 1000)),
+        5 => Fault::StallWatches(kind.to_owned()),
+        6 => Fault::Compact,
+        7 => Fault::Crash(replica),
+        8 => Fault::Stop(replica),
+        9 => Fault::Pause(replica),
+        10 => Fault::LoseNode(random.between(0, nodes as u64 - 1) as usize),
+        11..=13 => Fault::OnWrite(random.between(1, 20), write_fault(random, kind)),
+        _ => Fault::SetClock(replica, *random.choose(&[-120, -5, 5, 120])),
+    };
+    // A gang is committed within seconds after its submission, and rolled back after its end.
+    let at = match random.between(0, 2) {
+        0 => random.between(0, 1000 * calm_from),
+        1 => {
+            1000 * random.choose(jobs).at + random.log_uniform_millis(1, 10_000).as_millis() as u64
+        }
+        _ => {
+            let job = random.choose(jobs);
+            1000 * (job.at + job.run_seconds[0]) + random.between(0, 5000)
+        }
+    };
+    FaultScript {
+        at,
+        seconds: random.between(1, 60),
+        fault,
+    }
+}
+
+fn write_fault(random: &mut RandomSequence, kind: &str) -> WriteFault {
+    match random.between(0, 5) {
+        0 => WriteFault::LoseRequest,
+        1 => WriteFault::LoseAnswer,
+        2 => WriteFault::StallWatches(kind.to_owned()),
+        3 => WriteFault::CrashBefore,
+        _ => WriteFault::CrashAfter,
+    }
+}
