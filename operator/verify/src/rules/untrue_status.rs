@@ -49,10 +49,18 @@ pub(crate) enum Contradiction {
     Pods,
     /// The job is queued, and its gang is placed.
     Journal,
+    /// The job is to run again when its pods have ended, and has none.
+    Restart,
 }
 
 impl Contradiction {
-    const ALL: [Self; 4] = [Self::Spec, Self::Condition, Self::Pods, Self::Journal];
+    const ALL: [Self; 5] = [
+        Self::Spec,
+        Self::Condition,
+        Self::Pods,
+        Self::Journal,
+        Self::Restart,
+    ];
 
     fn find(self, cluster: &Cluster, job: &TrainingJob, uid: &JobUid) -> Option<String> {
         match self {
@@ -60,6 +68,7 @@ impl Contradiction {
             Self::Condition => find_contrary_condition(job.status.as_ref()?),
             Self::Pods => find_missing_pods(cluster, job.status.as_ref()?, uid),
             Self::Journal => find_placed_gang(cluster, job, uid),
+            Self::Restart => find_overdue_restart(cluster, job.status.as_ref()?, uid),
         }
     }
 }
@@ -137,4 +146,17 @@ fn find_placed_gang(cluster: &Cluster, job: &TrainingJob, uid: &JobUid) -> Optio
     Some(format!(
         "its phase is Queued, and its gang is placed with {live} pods"
     ))
+}
+
+fn find_overdue_restart(
+    cluster: &Cluster,
+    status: &TrainingJobStatus,
+    uid: &JobUid,
+) -> Option<String> {
+    // A job that waits for its back-off has the time at which it ends.
+    if status.phase? != JobPhase::Restarting || status.retry_time.is_some() {
+        return None;
+    }
+    let has_pods = cluster.pods_of_job(uid).any(|(_, pod)| !pod.is_over());
+    (!has_pods).then(|| "its phase is Restarting, and all its pods have ended".to_owned())
 }

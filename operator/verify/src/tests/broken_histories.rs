@@ -221,6 +221,21 @@ proptest! {
     }
 
     #[test]
+    fn status_that_waits_for_pods_that_have_ended_is_reported(mut options in any_options()) {
+        options.has_second_attempt = true;
+        let mut history = GangHistory::new(options);
+        let restarting = history.find(|write| {
+            write.kind == Kind::Job && phase(write) == "Restarting"
+        })[0];
+        let queued = history.writes[restarting..].iter().position(|write| {
+            write.kind == Kind::Job && phase(write) == "Queued"
+        });
+        history.writes.truncate(restarting + queued.unwrap());
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::UntrueStatus), "{:?}", broken);
+    }
+
+    #[test]
     fn condition_that_contradicts_the_phase_is_reported(options in any_options()) {
         let mut history = GangHistory::new(options);
         for write in &mut history.writes {
