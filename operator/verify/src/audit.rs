@@ -286,7 +286,7 @@ impl ShownObjects {
             }}),
             _ => object,
         };
-        let is_gone = is_gone(verb, &object);
+        let is_gone = is_removal(verb, &object);
         let uid = text_at(&object, "/metadata/uid").unwrap_or_default();
         let is_new = self.uids.insert(uid.to_owned());
         // The object existed before the log began.
@@ -304,9 +304,10 @@ impl ShownObjects {
     }
 }
 
-/// Returns true if the write has removed the object. A write that removes the last finalizer of an
-/// object that is being deleted does so, too.
-fn is_gone(verb: &str, object: &Value) -> bool {
+/// Returns true if a write has removed an object, by the object in the answer. A write that removes
+/// the last finalizer of an object that is being deleted does so, too.
+#[must_use]
+pub fn is_removal(verb: &str, object: &Value) -> bool {
     if text_at(object, "/metadata/deletionTimestamp").is_none() {
         return verb == "delete";
     }
@@ -450,11 +451,11 @@ mod tests {
                 "finalizers": finalizers,
             }})
         };
-        assert!(is_gone("delete", &json!({"metadata": {}})));
-        assert!(!is_gone("patch", &json!({"metadata": {}})));
-        assert!(!is_gone("delete", &stopping(30, json!(null))));
-        assert!(is_gone("delete", &stopping(0, json!(null))));
-        assert!(!is_gone("delete", &stopping(0, json!(["a"]))));
-        assert!(is_gone("patch", &stopping(0, json!([]))));
+        assert!(is_removal("delete", &json!({"metadata": {}})));
+        assert!(!is_removal("patch", &json!({"metadata": {}})));
+        assert!(!is_removal("delete", &stopping(30, json!(null))));
+        assert!(is_removal("delete", &stopping(0, json!(null))));
+        assert!(!is_removal("delete", &stopping(0, json!(["a"]))));
+        assert!(is_removal("patch", &stopping(0, json!([]))));
     }
 }

@@ -30,7 +30,7 @@ mod terms;
 mod tests;
 mod verifier;
 
-pub use audit::{AuditFailure, AuditJudge};
+pub use audit::{AuditFailure, AuditJudge, is_removal};
 pub use clock::Health;
 pub use cluster_watch::{ClusterWatch, WatchFailure};
 pub use finding::{Finding, ObjectRef, Rule};

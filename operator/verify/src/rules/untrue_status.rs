@@ -49,7 +49,7 @@ pub(crate) enum Contradiction {
     Pods,
     /// The job is queued, and its gang is placed.
     Journal,
-    /// The job is to run again when its pods have ended, and has none.
+    /// The job is to run again when its pods are gone, and has none.
     Restart,
 }
 
@@ -157,6 +157,8 @@ fn find_overdue_restart(
     if status.phase? != JobPhase::Restarting || status.retry_time.is_some() {
         return None;
     }
-    let has_pods = cluster.pods_of_job(uid).any(|(_, pod)| !pod.is_over());
-    (!has_pods).then(|| "its phase is Restarting, and all its pods have ended".to_owned())
+    // The ended pods of earlier stages stay.
+    let mut pods = cluster.pods_of_job(uid);
+    let has_pods = pods.any(|(_, pod)| pod.is_stopping() || !pod.is_over());
+    (!has_pods).then(|| "its phase is Restarting, and all its pods are gone".to_owned())
 }

@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn status_that_waits_for_pods_that_have_ended_is_reported(mut options in any_options()) {
+    fn status_that_waits_for_pods_that_are_gone_is_reported(mut options in any_options()) {
         options.has_second_attempt = true;
         let mut history = GangHistory::new(options);
         let restarting = history.find(|write| {
