@@ -1,7 +1,7 @@
-//! Makes the answers of two servers comparable: uids and revisions get names by order of
-//! appearance, times become alike, and fields that differ by design are dropped.
+//! Compares the answers of a real API server with those of the simulated one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde_json::Value;
 
@@ -15,7 +15,10 @@ const DROPPED: &[(&str, &str)] = &[
     ("remainingItemCount", "a real server estimates it"),
 ];
 
-pub(crate) struct Normalizer {
+/// Makes answers comparable: uids and revisions get names by order of appearance, times become
+/// alike, and fields that differ by design are dropped.
+#[derive(Debug)]
+pub struct Normalizer {
     namespace: String,
     /// Prefixes of names that the servers generate.
     prefixes: Vec<String>,
@@ -24,7 +27,9 @@ pub(crate) struct Normalizer {
 }
 
 impl Normalizer {
-    pub(crate) fn new(namespace: &str) -> Self {
+    /// Creates a normalizer for the answers to requests about a namespace.
+    #[must_use]
+    pub fn new(namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
             prefixes: Vec::new(),
@@ -34,14 +39,16 @@ impl Normalizer {
     }
 
     /// Learns the prefix of a name that the servers will generate.
-    pub(crate) fn notice_request(&mut self, body: &Value) {
+    pub fn notice_request(&mut self, body: &Value) {
         let prefix = body
             .pointer("/metadata/generateName")
             .and_then(Value::as_str);
         self.prefixes.extend(prefix.map(str::to_owned));
     }
 
-    pub(crate) fn normalize(&mut self, mut value: Value) -> Value {
+    /// Returns an answer in the form that is compared.
+    #[must_use]
+    pub fn normalize(&mut self, mut value: Value) -> Value {
         self.visit("", &mut value);
         value
     }
@@ -110,4 +117,63 @@ impl Normalizer {
 fn is_uid(text: &str) -> bool {
     let lengths = text.split('-').map(str::len);
     lengths.eq([8, 4, 4, 4, 12]) && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
+}
+
+/// A field that differs between two answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldDifference {
+    /// The field, as a JSON pointer.
+    pub path: String,
+    /// The value of the real server. Null: it has none.
+    pub real: Value,
+    /// The value of the simulated server. Null: it has none.
+    pub simulated: Value,
+}
+
+impl fmt::Display for FieldDifference {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            real,
+            simulated,
+        } = self;
+        write!(formatter, "  {path}: real {real}, simulated {simulated}")
+    }
+}
+
+/// Lists the fields that differ between two answers.
+#[must_use]
+pub fn list_differences(real: &Value, simulated: &Value) -> Vec<FieldDifference> {
+    let mut differences = Vec::new();
+    add_differences("", real, simulated, &mut differences);
+    differences
+}
+
+fn add_differences(
+    path: &str,
+    real: &Value,
+    simulated: &Value,
+    differences: &mut Vec<FieldDifference>,
+) {
+    match (real, simulated) {
+        (Value::Object(one), Value::Object(other)) => {
+            let names: BTreeSet<_> = one.keys().chain(other.keys()).collect();
+            for name in names {
+                let (one, other) = (&real[name], &simulated[name]);
+                let name = name.replace('~', "~0").replace('/', "~1");
+                add_differences(&format!("{path}/{name}"), one, other, differences);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (index, (one, other)) in one.iter().zip(other).enumerate() {
+                add_differences(&format!("{path}/{index}"), one, other, differences);
+            }
+        }
+        _ if real != simulated => differences.push(FieldDifference {
+            path: path.to_owned(),
+            real: real.clone(),
+            simulated: simulated.clone(),
+        }),
+        _ => {}
+    }
 }

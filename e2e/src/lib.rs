@@ -15,7 +15,9 @@
 //! ```
 
 pub mod admission;
+pub mod answers;
 pub mod argocd;
+pub mod audit_log;
 pub mod binaries;
 pub mod cert_manager;
 pub mod cluster;

@@ -16,7 +16,7 @@ use crate::object::Object;
 use crate::request::{RequestInfo, View, content_type, requested_view};
 use crate::selector::Selector;
 use crate::status::{Status, text_answer};
-use crate::store::{KindId, Store};
+use crate::store::{KindId, Store, object_key};
 use crate::watch::{Watch, WatchPoll};
 use crate::{discovery, reviews};
 
@@ -203,6 +203,38 @@ impl ApiServer {
     /// on from it, so later writes take revisions that others had before. All open watches end.
     pub fn restore(&mut self, revision: u64) {
         self.store.restore(revision);
+    }
+
+    /// Stores an object as another server had it, with its uid and its revision. Watches may not be
+    /// open: they show changes in the order of revisions. Returns false if the server does not know
+    /// the kind, or if the object has no name or revision.
+    pub fn load(&mut self, object: Value, now: Timestamp) -> bool {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+        let is_of = |kind: &Arc<Kind>| {
+            text("/kind") == Some(&kind.kind) && text("/apiVersion") == Some(&kind.api_version())
+        };
+        let kind = self.store.kinds().iter().position(is_of);
+        let revision = text("/metadata/resourceVersion").and_then(|version| version.parse().ok());
+        let (Some(kind), Some(name), Some(revision)) = (kind, text("/metadata/name"), revision)
+        else {
+            return false;
+        };
+        let key = object_key(text("/metadata/namespace").unwrap_or_default(), name);
+        let user = self.store.server_user();
+        self.store
+            .commit_at(revision, (kind, key), Some(object), user, now);
+        true
+    }
+
+    /// Removes an object, whatever its finalizers.
+    pub fn unload(&mut self, kind: &KindRef, namespace: &str, name: &str, now: Timestamp) {
+        if let Some(id) = self.store.find(kind)
+            && self.store.get(id, namespace, name).is_some()
+        {
+            let user = self.store.server_user();
+            self.store
+                .commit(id, object_key(namespace, name), None, user, now);
+        }
     }
 
     /// Returns an object. The namespace of a kind without namespaces is empty.

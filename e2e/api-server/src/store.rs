@@ -151,8 +151,19 @@ impl Store {
         user: Arc<str>,
         now: Timestamp,
     ) -> Option<Arc<Object>> {
-        self.revision += 1;
-        let revision = self.revision;
+        self.commit_at(self.revision + 1, (kind, key), value, user, now)
+    }
+
+    /// Stores a version of an object, or its deletion, at a revision that may be an earlier one.
+    pub(crate) fn commit_at(
+        &mut self,
+        revision: u64,
+        (kind, key): (KindId, String),
+        value: Option<Value>,
+        user: Arc<str>,
+        now: Timestamp,
+    ) -> Option<Arc<Object>> {
+        self.revision = self.revision.max(revision);
         let kind_of = &self.kinds[kind];
         let after = value.map(|value| Arc::new(Object::new(kind_of.clone(), value, revision)));
         let before = match &after {

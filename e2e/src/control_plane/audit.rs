@@ -1,5 +1,5 @@
-//! Audit logs of the operator's requests to the API server. `cargo rights` compares them with the
-//! operator's roles.
+//! Audit logs of the requests to the API server. `cargo rights` compares the operator's requests with
+//! its roles. `cargo replay` sends its writes to the simulated API server.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,44 @@ use anyhow::{Context as _, Result};
 /// The variable with the folder of the records. Without it, the API servers record no requests.
 pub const AUDIT_VARIABLE: &str = "TRELLIS_AUDIT";
 
-/// The audit policy. It records the resource and the verb of each request of the operator's
-/// ServiceAccount. A watch is recorded at its start, because it may never end.
+/// The audit policy. It records all writes of the kinds that the operator writes or reads, with the
+/// objects, and the resource and the verb of each further request of the operator. A watch is
+/// recorded at its start, because it may never end.
 const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 omitManagedFields: true
 rules:
+- level: Metadata
+  users: ["system:serviceaccount:trellis-system:trellis-operator"]
+  resources:
+  - {group: coordination.k8s.io, resources: [leases]}
+  - {group: events.k8s.io, resources: [events]}
+- level: RequestResponse
+  verbs: [create, update, patch, delete, deletecollection]
+  resources:
+  - {group: trellis.dev}
+  - group: ""
+    resources:
+    - pods
+    - pods/binding
+    - pods/eviction
+    - pods/status
+    - nodes
+    - nodes/status
+    - namespaces
+    - namespaces/finalize
+    - services
+    - configmaps
+    - persistentvolumeclaims
+    - resourcequotas
+    - resourcequotas/status
+    - limitranges
+    - serviceaccounts
+  - {group: networking.k8s.io, resources: [networkpolicies]}
+  - {group: policy, resources: [poddisruptionbudgets, poddisruptionbudgets/status]}
+  - {group: scheduling.k8s.io, resources: [priorityclasses]}
+  - {group: storage.k8s.io, resources: [storageclasses]}
 - level: Metadata
   users: ["system:serviceaccount:trellis-system:trellis-operator"]
 - level: None

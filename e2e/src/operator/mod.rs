@@ -26,6 +26,8 @@ pub use process::{LaunchOptions, Operator, process_cpu_seconds};
 pub const NAMESPACE: &str = "trellis-system";
 /// ServiceAccount of the operator.
 pub const SERVICE_ACCOUNT: &str = "trellis-operator";
+/// User name of the operator's service account.
+pub const OPERATOR_USER: &str = "system:serviceaccount:trellis-system:trellis-operator";
 /// The pod of an operator, unless a test starts several.
 pub const POD: &str = "operator";
 /// The Lease of the leader.

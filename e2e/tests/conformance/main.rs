@@ -5,18 +5,17 @@
 //! `$name/path` for a field of an earlier answer. A difference is a bug of the simulated server
 //! until shown otherwise. Messages are for people: codes, reasons and causes are compared.
 
-mod normalize;
 mod script;
 mod servers;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use trellis_e2e::answers::{Normalizer, list_differences};
 use trellis_e2e::control_plane::{
     Component, ControlPlane, ControlPlaneOptions, Kubelets, ProcessSignal,
 };
 
-use crate::normalize::Normalizer;
 use crate::script::{Script, Step};
 use crate::servers::{Answer, RealServer, Server, SimulatedServer};
 
@@ -116,31 +115,9 @@ fn compare(name: &str, script: &Script, expected: &[Value], found: &[Value]) -> 
         .filter(|(_, (_, (expected, found)))| expected != found);
     differing
         .map(|(index, (step, (expected, found)))| {
-            let mut lines = Vec::new();
-            list_differences("", expected, found, &mut lines);
+            let lines = list_differences(expected, found);
+            let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
             format!("{name}, step {}: {step}\n{}", index + 1, lines.join("\n"))
         })
         .collect()
-}
-
-/// Lists the fields that differ: the real one first.
-fn list_differences(path: &str, expected: &Value, found: &Value, lines: &mut Vec<String>) {
-    match (expected, found) {
-        (Value::Object(one), Value::Object(other)) => {
-            let names: std::collections::BTreeSet<_> = one.keys().chain(other.keys()).collect();
-            for name in names {
-                let (one, other) = (&expected[name], &found[name]);
-                list_differences(&format!("{path}.{name}"), one, other, lines);
-            }
-        }
-        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            for (index, (one, other)) in one.iter().zip(other).enumerate() {
-                list_differences(&format!("{path}[{index}]"), one, other, lines);
-            }
-        }
-        _ if expected != found => {
-            lines.push(format!("  {path}: real {expected}, simulated {found}"))
-        }
-        _ => {}
-    }
 }

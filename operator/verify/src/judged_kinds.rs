@@ -125,6 +125,10 @@ pub(crate) const JUDGED_KINDS: [KindRow; 8] = [
 ];
 
 /// The kinds that [`ClusterWatch`](crate::ClusterWatch) gets, lists and watches, in the plural.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the compiler evaluates the constant"
+)]
 pub const WATCHED_KINDS: [&str; JUDGED_KINDS.len()] = {
     let mut names = [""; JUDGED_KINDS.len()];
     let mut index = 0;

@@ -1,63 +1,26 @@
 //! The rights that tests have used, from the audit logs of their API servers.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
-use serde::Deserialize;
+use anyhow::{Result, ensure};
+use trellis_e2e::audit_log::{self, AuditRecord};
+use trellis_e2e::operator::OPERATOR_USER;
 
 use crate::Right;
 
-/// The fields that are read from an audit log entry (`audit.k8s.io/v1` Event).
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AuditRecord {
-    verb: String,
-    #[serde(default)]
-    object_ref: Option<AuditedObject>,
-    #[serde(default)]
-    response_status: Option<AuditedStatus>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AuditedObject {
-    #[serde(default)]
-    api_group: String,
-    #[serde(default)]
-    resource: String,
-    #[serde(default)]
-    subresource: String,
-}
-
-#[derive(Deserialize)]
-struct AuditedStatus {
-    #[serde(default)]
-    code: u16,
-}
-
-/// Returns the rights of all requests that were not forbidden.
+/// Returns the rights of all requests of the operator that were not forbidden.
 pub(super) fn read_used_rights(folder: &Path) -> Result<BTreeSet<Right>> {
-    let failed = || {
-        format!(
-            "{folder:?}: run the tests with TRELLIS_AUDIT={}",
-            folder.display()
-        )
-    };
     let mut rights = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).with_context(failed)? {
-        let file = File::open(entry?.path())?;
-        for line in BufReader::new(file).lines() {
-            // The last line of a killed server may be incomplete.
-            let Ok(record) = serde_json::from_str::<AuditRecord>(&line?) else {
-                continue;
-            };
-            rights.extend(record_right(record));
-        }
+    for file in audit_log::files(folder)? {
+        let records = audit_log::read(&file)?;
+        let records = records.filter(|record| record.user.username == OPERATOR_USER);
+        rights.extend(records.filter_map(record_right));
     }
-    ensure!(!rights.is_empty(), failed());
+    ensure!(
+        !rights.is_empty(),
+        "{folder:?} has no request of the operator"
+    );
     Ok(rights)
 }
 
