@@ -37,7 +37,8 @@ fn command_line(id: u32) -> String {
         .replace('\0', " ")
 }
 
-/// Starts a control plane in its own process. Returns the process and its folder.
+/// Starts a control plane in its own process. Returns the process and its folder. The process keeps
+/// its end of the standard output: a program that cannot print ends.
 fn start_control_plane() -> (Child, PathBuf) {
     let mut parent = Command::new(env!("CARGO_BIN_EXE_control-plane"))
         .args(["--nodes", "1"])
@@ -45,7 +46,7 @@ fn start_control_plane() -> (Child, PathBuf) {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(parent.stdout.take().unwrap())
+    BufReader::new(parent.stdout.as_mut().unwrap())
         .read_line(&mut line)
         .unwrap();
     let kubeconfig = line
