@@ -1,17 +1,21 @@
 //! The history of one gang, second by second, as Trellis writes it when nothing is wrong.
 
-use std::sync::Arc;
+mod objects;
+mod options;
+mod waiting_gang;
+mod write;
 
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::jiff::Timestamp;
-use proptest::prelude::*;
 use serde_json::{Value, json};
-use trellis_api::{LeaderTerm, PodGroup, TrainingJob, TrainingQueue};
 
-use crate::{
-    Change, Finding, Health, ObjectName, ObjectVersion, Rule, UnreadObject, Verifier, Version,
-};
+use crate::{Finding, Health, Rule, Verifier};
+
+pub(super) use objects::{leader_term, lease, set_phase};
+pub(super) use options::{HistoryOptions, any_options, any_options_of_one_attempt};
+pub(super) use waiting_gang::{WaitingGang, waiting_gang};
+pub(super) use write::{Kind, Write};
+
+use objects::{group, node, pending_group, preemptor_group, prepare_group, queue, task_groups};
 
 /// Uid of the job.
 pub(super) const JOB: &str = "uid-j";
@@ -21,103 +25,6 @@ pub(super) const PREEMPTOR: &str = "uid-k";
 const RESTART_BACKOFF: i64 = 700;
 /// Healthy seconds after the last change, longer than every bound of a rule.
 const AFTERMATH: i64 = 700;
-
-/// The events of the gang's life. Each of them is allowed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HistoryOptions {
-    /// Pods of the gang. Each needs a whole node.
-    pub(super) pods: usize,
-    /// The first plan is rolled back, and a second plan is carried out.
-    pub(super) is_rolled_back_first: bool,
-    /// A pod fails, and the job runs again in a second attempt.
-    pub(super) has_second_attempt: bool,
-    /// A pod fails, and runs again while the other pods go on. Its back-off is long.
-    pub(super) restarts_pod: bool,
-    /// The job runs a group `prepare` before its other pods, in a stage of its own.
-    pub(super) has_stages: bool,
-    /// A pod beyond the gang joins it.
-    pub(super) has_surplus: bool,
-    /// The gang leaves for another gang, and runs again in a second attempt.
-    pub(super) is_preempted: bool,
-    /// Seconds that a pod needs to stop.
-    pub(super) stop_seconds: i64,
-}
-
-impl HistoryOptions {
-    /// A gang of this size that runs and ends.
-    pub(super) fn plain(pods: usize) -> Self {
-        Self {
-            pods,
-            is_rolled_back_first: false,
-            has_second_attempt: false,
-            restarts_pod: false,
-            has_stages: false,
-            has_surplus: false,
-            is_preempted: false,
-            stop_seconds: 5,
-        }
-    }
-}
-
-pub(super) fn any_options() -> impl Strategy<Value = HistoryOptions> {
-    let gang = (2_usize..6, 0_i64..30);
-    (gang, any::<[bool; 6]>()).prop_map(|((pods, stop_seconds), events)| {
-        let [
-            is_rolled_back_first,
-            has_second_attempt,
-            restarts_pod,
-            has_stages,
-            has_surplus,
-            is_preempted,
-        ] = events;
-        HistoryOptions {
-            pods,
-            is_rolled_back_first,
-            has_second_attempt,
-            restarts_pod,
-            has_stages,
-            has_surplus,
-            is_preempted,
-            stop_seconds,
-        }
-    })
-}
-
-/// Random events without those that end an attempt.
-pub(super) fn any_options_of_one_attempt() -> impl Strategy<Value = HistoryOptions> {
-    any_options().prop_map(|options| HistoryOptions {
-        has_second_attempt: false,
-        has_stages: false,
-        is_preempted: false,
-        ..options
-    })
-}
-
-/// One write of the history.
-#[derive(Clone, Debug)]
-pub(super) struct Write {
-    pub(super) second: i64,
-    pub(super) kind: Kind,
-    pub(super) is_deletion: bool,
-    /// True if a list after a gap shows the write.
-    pub(super) is_listed: bool,
-    /// The object after the write, or its last version.
-    pub(super) object: Value,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Job,
-    Group,
-    Queue,
-    Pod,
-    Node,
-    Namespace,
-    Lease,
-    LeaderTerm,
-    /// A TrainingJob that does not decode.
-    UnreadJob,
-}
 
 /// The writes of a history in their order.
 #[derive(Clone, Debug, Default)]
@@ -484,126 +391,6 @@ impl GangHistory {
     }
 }
 
-impl Write {
-    fn unread_job(&self) -> Version<UnreadObject> {
-        let metadata = &self.object["metadata"];
-        let unread = Arc::new(UnreadObject {
-            kind: "trainingjobs",
-            name: ObjectName {
-                namespace: metadata["namespace"].as_str().unwrap().to_owned(),
-                name: metadata["name"].as_str().unwrap().to_owned(),
-            },
-            uid: metadata["uid"].as_str().unwrap().to_owned(),
-        });
-        match self.is_deletion {
-            true => Version::Deleted(unread),
-            false => Version::Stored(unread),
-        }
-    }
-
-    pub(super) fn change(&self, revision: u64) -> Change {
-        fn version<K: serde::de::DeserializeOwned>(write: &Write) -> Version<K> {
-            let object = Arc::new(serde_json::from_value(write.object.clone()).unwrap());
-            match write.is_deletion {
-                true => Version::Deleted(object),
-                false => Version::Stored(object),
-            }
-        }
-        Change {
-            time: Timestamp::from_second(self.second).unwrap(),
-            revision,
-            object: match self.kind {
-                Kind::Job => ObjectVersion::Job(version::<TrainingJob>(self)),
-                Kind::Group => ObjectVersion::Group(version::<PodGroup>(self)),
-                Kind::Queue => ObjectVersion::Queue(version::<TrainingQueue>(self)),
-                Kind::Pod => ObjectVersion::Pod(version::<Pod>(self)),
-                Kind::Node => ObjectVersion::Node(version::<Node>(self)),
-                Kind::Namespace => ObjectVersion::Namespace(version::<Namespace>(self)),
-                Kind::Lease => ObjectVersion::Lease(version::<Lease>(self)),
-                Kind::LeaderTerm => ObjectVersion::LeaderTerm(version::<LeaderTerm>(self)),
-                Kind::UnreadJob => ObjectVersion::Unread(self.unread_job()),
-            },
-            is_listed: self.is_listed,
-        }
-    }
-}
-
-pub(super) fn lease(transitions: i64) -> Value {
-    json!({
-        "metadata": {"name": "trellis-operator", "namespace": "trellis-system"},
-        "spec": {
-            "holderIdentity": format!("leader-{transitions}"), "leaseDurationSeconds": 15,
-            "leaseTransitions": transitions,
-        },
-    })
-}
-
-pub(super) fn leader_term(epoch: i64) -> Value {
-    json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "LeaderTerm",
-        "metadata": {"name": "trellis-operator", "namespace": "trellis-system"},
-        "spec": {
-            "epoch": epoch, "identity": format!("leader-{epoch}"), "since": "2026-01-01T00:00:00Z",
-        },
-    })
-}
-
-/// Returns a queue with quota for `pods` pods.
-fn queue(pods: usize) -> Value {
-    json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
-        "metadata": {"name": "research"},
-        "spec": {"resourceGroups": [{
-            "coveredResources": ["nvidia.com/gpu"],
-            "flavors": [{
-                "name": "default",
-                "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 8 * pods}],
-            }],
-        }]},
-    })
-}
-
-fn node(index: usize) -> Value {
-    json!({
-        "metadata": {"name": format!("node-{index}")},
-        "status": {
-            "allocatable": {"nvidia.com/gpu": "8", "pods": "110"},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    })
-}
-
-/// Returns the PodGroup with one pod on each node.
-fn group(options: HistoryOptions, attempt: i64, plan: &str, phase: &str) -> Value {
-    let assignments: Vec<Value> = (0..options.pods)
-        .map(|index| json!({"group": "worker", "node": format!("node-{index}"), "count": 1}))
-        .collect();
-    json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
-        "metadata": {
-            "name": "j", "namespace": "ns", "uid": "uid-g",
-            "ownerReferences": [{
-                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j",
-                "uid": JOB, "controller": true,
-            }],
-        },
-        "spec": {
-            "minMember": options.pods,
-            "groups": [
-                {"name": "worker", "count": options.pods, "resources": {"nvidia.com/gpu": "8"}},
-            ],
-        },
-        "status": {
-            "phase": phase, "epoch": 1,
-            "plan": {
-                "hash": plan, "attempt": attempt, "generation": 1, "compiled": "",
-                "queue": "research", "assignments": assignments,
-                "groups": [{"name": "worker", "flavors": {"nvidia.com/gpu": "default"}}],
-            },
-        },
-    })
-}
-
 /// Writes other messages of a job, `count` times and `pause` seconds apart, after the write at
 /// `place`.
 pub(super) fn write_messages(history: &mut GangHistory, place: usize, count: i64, pause: i64) {
@@ -626,100 +413,4 @@ pub(super) fn write_messages(history: &mut GangHistory, place: usize, count: i64
         let place = place + usize::try_from(number).unwrap();
         history.writes.insert(place, write);
     }
-}
-
-/// Returns the history of a gang that ran and ended, and of a later gang that fits and is not
-/// placed. `change` changes the job and the PodGroup of the later gang.
-pub(super) fn waiting_gang(pods: usize, change: impl Fn(&mut WaitingGang)) -> GangHistory {
-    let mut history = GangHistory::new(HistoryOptions::plain(pods));
-    // The time is beyond the end of the first gang.
-    let mut gang = WaitingGang {
-        job: json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-            "metadata": {"name": "later", "namespace": "ns", "uid": "uid-later", "generation": 1},
-            "spec": {"taskGroups": [
-                {"name": "worker", "replicas": pods, "image": "registry.example/train:1.0"},
-            ]},
-        }),
-        group: group(HistoryOptions::plain(pods), 1, "", "Pending"),
-        nodes: (0..pods).map(node).collect(),
-    };
-    set_phase(&mut gang.job, "Queued", 1);
-    let status = &mut gang.job["status"];
-    status["reason"] = json!("InsufficientCapacity");
-    status["queue"] = json!("research");
-    status["queuedTime"] = json!("2026-01-01T00:00:00Z");
-    gang.group["status"] = json!({});
-    let metadata = &mut gang.group["metadata"];
-    metadata["name"] = json!("later");
-    metadata["uid"] = json!("uid-group-later");
-    metadata["ownerReferences"][0]["uid"] = json!("uid-later");
-    change(&mut gang);
-    history.pass(60);
-    for node in gang.nodes {
-        history.write(Kind::Node, node);
-    }
-    history.write(Kind::Job, gang.job);
-    history.write(Kind::Group, gang.group);
-    history
-}
-
-/// A gang that waits for its place.
-pub(super) struct WaitingGang {
-    pub(super) job: Value,
-    pub(super) group: Value,
-    /// The nodes, as they are then.
-    pub(super) nodes: Vec<Value>,
-}
-
-/// Returns the PodGroup without a plan.
-fn pending_group(options: HistoryOptions) -> Value {
-    let mut pending = group(options, 1, "", "Pending");
-    pending["status"].as_object_mut().unwrap().remove("plan");
-    pending
-}
-
-/// Returns the PodGroup of the first stage.
-fn prepare_group(phase: &str) -> Value {
-    let mut group = group(HistoryOptions::plain(1), 1, "prepare-1", phase);
-    group["spec"]["groups"][0]["name"] = json!("prepare");
-    group["status"]["plan"]["groups"][0]["name"] = json!("prepare");
-    group["status"]["plan"]["assignments"][0]["group"] = json!("prepare");
-    group
-}
-
-/// Returns the PodGroup of the preemptor.
-fn preemptor_group(options: HistoryOptions, phase: &str) -> Value {
-    let mut group = group(options, 1, "plan-k", phase);
-    group["metadata"]["name"] = json!("k");
-    group["metadata"]["uid"] = json!("uid-group-k");
-    group["metadata"]["ownerReferences"][0]["name"] = json!("k");
-    group["metadata"]["ownerReferences"][0]["uid"] = json!(PREEMPTOR);
-    group
-}
-
-fn task_groups(options: HistoryOptions) -> Value {
-    let worker = json!({
-        "name": "worker", "replicas": options.pods, "image": "registry.example/train:1.0",
-    });
-    let mut groups = vec![worker];
-    if options.has_stages {
-        groups[0]["dependsOn"] = json!([{"group": "prepare", "status": "Complete"}]);
-        groups.insert(
-            0,
-            json!({"name": "prepare", "image": "registry.example/prepare:1.0"}),
-        );
-    }
-    json!(groups)
-}
-
-pub(super) fn set_phase(job: &mut Value, phase: &str, attempt: i64) {
-    let running = if phase == "Running" { "True" } else { "False" };
-    job["status"] = json!({
-        "observedGeneration": 1, "phase": phase, "attempt": attempt,
-        "conditions": [{
-            "type": "Running", "status": running, "reason": "R", "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }],
-    });
 }
