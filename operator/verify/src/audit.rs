@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::audit_event::{AuditEvent, AuditedObject, is_removal, text_at};
 use crate::cluster_watch::change_queue::ChangeQueue;
 use crate::judged_kinds::{JUDGED_KINDS, KindRow};
 use crate::known_objects::{KindChange, KnownObjectsOfAnyKind};
@@ -51,42 +51,6 @@ pub struct AuditJudge {
     judged_until: Option<Timestamp>,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
-}
-
-/// An event of `audit.k8s.io/v1`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AuditEvent {
-    level: String,
-    stage: String,
-    #[serde(rename = "requestURI", default)]
-    request_uri: String,
-    verb: String,
-    object_ref: Option<AuditedObject>,
-    response_status: Option<ResponseStatus>,
-    response_object: Option<Value>,
-    stage_timestamp: Timestamp,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AuditedObject {
-    #[serde(default)]
-    resource: String,
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    api_group: String,
-    #[serde(default)]
-    subresource: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct ResponseStatus {
-    #[serde(default)]
-    code: u16,
 }
 
 impl Default for AuditJudge {
@@ -182,18 +146,13 @@ impl AuditJudge {
         let Some(kind) = judged_kind(target) else {
             return Vec::new();
         };
-        let code = event
-            .response_status
-            .as_ref()
-            .map_or(0, |status| status.code);
         let is_write = matches!(
             event.verb.as_str(),
             "create" | "update" | "patch" | "delete" | "deletecollection"
         );
         // The kubelet's next status shows a binding, and the next status of the pod an eviction.
         let is_of_object = matches!(target.subresource.as_str(), "" | "status");
-        let is_dry_run = event.request_uri.contains("dryRun=All");
-        if !is_write || !is_of_object || is_dry_run || !(200..300).contains(&code) {
+        if !is_write || !is_of_object || event.is_dry_run() || !event.has_succeeded() {
             return Vec::new();
         }
         self.writes = self.writes.saturating_add(1);
@@ -302,25 +261,6 @@ impl ShownObjects {
             })
             .collect()
     }
-}
-
-/// Returns true if a write has removed an object, by the object in the answer. A write that removes
-/// the last finalizer of an object that is being deleted does so, too.
-#[must_use]
-pub fn is_removal(verb: &str, object: &Value) -> bool {
-    if text_at(object, "/metadata/deletionTimestamp").is_none() {
-        return verb == "delete";
-    }
-    let finalizers = object.pointer("/metadata/finalizers");
-    let has_finalizers = finalizers
-        .and_then(Value::as_array)
-        .is_some_and(|finalizers| !finalizers.is_empty());
-    let grace = object.pointer("/metadata/deletionGracePeriodSeconds");
-    grace.and_then(Value::as_i64) == Some(0) && !has_finalizers
-}
-
-fn text_at<'a>(object: &'a Value, path: &str) -> Option<&'a str> {
-    object.pointer(path)?.as_str()
 }
 
 #[cfg(test)]
@@ -441,21 +381,5 @@ mod tests {
         let healthy = audit.verifier().unwrap().healthy_time();
         // From the second 30 until 18 seconds after the last renewal.
         assert_eq!(healthy, SignedDuration::from_secs(48 + 1));
-    }
-
-    #[test]
-    fn object_is_gone_after_its_last_finalizer() {
-        let stopping = |grace: i64, finalizers: Value| {
-            json!({"metadata": {
-                "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace,
-                "finalizers": finalizers,
-            }})
-        };
-        assert!(is_removal("delete", &json!({"metadata": {}})));
-        assert!(!is_removal("patch", &json!({"metadata": {}})));
-        assert!(!is_removal("delete", &stopping(30, json!(null))));
-        assert!(is_removal("delete", &stopping(0, json!(null))));
-        assert!(!is_removal("delete", &stopping(0, json!(["a"]))));
-        assert!(is_removal("patch", &stopping(0, json!([]))));
     }
 }

@@ -56,7 +56,7 @@ pub(crate) enum Previous {
     Pod(Option<Arc<Pod>>),
     Node(Option<Arc<Node>>),
     Namespace(Option<Arc<Namespace>>),
-    /// Of the terms, only the last one is kept.
+    /// The cluster keeps only the last term.
     Term,
     Unread,
 }

@@ -139,7 +139,7 @@ pub const WATCHED_KINDS: [&str; JUDGED_KINDS.len()] = {
     names
 };
 
-/// What the sources of a history do with the objects of one kind.
+/// The operations on one kind that the sources of a history need.
 pub(crate) struct KindRow {
     pub(crate) plural: &'static str,
     pub(crate) only: Option<&'static str>,

@@ -7,6 +7,7 @@
 //! real cluster, and [`AuditJudge`] for the audit log of an API server.
 
 mod audit;
+mod audit_event;
 mod clock;
 mod cluster;
 #[allow(
@@ -30,7 +31,8 @@ mod terms;
 mod tests;
 mod verifier;
 
-pub use audit::{AuditFailure, AuditJudge, is_removal};
+pub use audit::{AuditFailure, AuditJudge};
+pub use audit_event::{AuditEvent, AuditedObject, AuditedStatus, AuditedUser, is_removal};
 pub use clock::Health;
 pub use cluster_watch::{ClusterWatch, WatchFailure};
 pub use finding::{Finding, ObjectRef, Rule};

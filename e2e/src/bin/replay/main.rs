@@ -39,13 +39,14 @@ fn main() -> ExitCode {
 
 fn run(arguments: &ReplayArguments) -> Result<Totals> {
     let mut totals = Totals::default();
+    let kinds = replay::kinds();
     for file in audit_log::files(&arguments.folder)? {
-        let mut records: Vec<_> = audit_log::read(&file)?.collect();
+        let mut events = audit_log::read(&file)?;
         // Concurrent requests end in another order than they are logged.
-        records.sort_by_key(|record| record.stage_timestamp);
-        let mut replay = Replay::new(&records);
-        for record in records {
-            replay.take_in(record, &mut totals);
+        events.sort_by_key(|event| event.stage_timestamp);
+        let mut replay = Replay::new(&kinds, &events);
+        for event in events {
+            replay.take_in(event, &mut totals);
         }
     }
     anyhow::ensure!(totals.compared > 0, "no write of the operator was recorded");

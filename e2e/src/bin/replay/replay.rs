@@ -9,9 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use trellis_api_server::{ApiServer, Kind, KindRef, Response, User};
 use trellis_e2e::answers::{FieldDifference, Normalizer, list_differences};
-use trellis_e2e::audit_log::{AuditRecord, AuditedObject};
 use trellis_e2e::operator::OPERATOR_USER;
-use trellis_verify::is_removal;
+use trellis_verify::{AuditEvent, AuditedObject, is_removal};
 
 /// Time around a write of one object in which the log does not show the order of its writes.
 const CONCURRENCY: SignedDuration = SignedDuration::from_millis(500);
@@ -39,12 +38,22 @@ pub(crate) struct Difference {
     pub(crate) lines: String,
 }
 
+/// Returns the kinds of Kubernetes and of Trellis.
+pub(crate) fn kinds() -> Vec<Kind> {
+    let crds = trellis_api::crds::all();
+    let custom = crds.iter().map(|crd| {
+        let crd = serde_json::to_value(crd).expect("a CRD is JSON");
+        Kind::from_crd(&crd).expect("a valid CRD")
+    });
+    Kind::built_in().into_iter().chain(custom).collect()
+}
+
 /// Kind, namespace and name.
 type ObjectKey = (String, String, String);
 
-fn object_key(record: &AuditRecord) -> Option<ObjectKey> {
-    let target = record.object_ref.as_ref()?;
-    let answer = record.response_object.as_ref()?;
+fn object_key(event: &AuditEvent) -> Option<ObjectKey> {
+    let target = event.object_ref.as_ref()?;
+    let answer = event.response_object.as_ref()?;
     let name = text_at(answer, "/metadata/name").unwrap_or(&target.name);
     Some((
         target.resource.clone(),
@@ -66,61 +75,52 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// Creates the server for a log.
-    pub(crate) fn new(log: &[AuditRecord]) -> Self {
+    /// Creates a server with these kinds for a log.
+    pub(crate) fn new(kinds: &[Kind], log: &[AuditEvent]) -> Self {
         let mut times: BTreeMap<ObjectKey, Vec<Timestamp>> = BTreeMap::new();
-        let is_success = |record: &&AuditRecord| {
-            let status = record.response_status.as_ref();
-            status.is_some_and(|status| (200..300).contains(&status.code))
-        };
-        for record in log.iter().filter(is_success) {
-            if let Some(key) = object_key(record) {
-                times.entry(key).or_default().push(record.stage_timestamp);
+        for event in log.iter().filter(|event| event.has_succeeded()) {
+            if let Some(key) = object_key(event) {
+                times.entry(key).or_default().push(event.stage_timestamp);
             }
         }
-        let crds = trellis_api::crds::all();
-        let custom = crds.iter().map(|crd| {
-            let crd = serde_json::to_value(crd).expect("a CRD is JSON");
-            Kind::from_crd(&crd).expect("a valid CRD")
-        });
         Self {
-            server: ApiServer::new(Kind::built_in().into_iter().chain(custom)),
+            server: ApiServer::new(kinds.iter().cloned()),
             times,
             revisions: BTreeMap::new(),
             unclear_namespaces: BTreeSet::new(),
         }
     }
 
-    /// Takes in the next record of the log.
-    pub(crate) fn take_in(&mut self, record: AuditRecord, totals: &mut Totals) {
+    /// Takes in the next event of the log.
+    pub(crate) fn take_in(&mut self, event: AuditEvent, totals: &mut Totals) {
         let (Some(target), Some(status), Some(answer)) = (
-            &record.object_ref,
-            &record.response_status,
-            &record.response_object,
+            &event.object_ref,
+            &event.response_status,
+            &event.response_object,
         ) else {
             return;
         };
-        if record.verb == "deletecollection" {
+        if event.verb == "deletecollection" {
             self.unclear_namespaces.insert(target.namespace.clone());
         }
         if self.unclear_namespaces.contains(&target.namespace) {
             return;
         }
-        let Some(key) = object_key(&record) else {
+        let Some(key) = object_key(&event) else {
             return;
         };
-        let now = record.stage_timestamp;
+        let now = event.stage_timestamp;
         let revision = text_at(answer, "/metadata/resourceVersion");
         let revision: Option<u64> = revision.and_then(|revision| revision.parse().ok());
         let last_revision = self.revisions.get(&key).copied().unwrap_or_default();
         let is_overtaken = revision.is_some_and(|revision| revision < last_revision);
         let is_concurrent = is_overtaken || self.has_other_write(&key, now);
-        if record.user.username == OPERATOR_USER {
+        if event.user.username == OPERATOR_USER {
             match status.code {
                 401 | 403 | 422 | 500.. => totals.refused += 1,
-                _ if !self.fits(&record) => totals.concurrent += 1,
+                _ if !self.fits(&event) => totals.concurrent += 1,
                 code => {
-                    let difference = self.compare(&record, target, code, answer);
+                    let difference = self.compare(&event, target, code, answer);
                     match difference {
                         // The log may have this write after one that happened later.
                         Some(_) if is_concurrent => totals.concurrent += 1,
@@ -134,11 +134,8 @@ impl Replay {
                 }
             }
         }
-        if (200..300).contains(&status.code)
-            && !record.request_uri.contains("dryRun=All")
-            && !is_overtaken
-        {
-            self.follow(&record.verb, target, answer, now);
+        if event.has_succeeded() && !event.is_dry_run() && !is_overtaken {
+            self.follow(&event.verb, target, answer, now);
             self.revisions
                 .insert(key, revision.unwrap_or(last_revision));
         }
@@ -161,8 +158,8 @@ impl Replay {
     }
 
     /// Returns true if the object is here in the version that the request names, if it names one.
-    fn fits(&self, record: &AuditRecord) -> bool {
-        let (Some(target), Some(body)) = (&record.object_ref, &record.request_object) else {
+    fn fits(&self, event: &AuditEvent) -> bool {
+        let (Some(target), Some(body)) = (&event.object_ref, &event.request_object) else {
             return true;
         };
         let stored = self
@@ -172,7 +169,7 @@ impl Replay {
             // A kubelet may have started the pod before the binding was answered.
             return stored.is_some_and(|pod| pod["spec"]["nodeName"].is_null());
         }
-        let wanted = match record.verb.as_str() {
+        let wanted = match event.verb.as_str() {
             "delete" => text_at(body, "/preconditions/resourceVersion"),
             "create" => None,
             _ => text_at(body, "/metadata/resourceVersion"),
@@ -184,25 +181,25 @@ impl Replay {
     /// Sends a request of the operator. Returns how the answer differs.
     fn compare(
         &mut self,
-        record: &AuditRecord,
+        event: &AuditEvent,
         target: &AuditedObject,
         code: u16,
         answer: &Value,
     ) -> Option<Difference> {
         let user = User {
-            name: record.user.username.clone(),
-            groups: record.user.groups.clone(),
+            name: event.user.username.clone(),
+            groups: event.user.groups.clone(),
             ..User::default()
         };
-        let request = request(record, target, answer);
-        let Response::Answer(found) = self.server.handle(&user, &request, record.stage_timestamp)
+        let request = request(event, target, answer);
+        let Response::Answer(found) = self.server.handle(&user, &request, event.stage_timestamp)
         else {
             panic!("a write is no watch");
         };
         let found_body: Value = serde_json::from_slice(found.body()).unwrap_or_default();
         let normalize = |code: u16, body: &Value| {
             let mut normalizer = Normalizer::new(&target.namespace);
-            if let Some(body) = &record.request_object {
+            if let Some(body) = &event.request_object {
                 normalizer.notice_request(body);
             }
             let mut body = body.clone();
@@ -214,15 +211,15 @@ impl Replay {
             &normalize(found.status().as_u16(), &found_body),
         );
         let code = found.status().as_u16();
-        let is_mutation = |field| record.verb == "create" && is_mutation(field, record);
+        let is_mutation = |field| event.verb == "create" && is_mutation(field, event);
         if differences.iter().all(is_mutation) {
             return None;
         }
         let lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
         Some(Difference {
-            request: format!("{} {} {}", record.verb, target.resource, target.subresource),
+            request: format!("{} {} {}", event.verb, target.resource, target.subresource),
             code,
-            lines: format!("{}\n{}", record.request_uri, lines.join("\n")),
+            lines: format!("{}\n{}", event.request_uri, lines.join("\n")),
         })
     }
 
@@ -257,10 +254,6 @@ impl Replay {
                     self.server.load(object, now);
                 }
             }
-            _ if is_removal(verb, answer) => {
-                self.server
-                    .unload(&kind, &target.namespace, &target.name, now);
-            }
             _ => {
                 self.server.load(answer.clone(), now);
             }
@@ -270,9 +263,9 @@ impl Replay {
 
 /// Returns true if a field differs because an admission policy of a test has changed the object: the
 /// simulated server has stored what the request says.
-fn is_mutation(field: &FieldDifference, record: &AuditRecord) -> bool {
+fn is_mutation(field: &FieldDifference, event: &AuditEvent) -> bool {
     let path = field.path.strip_prefix("/body").unwrap_or_default();
-    let requested = record.request_object.as_ref();
+    let requested = event.request_object.as_ref();
     let requested = requested.and_then(|object| object.pointer(path));
     path.starts_with("/spec") && *requested.unwrap_or(&Value::Null) == field.simulated
 }
@@ -288,8 +281,8 @@ fn remove_test_annotations(object: &mut Value) {
 /// Builds the request again. The log does not have its headers: the operator sends merge patches,
 /// and strategic ones for the conditions of pods. The answer shows whether it asked for the metadata
 /// alone.
-fn request(record: &AuditRecord, target: &AuditedObject, answer: &Value) -> Request<Bytes> {
-    let (method, content_type) = match record.verb.as_str() {
+fn request(event: &AuditEvent, target: &AuditedObject, answer: &Value) -> Request<Bytes> {
+    let (method, content_type) = match event.verb.as_str() {
         "create" => ("POST", "application/json"),
         "update" => ("PUT", "application/json"),
         "delete" => ("DELETE", "application/json"),
@@ -304,10 +297,10 @@ fn request(record: &AuditRecord, target: &AuditedObject, answer: &Value) -> Requ
         }
         _ => "application/json",
     };
-    let body = record.request_object.as_ref().map(Value::to_string);
+    let body = event.request_object.as_ref().map(Value::to_string);
     Request::builder()
         .method(method)
-        .uri(record.request_uri.as_str())
+        .uri(event.request_uri.as_str())
         .header("content-type", content_type)
         .header("accept", accept)
         .body(Bytes::from(body.unwrap_or_default()))
@@ -322,14 +315,15 @@ fn text_at<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
 mod tests {
     use super::*;
 
-    /// Returns the record of a write at a second, with its answer.
-    fn record(second: i64, user: &str, verb: &str, answer: Value) -> AuditRecord {
+    /// Returns the event of a write at a second, with its answer.
+    fn write(second: i64, user: &str, verb: &str, answer: Value) -> AuditEvent {
         let path = "/api/v1/namespaces/ns/configmaps";
         let uri = match verb {
             "create" => path.to_owned(),
             _ => format!("{path}/c"),
         };
         serde_json::from_value(json!({
+            "level": "RequestResponse", "stage": "ResponseComplete",
             "verb": verb, "requestURI": uri,
             "user": {"username": user, "groups": ["system:authenticated"]},
             "objectRef": {"resource": "configmaps", "namespace": "ns", "name": "c"},
@@ -348,15 +342,15 @@ mod tests {
         }})
     }
 
-    fn replay(records: Vec<AuditRecord>) -> Totals {
+    fn replay(events: Vec<AuditEvent>) -> Totals {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": "ns", "resourceVersion": "1",
         }});
-        let mut replay = Replay::new(&records);
+        let mut replay = Replay::new(&kinds(), &events);
         assert!(replay.server.load(namespace, Timestamp::UNIX_EPOCH));
         let mut totals = Totals::default();
-        for record in records {
-            replay.take_in(record, &mut totals);
+        for event in events {
+            replay.take_in(event, &mut totals);
         }
         totals
     }
@@ -364,8 +358,8 @@ mod tests {
     #[test]
     fn answer_with_another_field_differs() {
         let totals = replay(vec![
-            record(1, "admin", "create", config_map(7, json!({"b": "2"}))),
-            record(
+            write(1, "admin", "create", config_map(7, json!({"b": "2"}))),
+            write(
                 3,
                 OPERATOR_USER,
                 "patch",
@@ -374,8 +368,8 @@ mod tests {
         ]);
         assert_eq!((totals.compared, totals.differences.len()), (1, 0));
         let totals = replay(vec![
-            record(1, "admin", "create", config_map(7, json!({"b": "2"}))),
-            record(3, OPERATOR_USER, "patch", config_map(8, json!({"a": "1"}))),
+            write(1, "admin", "create", config_map(7, json!({"b": "2"}))),
+            write(3, OPERATOR_USER, "patch", config_map(8, json!({"a": "1"}))),
         ]);
         assert_eq!(totals.compared, 1);
         assert_eq!(totals.differences[0].request, "patch configmaps ");
@@ -388,10 +382,10 @@ mod tests {
 
     #[test]
     fn answer_that_met_another_write_is_not_compared() {
-        let mut late = record(1, OPERATOR_USER, "patch", config_map(8, json!({"a": "1"})));
+        let mut late = write(1, OPERATOR_USER, "patch", config_map(8, json!({"a": "1"})));
         late.stage_timestamp += SignedDuration::from_millis(10);
         let totals = replay(vec![
-            record(1, "admin", "create", config_map(7, json!({"b": "2"}))),
+            write(1, "admin", "create", config_map(7, json!({"b": "2"}))),
             late,
         ]);
         assert_eq!((totals.compared, totals.concurrent), (0, 1));

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use trellis_e2e::audit_log::{self, AuditRecord};
+use trellis_e2e::audit_log;
 use trellis_e2e::operator::OPERATOR_USER;
+use trellis_verify::AuditEvent;
 
 use crate::Right;
 
@@ -13,9 +14,9 @@ use crate::Right;
 pub(super) fn read_used_rights(folder: &Path) -> Result<BTreeSet<Right>> {
     let mut rights = BTreeSet::new();
     for file in audit_log::files(folder)? {
-        let records = audit_log::read(&file)?;
-        let records = records.filter(|record| record.user.username == OPERATOR_USER);
-        rights.extend(records.filter_map(record_right));
+        let events = audit_log::read(&file)?.into_iter();
+        let events = events.filter(|event| event.user.username == OPERATOR_USER);
+        rights.extend(events.filter_map(used_right));
     }
     ensure!(
         !rights.is_empty(),
@@ -24,14 +25,14 @@ pub(super) fn read_used_rights(folder: &Path) -> Result<BTreeSet<Right>> {
     Ok(rights)
 }
 
-fn record_right(record: AuditRecord) -> Option<Right> {
-    let object = record.object_ref?;
-    let forbidden = record
+fn used_right(event: AuditEvent) -> Option<Right> {
+    let object = event.object_ref?;
+    let forbidden = event
         .response_status
         .is_some_and(|status| status.code == 403);
     let resource = match object.subresource.as_str() {
         "" => object.resource,
         sub => format!("{}/{sub}", object.resource),
     };
-    (!forbidden).then_some((object.api_group, resource, record.verb))
+    (!forbidden).then_some((object.api_group, resource, event.verb))
 }
