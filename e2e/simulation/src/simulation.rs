@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use futures::channel::oneshot;
 use jiff::{SignedDuration, Timestamp};
-use trellis_api_server::{ApiServer, Object, Watch};
+use trellis_api_server::{ApiServer, Object};
 use trellis_policies::cedar::PolicyLoader;
 
 use single_writes::SingleWrites;
+use watches::OpenWatch;
 
 use crate::access::Access;
 use crate::cluster;
@@ -34,7 +35,7 @@ use crate::replica::{Progress, RunningReplica};
 use crate::script::{FaultScript, Script};
 use crate::time::VirtualTime;
 use crate::trace::Trace;
-use crate::transport::{FrameSender, NetworkResult, SentRequest};
+use crate::transport::{NetworkResult, SentRequest};
 use crate::users;
 
 /// Longest time by which a replica is ahead of another one.
@@ -68,7 +69,8 @@ pub struct Outcome {
 enum WorldEvent {
     Request(Box<ArrivingRequest>),
     Answer(oneshot::Sender<NetworkResult>, NetworkResult),
-    WatchEvents(u64),
+    PollWatch(u64),
+    WatchEvent(u64),
     Kubelet(KubeletWork),
     Collect(Dependent),
     Submit(usize),
@@ -85,17 +87,6 @@ struct ArrivingRequest {
     delivery: Delivery,
     answer_time: Duration,
     name: String,
-}
-
-struct OpenWatch {
-    replica: usize,
-    /// Names its random numbers.
-    key: String,
-    plural: String,
-    watch: Watch,
-    frames: FrameSender,
-    /// When its next events arrive, if any are expected. The network keeps their order.
-    arrival: Option<VirtualTime>,
 }
 
 #[derive(Default)]
@@ -288,7 +279,8 @@ impl<'s> Simulation<'s> {
                 // The client may have given up or crashed.
                 let _ = client.send(answer);
             }
-            WorldEvent::WatchEvents(watch) => self.deliver_watch_events(watch),
+            WorldEvent::PollWatch(watch) => self.poll_watch(watch),
+            WorldEvent::WatchEvent(watch) => self.deliver_watch_event(watch),
             WorldEvent::Kubelet(work) => {
                 if let Some(end) = self.return_of_node(work.pod()) {
                     return self.schedule(end, WorldEvent::Kubelet(work));
@@ -362,7 +354,7 @@ impl<'s> Simulation<'s> {
                 .iter()
                 .filter(|(_, open)| open.plural == plural);
             for id in concerned.map(|(id, _)| *id).collect::<Vec<_>>() {
-                self.expect_watch_events(id);
+                self.send_watch_events(id);
             }
         }
     }

@@ -86,17 +86,18 @@ impl Simulation<'_> {
 
     /// Returns when the node of a pod comes back, if it is lost.
     pub(super) fn return_of_node(&self, pod: &PodIdentity) -> Option<VirtualTime> {
-        let mut pods = self.server.list(&cluster::PODS);
-        let pod = pods.find(|object| object.value()["metadata"]["uid"] == pod.uid.as_str())?;
+        let lost = |fault: &&FaultScript| {
+            matches!(fault.fault, Fault::LoseNode(_)) && fault.is_active(self.now)
+        };
+        let mut lost = self.script.faults.iter().filter(lost).peekable();
+        lost.peek()?;
+        let pod = self.server.get(&cluster::PODS, &pod.namespace, &pod.name)?;
         let node = &pod.value()["spec"]["nodeName"];
-        let is_lost = |fault: &&FaultScript| match fault.fault {
-            Fault::LoseNode(index) => {
-                fault.is_active(self.now) && *node == cluster::node_name(index)
-            }
+        let holds_pod = |fault: &&FaultScript| match fault.fault {
+            Fault::LoseNode(index) => *node == cluster::node_name(index),
             _ => false,
         };
-        let faults = self.script.faults.iter().filter(is_lost);
-        faults.map(FaultScript::end).max()
+        lost.filter(holds_pod).map(FaultScript::end).max()
     }
 
     /// Returns when the stalled watches of a kind go on, if a fault stalls them.
@@ -104,8 +105,8 @@ impl Simulation<'_> {
         let faults = self.script.faults.iter().enumerate();
         let stalls = |(index, fault): &(usize, &FaultScript)| match &fault.fault {
             Fault::StallWatches(kind) => kind == plural,
-            Fault::OnWrite(_, WriteFault::StallWatches(kind)) => {
-                kind == plural && self.single_writes.has_happened(*index)
+            Fault::OnWrite(number, WriteFault::StallWatches(kind)) => {
+                kind == plural && self.single_writes.has_met(*index, *number)
             }
             _ => false,
         };

@@ -15,7 +15,6 @@ struct Progress {
     writes: u64,
     /// The replica that the fault has killed.
     crashed: Option<usize>,
-    has_happened: bool,
 }
 
 impl SingleWrites {
@@ -37,7 +36,6 @@ impl SingleWrites {
             let progress = self.0.entry(index).or_default();
             progress.writes += 1;
             if progress.writes == *number {
-                progress.has_happened = true;
                 if matches!(fault, WriteFault::CrashBefore | WriteFault::CrashAfter) {
                     progress.crashed = Some(replica);
                 }
@@ -47,9 +45,11 @@ impl SingleWrites {
         met
     }
 
-    /// Returns true if the fault has met its write.
-    pub(super) fn has_happened(&self, fault: usize) -> bool {
-        self.0.get(&fault).is_some_and(|fault| fault.has_happened)
+    /// Returns true if the fault has met its write, the one with this number.
+    pub(super) fn has_met(&self, fault: usize, number: u64) -> bool {
+        self.0
+            .get(&fault)
+            .is_some_and(|progress| progress.writes >= number)
     }
 
     /// Ends a fault. Returns the replica that it has killed.
