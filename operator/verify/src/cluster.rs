@@ -203,6 +203,12 @@ impl Cluster {
         self.find_pods(self.pods_by_job.get(uid))
     }
 
+    /// Returns true if the job with this uid controls a pod, even one without Trellis's labels.
+    pub(crate) fn has_pod_controlled_by(&self, uid: &JobUid) -> bool {
+        let mut owners = self.pods().filter_map(|pod| controlling_job(&pod.metadata));
+        owners.any(|owner| owner.uid == uid.0)
+    }
+
     /// Returns the pods on a node.
     pub(crate) fn pods_on_node(
         &self,

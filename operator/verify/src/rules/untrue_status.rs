@@ -160,5 +160,7 @@ fn find_overdue_restart(
     // The ended pods of earlier stages stay.
     let mut pods = cluster.pods_of_job(uid);
     let has_pods = pods.any(|(_, pod)| pod.is_stopping() || !pod.is_over());
+    // Trellis also deletes pods that a user has given to the job, and waits for them.
+    let has_pods = has_pods || cluster.has_pod_controlled_by(uid);
     (!has_pods).then(|| "its phase is Restarting, and all its pods are gone".to_owned())
 }

@@ -5,8 +5,8 @@ use proptest::sample::Index;
 use serde_json::{Value, json};
 
 use super::gang_history::{
-    GangHistory, HistoryOptions, Kind, Write, any_options, any_options_of_one_attempt, leader_term,
-    lease, set_phase, waiting_gang, write_messages,
+    GangHistory, HistoryOptions, JOB, Kind, Write, any_options, any_options_of_one_attempt,
+    leader_term, lease, set_phase, waiting_gang, write_messages,
 };
 use crate::Rule;
 
@@ -46,6 +46,18 @@ fn plan(write: &Write) -> &Value {
 
 fn is_placed(write: &Write) -> bool {
     write.kind == Kind::Group && phase(write) == "Placed"
+}
+
+/// Returns a history that ends while the job waits to run again, and all its pods are gone.
+fn restart_without_pods(mut options: HistoryOptions) -> GangHistory {
+    options.has_second_attempt = true;
+    let mut history = GangHistory::new(options);
+    let is_in_phase = |write: &Write, name| write.kind == Kind::Job && phase(write) == name;
+    let restarting = history.find(|write| is_in_phase(write, "Restarting"))[0];
+    let later = &history.writes[restarting..];
+    let queued = later.iter().position(|write| is_in_phase(write, "Queued"));
+    history.writes.truncate(restarting + queued.unwrap());
+    history
 }
 
 /// Gives the gang the time after its placement that a rule allows.
@@ -221,18 +233,27 @@ proptest! {
     }
 
     #[test]
-    fn status_that_waits_for_pods_that_are_gone_is_reported(mut options in any_options()) {
-        options.has_second_attempt = true;
-        let mut history = GangHistory::new(options);
-        let restarting = history.find(|write| {
-            write.kind == Kind::Job && phase(write) == "Restarting"
-        })[0];
-        let queued = history.writes[restarting..].iter().position(|write| {
-            write.kind == Kind::Job && phase(write) == "Queued"
-        });
-        history.writes.truncate(restarting + queued.unwrap());
-        let broken = history.broken_rules();
+    fn status_that_waits_for_pods_that_are_gone_is_reported(options in any_options()) {
+        let broken = restart_without_pods(options).broken_rules();
         prop_assert!(broken.contains(&Rule::UntrueStatus), "{:?}", broken);
+    }
+
+    /// A user has created a pod that the job controls, without Trellis's labels.
+    #[test]
+    fn status_that_waits_for_a_pod_of_a_user_is_not_reported(options in any_options()) {
+        let mut history = restart_without_pods(options);
+        history.insert(0, [(Kind::Pod, json!({
+            "metadata": {
+                "name": "of-a-user", "namespace": "ns", "uid": "uid-of-a-user",
+                "ownerReferences": [{
+                    "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j",
+                    "uid": JOB, "controller": true,
+                }],
+            },
+            "spec": {"nodeName": "nowhere", "containers": []},
+        }))]);
+        let broken = history.broken_rules();
+        prop_assert!(!broken.contains(&Rule::UntrueStatus), "{:?}", broken);
     }
 
     #[test]
