@@ -52,8 +52,8 @@ pub struct EvaluationTurn {
 
 impl EvaluationTurn {
     /// Runs `work` on its own thread, with a core. `work` gets policies that share the core with
-    /// other evaluations. Returns false if the evaluation panicked; the drop then wakes the key
-    /// only after a pause.
+    /// other evaluations. Returns false if the evaluation panicked or was cancelled; the drop then
+    /// wakes the key only after a pause.
     pub async fn evaluate(
         &mut self,
         policies: Option<Arc<Policies>>,
@@ -67,7 +67,10 @@ impl EvaluationTurn {
         };
         let done = threads::spawn_blocking(move || work(share_core(policies, core, acquire)));
         if let Err(error) = done.await {
-            error!(of = %self.key, %error, "policies were not evaluated");
+            // The end of the process cancels evaluations, too.
+            if error.is_panic() {
+                error!(of = %self.key, %error, "policies were not evaluated");
+            }
             self.has_failed = true;
         }
         !self.has_failed
@@ -94,12 +97,14 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+    use futures::FutureExt as _;
     use trellis_policies::cedar::{
         JobAttributes, JobItself, PolicyLoader, PolicyRequest, RequestingNamespace,
     };
 
     use super::*;
     use crate::EventReceiver;
+    use crate::captured_log::CapturedLog;
     use crate::evaluation_turns::EvaluationTurns;
 
     fn key(namespace: &str, name: &str) -> Key {
@@ -222,5 +227,24 @@ mod tests {
         let start = tokio::time::Instant::now();
         while context.work_queue.next().await != key("a", "x") {}
         assert!(start.elapsed() >= PANIC_RETRY_PAUSE);
+    }
+
+    /// A runtime that ends cancels the work that it should start on a thread.
+    #[tokio::test]
+    async fn cancelled_evaluation_logs_nothing() {
+        let (log, _guard) = CapturedLog::begin();
+        let (context, _events) = context_with_cores(1);
+        let mut turn = context.take_turn(&key("a", "x")).unwrap();
+        let ending = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let handle = ending.handle().clone();
+        ending.shutdown_background();
+        let evaluated = {
+            let _entered = handle.enter();
+            turn.evaluate(None, |_| ()).now_or_never()
+        };
+        assert_eq!(evaluated, Some(false), "there is no result");
+        assert_eq!(log.lines(), Vec::<String>::new());
     }
 }
