@@ -40,7 +40,7 @@ struct FaultTimes {
 
 /// A fault that lasts until this value is dropped.
 #[derive(Debug)]
-pub(crate) struct ActiveFault(FaultLog);
+pub struct ActiveFault(FaultLog);
 
 impl FaultLog {
     /// Records the begin of a fault.
@@ -300,6 +300,7 @@ async fn judge(client: &Client, faults: &FaultLog, judgement: &Judgement, stoppe
 pub(crate) struct JudgedSite {
     oracle: Arc<Oracle>,
     name: String,
+    has_ended: bool,
 }
 
 impl JudgedSite {
@@ -308,7 +309,14 @@ impl JudgedSite {
         Self {
             oracle,
             name: name.to_owned(),
+            has_ended: false,
         }
+    }
+
+    /// Ends the judgement, and returns the promises that Trellis has broken.
+    pub(crate) fn end(&mut self) -> Vec<String> {
+        self.has_ended = true;
+        self.oracle.leave(&self.name)
     }
 
     /// Lets the test break a rule.
@@ -328,12 +336,15 @@ impl JudgedSite {
 
 impl Drop for JudgedSite {
     fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
         if thread::panicking() {
             // The test fails by itself.
             self.oracle.update(&self.name, |site| site.has_ended = true);
             return;
         }
-        let problems = self.oracle.leave(&self.name);
+        let problems = self.end();
         assert!(
             problems.is_empty(),
             "site {:?}: Trellis has broken promises:\n{}",

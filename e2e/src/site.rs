@@ -64,6 +64,13 @@ impl TestSite {
         self.judged.expect(rule);
     }
 
+    /// Ends the judgement of the site, and returns the promises that Trellis has broken. Blocks the
+    /// thread until the last changes are judged. Without this call, a broken promise is a panic
+    /// when this value is dropped.
+    pub fn end_judgement(&mut self) -> Vec<String> {
+        self.judged.end()
+    }
+
     /// Creates more nodes of the scope, with the names `<name>-more-{i}`.
     ///
     /// # Panics

@@ -18,7 +18,7 @@ pub(crate) static LEADER_TERMS: KindRef = KindRef::new("trellis.dev", "leaderter
 pub(crate) static TRAINING_QUEUES: KindRef = KindRef::new("trellis.dev", "trainingqueues");
 
 /// The label by which NVSentinel marks a node as broken.
-pub(crate) const HEALTH_LABEL: &str = "dgxc.nvidia.com/nvsentinel-state";
+pub const HEALTH_LABEL: &str = "dgxc.nvidia.com/nvsentinel-state";
 /// Name of the PriorityClass above normal.
 pub(crate) const HIGH_PRIORITY: &str = "high";
 /// The queue above all others, if there are several.

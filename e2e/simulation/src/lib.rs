@@ -30,8 +30,10 @@ mod trace;
 mod transport;
 mod users;
 
+pub use cluster::HEALTH_LABEL;
 pub use coverage::Coverage;
 pub use panics::record_panics;
+pub use random::RandomSequence;
 pub use script::{
     Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Priority,
     QueueScript, Script, WriteFault,

@@ -259,7 +259,8 @@ impl Fault {
     }
 
     /// Returns the name of the kind of fault.
-    pub(crate) fn name(&self) -> &'static str {
+    #[must_use]
+    pub fn name(&self) -> &'static str {
         match self {
             Self::LoseRequests(_) => "lost request",
             Self::LoseAnswers(_) => "lost answer",

@@ -40,10 +40,11 @@ pub use ports::free_port;
 
 use crate::{
     binaries::{Binaries, Executable},
-    oracle::{ActiveFault, FaultLog, Oracle},
+    oracle::{FaultLog, Oracle},
     process::{Process, ProcessGroup},
 };
 
+pub use crate::oracle::ActiveFault;
 pub use crate::process::ProcessSignal;
 
 /// Longest time until a component is ready. An idle machine needs far less.
@@ -215,6 +216,12 @@ impl ControlPlane {
             .get_mut(&component)
             .ok_or_else(|| anyhow!("{} was never started", component.name()))?
             .signal(signal)
+    }
+
+    /// Tells the oracle that a fault lasts until the returned value is dropped, such as a signal
+    /// to an operator.
+    pub fn begin_fault(&self) -> ActiveFault {
+        self.faults.begin()
     }
 
     /// The faults that tests inject.
