@@ -1,0 +1,150 @@
+//! The faults of requests and watches that the proxies of the replicas inject now.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use trellis_e2e::proxy::{Proxy, ProxyFault, Request, Verb};
+use trellis_simulation::{Fault, RandomSequence, WriteFault};
+
+use crate::replica::Replica;
+
+/// A fault that lasts.
+pub(crate) struct RequestFault {
+    fault: Fault,
+    /// Requests for the Lease pass.
+    spares_lease: bool,
+    /// Number of writes since its begin.
+    writes: AtomicU64,
+    /// Replicas and kinds whose watches have already been told that their revision is compacted.
+    expired: Mutex<BTreeSet<(String, String)>>,
+}
+
+impl RequestFault {
+    pub(crate) fn new(fault: &Fault, spares_lease: bool) -> Self {
+        Self {
+            fault: fault.clone(),
+            spares_lease,
+            writes: AtomicU64::new(0),
+            expired: Mutex::default(),
+        }
+    }
+
+    /// Returns the kind whose watches show nothing.
+    fn stalled_kind(&self) -> Option<&str> {
+        match &self.fault {
+            Fault::StallWatches(kind) => Some(kind),
+            Fault::OnWrite(k, WriteFault::StallWatches(kind))
+                if self.writes.load(Ordering::Relaxed) >= *k =>
+            {
+                Some(kind)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns true if watches of a kind show nothing.
+    pub(crate) fn has_stalled(&self) -> bool {
+        self.stalled_kind().is_some()
+    }
+
+    fn find(&self, replica: &str, request: &Request, random: &mut RandomSequence) -> ProxyFault {
+        if self.spares_lease && request.is_lease() {
+            return ProxyFault::Pass;
+        }
+        // A client notices a cut connection at once, and a missing answer after its time-out.
+        let is_cut = random.chance(500);
+        let lost_request = [ProxyFault::Hang, ProxyFault::DropRequest][usize::from(is_cut)];
+        let lost_answer = [ProxyFault::HangResponse, ProxyFault::DropResponse][usize::from(is_cut)];
+        match &self.fault {
+            Fault::LoseRequests(share) if random.chance(*share) => lost_request,
+            Fault::LoseAnswers(share) if random.chance(*share) => lost_answer,
+            Fault::Unavailable(share) if random.chance(*share) => ProxyFault::unavailable(),
+            Fault::Slow(longest) => {
+                ProxyFault::Delay(random.log_uniform_millis(1, (*longest).max(2)))
+            }
+            Fault::Compact if request.verb == Verb::Watch => {
+                let mut expired = self.expired.lock().expect("no thread panics with the lock");
+                match expired.insert((replica.to_owned(), request.resource.clone())) {
+                    true => ProxyFault::ExpireVersion,
+                    false => ProxyFault::Pass,
+                }
+            }
+            Fault::OnWrite(k, fault) if request.is_write() && !request.is_lease() => {
+                let is_reached = self.writes.fetch_add(1, Ordering::Relaxed) + 1 == *k;
+                match fault {
+                    WriteFault::LoseRequest if is_reached => lost_request,
+                    WriteFault::LoseAnswer if is_reached => lost_answer,
+                    _ => ProxyFault::Pass,
+                }
+            }
+            _ => ProxyFault::Pass,
+        }
+    }
+}
+
+/// All faults that last.
+pub(crate) struct RequestFaults {
+    active: Mutex<Vec<Arc<RequestFault>>>,
+    random: Mutex<RandomSequence>,
+}
+
+impl RequestFaults {
+    pub(crate) fn new(seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            active: Mutex::default(),
+            random: Mutex::new(RandomSequence::new(seed, "soak requests")),
+        })
+    }
+
+    fn active(&self) -> Vec<Arc<RequestFault>> {
+        let active = self.active.lock();
+        active.expect("no thread panics with the lock").clone()
+    }
+
+    pub(crate) fn add(&self, fault: Arc<RequestFault>) {
+        let active = self.active.lock();
+        active.expect("no thread panics with the lock").push(fault);
+    }
+
+    pub(crate) fn remove(&self, fault: &Arc<RequestFault>) {
+        let active = self.active.lock();
+        let mut active = active.expect("no thread panics with the lock");
+        active.retain(|other| !Arc::ptr_eq(other, fault));
+    }
+
+    fn find(&self, replica: &str, request: &Request) -> ProxyFault {
+        let mut random = self.random.lock().expect("no thread panics with the lock");
+        let active = self.active();
+        let mut faults = active
+            .iter()
+            .map(|fault| fault.find(replica, request, &mut random))
+            .filter(|fault| *fault != ProxyFault::Pass);
+        faults.next().unwrap_or(ProxyFault::Pass)
+    }
+
+    /// Makes the proxy of a replica inject the faults that last now.
+    pub(crate) fn install(self: &Arc<Self>, replica: &Replica) {
+        let (faults, name) = (Arc::clone(self), replica.name.clone());
+        // A new hook is no fault for the oracle before it disturbs a request.
+        let hook = move |request: &Request| faults.find(&name, request);
+        replica.proxy.on_request(hook);
+        self.stall_watches(&replica.proxy);
+    }
+
+    /// Stalls the watches of the kinds that show nothing now.
+    fn stall_watches(&self, proxy: &Proxy) {
+        let active = self.active();
+        let stalled: BTreeSet<String> = active
+            .iter()
+            .filter_map(|fault| fault.stalled_kind().map(str::to_owned))
+            .collect();
+        match stalled.is_empty() {
+            true => proxy.resume_watches(),
+            false => proxy.stall_watches(move |watch| {
+                let plural = watch.resource.split('.').next().unwrap_or_default();
+                stalled.contains(plural)
+            }),
+        }
+    }
+}
