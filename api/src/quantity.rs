@@ -14,10 +14,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 pub use amount::Amount;
-use amount::NANOS_PER_UNIT;
 
 /// Longest quantity that is parsed, in bytes.
 pub const MAX_LEN: usize = 32;
+
+/// Amounts are counted in units of 10^-9.
+const NANO_EXPONENT: i32 = 9;
 
 /// A quantity as it was written. [`Self::amount`] returns its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,7 +78,8 @@ impl Quantity {
     /// `128Gi` is `1024Gi`. Whole units are written without `m`, `u` or `n`.
     ///
     /// # Errors
-    /// The text is not a quantity, or the product is too large.
+    /// The text is not a quantity, or the product is too large to count or has more digits than a
+    /// quantity.
     ///
     /// ```
     /// use trellis_api::Quantity;
@@ -88,10 +91,14 @@ impl Quantity {
         let amount = self.amount()?.checked_mul(i64::from(times));
         let amount = amount.ok_or(QuantityError::Overflow)?;
         let in_its_unit = multiply_text(&self.0, times).filter(|text| text.len() <= MAX_LEN);
-        Ok(Self(match in_its_unit {
+        let text = match in_its_unit {
             Some(text) if !(amount.is_whole() && text.ends_with(['m', 'u', 'n'])) => text,
             _ => amount.to_string(),
-        }))
+        };
+        let is_readable = text.len() <= MAX_LEN;
+        is_readable
+            .then_some(Self(text))
+            .ok_or(QuantityError::Overflow)
     }
 
     /// Returns a count without a suffix.
@@ -150,8 +157,8 @@ fn parse(text: &str) -> Result<Amount, QuantityError> {
             .and_then(|d| d.checked_add(i128::from(byte.wrapping_sub(b'0'))))
             .ok_or(QuantityError::Overflow)?;
     }
-    let places = u32::try_from(fraction.len()).map_err(|_| QuantityError::Overflow)?;
-    let magnitude = scale.apply(digits, places)?;
+    let places = i32::try_from(fraction.len()).map_err(|_| QuantityError::Overflow)?;
+    let magnitude = scale.apply(digits, places).ok_or(QuantityError::Overflow)?;
     Ok(Amount(if negative {
         magnitude.checked_neg().ok_or(QuantityError::Overflow)?
     } else {
@@ -159,82 +166,82 @@ fn parse(text: &str) -> Result<Amount, QuantityError> {
     }))
 }
 
-/// Factor of a suffix.
+/// Factor of a suffix: a power of two times a power of five.
 #[derive(Clone, Copy)]
-enum SuffixScale {
-    /// A power of ten.
-    Ten(i32),
-    /// A power of 1024.
-    Binary(u32),
+struct SuffixScale {
+    twos: i32,
+    fives: i32,
 }
 
 impl SuffixScale {
+    const fn power_of_ten(exponent: i32) -> Self {
+        Self {
+            twos: exponent,
+            fives: exponent,
+        }
+    }
+
+    const fn power_of_two(exponent: i32) -> Self {
+        Self {
+            twos: exponent,
+            fives: 0,
+        }
+    }
+
     fn from_suffix(suffix: &str) -> Result<Self, QuantityError> {
         Ok(match suffix {
-            "n" => Self::Ten(-9),
-            "u" => Self::Ten(-6),
-            "m" => Self::Ten(-3),
-            "" => Self::Ten(0),
-            "k" => Self::Ten(3),
-            "M" => Self::Ten(6),
-            "G" => Self::Ten(9),
-            "T" => Self::Ten(12),
-            "P" => Self::Ten(15),
-            "E" => Self::Ten(18),
-            "Ki" => Self::Binary(1),
-            "Mi" => Self::Binary(2),
-            "Gi" => Self::Binary(3),
-            "Ti" => Self::Binary(4),
-            "Pi" => Self::Binary(5),
-            "Ei" => Self::Binary(6),
+            "n" => Self::power_of_ten(-9),
+            "u" => Self::power_of_ten(-6),
+            "m" => Self::power_of_ten(-3),
+            "" => Self::power_of_ten(0),
+            "k" => Self::power_of_ten(3),
+            "M" => Self::power_of_ten(6),
+            "G" => Self::power_of_ten(9),
+            "T" => Self::power_of_ten(12),
+            "P" => Self::power_of_ten(15),
+            "E" => Self::power_of_ten(18),
+            "Ki" => Self::power_of_two(10),
+            "Mi" => Self::power_of_two(20),
+            "Gi" => Self::power_of_two(30),
+            "Ti" => Self::power_of_two(40),
+            "Pi" => Self::power_of_two(50),
+            "Ei" => Self::power_of_two(60),
             _ => {
                 let exponent = suffix
                     .strip_prefix(['e', 'E'])
                     .ok_or(QuantityError::Suffix)?;
                 let exponent: i32 = exponent.parse().map_err(|_| QuantityError::Suffix)?;
-                if !(-64..=64).contains(&exponent) {
-                    return Err(QuantityError::Overflow);
-                }
-                Self::Ten(exponent)
+                Self::power_of_ten(exponent)
             }
         })
     }
 
-    /// Returns `digits / 10^places`, scaled, in billionths. A smaller remainder is rounded up, as
-    /// in Kubernetes.
-    fn apply(self, digits: i128, places: u32) -> Result<i128, QuantityError> {
-        let ten = |n: u32| 10_i128.checked_pow(n).ok_or(QuantityError::Overflow);
-        let (multiply, divide) = match self {
-            Self::Binary(power) => (
-                1024_i128
-                    .checked_pow(power)
-                    .and_then(|s| s.checked_mul(NANOS_PER_UNIT))
-                    .ok_or(QuantityError::Overflow)?,
-                ten(places)?,
-            ),
-            Self::Ten(exponent) => {
-                let places = i32::try_from(places).map_err(|_| QuantityError::Overflow)?;
-                let power = exponent.saturating_add(9).saturating_sub(places);
-                if digits == 0 {
-                    (1, 1)
-                } else if power >= 0 {
-                    (ten(power.unsigned_abs())?, 1)
-                } else {
-                    // A remainder below the last possible digit is rounded up to one.
-                    (1, ten(power.unsigned_abs().min(38))?)
-                }
-            }
-        };
-        let product = digits
-            .checked_mul(multiply)
-            .ok_or(QuantityError::Overflow)?;
-        let quotient = product.checked_div(divide).ok_or(QuantityError::Overflow)?;
-        let rest = product.checked_rem(divide).ok_or(QuantityError::Overflow)?;
-        if rest > 0 {
-            quotient.checked_add(1).ok_or(QuantityError::Overflow)
-        } else {
-            Ok(quotient)
+    /// Returns `digits / 10^places`, scaled, in billionths, or None if it overflows. A smaller
+    /// remainder is rounded up, as in Kubernetes.
+    fn apply(self, digits: i128, places: i32) -> Option<i128> {
+        if digits == 0 {
+            return Some(0);
         }
+        let shift = |power: i32| power.saturating_add(NANO_EXPONENT).saturating_sub(places);
+        let (twos, fives) = (shift(self.twos), shift(self.fives));
+        let product = |twos: i32, fives: i32| {
+            let power =
+                |base: i128, exponent: i32| base.checked_pow(exponent.max(0).unsigned_abs());
+            power(2, twos)?.checked_mul(power(5, fives)?)
+        };
+        let multiplier = product(twos, fives)?;
+        // A value below the smallest amount is rounded up to it.
+        let Some(divisor) = product(twos.saturating_neg(), fives.saturating_neg()) else {
+            return Some(1);
+        };
+        // The quotient and the remainder are scaled apart, since the product of all digits can
+        // overflow where the value does not.
+        let whole = digits.checked_div(divisor)?.checked_mul(multiplier)?;
+        let rest = digits.checked_rem(divisor)?.checked_mul(multiplier)?;
+        let up = i128::from(rest.checked_rem(divisor)? > 0);
+        whole
+            .checked_add(rest.checked_div(divisor)?)?
+            .checked_add(up)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of quantities.
 
+use super::amount::NANOS_PER_UNIT;
 use super::*;
 use proptest::prelude::*;
 
@@ -29,6 +30,22 @@ fn quantity_has_the_amount_that_kubernetes_reads() {
         ("12e-1", 12, 10),
     ] {
         assert_eq!(nanos(text), Ok(units * NANOS_PER_UNIT / of), "{text}");
+    }
+}
+
+/// The product of the digits and the suffix is longer than 128 bits; the value is not.
+#[test]
+fn quantity_with_many_digits_is_read_if_its_value_is_in_range() {
+    for (text, nanos_expected) in [
+        ("0.1590191000900Ei", 183_336_540_136_989_595_375_857_828),
+        ("0.0000000000000000000000000001Ei", 1),
+        (
+            "7.999999999999999999999999999Ei",
+            9_223_372_036_854_775_807_999_999_999,
+        ),
+        ("1.000000000000000000000000000Ki", 1_024_000_000_000),
+    ] {
+        assert_eq!(nanos(text), Ok(nanos_expected), "{text}");
     }
 }
 
@@ -78,6 +95,11 @@ fn multiplied_quantity_keeps_its_unit() {
         );
     }
     assert!(Quantity::new("1GB").multiply(2).is_err());
+    // No text of 32 characters has this product.
+    assert_eq!(
+        Quantity::new("1234567890123456789012.123456789").multiply(9),
+        Err(QuantityError::Overflow)
+    );
     assert!(Quantity::new("9e18").multiply(u32::MAX).is_ok());
 }
 
