@@ -134,7 +134,7 @@ pub struct ResourceGroup {
     pub covered_resources: Vec<String>,
     /// Quota by flavor, in the order in which the scheduler tries the flavors.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    #[garde(length(min = 1, max = 16), dive)]
+    #[garde(length(min = 1, max = 16), dive, custom(rules::unique_flavors))]
     pub flavors: Vec<FlavorQuotas>,
 }
 

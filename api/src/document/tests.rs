@@ -56,6 +56,39 @@ fn violation_has_position_field_rule_and_fix() {
     assert_eq!(lines[2].find('^'), lines[1].find(": 0").map(|i| i + 2));
 }
 
+/// The API server refuses these lists because the CRD declares them as maps.
+#[test]
+fn name_that_a_list_has_twice_is_refused() {
+    let (_, _, field, message) = single_problem(
+        "image: x",
+        "image: x, imagePullSecrets: [{name: a}, {name: b}, {name: a}]",
+    );
+    assert_eq!(field, "spec.taskGroups[0].imagePullSecrets");
+    assert_eq!(
+        message,
+        "must name each Secret once: remove the repeated name"
+    );
+
+    let flavor = "{name: spot, resources: [{name: cpu, nominalQuota: 1}]}";
+    let queue = format!(
+        "apiVersion: trellis.dev/v1alpha1
+kind: TrainingQueue
+metadata: {{name: a}}
+spec: {{resourceGroups: [{{coveredResources: [cpu], flavors: [{flavor}, {flavor}]}}]}}
+"
+    );
+    let documents = split(&queue).unwrap();
+    let problems = documents[0].decode_valid::<TrainingQueue>().unwrap_err();
+    let [problem] = problems.as_slice() else {
+        panic!("{problems}");
+    };
+    assert_eq!(problem.field, "spec.resourceGroups[0].flavors");
+    assert_eq!(
+        problem.message,
+        "must name each flavor once: put its resources into one entry"
+    );
+}
+
 #[test]
 fn violations_are_listed_in_file_order() {
     let text = JOB

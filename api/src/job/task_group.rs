@@ -70,7 +70,7 @@ pub struct TaskGroup {
     /// Secrets in the job's namespace with credentials for the registry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    #[garde(length(max = 16), dive)]
+    #[garde(length(max = 16), custom(rules::unique_pull_secrets), dive)]
     pub image_pull_secrets: Vec<LocalReference>,
     /// Entrypoint of the container. Absent: the image's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

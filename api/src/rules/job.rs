@@ -6,8 +6,8 @@ use super::rule::Rule;
 use crate::job::{Restart, TaskGroup};
 use crate::names::MAX_LABEL_LENGTH;
 use crate::queue::{
-    BorrowWithinCohort, BorrowWithinCohortPolicy, QueuePreemption, ReclaimWithinCohort,
-    ResourceGroup,
+    BorrowWithinCohort, BorrowWithinCohortPolicy, FlavorQuotas, QueuePreemption,
+    ReclaimWithinCohort, ResourceGroup,
 };
 
 /// Largest number of pods of one job.
@@ -39,6 +39,12 @@ pub const BACKOFF: Rule = Rule::new(
 pub const QUOTA_COVERS: Rule = Rule::new(
     "self.flavors.all(f, size(f.resources) == size(self.coveredResources) && f.resources.all(q, q.name in self.coveredResources))",
     "every flavor must have one entry of resources for each of coveredResources, and no other",
+);
+/// A flavor is in a resource group once. In the CRD the list is a map, so the API server checks
+/// this.
+pub const UNIQUE_FLAVORS: Rule = Rule::new(
+    "true",
+    "must name each flavor once: put its resources into one entry",
 );
 /// A resource is in only one resource group.
 pub const UNIQUE_QUOTA_RESOURCES: Rule = Rule::new(
@@ -275,6 +281,12 @@ pub fn quota_covers(group: &ResourceGroup) -> impl FnOnce(&Vec<String>, &()) -> 
         f.resources.len() == group.covered_resources.len() && quotas == resources
     });
     move |_, ()| QUOTA_COVERS.check(ok)
+}
+
+/// [`UNIQUE_FLAVORS`].
+pub fn unique_flavors(flavors: &[FlavorQuotas], _: &()) -> garde::Result {
+    let names: BTreeSet<_> = flavors.iter().map(|flavor| &flavor.name).collect();
+    UNIQUE_FLAVORS.check(names.len() == flavors.len())
 }
 
 /// [`UNIQUE_QUOTA_RESOURCES`].

@@ -56,7 +56,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 31] = [
+const MULTI_FIELD_RULES: [Rule; 33] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -76,12 +76,14 @@ const MULTI_FIELD_RULES: [Rule; 31] = [
     BACKOFF,
     QUOTA_COVERS,
     UNIQUE_QUOTA_RESOURCES,
+    UNIQUE_FLAVORS,
     BORROW_WITHIN,
     MAX_PRIORITY,
     UNIQUE_MOUNTS,
     UNIQUE_PORTS,
     UNIQUE_ENV,
     UNIQUE_SECRETS,
+    UNIQUE_PULL_SECRETS,
     UNIQUE_LEVEL_LABELS,
     UNIQUE_LEVEL_NAMES,
     ONE_DEVICE_COUNT,

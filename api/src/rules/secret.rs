@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::syntax::is_name;
 use super::rule::Rule;
-use crate::job::{JobSecret, RemoteValue};
+use crate::job::{JobSecret, LocalReference, RemoteValue};
 
 /// Name of a Secret. The names of its objects consist of the job's name and this one.
 pub const SECRET_NAME: Rule = Rule::new(
@@ -28,6 +28,12 @@ pub const SECRET_REFRESH: Rule = Rule::new(
 );
 /// Secrets have different names. In the CRD the list is a map, so the API server checks this.
 pub const UNIQUE_SECRETS: Rule = Rule::new("true", "secrets must have different names");
+/// A Secret is named once for pulling images. In the CRD the list is a map, so the API server
+/// checks this.
+pub const UNIQUE_PULL_SECRETS: Rule = Rule::new(
+    "true",
+    "must name each Secret once: remove the repeated name",
+);
 
 /// Longest key of a Secret, in characters.
 const MAX_KEY_LENGTH: usize = 253;
@@ -89,4 +95,10 @@ pub fn secret_refresh(seconds: &i64, _: &()) -> garde::Result {
 pub fn unique_secrets(secrets: &[JobSecret], _: &()) -> garde::Result {
     let names: BTreeSet<_> = secrets.iter().map(|s| s.name.as_str()).collect();
     UNIQUE_SECRETS.check(names.len() == secrets.len())
+}
+
+/// [`UNIQUE_PULL_SECRETS`].
+pub fn unique_pull_secrets(secrets: &[LocalReference], _: &()) -> garde::Result {
+    let names: BTreeSet<_> = secrets.iter().map(|s| s.name.as_str()).collect();
+    UNIQUE_PULL_SECRETS.check(names.len() == secrets.len())
 }
