@@ -22,7 +22,11 @@ struct RequesterStamp {
 #[must_use]
 pub fn stamped_requester(meta: &ObjectMeta) -> Option<Requester> {
     let stamp = meta.annotations.as_ref()?.get(names::REQUESTED_BY)?;
-    let stamp: RequesterStamp = serde_json::from_str(stamp).ok()?;
+    // serde also reads a list of the fields' values, which the admission policy never writes.
+    let stamp: RequesterStamp = stamp
+        .trim_start()
+        .starts_with('{')
+        .then(|| serde_json::from_str(stamp).ok())??;
     (!stamp.user.is_empty()).then(|| Requester {
         user: stamp.user,
         groups: stamp.groups.into_iter().collect(),
@@ -71,6 +75,7 @@ mod tests {
             r#"{"user": ""}"#,
             r#"{"user": 1}"#,
             r#"{"groups": []}"#,
+            r#"["ada", ["research"]]"#,
         ] {
             assert_eq!(of(none), None, "{none}");
         }
