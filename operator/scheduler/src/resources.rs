@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ids::ResourceName;
 
@@ -12,7 +13,7 @@ use crate::ids::ResourceName;
 /// Amounts are never negative: this type stores a negative amount as 0. A resource without an entry
 /// counts as 0. An entry of 0 is kept, because a node that lists a device with 0 has a device
 /// plugin that is silent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Resources(BTreeMap<ResourceName, i64>);
 
 /// A sum or product that does not fit into 64 bits.
@@ -108,6 +109,22 @@ impl FromIterator<(ResourceName, i64)> for Resources {
     }
 }
 
+/// A negative amount is an error: its writer is no engine of this version.
+impl<'de> Deserialize<'de> for Resources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let amounts = BTreeMap::<ResourceName, i64>::deserialize(deserializer)?;
+        match amounts.iter().find(|(_, amount)| **amount < 0) {
+            None => Ok(Self(amounts)),
+            Some((resource, amount)) => {
+                let resource = resource.as_str();
+                Err(D::Error::custom(format!(
+                    "the amount of {resource:?} is {amount}: it must be 0 or more"
+                )))
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +138,17 @@ mod tests {
         assert_eq!(gpu(-1), gpu(0));
         assert!(gpu(0).is_empty());
         assert_eq!(gpu(0).iter().count(), 1, "what is named is kept");
+    }
+
+    #[test]
+    fn negative_amount_of_a_snapshot_is_refused() {
+        let read = |json| serde_json::from_str::<Resources>(json);
+        assert_eq!(read(r#"{"nvidia.com/gpu": 8}"#).unwrap(), gpu(8));
+        let error = read(r#"{"nvidia.com/gpu": -1}"#).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the amount of \"nvidia.com/gpu\" is -1: it must be 0 or more"),
+            "{error}"
+        );
     }
 
     #[test]
