@@ -45,6 +45,18 @@ pub enum TableError {
         /// The value in that cell.
         value: String,
     },
+    /// The number exceeds the limit of its column.
+    #[error("row {row}, column {column:?}: {value} is too large: write at most {most}")]
+    TooLarge {
+        /// The row, from 1, not counting the header.
+        row: usize,
+        /// The column.
+        column: &'static str,
+        /// The value in that cell.
+        value: i64,
+        /// The limit.
+        most: i64,
+    },
     /// The number is outside the valid range.
     #[error("row {row}, column {column:?}: {value} is out of range")]
     OutOfRange {

@@ -70,6 +70,17 @@ fn invalid_values_are_refused_with_their_row() {
         error(&format!("{head}p,1,1,2,500\n")),
         "row 1, column \"gpu_milli\": 500 is out of range"
     );
+    // Pods would arrive until they have requested all these GPUs.
+    let huge = format!("{NODES}c,1,1,{},G2\n", i64::MAX);
+    let read = OpenbTrace::read(&table(&huge), &table(PODS));
+    assert_eq!(
+        read.map(|trace| trace.capacity())
+            .map_err(|e| e.to_string()),
+        Err(
+            "row 3, column \"gpu\": 9223372036854775807 is too large: write at most 1024"
+                .to_owned()
+        )
+    );
 }
 
 #[test]

@@ -2,6 +2,10 @@
 
 use crate::csv_table::{CsvRow, CsvTable, TableError};
 
+/// Largest number of GPUs of a node. Pods arrive until they have requested all GPUs, so a larger
+/// number would take too long.
+const MAX_GPUS: i64 = 1024;
+
 /// Thousandths of a whole GPU.
 pub(super) const WHOLE_GPU: i64 = 1_000;
 
@@ -81,11 +85,20 @@ impl OpenbTrace {
 }
 
 fn parse_node(row: &CsvRow<'_>) -> Result<OpenbNode, TableError> {
+    let gpus = row.number("gpu")?;
+    if gpus > MAX_GPUS {
+        return Err(TableError::TooLarge {
+            row: row.number,
+            column: "gpu",
+            value: gpus,
+            most: MAX_GPUS,
+        });
+    }
     Ok(OpenbNode {
         name: row.text("sn").to_owned(),
         cpu_milli: row.number("cpu_milli")?,
         memory_mib: row.number("memory_mib")?,
-        gpus: row.number("gpu")?,
+        gpus,
         model: row.text("model").to_owned(),
     })
 }

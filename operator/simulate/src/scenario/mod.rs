@@ -12,6 +12,7 @@ use garde::Validate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trellis_api::Quantity;
+use trellis_api::quantity::Amount;
 use trellis_scheduler::TaintEffect;
 
 /// `apiVersion` and `kind` of a scenario.
@@ -178,7 +179,7 @@ fn check_name(name: &str, (): &()) -> garde::Result {
 fn check_capacity(capacity: &BTreeMap<String, Quantity>, (): &()) -> garde::Result {
     for (name, quantity) in capacity {
         let negative = match quantity.amount() {
-            Ok(amount) => amount.ceil_millis().is_some_and(|millis| millis < 0),
+            Ok(amount) => amount < Amount::ZERO,
             Err(error) => {
                 let message = format!("{name}: {error}: write it as in 96, 500m or 1Ti");
                 return Err(garde::Error::new(message));
@@ -190,4 +191,29 @@ fn check_capacity(capacity: &BTreeMap<String, Quantity>, (): &()) -> garde::Resu
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negative_capacity_is_refused() {
+        for (quantity, is_valid) in [
+            ("0", true),
+            ("8", true),
+            ("-1", false),
+            // Rounded up to thousandths, it would be 0.
+            ("-0.0001", false),
+            // More thousandths than an i64 counts.
+            ("-1e25", false),
+        ] {
+            let capacity = BTreeMap::from([("cpu".to_owned(), Quantity::new(quantity))]);
+            assert_eq!(
+                check_capacity(&capacity, &()).is_ok(),
+                is_valid,
+                "{quantity}"
+            );
+        }
+    }
 }
