@@ -148,3 +148,62 @@ impl RequestFaults {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(verb: Verb, resource: &str) -> Request {
+        Request {
+            user_agent: String::new(),
+            verb,
+            resource: resource.to_owned(),
+            namespace: None,
+            name: None,
+            dry_run: false,
+            path: String::new(),
+            body: Vec::new().into(),
+        }
+    }
+
+    #[test]
+    fn write_with_the_number_of_the_fault_is_lost() {
+        let random = &mut RandomSequence::new(1, "test");
+        let fault = RequestFault::new(&Fault::OnWrite(2, WriteFault::LoseAnswer), false);
+        let mut find = |verb, resource| fault.find("operator-0", &request(verb, resource), random);
+        assert_eq!(find(Verb::Create, "pods"), ProxyFault::Pass);
+        for (verb, resource) in [
+            (Verb::Update, "leases.coordination.k8s.io"),
+            (Verb::List, "pods"),
+        ] {
+            assert_eq!(find(verb, resource), ProxyFault::Pass, "{resource}");
+        }
+        assert_ne!(find(Verb::Create, "pods"), ProxyFault::Pass);
+        assert_eq!(find(Verb::Create, "pods"), ProxyFault::Pass);
+    }
+
+    #[test]
+    fn watches_of_each_replica_and_kind_expire_once() {
+        let random = &mut RandomSequence::new(1, "test");
+        let fault = RequestFault::new(&Fault::Compact, false);
+        let mut find =
+            |replica, verb, resource| fault.find(replica, &request(verb, resource), random);
+        for replica in ["operator-0", "operator-1"] {
+            for kind in ["pods", "nodes"] {
+                assert_eq!(find(replica, Verb::List, kind), ProxyFault::Pass);
+                assert_eq!(find(replica, Verb::Watch, kind), ProxyFault::ExpireVersion);
+                assert_eq!(find(replica, Verb::Watch, kind), ProxyFault::Pass);
+            }
+        }
+    }
+
+    #[test]
+    fn lease_is_spared_when_the_leader_must_stay() {
+        let random = &mut RandomSequence::new(1, "test");
+        let fault = RequestFault::new(&Fault::Unavailable(1000), true);
+        let mut find =
+            |resource| fault.find("operator-0", &request(Verb::Update, resource), random);
+        assert_eq!(find("leases.coordination.k8s.io"), ProxyFault::Pass);
+        assert_eq!(find("pods"), ProxyFault::unavailable());
+    }
+}
