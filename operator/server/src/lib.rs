@@ -3,6 +3,8 @@
 
 mod callers;
 pub mod endpoint;
+#[cfg(feature = "fixtures")]
+pub mod fixtures;
 pub mod serve;
 pub mod snapshot;
 pub mod telemetry;

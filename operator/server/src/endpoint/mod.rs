@@ -14,6 +14,8 @@ mod visibility;
 mod waiting_jobs;
 
 pub use options::{EndpointConfig, EndpointOptions};
+#[cfg(feature = "fixtures")]
+pub(crate) use visibility::parse_request;
 pub use waiting_jobs::{WaitingJob, WaitingJobs};
 
 use std::sync::Arc;

@@ -1,4 +1,9 @@
-//! Context of the webhook's tests.
+//! Context of the webhook's tests, and of its fuzz target.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "tests alone use it, and a wrong fixture is to panic"
+)]
 
 use std::sync::Arc;
 
@@ -34,4 +39,31 @@ pub(super) fn context() -> Arc<Context> {
         .queues
         .insert_observed(Key::new("", "default"), queue);
     context
+}
+
+/// Answers a review, as the server does once it has read the body.
+#[cfg(feature = "fixtures")]
+pub(crate) fn answer_review(body: &[u8]) -> Result<serde_json::Value, String> {
+    use std::sync::LazyLock;
+
+    use trellis_policies::cedar::{PolicyLoader, starter_set};
+
+    use super::judgement::Judge;
+    use super::review;
+
+    static JUDGE: LazyLock<Judge> = LazyLock::new(|| {
+        let (context, loader) = (context(), PolicyLoader::new().unwrap());
+        let (policies, _) = loader.load(None, starter_set::starter_objects());
+        context.cache.policies.replace(Arc::new(policies));
+        Judge {
+            policies: context.cache.policies.active(),
+            context,
+            loader,
+            settings: Arc::default(),
+        }
+    });
+    let uid = review::read_uid(body).map_err(|error| error.to_string())?;
+    let request = review::parse_request(body).map_err(|error| error.to_string())?;
+    let answer = JUDGE.judge(request).answer;
+    Ok(serde_json::to_value(review::review_body(answer, uid)).unwrap())
 }

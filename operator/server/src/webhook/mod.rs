@@ -11,8 +11,8 @@
 
 mod answer;
 mod caches;
-#[cfg(test)]
-mod fixtures;
+#[cfg(any(test, feature = "fixtures"))]
+pub(crate) mod fixtures;
 mod job;
 mod judge;
 mod judgement;

@@ -50,6 +50,19 @@ pub(crate) struct FrontProxy {
     header_names: HeaderNames,
 }
 
+/// Returns the user that these headers name, if the names of the headers are the usual ones.
+#[cfg(feature = "fixtures")]
+pub(crate) fn user_in_usual_headers(headers: &HeaderMap) -> Result<UserInfo, String> {
+    let names = |name: &str| vec![name.to_owned()];
+    let header_names = HeaderNames {
+        user: names("X-Remote-User"),
+        uid: names("X-Remote-Uid"),
+        groups: names("X-Remote-Group"),
+        extra: names("X-Remote-Extra-"),
+    };
+    header_names.user(headers)
+}
+
 impl FrontProxy {
     /// Reads the ConfigMap. None: this cluster has no front proxy.
     pub(super) fn read(data: &BTreeMap<String, String>) -> anyhow::Result<Option<Self>> {

@@ -18,6 +18,8 @@ pub(super) mod snapshot_view;
 mod table;
 
 pub(super) use jobs::NOMINATED_MESSAGE;
+#[cfg(feature = "fixtures")]
+pub(crate) use request::parse_request;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

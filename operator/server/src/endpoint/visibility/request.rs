@@ -126,6 +126,15 @@ impl ApiRequest {
     }
 }
 
+/// Parses a request, and returns its verb, or `document`.
+#[cfg(feature = "fixtures")]
+pub(crate) fn parse_request(head: &Parts) -> Result<&'static str, Failure> {
+    match ApiRequest::parse(head)? {
+        ApiRequest::Document(_) => Ok("document"),
+        ApiRequest::Object(object) => object.check_supported().map(|()| object.verb),
+    }
+}
+
 fn parse_object(
     head: &Parts,
     accepted: &str,
