@@ -18,7 +18,7 @@ use trellis_gang::key::Key;
 
 use crate::Target;
 
-/// The target. Whatever a watch sends, its follower continues, and never from a later version than
+/// The target. A follower continues after any bytes of a watch, and never from a later version than
 /// it has seen.
 pub const TARGET: Target = Target {
     check,
