@@ -10,4 +10,4 @@ pub mod probes;
 mod tests;
 
 pub use gauges::{ActiveLeader, LeaderSlot, OPENMETRICS_TYPE, render_metrics};
-pub use log::{LogFormat, start_logging};
+pub use log::{DEFAULT_FILTER, LogFormat, start_logging};
