@@ -5,9 +5,6 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// The client logs each connection that a fault cuts as an error, and tries again.
-const CLIENT: &str = " kube_client::client::builder: ";
-
 /// Returns the lines of level ERROR and the panics in the log of a replica and of all its earlier
 /// processes.
 pub(crate) fn read_errors(folder: &Path, replica: &str) -> Result<Vec<String>> {
@@ -20,8 +17,7 @@ fn find_errors(log: &str) -> Vec<String> {
     let lines = log.lines().map(remove_colours);
     // The level follows the time.
     let is_error = |line: &String| {
-        let has_level = line.split_whitespace().nth(1) == Some("ERROR");
-        (has_level && !line.contains(CLIENT)) || line.contains("panicked at")
+        line.split_whitespace().nth(1) == Some("ERROR") || line.contains("panicked at")
     };
     lines.filter(is_error).collect()
 }
@@ -44,7 +40,6 @@ mod tests {
     fn errors_and_panics_are_found_in_a_coloured_log() {
         let log = "\u{1b}[2m2026-01-01T00:00:00Z\u{1b}[0m \u{1b}[31mERROR\u{1b}[0m \u{1b}[2mtrellis\u{1b}[0m: broken\n\
             2026-01-01T00:00:00Z  INFO trellis: an ERROR of a pod\n\
-            2026-01-01T00:00:00Z ERROR kube_client::client::builder: failed with error\n\
             thread 'main' panicked at src/main.rs:1:1:\n";
         let errors = find_errors(log);
         assert_eq!(errors.len(), 2);

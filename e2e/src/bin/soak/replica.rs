@@ -8,6 +8,7 @@ use anyhow::Result;
 use trellis_e2e::control_plane::{ControlPlane, ProcessSignal};
 use trellis_e2e::operator::{LaunchOptions, Operator};
 use trellis_e2e::proxy::Proxy;
+use trellis_server::telemetry::DEFAULT_FILTER;
 
 /// Duration of the Lease, as in the chart.
 const LEASE_SECONDS: u64 = 15;
@@ -46,7 +47,7 @@ impl Replica {
         let launch = LaunchOptions::with_name(&self.name)
             .pod(&self.name)
             .lease_seconds(LEASE_SECONDS)
-            .variable("RUST_LOG", "info");
+            .variable("RUST_LOG", DEFAULT_FILTER);
         loop {
             if self.should_start()? {
                 let process =
