@@ -24,6 +24,9 @@ struct Options {
     /// Stops after these minutes.
     #[arg(long)]
     minutes: Option<u64>,
+    /// Stops at the first broken seed.
+    #[arg(long)]
+    stop: bool,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     first: u64,
@@ -78,7 +81,8 @@ fn main() -> anyhow::Result<ExitCode> {
         .minutes
         .map(|minutes| Duration::from_secs(60 * minutes));
     let next = || {
-        let is_over = limit.is_some_and(|limit| start.elapsed() > limit);
+        let is_over = limit.is_some_and(|limit| start.elapsed() > limit)
+            || (options.stop && totals.lock().broken > 0);
         (!is_over).then(|| scripts.lock().next()).flatten()
     };
     let threads = match options.threads {
