@@ -1,5 +1,8 @@
 //! Judges every control plane that has a test site by the rules of `trellis-verify`.
 
+mod fault_log;
+mod judged_site;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,12 +11,14 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::{Client, Config};
-use trellis_verify::{ClusterWatch, Finding, Health, Rule};
+use trellis_verify::{ClusterWatch, Finding, Rule};
 
 use crate::operator::NAMESPACE;
 
-/// Time after a fault in which Trellis may still wait to try again.
-const SETTLE_TIME: Duration = Duration::from_secs(30);
+pub use fault_log::ActiveFault;
+pub(crate) use fault_log::FaultLog;
+pub(crate) use judged_site::JudgedSite;
+
 /// Pause before the watches start again.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// Time that a change waits for earlier changes of other kinds. The API server is on this machine,
@@ -27,58 +32,6 @@ const TIMEOUTS: Timeouts = Timeouts {
     judge: Duration::from_secs(30),
     start: Duration::from_secs(20),
 };
-
-/// The faults that tests inject into one control plane and its clients.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct FaultLog(Arc<Mutex<FaultTimes>>);
-
-#[derive(Debug, Default)]
-struct FaultTimes {
-    active: usize,
-    last_end: Option<Instant>,
-}
-
-/// A fault that lasts until this value is dropped.
-#[derive(Debug)]
-pub struct ActiveFault(FaultLog);
-
-impl FaultLog {
-    /// Records the begin of a fault.
-    pub(crate) fn begin(&self) -> ActiveFault {
-        self.times().active += 1;
-        ActiveFault(self.clone())
-    }
-
-    /// Returns true while a fault lasts.
-    pub(crate) fn has_active_fault(&self) -> bool {
-        self.times().active > 0
-    }
-
-    /// Returns true if a fault has lasted at that time or later, or had just ended.
-    fn was_disturbed_since(&self, time: Instant) -> bool {
-        let is_recent = |end: Instant| end + SETTLE_TIME > time;
-        self.has_active_fault() || self.times().last_end.is_some_and(is_recent)
-    }
-
-    fn health(&self) -> Health {
-        match self.was_disturbed_since(Instant::now()) {
-            true => Health::Unhealthy,
-            false => Health::Healthy,
-        }
-    }
-
-    fn times(&self) -> MutexGuard<'_, FaultTimes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for ActiveFault {
-    fn drop(&mut self) {
-        let mut times = self.0.times();
-        times.active -= 1;
-        times.last_end = Some(Instant::now());
-    }
-}
 
 /// Watches a control plane on a thread of its own until it is dropped.
 #[derive(Debug)]
@@ -292,65 +245,6 @@ async fn judge(client: &Client, faults: &FaultLog, judgement: &Judgement, stoppe
         state.judged_until = Some(watch.judged_until());
         drop(state);
         judgement.progress.notify_all();
-    }
-}
-
-/// A site's part of the oracle.
-#[derive(Debug)]
-pub(crate) struct JudgedSite {
-    oracle: Arc<Oracle>,
-    name: String,
-    has_ended: bool,
-}
-
-impl JudgedSite {
-    pub(crate) fn new(oracle: Arc<Oracle>, name: &str) -> Self {
-        oracle.enter(name);
-        Self {
-            oracle,
-            name: name.to_owned(),
-            has_ended: false,
-        }
-    }
-
-    /// Ends the judgement, and returns the promises that Trellis has broken.
-    pub(crate) fn end(&mut self) -> Vec<String> {
-        self.has_ended = true;
-        self.oracle.leave(&self.name)
-    }
-
-    /// Lets the test break a rule.
-    pub(crate) fn expect(&self, rule: Rule) {
-        self.oracle.update(&self.name, |site| {
-            site.expected.insert(rule);
-        });
-    }
-
-    /// Judges the site by the objects of another namespace, too.
-    pub(crate) fn add_namespace(&self, namespace: &str) {
-        self.oracle.update(&self.name, |site| {
-            site.namespaces.insert(namespace.to_owned());
-        });
-    }
-}
-
-impl Drop for JudgedSite {
-    fn drop(&mut self) {
-        if self.has_ended {
-            return;
-        }
-        if thread::panicking() {
-            // The test fails by itself.
-            self.oracle.update(&self.name, |site| site.has_ended = true);
-            return;
-        }
-        let problems = self.end();
-        assert!(
-            problems.is_empty(),
-            "site {:?}: Trellis has broken promises:\n{}",
-            self.name,
-            problems.join("\n")
-        );
     }
 }
 
