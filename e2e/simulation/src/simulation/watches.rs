@@ -20,7 +20,7 @@ pub(super) struct OpenWatch {
     watch: Option<Watch>,
     /// The side of the replica.
     frames: FrameSender,
-    /// What the API server has sent and the replica has not received.
+    /// Messages that the API server has sent and the replica has not received.
     under_way: VecDeque<Message>,
     /// When the last of them arrives.
     last_arrival: VirtualTime,
@@ -28,7 +28,7 @@ pub(super) struct OpenWatch {
     poll_at: Option<VirtualTime>,
 }
 
-/// What the API server sends on a watch.
+/// A message of the API server on a watch.
 enum Message {
     Frame(Bytes),
     End,
@@ -71,10 +71,13 @@ impl Simulation<'_> {
     /// Sends the events of a watch that have happened, each with its own delay.
     pub(super) fn send_watch_events(&mut self, id: u64) {
         let wall_clock = self.wall_clock();
-        let Some(open) = self.watches.get_mut(&id) else {
-            return;
-        };
-        while let Some(watch) = &mut open.watch {
+        loop {
+            let Some(open) = self.watches.get_mut(&id) else {
+                return;
+            };
+            let Some(watch) = &mut open.watch else {
+                return;
+            };
             let message = match self.server.poll_watch(watch, wall_clock) {
                 WatchPoll::Event(frame) => Message::Frame(frame.line),
                 WatchPoll::End => {
@@ -96,9 +99,7 @@ impl Simulation<'_> {
             let arrival = arrival.max(open.last_arrival);
             open.last_arrival = arrival;
             open.under_way.push_back(message);
-            self.event_count += 1;
-            let event = WorldEvent::WatchEvent(id);
-            self.events.insert((arrival, self.event_count), event);
+            self.schedule(arrival, WorldEvent::WatchEvent(id));
         }
     }
 
