@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::built_in;
@@ -107,6 +108,21 @@ impl Kind {
     #[must_use]
     pub fn built_in() -> Vec<Self> {
         built_in::kinds()
+    }
+
+    /// Returns the kinds of Kubernetes that this crate knows, and those of CustomResourceDefinitions.
+    ///
+    /// # Errors
+    ///
+    /// When a definition cannot be written as JSON, or [`Self::from_crd`] refuses it.
+    pub fn with_crds(
+        crds: impl IntoIterator<Item = impl Serialize>,
+    ) -> Result<Vec<Self>, InvalidCrd> {
+        let custom = crds.into_iter().map(|crd| {
+            let crd = serde_json::to_value(crd).map_err(|error| InvalidCrd(error.to_string()))?;
+            Self::from_crd(&crd)
+        });
+        Self::built_in().into_iter().map(Ok).chain(custom).collect()
     }
 
     /// Returns the kind of a CustomResourceDefinition: its version that is stored.

@@ -45,12 +45,8 @@ pub(crate) fn queue_name(index: usize) -> String {
 
 /// Starts an API server, and creates the objects.
 pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
-    let crds = trellis_api::crds::all();
-    let custom = crds.iter().map(|crd| {
-        let crd = serde_json::to_value(crd).expect("a CRD is JSON");
-        Kind::from_crd(&crd).expect("a valid CRD")
-    });
-    let mut server = ApiServer::new(Kind::built_in().into_iter().chain(custom));
+    let kinds = Kind::with_crds(trellis_api::crds::all()).expect("valid CRDs");
+    let mut server = ApiServer::new(kinds);
     server.add_admission(admission::refuse_stale_leaders);
     server.add_admission(admission::refuse_lower_epochs);
     let mut access = Access::new(&mut server, "admin", now);
@@ -80,7 +76,12 @@ pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
         create(&mut access, &queue_object(PARENT_QUEUE, json!({})));
     }
     for (index, queue) in script.queues.iter().enumerate() {
-        let spec = queue_spec(index, queue, has_parent);
+        let parent = has_parent.then_some(PARENT_QUEUE);
+        let mut spec = queue_spec(queue, parent, quota);
+        spec["namespaceSelector"] = json!({});
+        if index == 0 {
+            spec["defaultFor"] = json!({});
+        }
         create(&mut access, &queue_object(&queue_name(index), spec));
     }
     create(
@@ -122,13 +123,16 @@ fn queue_object(name: &str, spec: Value) -> Value {
     })
 }
 
-fn queue_spec(index: usize, queue: &QueueScript, has_parent: bool) -> Value {
-    let mut spec = json!({"namespaceSelector": {}});
-    if index == 0 {
-        spec["defaultFor"] = json!({});
-    }
-    if has_parent {
-        spec["parentName"] = json!(PARENT_QUEUE);
+/// Returns the spec of a queue below a parent, without its namespaces. `quota` makes the resource
+/// groups of a number of GPUs.
+pub fn queue_spec(
+    queue: &QueueScript,
+    parent: Option<&str>,
+    quota: impl Fn(u32) -> Value,
+) -> Value {
+    let mut spec = json!({});
+    if let Some(parent) = parent {
+        spec["parentName"] = json!(parent);
     }
     if queue.preempts {
         spec["preemption"] = json!({

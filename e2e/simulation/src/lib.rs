@@ -30,7 +30,7 @@ mod trace;
 mod transport;
 mod users;
 
-pub use cluster::HEALTH_LABEL;
+pub use cluster::{HEALTH_LABEL, queue_spec};
 pub use coverage::Coverage;
 pub use panics::record_panics;
 pub use random::RandomSequence;

@@ -6,7 +6,10 @@ use std::{
     ops::{Add, AddAssign},
 };
 
-use super::{Request, Verb, request::is_write};
+use super::{
+    Request, Verb,
+    request::{is_lease, is_write},
+};
 
 /// The key by which requests are counted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +39,11 @@ impl RequestKey {
     /// Returns true if these requests are writes. See [`Request::is_write`].
     pub fn is_write(&self) -> bool {
         is_write(self.verb, &self.resource, self.dry_run)
+    }
+
+    /// Returns true for requests of leader election. See [`Request::is_lease`].
+    pub fn is_lease(&self) -> bool {
+        is_lease(&self.resource)
     }
 }
 

@@ -116,7 +116,7 @@ impl Request {
 
     /// Returns true for leader election, which continues during every test.
     pub fn is_lease(&self) -> bool {
-        self.resource == "leases.coordination.k8s.io"
+        is_lease(&self.resource)
     }
 
     /// Returns true for events of both API groups.
@@ -132,6 +132,11 @@ impl Request {
         let body: Value = serde_json::from_slice(&self.body).ok()?;
         Some(body.pointer("/metadata/name")?.as_str()?.to_owned())
     }
+}
+
+/// See [`Request::is_lease`].
+pub(super) fn is_lease(resource: &str) -> bool {
+    resource == "leases.coordination.k8s.io"
 }
 
 /// See [`Request::is_write`].

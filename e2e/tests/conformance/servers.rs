@@ -87,8 +87,7 @@ pub(crate) struct SimulatedServer {
 impl SimulatedServer {
     pub(crate) fn new(crd: &str) -> Self {
         let crd: Value = serde_saphyr::from_str(crd).expect("a CRD is YAML");
-        let crd = Kind::from_crd(&crd).expect("a valid CRD");
-        let mut server = ApiServer::new(Kind::built_in().into_iter().chain([crd]));
+        let mut server = ApiServer::new(Kind::with_crds([crd]).expect("a valid CRD"));
         server.require_service_accounts();
         let user = User {
             name: "admin".to_owned(),

@@ -34,8 +34,7 @@ type Answer = (u16, Value);
 
 impl Cluster {
     fn new() -> Self {
-        let widget = Kind::from_crd(&widget_crd()).expect("a valid CRD");
-        let kinds = Kind::built_in().into_iter().chain([widget]);
+        let kinds = Kind::with_crds([widget_crd()]).expect("a valid CRD");
         let user = User {
             name: "admin".to_owned(),
             ..User::default()

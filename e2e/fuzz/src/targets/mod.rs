@@ -19,9 +19,14 @@ pub mod watch_stream;
 pub mod yaml;
 
 use garde::Validate;
+use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use trellis_api::document::{self, Document, Problem, Problems};
+use trellis_api::{
+    ClusterJobPolicy, JobPolicy, QuotaPolicy, ResourceFlavor, RuntimeProfile, Topology,
+    TrainingJob, TrainingQueue,
+};
 
 /// Words of documents of Trellis.
 const DOCUMENT_WORDS: &[&str] = &[
@@ -75,6 +80,38 @@ fn readable_documents(text: &str) -> Vec<Document> {
     .collect()
 }
 
+/// A check of an object that Trellis accepts.
+trait ObjectCheck {
+    fn check<T>(object: T)
+    where
+        T: DeserializeOwned + Serialize + Validate<Context = ()> + Resource<DynamicType = ()>;
+}
+
+/// Checks the object of a document if Trellis accepts it. A document of another kind is read as a
+/// TrainingJob.
+fn check_object<C: ObjectCheck>(document: &Document, text: &str) {
+    match document.kind.as_str() {
+        "TrainingQueue" => check_as::<TrainingQueue, C>(document, text),
+        "ResourceFlavor" => check_as::<ResourceFlavor, C>(document, text),
+        "Topology" => check_as::<Topology, C>(document, text),
+        "RuntimeProfile" => check_as::<RuntimeProfile, C>(document, text),
+        "QuotaPolicy" => check_as::<QuotaPolicy, C>(document, text),
+        "JobPolicy" => check_as::<JobPolicy, C>(document, text),
+        "ClusterJobPolicy" => check_as::<ClusterJobPolicy, C>(document, text),
+        _ => check_as::<TrainingJob, C>(document, text),
+    }
+}
+
+fn check_as<T, C>(document: &Document, text: &str)
+where
+    T: DeserializeOwned + Serialize + Validate<Context = ()> + Resource<DynamicType = ()>,
+    C: ObjectCheck,
+{
+    if let Some(object) = decode::<T>(document, text) {
+        C::check(object);
+    }
+}
+
 /// Decodes a document and checks every rule. Checks that each problem helps a user.
 fn decode<T>(document: &Document, text: &str) -> Option<T>
 where
@@ -90,10 +127,7 @@ where
 }
 
 fn check_problems(problems: &Problems, text: &str) {
-    assert!(!problems.as_slice().is_empty(), "a refusal names a problem");
-    for problem in problems.as_slice() {
-        check_problem(problem, text);
-    }
+    check_problems_of_file(problems, text);
     let mut places: Vec<_> = problems
         .as_slice()
         .iter()

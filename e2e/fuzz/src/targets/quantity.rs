@@ -130,12 +130,7 @@ struct Nanos {
 
 impl Nanos {
     fn exceeds_i128(&self) -> bool {
-        let text: String = self
-            .digits
-            .iter()
-            .rev()
-            .map(|d| char::from(b'0' + d))
-            .collect();
+        let text = to_text(&self.digits);
         !text.is_empty() && text.parse::<i128>().is_err()
     }
 
@@ -143,7 +138,7 @@ impl Nanos {
     fn to_decimal(&self) -> String {
         let mut digits = self.digits.clone();
         digits.resize(digits.len().max(10), 0);
-        let text: String = digits.iter().rev().map(|d| char::from(b'0' + d)).collect();
+        let text = to_text(&digits);
         let (whole, fraction) = text.split_at(text.len() - 9);
         let fraction = fraction.trim_end_matches('0');
         let point = if fraction.is_empty() { "" } else { "." };
@@ -231,6 +226,11 @@ fn kubernetes_nanos(text: &str) -> Option<Nanos> {
         is_negative,
         digits,
     })
+}
+
+/// Returns the digits as text, the first one first.
+fn to_text(digits: &[u8]) -> String {
+    digits.iter().rev().map(|d| char::from(b'0' + d)).collect()
 }
 
 fn trim(digits: &mut Vec<u8>) {

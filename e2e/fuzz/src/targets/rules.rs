@@ -9,14 +9,10 @@ use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use trellis_api::document::Document;
-use trellis_api::{
-    ClusterJobPolicy, JobPolicy, QuotaPolicy, ResourceFlavor, RuntimeProfile, Topology,
-    TrainingJob, TrainingQueue, crds,
-};
+use trellis_api::crds;
 use trellis_api_server::{ApiServer, Kind, Response, User};
 
-use super::{DOCUMENT_WORDS, decode, readable_documents};
+use super::{DOCUMENT_WORDS, ObjectCheck, check_object, readable_documents};
 use crate::Target;
 
 /// The target. The API server stores every object that the library accepts.
@@ -31,17 +27,7 @@ fn check(input: &[u8]) {
         return;
     };
     for document in readable_documents(text) {
-        match document.kind.as_str() {
-            "TrainingJob" => check_object::<TrainingJob>(&document, text),
-            "TrainingQueue" => check_object::<TrainingQueue>(&document, text),
-            "ResourceFlavor" => check_object::<ResourceFlavor>(&document, text),
-            "Topology" => check_object::<Topology>(&document, text),
-            "RuntimeProfile" => check_object::<RuntimeProfile>(&document, text),
-            "QuotaPolicy" => check_object::<QuotaPolicy>(&document, text),
-            "JobPolicy" => check_object::<JobPolicy>(&document, text),
-            "ClusterJobPolicy" => check_object::<ClusterJobPolicy>(&document, text),
-            _ => {}
-        }
+        check_object::<IsStored>(&document, text);
     }
 }
 
@@ -52,11 +38,7 @@ thread_local! {
 }
 
 fn new_server() -> ApiServer {
-    let custom = crds::all().into_iter().map(|crd| {
-        let crd = serde_json::to_value(crd).expect("a CRD is JSON");
-        Kind::from_crd(&crd).expect("a valid CRD")
-    });
-    let mut server = ApiServer::new(Kind::built_in().into_iter().chain(custom));
+    let mut server = ApiServer::new(Kind::with_crds(crds::all()).expect("valid CRDs"));
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     let (code, body) = create(&mut server, "/api/v1/namespaces", &namespace);
@@ -64,35 +46,37 @@ fn new_server() -> ApiServer {
     server
 }
 
-fn check_object<T>(document: &Document, text: &str)
-where
-    T: DeserializeOwned + Serialize + Validate<Context = ()> + Resource<DynamicType = ()>,
-{
-    let Some(mut object) = decode::<T>(document, text) else {
-        return;
-    };
-    // The library does not check metadata beyond the rules on names.
-    let meta = std::mem::take(object.meta_mut());
-    object.meta_mut().name = meta.name;
-    let (code, body) = SERVER.with_borrow_mut(|server| {
-        let kind = T::kind(&());
-        let is_namespaced = server
-            .kinds()
-            .iter()
-            .any(|k| k.kind == kind && k.namespaced);
-        let namespace = if is_namespaced {
-            "namespaces/default/"
-        } else {
-            ""
-        };
-        let path = format!(
-            "/apis/trellis.dev/v1alpha1/{namespace}{}?dryRun=All",
-            T::plural(&())
-        );
-        create(server, &path, &object)
-    });
-    let is_about_metadata = body.contains("metadata.");
-    assert!(code.is_success() || is_about_metadata, "{body}");
+/// The API server stores an object that is accepted.
+struct IsStored;
+
+impl ObjectCheck for IsStored {
+    fn check<T>(mut object: T)
+    where
+        T: DeserializeOwned + Serialize + Validate<Context = ()> + Resource<DynamicType = ()>,
+    {
+        // The library does not check metadata beyond the rules on names.
+        let meta = std::mem::take(object.meta_mut());
+        object.meta_mut().name = meta.name;
+        let (code, body) = SERVER.with_borrow_mut(|server| {
+            let kind = T::kind(&());
+            let is_namespaced = server
+                .kinds()
+                .iter()
+                .any(|k| k.kind == kind && k.namespaced);
+            let namespace = if is_namespaced {
+                "namespaces/default/"
+            } else {
+                ""
+            };
+            let path = format!(
+                "/apis/trellis.dev/v1alpha1/{namespace}{}?dryRun=All",
+                T::plural(&())
+            );
+            create(server, &path, &object)
+        });
+        let is_about_metadata = body.contains("metadata.");
+        assert!(code.is_success() || is_about_metadata, "{body}");
+    }
 }
 
 /// Returns the status and the body of the answer to a create.

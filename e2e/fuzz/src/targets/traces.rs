@@ -3,7 +3,8 @@
 use trellis_scheduler::QueueOrder;
 use trellis_simulate::scenario::Scenario;
 use trellis_simulate::{
-    CsvTable, HeliosTrace, OpenbTrace, SimulationOptions, parse_pools, run_script, run_trace,
+    CsvTable, HeliosTrace, OpenbTrace, SimulationOptions, SimulationSummary, parse_pools,
+    run_script, run_trace,
 };
 
 use super::{decode, readable_documents};
@@ -77,9 +78,7 @@ fn check_helios(pools: &str, jobs: &str) {
         Ok(trace) => {
             let script = trace.into_script(&pools, QueueOrder::default());
             let summary = run_script(script, SimulationOptions::default(), &mut |_| {});
-            assert!(summary.placed <= summary.jobs, "{summary:?}");
-            let percent = summary.allocated_gpu_percent;
-            assert!((0.0..=100.1).contains(&percent), "{percent} % of the GPUs");
+            check_summary(&summary);
         }
     }
 }
@@ -96,11 +95,15 @@ fn check_openb(nodes: &str, pods: &str) {
         Err(error) => assert!(!error.to_string().is_empty()),
         Ok(trace) => {
             let summary = run_trace(&trace, 0.5, 1);
-            assert!(summary.placed <= summary.jobs, "{summary:?}");
-            let percent = summary.allocated_gpu_percent;
-            assert!((0.0..=100.1).contains(&percent), "{percent} % of the GPUs");
+            check_summary(&summary);
         }
     }
+}
+
+fn check_summary(summary: &SimulationSummary) {
+    assert!(summary.placed <= summary.jobs, "{summary:?}");
+    let percent = summary.allocated_gpu_percent;
+    assert!((0.0..=100.1).contains(&percent), "{percent} % of the GPUs");
 }
 
 fn check_scenario(text: &str) {

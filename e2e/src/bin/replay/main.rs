@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use trellis_api_server::Kind;
 use trellis_e2e::audit_log;
 
 use crate::replay::{Replay, Totals};
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &ReplayArguments) -> Result<Totals> {
     let mut totals = Totals::default();
-    let kinds = replay::kinds();
+    let kinds = Kind::with_crds(trellis_api::crds::all())?;
     for file in audit_log::files(&arguments.folder)? {
         let mut events = audit_log::read(&file)?;
         // Concurrent requests end in another order than they are logged.

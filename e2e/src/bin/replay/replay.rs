@@ -38,16 +38,6 @@ pub(crate) struct Difference {
     pub(crate) lines: String,
 }
 
-/// Returns the kinds of Kubernetes and of Trellis.
-pub(crate) fn kinds() -> Vec<Kind> {
-    let crds = trellis_api::crds::all();
-    let custom = crds.iter().map(|crd| {
-        let crd = serde_json::to_value(crd).expect("a CRD is JSON");
-        Kind::from_crd(&crd).expect("a valid CRD")
-    });
-    Kind::built_in().into_iter().chain(custom).collect()
-}
-
 /// Kind, namespace and name.
 type ObjectKey = (String, String, String);
 
@@ -346,7 +336,8 @@ mod tests {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": "ns", "resourceVersion": "1",
         }});
-        let mut replay = Replay::new(&kinds(), &events);
+        let kinds = Kind::with_crds(trellis_api::crds::all()).unwrap();
+        let mut replay = Replay::new(&kinds, &events);
         assert!(replay.server.load(namespace, Timestamp::UNIX_EPOCH));
         let mut totals = Totals::default();
         for event in events {

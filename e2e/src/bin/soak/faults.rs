@@ -1,12 +1,13 @@
 //! The faults of a script on real processes, proxies and nodes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
 use futures::future::try_join_all;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 use trellis_e2e::control_plane::{ControlPlane, ProcessSignal};
 use trellis_e2e::proxy::TrapTiming;
@@ -47,10 +48,7 @@ impl<'a> Faults<'a> {
 
     /// Number of faults so far, by name.
     pub(crate) fn counts(&self) -> BTreeMap<&'static str, usize> {
-        self.counts
-            .lock()
-            .expect("no thread panics with the lock")
-            .clone()
+        self.counts.lock().clone()
     }
 
     /// Returns true while a fault lasts, and for a time after it.
@@ -85,11 +83,7 @@ impl<'a> Faults<'a> {
         sleep_until(begin).await;
         let name = real_name(&script.fault);
         println!("fault: {name} for {} s", script.seconds);
-        let counts = self.counts.lock();
-        *counts
-            .expect("no thread panics with the lock")
-            .entry(name)
-            .or_default() += 1;
+        *self.counts.lock().entry(name).or_default() += 1;
         self.active.fetch_add(1, Ordering::Relaxed);
         let fault = self.control_plane.begin_fault();
         let duration = Duration::from_secs(script.seconds);
@@ -188,7 +182,7 @@ impl<'a> Faults<'a> {
                     && let Some(victim) = victim.upgrade()
                 {
                     victim.kill();
-                    *crashed.lock().expect("no thread panics with the lock") = Some(victim);
+                    *crashed.lock() = Some(victim);
                 }
             });
         }
@@ -197,11 +191,7 @@ impl<'a> Faults<'a> {
             replica.proxy.remove_faults();
         }
         self.install();
-        if let Some(victim) = crashed
-            .lock()
-            .expect("no thread panics with the lock")
-            .take()
-        {
+        if let Some(victim) = crashed.lock().take() {
             victim.release();
         }
     }

@@ -27,6 +27,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use futures::future::try_join_all;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::folder::copy_folder;
@@ -35,7 +36,7 @@ use trellis_e2e::{operator, programs};
 use crate::faults::Faults;
 use crate::probe::Probe;
 use crate::replica::Replica;
-use crate::report::SharedReport;
+use crate::report::Report;
 
 /// Longest time until a job has ended after the last act of a user.
 const END_TIMEOUT: Duration = Duration::from_secs(600);
@@ -106,7 +107,7 @@ async fn run(options: &Options) -> Result<ExitCode> {
         replicas: &replicas,
         faults: &faults,
         start: Instant::now(),
-        report: SharedReport::default(),
+        report: Mutex::default(),
     };
     let supervise = replicas
         .iter()
@@ -128,7 +129,7 @@ struct Soak<'a> {
     replicas: &'a [Arc<Replica>],
     faults: &'a Faults<'a>,
     start: Instant,
-    report: SharedReport,
+    report: Mutex<Report>,
 }
 
 impl Soak<'_> {

@@ -6,6 +6,7 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use trellis_api::pod_group::PodGroupPhase;
@@ -17,7 +18,7 @@ use trellis_e2e::site::TestSite;
 
 use crate::END_TIMEOUT;
 use crate::faults::Faults;
-use crate::report::SharedReport;
+use crate::report::Report;
 
 /// Time from one gang to the next.
 const INTERVAL: Duration = Duration::from_secs(20);
@@ -53,7 +54,7 @@ impl Probe {
         &mut self,
         deadline: Instant,
         faults: &Faults<'_>,
-        report: &SharedReport,
+        report: &Mutex<Report>,
     ) -> Result<()> {
         while Instant::now() < deadline {
             let next = Instant::now() + INTERVAL;
@@ -63,7 +64,7 @@ impl Probe {
         Ok(())
     }
 
-    async fn measure(&mut self, faults: &Faults<'_>, report: &SharedReport) -> Result<()> {
+    async fn measure(&mut self, faults: &Faults<'_>, report: &Mutex<Report>) -> Result<()> {
         self.count += 1;
         let name = format!("probe-{}", self.count);
         let was_disturbed = faults.is_disturbed();

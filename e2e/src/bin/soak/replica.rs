@@ -1,10 +1,11 @@
 //! A replica of the operator behind its own proxy. A process that ends is started again, as a
 //! Deployment does.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use parking_lot::Mutex;
 use trellis_e2e::control_plane::{ControlPlane, ProcessSignal};
 use trellis_e2e::operator::{LaunchOptions, Operator};
 use trellis_e2e::proxy::Proxy;
@@ -37,10 +38,6 @@ impl Replica {
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, ReplicaState> {
-        self.state.lock().expect("no thread panics with the lock")
-    }
-
     /// Starts the process, and starts it again whenever it has ended.
     pub(crate) async fn supervise(&self, control_plane: &ControlPlane) -> Result<()> {
         let program = std::env::current_exe()?;
@@ -53,7 +50,7 @@ impl Replica {
                 let process =
                     Operator::start_behind_proxy(control_plane, &program, &self.proxy, &launch);
                 let process = process.await?;
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 state.starts += 1;
                 state.process = (state.holds == 0).then_some(process);
             }
@@ -62,7 +59,7 @@ impl Replica {
     }
 
     fn should_start(&self) -> Result<bool> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(process) = &mut state.process
             && process.try_wait()?.is_some()
         {
@@ -73,24 +70,24 @@ impl Replica {
 
     /// Number of processes that were started.
     pub(crate) fn starts(&self) -> usize {
-        self.state().starts
+        self.state.lock().starts
     }
 
     /// Kills the process. It starts again after [`Self::release`].
     pub(crate) fn kill(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.holds += 1;
         // Dropping the value kills the process.
         drop(state.process.take());
     }
 
     pub(crate) fn release(&self) {
-        self.state().holds -= 1;
+        self.state.lock().holds -= 1;
     }
 
     /// Freezes or thaws the process, if it runs.
     pub(crate) fn signal(&self, signal: ProcessSignal) {
-        if let Some(process) = &mut self.state().process {
+        if let Some(process) = &mut self.state.lock().process {
             // A process that has ended has no state to freeze.
             let _ = process.signal(signal);
         }
@@ -99,7 +96,7 @@ impl Replica {
     /// Ends the process by SIGTERM, as a rolling update does. The next one starts at once.
     pub(crate) fn restart(&self) {
         let process = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.holds += 1;
             state.process.take()
         };
@@ -112,11 +109,11 @@ impl Replica {
     }
 
     pub(crate) fn process_id(&self) -> Option<u32> {
-        self.state().process.as_ref().map(Operator::process_id)
+        self.state.lock().process.as_ref().map(Operator::process_id)
     }
 
     pub(crate) fn resident_bytes(&self) -> Option<f64> {
-        let state = self.state();
+        let state = self.state.lock();
         state.process.as_ref()?.resident_bytes().ok()
     }
 }

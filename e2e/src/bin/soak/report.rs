@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 
@@ -34,16 +33,6 @@ pub(crate) struct Report {
     pub(crate) unfinished: Vec<String>,
     pub(crate) placements: Vec<Placement>,
     pub(crate) rests: Vec<RestMeasurement>,
-}
-
-/// The report that all parts of the soak write.
-#[derive(Debug, Default)]
-pub(crate) struct SharedReport(Mutex<Report>);
-
-impl SharedReport {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Report> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Report {

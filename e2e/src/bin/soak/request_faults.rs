@@ -1,9 +1,10 @@
 //! The faults of requests and watches that the proxies of the replicas inject now.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use trellis_e2e::proxy::{Proxy, ProxyFault, Request, Verb};
 use trellis_simulation::{Fault, RandomSequence, WriteFault};
 
@@ -64,7 +65,7 @@ impl RequestFault {
                 ProxyFault::Delay(random.log_uniform_millis(1, (*longest).max(2)))
             }
             Fault::Compact if request.verb == Verb::Watch => {
-                let mut expired = self.expired.lock().expect("no thread panics with the lock");
+                let mut expired = self.expired.lock();
                 match expired.insert((replica.to_owned(), request.resource.clone())) {
                     true => ProxyFault::ExpireVersion,
                     false => ProxyFault::Pass,
@@ -98,23 +99,20 @@ impl RequestFaults {
     }
 
     fn active(&self) -> Vec<Arc<RequestFault>> {
-        let active = self.active.lock();
-        active.expect("no thread panics with the lock").clone()
+        self.active.lock().clone()
     }
 
     pub(crate) fn add(&self, fault: Arc<RequestFault>) {
-        let active = self.active.lock();
-        active.expect("no thread panics with the lock").push(fault);
+        self.active.lock().push(fault);
     }
 
     pub(crate) fn remove(&self, fault: &Arc<RequestFault>) {
-        let active = self.active.lock();
-        let mut active = active.expect("no thread panics with the lock");
+        let mut active = self.active.lock();
         active.retain(|other| !Arc::ptr_eq(other, fault));
     }
 
     fn find(&self, replica: &str, request: &Request) -> ProxyFault {
-        let mut random = self.random.lock().expect("no thread panics with the lock");
+        let mut random = self.random.lock();
         let active = self.active();
         let mut faults = active
             .iter()

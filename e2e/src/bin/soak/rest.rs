@@ -11,6 +11,7 @@ use kube::Api;
 use tokio::time::sleep;
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::operator;
+use trellis_e2e::proxy::RequestKey;
 
 use crate::replica::Replica;
 
@@ -95,9 +96,7 @@ pub(crate) async fn measure(
 }
 
 fn count_writes(replicas: &[Arc<Replica>]) -> u64 {
-    let is_counted = |key: &trellis_e2e::proxy::RequestKey| {
-        key.is_write() && key.resource != "leases.coordination.k8s.io"
-    };
+    let is_counted = |key: &RequestKey| key.is_write() && !key.is_lease();
     let count = |replica: &Arc<Replica>| replica.proxy.counts().sum(is_counted).requests;
     replicas.iter().map(count).sum()
 }

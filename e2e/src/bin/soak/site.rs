@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt as _};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
@@ -18,10 +19,10 @@ use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::site::TestSite;
 use trellis_e2e::site::queues::resource_groups;
 use trellis_e2e::wait::{eventually, wait_until_deleted};
-use trellis_simulation::{HEALTH_LABEL, Priority, QueueScript, Script};
+use trellis_simulation::{HEALTH_LABEL, Priority, Script, queue_spec};
 
 use crate::CLEANUP_TIMEOUT;
-use crate::report::SharedReport;
+use crate::report::Report;
 
 /// GPUs of a node before a script reduces them.
 const NODE_GPUS: u32 = 8;
@@ -94,11 +95,8 @@ impl Site {
             specs.push((parent.clone(), json!({})));
         }
         for (index, queue) in self.script.queues.iter().enumerate() {
-            let mut spec = queue_spec(queue);
+            let mut spec = queue_spec(queue, has_parent.then_some(&parent), quota);
             spec["namespaceSelector"] = namespaces.clone();
-            if has_parent {
-                spec["parentName"] = json!(parent);
-            }
             specs.push((self.queue_name(index), spec));
         }
         specs
@@ -138,7 +136,7 @@ impl Site {
 
     /// Deletes all jobs and waits until nothing of them is left. Then ends the judgement of the
     /// site.
-    pub(crate) async fn end(mut self, report: &SharedReport) -> Result<()> {
+    pub(crate) async fn end(mut self, report: &Mutex<Report>) -> Result<()> {
         self.api::<TrainingJob>()
             .delete_collection(&DeleteParams::default(), &ListParams::default())
             .await?;
@@ -179,19 +177,6 @@ impl Site {
         let name = |object: PartialObjectMeta<K>| format!("{} {}", K::kind(&()), object.name_any());
         Ok(objects.map(name).collect())
     }
-}
-
-fn queue_spec(queue: &QueueScript) -> Value {
-    let mut spec = json!({});
-    if queue.preempts {
-        spec["preemption"] = json!({
-            "withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any",
-        });
-    }
-    if let Some(gpus) = queue.gpus {
-        spec["resourceGroups"] = quota(gpus);
-    }
-    spec
 }
 
 fn quota(gpus: u32) -> Value {

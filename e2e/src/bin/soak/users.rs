@@ -7,13 +7,14 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt as _};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use trellis_api::{PodGroup, TrainingJob, names};
 use trellis_simulation::{Act, Script};
 
 use crate::END_TIMEOUT;
-use crate::report::SharedReport;
+use crate::report::Report;
 use crate::site::Site;
 
 /// Interval between two checks that jobs have ended.
@@ -25,7 +26,7 @@ impl Site {
         &self,
         start: Instant,
         deadline: Instant,
-        report: &SharedReport,
+        report: &Mutex<Report>,
     ) -> Result<()> {
         for (at, act) in timeline(&self.script) {
             let at = start + Duration::from_secs(at);
@@ -96,7 +97,7 @@ impl Site {
 
     /// Takes back what holds jobs up, deletes the jobs that do not fit, and waits until all others
     /// have ended.
-    pub(crate) async fn settle(&self, report: &SharedReport) -> Result<()> {
+    pub(crate) async fn settle(&self, report: &Mutex<Report>) -> Result<()> {
         for (index, name) in self.nodes().names().iter().enumerate() {
             self.nodes().uncordon(name).await?;
             self.set_quarantined(index, false).await?;
