@@ -56,6 +56,9 @@ rules! {
     UnplannedPod = "unplanned-pod",
         "Every pod of a gang bears the hash of a plan that its journal had before.",
         "Compare the annotation `trellis.dev/plan` of the pod with `status.plan.hash` of the PodGroup.";
+    HastyJournal = "hasty-journal",
+        "A journal calls a gang placed when all pods of its plan exist, and drops the plan when none of them runs.",
+        "Compare the creation times of the job's pods with the `managedFields` of the PodGroup.";
     StaleJournal = "stale-journal",
         "No leader writes a journal after its term, and the epoch of a journal never falls.",
         "Compare `status.epoch` of the PodGroup with `leaseTransitions` + 1 of the Lease.";

@@ -19,6 +19,8 @@ pub(crate) trait PodFacts {
     fn index(&self) -> Option<u32>;
     /// The attempt of the job, from 1.
     fn attempt(&self) -> Option<i64>;
+    /// The round in which the pod replaces an earlier one, from 1.
+    fn round(&self) -> Option<&str>;
     /// True if Trellis placed the pod, as the pod of a job or as an external pod.
     fn is_placed_by_trellis(&self) -> bool;
     /// True if the pod asks Trellis for its place.
@@ -76,6 +78,10 @@ impl PodFacts for Pod {
 
     fn attempt(&self) -> Option<i64> {
         label(self, names::ATTEMPT)?.parse().ok()
+    }
+
+    fn round(&self) -> Option<&str> {
+        annotation(self, names::ROUND)
     }
 
     fn is_placed_by_trellis(&self) -> bool {

@@ -2,6 +2,7 @@
 
 mod backwards;
 mod foreign;
+mod hasty_journal;
 mod lasting;
 mod leak;
 mod over_capacity;
@@ -39,6 +40,7 @@ pub(crate) fn all() -> Vec<Box<dyn Judge + Send>> {
         Box::<over_capacity::OverCapacity>::default(),
         Box::<over_quota::OverQuota>::default(),
         Box::<unplanned_pod::UnplannedPod>::default(),
+        Box::<hasty_journal::HastyJournal>::default(),
         Box::new(stale_journal::StaleJournal),
         Box::new(backwards::Backwards),
         Box::<lasting::Lasting<untrue_status::UntrueStatus>>::default(),

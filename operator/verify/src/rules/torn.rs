@@ -30,7 +30,7 @@ impl LastingRule for Torn {
 
 /// Pods of one task group of a plan.
 #[derive(Clone, Debug, Default)]
-struct GroupCount {
+pub(super) struct GroupCount {
     planned: u32,
     /// Planned pods that must exist: neither are they awaited, nor have they finished.
     expected: BTreeSet<u32>,
@@ -38,6 +38,13 @@ struct GroupCount {
     over: usize,
     /// Expected pods that do not exist.
     missing: BTreeSet<u32>,
+}
+
+impl GroupCount {
+    /// Returns true if the pod with this index must exist.
+    pub(super) fn expects(&self, index: u32) -> bool {
+        self.expected.contains(&index)
+    }
 }
 
 fn find_torn_gang(cluster: &Cluster, uid: &JobUid) -> Option<Violation> {
@@ -89,7 +96,10 @@ fn find_torn_gang(cluster: &Cluster, uid: &JobUid) -> Option<Violation> {
 
 /// Returns the pods that must exist, by task group. A group whose pods wait for another group has
 /// none.
-fn expected_pods<'a>(plan: &'a Plan, job: &TrainingJob) -> BTreeMap<&'a str, GroupCount> {
+pub(super) fn expected_pods<'a>(
+    plan: &'a Plan,
+    job: &TrainingJob,
+) -> BTreeMap<&'a str, GroupCount> {
     let mut counts: BTreeMap<&str, GroupCount> = BTreeMap::new();
     for assignment in &plan.assignments {
         let count = counts.entry(&assignment.group).or_default();

@@ -35,8 +35,17 @@ struct Nomination {
     priority: i32,
     /// The gangs that must leave, with the plans that placed them.
     victims: Vec<(ObjectName, String)>,
-    /// The first gang that left, and when.
-    left: Option<(ObjectName, Moment)>,
+    /// The first gang that left.
+    left: Option<Departure>,
+}
+
+/// A gang that left for another one.
+#[derive(Debug)]
+struct Departure {
+    victim: ObjectName,
+    /// Hash of the plan that had placed the victim.
+    plan: String,
+    at: Moment,
 }
 
 impl Nomination {
@@ -47,9 +56,9 @@ impl Nomination {
 }
 
 impl Judge for Victim {
-    fn observe(&mut self, step: &Step<'_>, _findings: &mut Findings) {
+    fn observe(&mut self, step: &Step<'_>, findings: &mut Findings) {
         match (&step.change.object, step.previous) {
-            (ObjectVersion::Group(version), _) => self.observe_group(step, version),
+            (ObjectVersion::Group(version), _) => self.observe_group(step, version, findings),
             // Another node or quota may leave no place for the gang.
             (ObjectVersion::Node(version), Previous::Node(before)) => {
                 let node = version.object();
@@ -74,12 +83,10 @@ impl Judge for Victim {
     fn check(&mut self, cluster: &Cluster, now: Moment, findings: &mut Findings) {
         let is_overdue = |_: &ObjectName, nomination: &mut Nomination| {
             let left = nomination.left.as_ref();
-            left.is_some_and(|(_, since)| {
-                now.healthy.saturating_sub(since.healthy) > PLACEMENT_TIME
-            })
+            left.is_some_and(|left| now.healthy.saturating_sub(left.at.healthy) > PLACEMENT_TIME)
         };
         for (name, nomination) in self.nominations.extract_if(.., is_overdue) {
-            let Some((victim, since)) = &nomination.left else {
+            let Some(Departure { victim, at, .. }) = &nomination.left else {
                 continue;
             };
             if !still_waits(cluster, &name, &nomination) {
@@ -95,7 +102,7 @@ impl Judge for Victim {
                     "gang {victim} had to leave for it, and it has not been placed for {} s",
                     PLACEMENT_TIME.as_secs()
                 ),
-                since: since.time,
+                since: at.time,
                 revision: None,
             });
         }
@@ -103,7 +110,12 @@ impl Judge for Victim {
 }
 
 impl Victim {
-    fn observe_group(&mut self, step: &Step<'_>, version: &Version<PodGroup>) {
+    fn observe_group(
+        &mut self,
+        step: &Step<'_>,
+        version: &Version<PodGroup>,
+        findings: &mut Findings,
+    ) {
         let group = version.object();
         let name = ObjectName::from_metadata(&group.metadata);
         let journal = version.stored().and_then(|group| group.status.as_ref());
@@ -126,13 +138,16 @@ impl Victim {
                     (name, victim.plan.clone())
                 });
                 let job = step.cluster.jobs.get(&name);
+                let generation = job.and_then(|job| job.metadata.generation);
+                let known = self.nominations.remove(&name);
+                let known = known.filter(|known| known.generation == generation);
                 let nomination = Nomination {
                     uid: group.metadata.uid.clone(),
-                    generation: job.and_then(|job| job.metadata.generation),
+                    generation,
                     plan: plan.clone(),
                     priority: group.spec.priority(),
                     victims: victims.collect(),
-                    left: self.nominations.remove(&name).and_then(|known| known.left),
+                    left: known.and_then(|known| known.left),
                 };
                 self.nominations.insert(name, nomination);
             }
@@ -143,19 +158,41 @@ impl Victim {
                 }
             }
             (PodGroupPhase::Unwinding, Some(plan)) if journal.reason == Some(Reason::Preempted) => {
-                self.record_departure(&name, plan, step.now);
+                self.record_departure(step, &name, plan, findings);
             }
             _ => {}
         }
     }
 
-    fn record_departure(&mut self, victim: &ObjectName, plan: &Plan, now: Moment) {
-        for nomination in self.nominations.values_mut() {
+    fn record_departure(
+        &mut self,
+        step: &Step<'_>,
+        victim: &ObjectName,
+        plan: &Plan,
+        findings: &mut Findings,
+    ) {
+        for (name, nomination) in &mut self.nominations {
             let mut victims = nomination.victims.iter();
-            if nomination.left.is_none()
-                && victims.any(|(name, placed_by)| name == victim && *placed_by == plan.hash)
+            if !victims.any(|(name, placed_by)| name == victim && *placed_by == plan.hash) {
+                continue;
+            }
+            let departure = Departure {
+                victim: victim.clone(),
+                plan: plan.hash.clone(),
+                at: step.now,
+            };
+            let before = nomination.left.get_or_insert(departure);
+            if before.victim == *victim
+                && before.plan != plan.hash
+                && let Some(group) = step.cluster.groups.get(name)
             {
-                nomination.left = Some((victim.clone(), now));
+                let object = ObjectRef::new("PodGroup", &group.metadata);
+                let message = format!(
+                    "gang {victim} had to leave for it again, and it has not been placed since gang {victim} left at {}",
+                    before.at.time
+                );
+                findings.add(step.finding(Rule::Victim, object, message));
+                before.plan.clone_from(&plan.hash);
             }
         }
     }

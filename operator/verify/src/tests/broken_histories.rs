@@ -8,7 +8,7 @@ use super::gang_history::{
     GangHistory, HistoryOptions, JOB, Kind, Write, any_options, any_options_of_one_attempt,
     leader_term, lease, set_phase, waiting_gang, write_messages,
 };
-use crate::Rule;
+use crate::{Health, Rule};
 
 /// Chooses one of the writes for which `matches` is true.
 fn choose(history: &GangHistory, index: Index, matches: impl Fn(&Write) -> bool) -> usize {
@@ -399,6 +399,70 @@ proptest! {
         history.writes.truncate(preemptor);
         let broken = history.broken_rules();
         prop_assert!(broken.contains(&Rule::Victim), "{:?}", broken);
+    }
+
+    #[test]
+    fn gang_that_leaves_twice_for_a_waiting_gang_is_reported(
+        mut options in any_options_of_one_attempt(),
+    ) {
+        options.is_preempted = true;
+        let mut history = GangHistory::new(options);
+        let nominated = history.find(|write| name(write) == "k" && phase(write) == "Nominated")[0];
+        let leaves = |write: &Write| {
+            write.kind == Kind::Group && name(write) == "j" && phase(write) == "Unwinding"
+        };
+        let leaving = history.find(leaves)[0];
+        let committing = history.find(|write| name(write) == "k" && phase(write) == "Committing")[0];
+        let again = [nominated, leaving].map(|place| {
+            let mut write = history.writes[place].clone();
+            write.second = history.writes[committing].second;
+            let status = &mut write.object["status"];
+            match place == nominated {
+                true => status["victims"][0]["plan"] = json!("plan-of-the-next-attempt"),
+                false => status["plan"]["hash"] = json!("plan-of-the-next-attempt"),
+            }
+            write
+        });
+        history.writes.truncate(committing);
+        history.writes.extend(again);
+        let findings = history.judge(Health::Healthy);
+        let mut messages = findings.iter().map(|finding| &finding.message);
+        prop_assert!(messages.any(|m| m.contains("had to leave for it again")), "{findings:?}");
+    }
+
+    #[test]
+    fn gang_that_is_placed_before_its_last_pod_is_reported(mut options in any_options()) {
+        // The pods of a later stage are created after the gang is placed.
+        options.has_stages = false;
+        let mut history = GangHistory::new(options);
+        let created = history.find(|write| is_created_for_good(write) && plan(write) == "plan-1");
+        let placed = history.find(|write| {
+            write.kind == Kind::Group && name(write) == "j" && phase(write) == "Placed"
+        })[0];
+        let last = created.into_iter().filter(|place| *place < placed).last().unwrap();
+        let pod = history.writes.remove(last);
+        history.writes.insert(placed, pod);
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::HastyJournal), "{:?}", broken);
+    }
+
+    #[test]
+    fn plan_that_is_dropped_while_its_pods_run_is_reported(
+        mut options in any_options_of_one_attempt(),
+    ) {
+        options.is_preempted = true;
+        let mut history = GangHistory::new(options);
+        let leaves = |write: &Write| {
+            write.kind == Kind::Group && name(write) == "j" && phase(write) == "Unwinding"
+        };
+        let leaving = history.find(leaves)[0];
+        let mut dropped = history.writes[leaving].clone();
+        dropped.object["status"]["phase"] = json!("Pending");
+        dropped.object["status"].as_object_mut().unwrap().remove("plan");
+        history.writes.truncate(leaving + 1);
+        history.writes.push(dropped);
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::HastyJournal), "{:?}", broken);
     }
 
     #[test]

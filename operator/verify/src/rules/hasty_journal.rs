@@ -1,0 +1,118 @@
+//! A journal says that a gang is placed, or that it has left, only when its pods show it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::SignedDuration;
+use trellis_api::PodGroup;
+use trellis_api::pod_group::{Plan, PodGroupPhase};
+
+use super::Judge;
+use super::lasting::{LastingViolations, Violation};
+use crate::clock::Moment;
+use crate::cluster::{Cluster, JobUid, Previous, owner_uid};
+use crate::finding::{ObjectRef, Rule};
+use crate::history::{ObjectName, ObjectVersion, Version};
+use crate::pods::PodFacts as _;
+use crate::rules::torn::expected_pods;
+use crate::verifier::{Findings, Step};
+
+/// Time in which the history may not show a change of a pod that Trellis has seen.
+const WATCH_TIME: SignedDuration = SignedDuration::from_secs(10);
+
+/// A pod, by name and uid.
+type PodId = (ObjectName, String);
+
+#[derive(Debug, Default)]
+pub(crate) struct HastyJournal {
+    /// Pods that run although the plan that they bear was removed from their journal.
+    forgotten: LastingViolations<PodId>,
+}
+
+impl Judge for HastyJournal {
+    fn observe(&mut self, step: &Step<'_>, findings: &mut Findings) {
+        match (&step.change.object, step.previous) {
+            (ObjectVersion::Group(Version::Stored(now)), Previous::Group(Some(before))) => {
+                if let (Some(uid), Some(plan)) = (owner_uid(before), removed_plan(before, now)) {
+                    self.record_forgotten_pods(step, &uid, plan);
+                }
+            }
+            (ObjectVersion::Pod(version), Previous::Pod(before)) => {
+                let pod = version.object();
+                if version.stored().is_none() || pod.is_over() {
+                    self.forgotten.set(pod_id(pod), None, step.now);
+                } else if before.is_none() {
+                    judge_new_pod(step, pod, findings);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn check(&mut self, cluster: &Cluster, now: Moment, findings: &mut Findings) {
+        self.forgotten
+            .report_overdue(Rule::HastyJournal, cluster, now, findings);
+    }
+}
+
+impl HastyJournal {
+    fn record_forgotten_pods(&mut self, step: &Step<'_>, uid: &JobUid, plan: &Plan) {
+        for (_, pod) in step.cluster.pods_of_job(uid) {
+            if pod.plan() != Some(plan.hash.as_str()) || pod.is_over() || pod.is_surplus() {
+                continue;
+            }
+            let violation = Violation {
+                object: ObjectRef::new("Pod", &pod.metadata),
+                message: format!(
+                    "it runs, and the journal of its gang has dropped its plan {}",
+                    plan.hash
+                ),
+                allowed: WATCH_TIME,
+            };
+            self.forgotten.set(pod_id(pod), Some(violation), step.now);
+        }
+    }
+}
+
+/// Returns the plan of an undone gang that its journal no longer has.
+fn removed_plan<'a>(before: &'a Arc<PodGroup>, now: &PodGroup) -> Option<&'a Plan> {
+    let journal = before.status.as_ref()?;
+    let plan = journal.plan.as_ref()?;
+    let after = now.status.as_ref().and_then(|status| status.plan.as_ref());
+    let is_removed = after.is_none_or(|after| after.hash != plan.hash);
+    (journal.phase == Some(PodGroupPhase::Unwinding) && is_removed).then_some(plan)
+}
+
+/// Reports the first pod of a member if the journal already says that the gang is placed.
+fn judge_new_pod(step: &Step<'_>, pod: &Pod, findings: &mut Findings) {
+    // A list shows a pod later than it was created. A pod with a round replaces an earlier one.
+    if step.change.is_listed || pod.is_surplus() || pod.round().is_some() {
+        return;
+    }
+    let Some(uid) = pod.job_uid() else { return };
+    let (Some(group), Some(job)) = (step.cluster.group_of_job(&uid), step.cluster.job(&uid)) else {
+        return;
+    };
+    let Some(journal) = &group.status else { return };
+    let (Some(plan), Some(PodGroupPhase::Placed)) = (&journal.plan, journal.phase) else {
+        return;
+    };
+    let (Some(name), Some(index)) = (pod.group(), pod.index()) else {
+        return;
+    };
+    let expected = expected_pods(plan, job);
+    let is_expected = expected.get(name).is_some_and(|group| group.expects(index));
+    if is_expected && pod.plan() == Some(plan.hash.as_str()) {
+        let object = ObjectRef::new("PodGroup", &group.metadata);
+        let message = format!(
+            "its phase is Placed, and pod {} of its plan was created later",
+            ObjectName::from_metadata(&pod.metadata)
+        );
+        findings.add(step.finding(Rule::HastyJournal, object, message));
+    }
+}
+
+fn pod_id(pod: &Pod) -> PodId {
+    let uid = pod.metadata.uid.clone().unwrap_or_default();
+    (ObjectName::from_metadata(&pod.metadata), uid)
+}
