@@ -195,10 +195,12 @@ impl Driver {
             // The nomination is in the journal, and continues once the task has ended.
             return;
         }
-        // A policy has changed since the gang was judged. The gang is queued again once the new
-        // policy has judged it.
+        // A policy has changed since the gang was judged. The new policy will soon judge it.
         if !self.is_judged(job) {
-            self.withdraw(job);
+            match run.is_some() && self.is_nominated(job) {
+                true => self.put_off_start(job),
+                false => self.withdraw(job),
+            }
             return;
         }
         // The gang's old pods are being deleted, or its journal is being written. The gang is
@@ -214,6 +216,15 @@ impl Driver {
         self.start_task(job, Some(run.clone()), |stop| async move {
             committer.commit(key, run, place, planned, stop).await
         });
+    }
+
+    /// Keeps the place of a gang for which victims have left. If it were queued again, its victims
+    /// could take the place back, and would have to leave a second time.
+    fn put_off_start(&mut self, job: &Key) {
+        if let Some(state) = self.gangs.get_mut(job) {
+            state.engine_state = EngineState::Nominated;
+            self.engine.put_off_start(&engine::gang_id(job));
+        }
     }
 
     /// Records why a gang waits. The controller writes it to status if the reason is new.

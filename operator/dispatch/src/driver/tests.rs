@@ -236,6 +236,59 @@ async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
     assert_eq!(driver.gangs[&job].engine_state, EngineState::Placed);
 }
 
+/// A queue or a policy changes while the victims of a nominated gang leave.
+#[tokio::test]
+async fn nominated_gang_keeps_its_place_until_the_new_policies_have_judged_it() {
+    let mut driver = driver();
+    let job = Key::new("team-a", "llm");
+    let context = driver.committer.context().clone();
+    let sink = WatchSink::new(&context);
+    watch_node_and_queue(&sink);
+    let training_job: TrainingJob = decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "llm", "namespace": "team-a", "uid": "mine"},
+        "spec": {"taskGroups": []},
+    }));
+    sink.apply(job.clone(), training_job);
+    let epoch = driver.committer.commands().epoch().unwrap().0;
+    let group = pod_group(serde_json::json!({
+        "phase": "Nominated", "epoch": epoch, "victims": [],
+        "plan": {"hash": "p", "attempt": 1, "generation": 1, "queue": "default", "compiled": "",
+            "assignments": [{"group": "worker", "node": "n0", "count": 1}]},
+    }));
+    sink.apply(job.clone(), group.clone());
+    let handle_events = |driver: &mut Driver, more: Vec<SchedulerEvent>| {
+        let mut to_advance = BTreeSet::new();
+        let events = driver.events.take_all();
+        for event in events.into_iter().chain(more) {
+            driver.handle_event(event, &mut to_advance);
+        }
+        driver.decide();
+    };
+    handle_events(&mut driver, Vec::new());
+    let run = || SchedulerEvent::DesiredGang(job.clone(), Some(desired_run(1)));
+    let plan = group.status.as_ref().unwrap().plan.as_ref().unwrap();
+    driver.restore_nomination(&job, &group, plan);
+    for _ in 0..2 {
+        handle_events(&mut driver, vec![run()]);
+        assert_eq!(driver.gangs[&job].engine_state, EngineState::Nominated);
+        assert!(
+            driver
+                .engine
+                .placement(&trellis_gang::engine::gang_id(&job))
+                .is_some()
+        );
+    }
+    let limits = JobLimits {
+        version: context.cache.quotas.version(),
+        ..JobLimits::default()
+    };
+    let judged = SchedulerEvent::Limits(job.clone(), limits.into());
+    handle_events(&mut driver, vec![judged]);
+    assert_eq!(driver.gangs[&job].engine_state, EngineState::Placed);
+    assert!(driver.gangs[&job].task.is_some(), "the plan is carried out");
+}
+
 /// Returns a pod of the job "team-a/llm" with that uid, which may have lost its owner.
 fn pod_of(uid: &str, is_owned: bool, phase: &str) -> SlimPod {
     let owners = match is_owned {

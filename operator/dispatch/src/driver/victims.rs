@@ -67,9 +67,10 @@ impl Driver {
     pub(super) fn preempt(&mut self, job: &Key, place: GangPlacement, victims: &[Victim]) {
         self.release_victims(job);
         let context = self.committer.context().clone();
-        let (Some(state), Some(group)) =
-            (self.gangs.get_mut(job), context.cache.pod_groups.get(job))
-        else {
+        // No gang leaves for a gang that a new policy has not judged yet.
+        let is_judged = self.is_judged(job);
+        let state = self.gangs.get_mut(job).filter(|_| is_judged);
+        let (Some(state), Some(group)) = (state, context.cache.pod_groups.get(job)) else {
             self.withdraw(job);
             for victim in victims {
                 self.keep_in_place(&victim_key(victim), SignedDuration::ZERO);

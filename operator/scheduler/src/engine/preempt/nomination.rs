@@ -236,6 +236,14 @@ impl Engine {
         })
     }
 
+    /// Takes back the start of a gang whose victims have left. The gang stays nominated and keeps
+    /// its place. The next cycle starts it again, if its place and its limits still have room.
+    pub fn put_off_start(&mut self, gang: &GangId) {
+        if let Some(at) = self.gangs.find(gang) {
+            self.mark_nominated(at);
+        }
+    }
+
     /// Withdraws a nomination whose room is not available. The gang is pending again.
     fn withdraw_nomination(&mut self, at: GangIdx) {
         self.unplace(at);

@@ -1,6 +1,7 @@
 //! Tests of victims that leave, and of their preemptor.
 
 use crate::common::*;
+use crate::limits::gpu_draw;
 use crate::preemption::queues::{RECLAIM, engine_with_two_teams, small_gang};
 use crate::preemption::{
     LOWER, apply_pods_of, delete_pods_of, engine_with_priority_preemption, expect_preemption,
@@ -325,4 +326,25 @@ fn nominated_place_and_its_victims_count_once() {
         refusal.to_string().contains("gangs hold 16, other pods 0"),
         "{refusal}"
     );
+}
+
+/// The caller cannot start the gang yet, for example because a new policy has not judged it.
+#[test]
+fn gang_whose_start_is_put_off_keeps_its_place_from_its_victim() {
+    let mut engine = engine_with_two_teams(RECLAIM);
+    engine.apply_gang(small_gang("a", 0, "a1", 12));
+    engine.cycle(seconds(0));
+    engine.apply_gang(small_gang("b", 0, "b1", 8));
+    assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["!b1 a1"]);
+    engine.delete_gang(&id("a1"));
+    engine.apply_gang(small_gang("a", 0, "a1", 12));
+    let said = run_cycle_at(&mut engine, seconds(2));
+    assert_eq!(said, ["+b1", "-a1 QuotaExceeded"]);
+    engine.put_off_start(&id("b1"));
+    assert_eq!(run_cycle_at(&mut engine, seconds(3)), ["+b1"]);
+    engine.put_off_start(&id("b1"));
+    // The limits of the new policy have no room for the gang.
+    engine.apply_draws(&id("b1"), vec![gpu_draw(0)]);
+    let said = run_cycle_at(&mut engine, seconds(4));
+    assert_eq!(said, ["+a1", "-b1 QuotaPolicyExceeded"]);
 }
