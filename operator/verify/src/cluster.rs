@@ -248,6 +248,20 @@ impl Cluster {
         (owner_uid(group).as_ref() == Some(uid)).then_some(group)
     }
 
+    /// Returns the topmost queue above this one.
+    pub(crate) fn root_queue<'a>(&'a self, name: &'a str) -> &'a str {
+        let mut root = name;
+        // A cycle of parents ends after as many steps as there are queues.
+        for _ in 0..self.queues.len() {
+            let queue = self.queues.get(&ObjectName::cluster_wide(root));
+            match queue.and_then(|queue| queue.spec.parent_name.as_deref()) {
+                Some(parent) => root = parent,
+                None => break,
+            }
+        }
+        root
+    }
+
     /// Returns true if a namespace is being deleted. The namespace controller then deletes its
     /// objects in any order.
     pub(crate) fn is_terminating(&self, namespace: &str) -> bool {

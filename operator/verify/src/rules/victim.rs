@@ -1,11 +1,13 @@
 //! A gang that had to leave for another gang did not leave in vain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::jiff::SignedDuration;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
-use trellis_api::{PodGroup, Reason};
+use trellis_api::queue::StopPolicy;
+use trellis_api::{PodGroup, Reason, TrainingQueue};
 
 use super::Judge;
 use crate::clock::Moment;
@@ -23,6 +25,10 @@ const PLACEMENT_TIME: SignedDuration = SignedDuration::from_secs(600);
 pub(crate) struct Victim {
     /// By the PodGroup of the preemptor.
     nominations: BTreeMap<ObjectName, Nomination>,
+    /// The plans of each gang that had to make room for a nominated gang.
+    named: BTreeMap<ObjectName, BTreeSet<String>>,
+    /// Queues that were drained.
+    drained: BTreeSet<String>,
 }
 
 /// A gang for which others must leave.
@@ -33,6 +39,7 @@ struct Nomination {
     generation: Option<i64>,
     plan: Plan,
     priority: i32,
+    queue: String,
     /// The gangs that must leave, with the plans that placed them.
     victims: Vec<(ObjectName, String)>,
     /// The first gang that left.
@@ -58,8 +65,18 @@ impl Nomination {
 impl Judge for Victim {
     fn observe(&mut self, step: &Step<'_>, findings: &mut Findings) {
         match (&step.change.object, step.previous) {
-            (ObjectVersion::Group(version), _) => self.observe_group(step, version, findings),
-            // Another node or quota may leave no place for the gang.
+            (ObjectVersion::Group(version), Previous::Group(before)) => {
+                self.observe_group(step, version, findings);
+                let was_leaving = before.as_deref().is_some_and(is_preempted);
+                if let Version::Stored(group) = version
+                    && is_preempted(group)
+                    && !was_leaving
+                    && !step.change.is_listed
+                {
+                    self.judge_departure(step, group, findings);
+                }
+            }
+            // Another node, or a queue of its tree, may leave no place for the gang.
             (ObjectVersion::Node(version), Previous::Node(before)) => {
                 let node = version.object();
                 if version.stored().is_none()
@@ -71,9 +88,15 @@ impl Judge for Victim {
                 }
             }
             (ObjectVersion::Queue(version), Previous::Queue(before)) => {
-                let spec = version.stored().map(|queue| &queue.spec);
-                if spec != before.as_ref().map(|queue| &queue.spec) {
-                    self.nominations.clear();
+                let now = version.stored();
+                if now.is_some_and(|queue| queue.spec.stop_policy == Some(StopPolicy::HoldAndDrain))
+                {
+                    let name = version.object().metadata.name.clone();
+                    self.drained.extend(name);
+                }
+                if now.map(|queue| &queue.spec) != before.as_ref().map(|queue| &queue.spec) {
+                    let versions = [now, before.as_ref()].into_iter().flatten();
+                    self.excuse_tree(step.cluster, versions);
                 }
             }
             _ => {}
@@ -125,6 +148,7 @@ impl Victim {
         }
         let Some(journal) = journal else {
             self.nominations.remove(&name);
+            self.named.remove(&name);
             return;
         };
         match (journal.phase.unwrap_or_default(), &journal.plan) {
@@ -137,6 +161,11 @@ impl Victim {
                     };
                     (name, victim.plan.clone())
                 });
+                let victims: Vec<_> = victims.collect();
+                for (victim, plan) in &victims {
+                    let plans = self.named.entry(victim.clone()).or_default();
+                    plans.insert(plan.clone());
+                }
                 let job = step.cluster.jobs.get(&name);
                 let generation = job.and_then(|job| job.metadata.generation);
                 let known = self.nominations.remove(&name);
@@ -146,7 +175,8 @@ impl Victim {
                     generation,
                     plan: plan.clone(),
                     priority: group.spec.priority(),
-                    victims: victims.collect(),
+                    queue: group.spec.queue_name.clone(),
+                    victims,
                     left: known.and_then(|known| known.left),
                 };
                 self.nominations.insert(name, nomination);
@@ -161,6 +191,24 @@ impl Victim {
                 self.record_departure(step, &name, plan, findings);
             }
             _ => {}
+        }
+    }
+
+    /// Reports a gang that leaves although no gang was nominated for its place.
+    fn judge_departure(&self, step: &Step<'_>, group: &PodGroup, findings: &mut Findings) {
+        let plan = group
+            .status
+            .as_ref()
+            .and_then(|status| status.plan.as_ref());
+        let Some(plan) = plan else { return };
+        let name = ObjectName::from_metadata(&group.metadata);
+        let named = self.named.get(&name);
+        let is_named = named.is_some_and(|plans| plans.contains(&plan.hash));
+        let queue = plan.queue.as_deref().unwrap_or_default();
+        if !is_named && !self.drained.contains(queue) && !step.cluster.is_partial {
+            let object = ObjectRef::new("PodGroup", &group.metadata);
+            let message = "it had to leave, and no gang was nominated for its place".to_owned();
+            findings.add(step.finding(Rule::Victim, object, message));
         }
     }
 
@@ -197,6 +245,24 @@ impl Victim {
         }
     }
 
+    /// Forgets the gangs in the trees of a changed queue.
+    fn excuse_tree<'a>(
+        &mut self,
+        cluster: &Cluster,
+        versions: impl Iterator<Item = &'a Arc<TrainingQueue>>,
+    ) {
+        for queue in versions {
+            let name = queue.metadata.name.as_deref().unwrap_or_default();
+            let root = match queue.spec.parent_name.as_deref() {
+                Some(parent) => cluster.root_queue(parent),
+                None => name,
+            };
+            self.nominations.retain(|_, nomination| {
+                nomination.queue != name && cluster.root_queue(&nomination.queue) != root
+            });
+        }
+    }
+
     /// Forgets the gangs whose nodes a gang of at least their priority has taken.
     fn excuse_overtaken(&mut self, priority: i32, plan: &Plan) {
         self.nominations.retain(|_, nomination| {
@@ -205,6 +271,13 @@ impl Victim {
             !(shares_node && priority >= nomination.priority)
         });
     }
+}
+
+/// Returns true if the gang leaves for another one, or because its queue is drained.
+fn is_preempted(group: &PodGroup) -> bool {
+    group.status.as_ref().is_some_and(|journal| {
+        journal.phase == Some(PodGroupPhase::Unwinding) && journal.reason == Some(Reason::Preempted)
+    })
 }
 
 /// Returns true if the gang is wanted as it was when others left for it.

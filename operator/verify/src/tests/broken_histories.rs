@@ -402,6 +402,16 @@ proptest! {
     }
 
     #[test]
+    fn gang_that_leaves_for_no_gang_is_reported(mut options in any_options_of_one_attempt()) {
+        options.is_preempted = true;
+        let mut history = GangHistory::new(options);
+        let nominated = history.find(|write| name(write) == "k" && phase(write) == "Nominated")[0];
+        history.writes.remove(nominated);
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::Victim), "{:?}", broken);
+    }
+
+    #[test]
     fn gang_that_leaves_twice_for_a_waiting_gang_is_reported(
         mut options in any_options_of_one_attempt(),
     ) {
@@ -411,7 +421,7 @@ proptest! {
         let leaves = |write: &Write| {
             write.kind == Kind::Group && name(write) == "j" && phase(write) == "Unwinding"
         };
-        let leaving = history.find(leaves)[0];
+        let leaving = *history.find(leaves).last().unwrap();
         let committing = history.find(|write| name(write) == "k" && phase(write) == "Committing")[0];
         let again = [nominated, leaving].map(|place| {
             let mut write = history.writes[place].clone();

@@ -60,7 +60,9 @@ impl GangHistory {
         }
         if options.is_rolled_back_first {
             let pods = history.commit(options, attempt, "rolled-back", options.pods - 1);
-            history.pass(5).stop(options, attempt, "rolled-back", pods);
+            history
+                .pass(5)
+                .stop(options, attempt, "rolled-back", pods, None);
         }
         history.run(options, &mut job, attempt);
         if options.has_second_attempt {
@@ -71,7 +73,7 @@ impl GangHistory {
             set_phase(&mut job, "Restarting", attempt);
             history.write(Kind::Job, job.clone());
             let pods = (0..options.pods).collect();
-            history.stop(options, attempt, &plan, pods);
+            history.stop(options, attempt, &plan, pods, None);
             attempt += 1;
             set_phase(&mut job, "Queued", attempt);
             history.write(Kind::Job, job.clone());
@@ -169,7 +171,7 @@ impl GangHistory {
         set_phase(job, "Queued", attempt + 1);
         self.write(Kind::Job, job.clone());
         let pods = (0..options.pods).collect();
-        self.stop(options, attempt, &plan, pods);
+        self.stop(options, attempt, &plan, pods, Some("Preempted"));
         self.pass(1).write(Kind::Group, group("Committing"));
         let pods: Vec<Value> = (0..options.pods).map(|i| self.preemptor_pod(i)).collect();
         for pod in &pods {
@@ -263,10 +265,17 @@ impl GangHistory {
     }
 
     /// Rolls a plan back.
-    fn stop(&mut self, options: HistoryOptions, attempt: i64, plan: &str, pods: Vec<usize>) {
+    fn stop(
+        &mut self,
+        options: HistoryOptions,
+        attempt: i64,
+        plan: &str,
+        pods: Vec<usize>,
+        reason: Option<&str>,
+    ) {
         let mut unwinding = group(options, attempt, plan, "Unwinding");
-        if options.is_preempted {
-            unwinding["status"]["reason"] = json!("Preempted");
+        if let Some(reason) = reason {
+            unwinding["status"]["reason"] = json!(reason);
         }
         self.write(Kind::Group, unwinding);
         let stopping = |mut pod: Value| {
