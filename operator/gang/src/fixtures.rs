@@ -54,7 +54,7 @@ pub fn compile_job(spec: serde_json::Value) -> CompiledJob {
 pub fn compile_job_as(name: &str, namespace: &str, spec: serde_json::Value) -> CompiledJob {
     let job: TrainingJob = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-        "metadata": {"name": name, "namespace": namespace}, "spec": spec,
+        "metadata": {"name": name, "namespace": namespace, "uid": "mine"}, "spec": spec,
     }))
     .unwrap();
     let job = ValidatedJob::try_from(job).unwrap();

@@ -1,14 +1,21 @@
 //! Reads objects from the API server instead of a cache, for decisions that need the current state.
 
+use std::time::Duration;
+
 use kube::Resource;
 use kube::api::{GetParams, ListParams};
 use kube::core::{NamespaceResourceScope, Request as KubeRequest};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
+use tracing::warn;
 use trellis_cache::watch;
 
 use super::{Commands, WriteError};
+
+/// Pause between failed reads, and the longest such pause.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 impl Commands {
     /// Reads the objects of a namespace from the API server instead of a cache.
@@ -45,6 +52,33 @@ impl Commands {
             Ok(object) => Ok(Some(object)),
             Err(WriteError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Returns an object, or None if it does not exist. Repeats the read until it is answered.
+    ///
+    /// # Errors
+    /// If this replica no longer leads. It must not decide on what it reads then.
+    pub async fn get_until_answered<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<K>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+    {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            self.epoch().map_err(WriteError::from)?;
+            match self.get(namespace, name).await {
+                Ok(object) => return Ok(object),
+                Err(error) => {
+                    let kind = K::kind(&());
+                    warn!(%namespace, %name, %kind, %error, "an object was not read");
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         }
     }
 

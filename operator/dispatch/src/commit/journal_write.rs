@@ -97,29 +97,20 @@ impl Committer {
 
     /// Reads the PodGroup from the API server. Repeats the read until it succeeds.
     async fn reread_journal(&self, job: &Key) -> Result<Option<Arc<PodGroup>>, TaskOutcome> {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            // A replica that has lost the lease must not decide on what it reads.
-            self.commands.epoch().map_err(WriteError::from)?;
-            let read: Result<Option<PodGroup>, WriteError> =
-                self.commands.get(&job.namespace, &job.name).await;
-            match read {
-                Ok(Some(now)) => {
-                    self.context
-                        .cache
-                        .pod_groups
-                        .insert_returned(job.clone(), now.clone());
-                    return Ok(Some(Arc::new(now)));
-                }
-                Ok(None) => {
-                    self.context.cache.pod_groups.remove(job);
-                    return Ok(None);
-                }
-                Err(error) => warn!(%job, %error, "the journal was not read"),
+        let now: Option<PodGroup> = self
+            .commands
+            .get_until_answered(&job.namespace, &job.name)
+            .await?;
+        let journals = &self.context.cache.pod_groups;
+        match &now {
+            Some(now) => {
+                journals.insert_returned(job.clone(), now.clone());
             }
-            tokio::time::sleep(pause).await;
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            None => {
+                journals.remove(job);
+            }
         }
+        Ok(now.map(Arc::new))
     }
 }
 

@@ -229,51 +229,33 @@ impl Committer {
                 .commands
                 .create(&job.namespace, names::SCHEDULER_MANAGER, &pod, false)
                 .await;
-            let last = match created {
+            let error = match created {
                 Ok(stored) => return Ok(self.accept_created_pod(job, &stored, counted)?),
-                // If this is the planned pod, an earlier try whose answer was lost succeeded.
-                Err(WriteError::AlreadyExists(message) | WriteError::Conflict(message)) => {
-                    let there = self.commands.get(&job.namespace, &name).await;
-                    let there: Option<SlimPod> = there.map_err(TaskOutcome::from)?;
-                    match there {
-                        Some(stored) if is_planned(&stored, run, plan, member) => {
-                            return Ok(self.accept_created_pod(job, &stored, counted)?);
-                        }
-                        Some(_) => {
-                            return Err(TaskOutcome::RollBack(Reason::NameConflict, message).into());
-                        }
-                        None => TaskOutcome::Retry(message),
-                    }
-                }
-                Err(WriteError::Refused { message, .. }) => {
-                    return Err(CreateFailure {
-                        outcome: TaskOutcome::RollBack(Reason::PodRefused, message),
-                        refused_pod: Some(member),
-                    });
-                }
-                // The namespace is terminating, and no object can be created in it.
-                Err(WriteError::NotFound(message)) => {
-                    return Err(TaskOutcome::RollBack(Reason::PodRefused, message).into());
-                }
-                Err(error @ (WriteError::NotLeading(_) | WriteError::Withdrawn)) => {
-                    return Err(TaskOutcome::from(error).into());
-                }
-                // The quota's numbers may change before the last try.
-                Err(WriteError::Exhausted(message)) => {
-                    TaskOutcome::RollBack(Reason::ResourceQuotaExceeded, message)
-                }
-                // A webhook may work again before the plan's deadline.
-                Err(
-                    WriteError::Transient(message)
-                    | WriteError::Unanswered(message)
-                    | WriteError::Webhook(message)
-                    | WriteError::Unauthorized(message),
-                ) => TaskOutcome::Retry(message),
+                Err(error) => error,
             };
+            // This or an earlier try may have created the pod, and the watch may show it late. Its
+            // node must not be given away before that is known.
+            if may_exist(&error) {
+                let there: Result<Option<SlimPod>, _> = self
+                    .commands
+                    .get_until_answered(&job.namespace, &name)
+                    .await;
+                match there.map_err(TaskOutcome::from)? {
+                    Some(stored) if is_planned(&stored, run, plan, member) => {
+                        return Ok(self.accept_created_pod(job, &stored, counted)?);
+                    }
+                    Some(_) => {
+                        let message = error.to_string();
+                        return Err(TaskOutcome::RollBack(Reason::NameConflict, message).into());
+                    }
+                    None => {}
+                }
+            }
             tries = tries.saturating_add(1);
             // The gang does not wait for a surplus pod. The next step of the gang tries again.
-            if tries >= MAX_TRIES || member.surplus.is_some() {
-                return Err(last.into());
+            let is_last = tries >= MAX_TRIES || member.surplus.is_some();
+            if let Some(failure) = create_failure(error, member, is_last) {
+                return Err(failure);
             }
             let pause = 50_u64.saturating_mul(1_u64.checked_shl(tries).unwrap_or(u64::MAX));
             tokio::select! {
@@ -311,6 +293,47 @@ impl Committer {
             }
         }
     }
+}
+
+/// Returns true if a pod of that name may exist after the failed try.
+fn may_exist(error: &WriteError) -> bool {
+    matches!(
+        error,
+        WriteError::AlreadyExists(_)
+            | WriteError::Conflict(_)
+            | WriteError::Transient(_)
+            | WriteError::Unanswered(_)
+    )
+}
+
+/// Returns the failure of a pod that does not exist. None: another try may succeed.
+fn create_failure(
+    error: WriteError,
+    member: PlannedMember<'_>,
+    is_last_try: bool,
+) -> Option<CreateFailure<'_>> {
+    let outcome = match error {
+        WriteError::Refused { message, .. } => {
+            return Some(CreateFailure {
+                outcome: TaskOutcome::RollBack(Reason::PodRefused, message),
+                refused_pod: Some(member),
+            });
+        }
+        // The namespace is terminating, and no object can be created in it.
+        WriteError::NotFound(message) => {
+            return Some(TaskOutcome::RollBack(Reason::PodRefused, message).into());
+        }
+        error @ (WriteError::NotLeading(_) | WriteError::Withdrawn) => {
+            return Some(TaskOutcome::from(error).into());
+        }
+        // The quota's numbers may change before the last try.
+        WriteError::Exhausted(message) => {
+            TaskOutcome::RollBack(Reason::ResourceQuotaExceeded, message)
+        }
+        // A webhook may work again before the plan's deadline.
+        error => TaskOutcome::Retry(error.to_string()),
+    };
+    is_last_try.then(|| outcome.into())
 }
 
 /// Describes the amounts by which a stored pod's request exceeds the counted request.
@@ -367,35 +390,4 @@ fn is_planned(
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn pod_requesting_more_than_counted_is_reported() {
-        let stored: SlimPod = serde_json::from_value(json!({
-            "metadata": {"name": "j-worker-1"},
-            "spec": {"containers": [{"name": "main",
-                "resources": {"requests": {"cpu": "2", "memory": "1Ki", "nvidia.com/gpu": "8"}}}]},
-        }))
-        .unwrap();
-        let counted = |cpu, gpus| {
-            let counted = Resources::new().with("cpu", cpu).with("memory", 1024);
-            counted.with("nvidia.com/gpu", gpus)
-        };
-        assert_eq!(describe_excess_request(&stored, &counted(2000, 8)), None);
-        assert_eq!(
-            describe_excess_request(&stored, &counted(4000, 9)),
-            None,
-            "the pod requests less than counted"
-        );
-        let message = describe_excess_request(&stored, &counted(1500, 8)).unwrap();
-        assert!(
-            message.contains("\"j-worker-1\" ask for 2000m of cpu"),
-            "{message}"
-        );
-        let message = describe_excess_request(&stored, &counted(2000, 0)).unwrap();
-        assert!(message.contains("8 of nvidia.com/gpu"), "{message}");
-    }
-}
+mod tests;

@@ -17,10 +17,6 @@ use crate::task_outcome::TaskOutcome;
 /// Tries for one pod. After them, the plan's deadline decides.
 const MAX_TRIES: u32 = 6;
 
-/// Pause between failed reads, and the longest such pause.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
-
 impl Committer {
     pub(super) async fn bind_pod(
         &self,
@@ -151,17 +147,10 @@ impl Committer {
         node: &str,
         plan: &str,
     ) -> Result<BindingState, TaskOutcome> {
-        let mut pause = FIRST_PAUSE;
-        let there: Option<SlimPod> = loop {
-            // A replica that has lost the lease must not decide on what it reads.
-            self.commands.epoch().map_err(WriteError::from)?;
-            match self.commands.get(&key.namespace, &key.name).await {
-                Ok(there) => break there,
-                Err(error) => warn!(pod = %key, %error, "the pod was not read"),
-            }
-            tokio::time::sleep(pause).await;
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
-        };
+        let there: Option<SlimPod> = self
+            .commands
+            .get_until_answered(&key.namespace, &key.name)
+            .await?;
         let Some(there) = there.filter(|there| there.metadata.uid.as_ref() == Some(&pod.uid))
         else {
             return Ok(BindingState::Impossible);
