@@ -23,6 +23,8 @@ pub const HEALTH_LABEL: &str = "dgxc.nvidia.com/nvsentinel-state";
 pub(crate) const HIGH_PRIORITY: &str = "high";
 /// The queue above all others, if there are several.
 const PARENT_QUEUE: &str = "all";
+/// The queue that [`Act::AddQueue`](crate::script::Act::AddQueue) adds.
+const UNUSED_QUEUE: &str = "unused";
 /// The resource of GPUs.
 const GPUS: &str = "nvidia.com/gpu";
 /// Namespace of the operator.
@@ -47,7 +49,9 @@ pub(crate) fn queue_name(index: usize) -> String {
 pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
     let kinds = Kind::with_crds(trellis_api::crds::all()).expect("valid CRDs");
     let mut server = ApiServer::new(kinds);
-    server.add_admission(admission::refuse_stale_leaders);
+    if !script.lacks_leader_policy {
+        server.add_admission(admission::refuse_stale_leaders);
+    }
     server.add_admission(admission::refuse_lower_epochs);
     let mut access = Access::new(&mut server, "admin", now);
     for namespace in [OPERATOR_NAMESPACE, JOB_NAMESPACE, "default"] {
@@ -62,10 +66,15 @@ pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
         ready.expect("the node exists");
     }
     // The operator checks that the policies are there. The API server does not evaluate them.
-    for text in [
+    let policies = [
         include_str!("../../../charts/trellis/files/admission.yaml"),
         include_str!("../../../charts/trellis/files/admission-leader.yaml"),
-    ] {
+    ];
+    let installed = match script.lacks_leader_policy {
+        true => &policies[..1],
+        false => &policies,
+    };
+    for text in installed {
         let objects: Vec<Value> = serde_saphyr::from_multiple(text).expect("valid YAML");
         for object in &objects {
             create(&mut access, object);
@@ -115,6 +124,11 @@ fn node(name: &str, gpus: u32) -> Value {
     })
 }
 
+/// Returns a queue that no job uses.
+pub(crate) fn unused_queue() -> Value {
+    queue_object(UNUSED_QUEUE, json!({"resourceGroups": quota(0)}))
+}
+
 fn queue_object(name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
@@ -155,9 +169,10 @@ pub(crate) fn quota(gpus: u32) -> Value {
     json!([{"coveredResources": ["cpu", "memory", GPUS], "flavors": [flavor]}])
 }
 
-/// Returns the GPUs of the quotas of all queues together. None: no queue has quota.
+/// Returns the GPUs of the quotas of all queues for jobs together. None: none has quota.
 pub(crate) fn total_quota(server: &ApiServer) -> Option<u64> {
     let queues = server.list(&TRAINING_QUEUES);
+    let queues = queues.filter(|queue| queue.name() != UNUSED_QUEUE);
     let quotas = queues.filter_map(|queue| {
         let resources = &queue.value()["spec"]["resourceGroups"][0]["flavors"][0]["resources"];
         let mut resources = resources.as_array()?.iter();

@@ -21,6 +21,10 @@ pub struct Script {
     pub replicas: usize,
     /// Duration of the Lease in seconds.
     pub lease_seconds: u64,
+    /// The admission policy `trellis-leader` is not installed. Writes of an earlier leader then pass
+    /// until their objects have changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lacks_leader_policy: bool,
     /// The queues: one, or two below one parent.
     pub queues: Vec<QueueScript>,
     /// Delays of the network.
@@ -162,6 +166,8 @@ pub enum Act {
     Release(usize),
     /// Sets the quota of the queue with this number, in GPUs. A queue without quota stays so.
     SetQuota(usize, u32),
+    /// Adds a queue that no job uses.
+    AddQueue,
 }
 
 /// A fault that lasts for a time.

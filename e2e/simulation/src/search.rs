@@ -34,6 +34,7 @@ pub fn small_scripts() -> Vec<Script> {
         nodes: vec![4, 4],
         replicas: 2,
         lease_seconds: 4,
+        lacks_leader_policy: false,
         queues: vec![QueueScript {
             gpus: None,
             preempts: true,

@@ -69,6 +69,7 @@ fn simpler_scripts(script: &Script) -> impl Iterator<Item = Script> {
         add(&|script| script.jobs[index].run_seconds.truncate(1));
         add(&|script| script.jobs[index].replicas = script.jobs[index].replicas.min(2));
     }
+    add(&|script| script.lacks_leader_policy = false);
     // One queue, if all jobs and acts are about the first one.
     add(&|script| {
         let is_of_other = |act: &ActScript| matches!(act.act, Act::SetQuota(queue, _) if queue > 0);

@@ -135,7 +135,7 @@ pub fn run(script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outco
     log.record_during(|| while simulation.step() {});
     let unfinished = unfinished_jobs(&simulation.server, script);
     let panics = panics::take().into_iter();
-    let problems = simulation.oracle.findings().map(ToString::to_string);
+    let problems = simulation.oracle.findings(script).map(ToString::to_string);
     let problems = problems.chain(unfinished);
     let problems = problems.chain(panics).chain(log.into_lines()).collect();
     Outcome {

@@ -77,6 +77,9 @@ pub(crate) fn act(act: &Act, script: &Script, access: &mut Access<'_>) {
         Act::Uncordon(node) => set_unschedulable(*node, false, access),
         Act::Quarantine(node) => set_quarantined(*node, true, access),
         Act::Release(node) => set_quarantined(*node, false, access),
+        Act::AddQueue => {
+            let _ = access.create(&cluster::unused_queue());
+        }
         Act::SetQuota(queue, gpus) => {
             if script
                 .queues

@@ -12,17 +12,24 @@ impl Script {
     pub fn from_seed(seed: u64) -> Self {
         let random = &mut RandomSequence::new(seed, "script");
         let calm_from = random.between(60, 300);
-        let nodes: Vec<u32> = (0..random.between(1, 5))
+        let contends = random.chance(500);
+        let nodes: Vec<u32> = (0..random.between(1, if contends { 3 } else { 5 }))
             .map(|_| *random.choose(&[4, 8, 8]))
             .collect();
         let capacity: u32 = nodes.iter().sum();
-        let queues = queues(random, capacity);
-        let jobs: Vec<_> = (0..random.between(1, 4))
-            .map(|index| job(random, index, capacity, queues.len(), calm_from))
-            .collect();
-        let acts = (0..random.between(0, 5))
-            .map(|_| act(random, &jobs, nodes.len(), &queues, calm_from))
-            .collect();
+        let queues = queues(random, capacity, contends);
+        let jobs: Vec<_> = match contends {
+            true => (0..random.between(2, 5))
+                .map(|index| contending_job(random, index, capacity, queues.len()))
+                .collect(),
+            false => (0..random.between(1, 4))
+                .map(|index| job(random, index, capacity, queues.len(), calm_from))
+                .collect(),
+        };
+        let mut acts = Vec::new();
+        for _ in 0..random.between(0, 4) {
+            add_acts(random, &jobs, nodes.len(), &queues, calm_from, &mut acts);
+        }
         let replicas = random.between(1, 2) as usize;
         let faults = (0..random.between(0, 5))
             .map(|_| fault(random, replicas, nodes.len(), &jobs, calm_from))
@@ -37,6 +44,7 @@ impl Script {
             seed,
             replicas,
             lease_seconds,
+            lacks_leader_policy: random.chance(200),
             queues,
             network: NetworkDelays {
                 request: *random.choose(request_delays),
@@ -57,10 +65,13 @@ impl Script {
 }
 
 /// Returns one queue, or two that lend each other their quota.
-fn queues(random: &mut RandomSequence, capacity: u32) -> Vec<QueueScript> {
-    let count = *random.choose(&[1, 1, 2]);
+fn queues(random: &mut RandomSequence, capacity: u32, contends: bool) -> Vec<QueueScript> {
+    let count = match contends {
+        true => *random.choose(&[1, 2, 2]),
+        false => *random.choose(&[1, 1, 2]),
+    };
     let has_quota = count == 2 || random.chance(300);
-    let preempts = random.chance(500);
+    let preempts = contends || random.chance(500);
     let queue = |_| QueueScript {
         gpus: has_quota.then(|| {
             let share = capacity / count;
@@ -93,33 +104,61 @@ fn job(
     }
 }
 
-fn act(
+/// Returns a job that leaves no room for another one of its kind. It comes while they run.
+fn contending_job(
+    random: &mut RandomSequence,
+    index: u64,
+    capacity: u32,
+    queues: usize,
+) -> JobScript {
+    let gpus = *random.choose(&[1, 2, 4, 4]);
+    let most = u64::from(capacity / gpus).clamp(1, 8);
+    JobScript {
+        name: format!("job-{index}"),
+        queue: random.between(0, queues as u64 - 1) as usize,
+        priority: *random.choose(&[Priority::Normal, Priority::High]),
+        at: random.between(0, 60),
+        replicas: random.between(most.div_ceil(2), most) as u32,
+        gpus,
+        run_seconds: (0..2).map(|_| random.between(5, 45)).collect(),
+        failures: random.chance(300).into(),
+        grace_seconds: *random.choose(&[1, 5, 30, 90]),
+    }
+}
+
+/// Adds an act, and often a later one that takes it back.
+fn add_acts(
     random: &mut RandomSequence,
     jobs: &[JobScript],
     nodes: usize,
     queues: &[QueueScript],
     calm_from: u64,
-) -> ActScript {
-    let job = random.choose(jobs).name.clone();
+    acts: &mut Vec<ActScript>,
+) {
+    let name = random.choose(jobs).name.clone();
     let node = random.between(0, nodes as u64 - 1) as usize;
     let queue = random.between(0, queues.len() as u64 - 1) as usize;
-    let act = match random.between(0, 10) {
-        0 => Act::Delete(job),
-        1 => Act::Suspend(job),
-        2 => Act::Resume(job),
-        3 => Act::Submit(job),
-        4 => Act::DeletePod(job),
-        5 => Act::DeletePodGroup(job),
-        6 => Act::Cordon(node),
-        7 => Act::Quarantine(node),
-        8 => Act::Release(node),
-        9 => Act::SetQuota(queue, random.between(0, 16) as u32),
-        _ => Act::Uncordon(node),
+    let (act, later) = match random.between(0, 8) {
+        0 => (Act::Delete(name.clone()), Some(Act::Submit(name))),
+        1 | 2 => (Act::Suspend(name.clone()), Some(Act::Resume(name))),
+        3 => (Act::DeletePod(name), None),
+        4 => (Act::DeletePodGroup(name), None),
+        5 => (Act::Cordon(node), Some(Act::Uncordon(node))),
+        6 => (Act::Quarantine(node), Some(Act::Release(node))),
+        7 => (Act::AddQueue, None),
+        _ => (
+            Act::SetQuota(queue, random.between(0, 16) as u32),
+            Some(Act::SetQuota(queue, random.between(0, 16) as u32)),
+        ),
     };
-    ActScript {
-        at: random.between(0, calm_from),
+    let at = random.between(0, calm_from);
+    acts.push(ActScript { at, act });
+    let delay = random.log_uniform_millis(1000, 60_000).as_secs();
+    let later = later.filter(|_| at + delay <= calm_from && random.chance(800));
+    acts.extend(later.map(|act| ActScript {
+        at: at + delay,
         act,
-    }
+    }));
 }
 
 fn fault(
@@ -137,7 +176,7 @@ fn fault(
         "nodes",
         "trainingqueues",
     ]);
-    let fault = match random.between(0, 14) {
+    let fault = match random.between(0, 17) {
         0 => Fault::LoseRequests(random.between(1, 300)),
         1 | 2 => Fault::LoseAnswers(random.between(1, 300)),
         3 => Fault::Slow(random.between(100, 30_000)),
@@ -148,7 +187,7 @@ fn fault(
         8 => Fault::Stop(replica),
         9 => Fault::Pause(replica),
         10 => Fault::LoseNode(random.between(0, nodes as u64 - 1) as usize),
-        11..=13 => Fault::OnWrite(random.between(1, 20), write_fault(random, kind)),
+        11..=16 => Fault::OnWrite(random.between(1, 20), write_fault(random, kind)),
         _ => Fault::SetClock(replica, *random.choose(&[-120, -5, 5, 120])),
     };
     // A gang is committed within seconds after its submission, and rolled back after its end.
@@ -162,9 +201,10 @@ fn fault(
             1000 * (job.at + job.run_seconds[0]) + random.between(0, 5000)
         }
     };
+    let longest = *random.choose(&[10, 60, 60, 240]);
     FaultScript {
         at,
-        seconds: random.between(1, 60),
+        seconds: random.between(1, longest),
         fault,
     }
 }

@@ -126,6 +126,19 @@ impl Site {
         Ok(())
     }
 
+    /// Adds a queue that no job of the script uses.
+    pub(crate) async fn add_queue(&self) -> kube::Result<()> {
+        let queue = json!({"metadata": {"name": self.unused_queue()},
+            "spec": {"resourceGroups": quota(0)}});
+        let queue = serde_json::from_value(queue).map_err(kube::Error::SerdeError)?;
+        self.queues.create(&PostParams::default(), &queue).await?;
+        Ok(())
+    }
+
+    fn unused_queue(&self) -> String {
+        format!("{}-unused", self.name())
+    }
+
     /// Marks a node as broken, as a tool that watches the health of nodes does, or takes the mark
     /// away.
     pub(crate) async fn set_quarantined(&self, node: usize, is_quarantined: bool) -> Result<()> {
@@ -144,8 +157,14 @@ impl Site {
         let broken_rules = tokio::task::block_in_place(|| self.site.end_judgement());
         report.lock().broken_rules.extend(broken_rules);
         report.lock().note_leftover(cleaned);
-        for (name, _) in self.queue_specs().into_iter().rev() {
-            self.queues.delete(&name, &DeleteParams::default()).await?;
+        let queues = self.queue_specs().into_iter().rev();
+        let queues = queues.map(|(name, _)| name).chain([self.unused_queue()]);
+        for name in queues {
+            match self.queues.delete(&name, &DeleteParams::default()).await {
+                // Not every script adds a queue.
+                Err(kube::Error::Api(status)) if status.code == 404 => continue,
+                deleted => deleted?,
+            };
             let deleted = wait_until_deleted(&self.queues, &name, CLEANUP_TIMEOUT).await;
             report.lock().note_leftover(deleted);
         }

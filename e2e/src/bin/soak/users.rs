@@ -59,6 +59,7 @@ impl Site {
                 self.set_quota(*queue, *gpus).await
             }
             Act::SetQuota(..) => Ok(()),
+            Act::AddQueue => self.add_queue().await,
             Act::Cordon(node) => return nodes.cordon(&nodes.names()[*node]).await.map(|()| false),
             Act::Uncordon(node) => {
                 return nodes.uncordon(&nodes.names()[*node]).await.map(|()| false);
