@@ -19,6 +19,7 @@ mod kubelet;
 mod network;
 mod oracle;
 mod panics;
+mod pod_deletions;
 mod random;
 mod replica;
 mod script;

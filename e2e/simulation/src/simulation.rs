@@ -31,6 +31,7 @@ use crate::kubelet::{KubeletWork, Kubelets};
 use crate::network::{Delivery, Network};
 use crate::oracle::{self, Oracle};
 use crate::panics;
+use crate::pod_deletions::PodDeletions;
 use crate::replica::{Progress, RunningReplica};
 use crate::script::{FaultScript, Script};
 use crate::time::VirtualTime;
@@ -119,6 +120,7 @@ struct Simulation<'s> {
     single_writes: SingleWrites,
     /// Writes of the operator.
     writes: u64,
+    deletions: PodDeletions,
     kubelets: Kubelets,
     collector: GarbageCollector,
     oracle: Oracle,
@@ -137,6 +139,7 @@ pub fn run(script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outco
     let panics = panics::take().into_iter();
     let problems = simulation.oracle.findings(script).map(ToString::to_string);
     let problems = problems.chain(unfinished);
+    let problems = problems.chain(simulation.deletions.problems());
     let problems = problems.chain(panics).chain(log.into_lines()).collect();
     Outcome {
         problems,
@@ -171,6 +174,7 @@ impl<'s> Simulation<'s> {
             watch_count: 0,
             single_writes: SingleWrites::default(),
             writes: 0,
+            deletions: PodDeletions::default(),
             network: Network::new(script.seed, script.network.clone()),
             kubelets: Kubelets::new(script.seed, script.kubelets.clone(), &script.jobs),
             collector: GarbageCollector::new(script.seed, script.kubelets.collect),

@@ -1,5 +1,7 @@
 //! The two servers.
 
+use std::time::Duration;
+
 use http::Request;
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
@@ -9,6 +11,11 @@ use serde_json::{Value, json};
 use trellis_api_server::{ApiServer, Kind, Response, User, WatchPoll};
 
 use crate::script::Step;
+
+/// Kinds that the admission plugins of kube-apiserver read through a watch.
+const WATCHED_BY_ADMISSION: [&str; 3] = ["resourcequotas", "limitranges", "priorityclasses"];
+/// Time until that watch has shown a write.
+const ADMISSION_DELAY: Duration = Duration::from_secs(1);
 
 /// Code and body of an answer. The body of a watch is the list of its events.
 pub(crate) struct Answer {
@@ -74,6 +81,10 @@ impl Server for RealServer {
             true => parse_lines(&text),
             false => parse_body(&text),
         };
+        let is_of = |kind: &&str| step.path().contains(*kind);
+        if step.method() != "GET" && WATCHED_BY_ADMISSION.iter().any(|kind| is_of(&kind)) {
+            tokio::time::sleep(ADMISSION_DELAY).await;
+        }
         Answer { code, body }
     }
 }

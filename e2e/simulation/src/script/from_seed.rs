@@ -31,10 +31,19 @@ impl Script {
             add_acts(random, &jobs, nodes.len(), &queues, calm_from, &mut acts);
         }
         let replicas = random.between(1, 2) as usize;
-        let faults = (0..random.between(0, 5))
+        let mut faults: Vec<_> = (0..random.between(0, 5))
             .map(|_| fault(random, replicas, nodes.len(), &jobs, calm_from))
             .collect();
         let lease_seconds = *random.choose(&[4, 15]);
+        let lacks_leader_policy = random.chance(200);
+        if lacks_leader_policy {
+            // Only the policy stops a replica that does not know how long its machine stood still.
+            for fault in &mut faults {
+                if let Fault::Pause(replica) = fault.fault {
+                    fault.fault = Fault::Stop(replica);
+                }
+            }
+        }
         // On a network that is always slow, no leader keeps a short lease.
         let request_delays: &[u64] = match lease_seconds {
             4 => &[5, 50],
@@ -44,7 +53,7 @@ impl Script {
             seed,
             replicas,
             lease_seconds,
-            lacks_leader_policy: random.chance(200),
+            lacks_leader_policy,
             queues,
             network: NetworkDelays {
                 request: *random.choose(request_delays),

@@ -99,6 +99,7 @@ impl Simulation<'_> {
                     ),
                     answer.body(),
                 );
+                self.deletions.observe(&sent.request, answer.status());
                 Ok(answer.map(full_body))
             }
             Response::Watch(watch) => {

@@ -1,32 +1,28 @@
 //! A journal says that a gang is placed, or that it has left, only when its pods show it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::jiff::SignedDuration;
 use trellis_api::PodGroup;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 
 use super::Judge;
-use super::lasting::{LastingViolations, Violation};
-use crate::clock::Moment;
-use crate::cluster::{Cluster, JobUid, Previous, owner_uid};
+use crate::cluster::{JobUid, Previous, owner_uid};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectName, ObjectVersion, Version};
 use crate::pods::PodFacts as _;
 use crate::rules::torn::expected_pods;
 use crate::verifier::{Findings, Step};
 
-/// Time in which the history may not show a change of a pod that Trellis has seen.
-const WATCH_TIME: SignedDuration = SignedDuration::from_secs(10);
-
 /// A pod, by name and uid.
 type PodId = (ObjectName, String);
 
 #[derive(Debug, Default)]
 pub(crate) struct HastyJournal {
-    /// Pods that run although the plan that they bear was removed from their journal.
-    forgotten: LastingViolations<PodId>,
+    /// Pods that had not ended when their journal dropped their plan, as far as the history shows,
+    /// with the revision of the journal. The watch of pods may be late.
+    dropped: BTreeMap<PodId, u64>,
 }
 
 impl Judge for HastyJournal {
@@ -34,13 +30,13 @@ impl Judge for HastyJournal {
         match (&step.change.object, step.previous) {
             (ObjectVersion::Group(Version::Stored(now)), Previous::Group(Some(before))) => {
                 if let (Some(uid), Some(plan)) = (owner_uid(before), removed_plan(before, now)) {
-                    self.record_forgotten_pods(step, &uid, plan);
+                    self.record_dropped_pods(step, &uid, plan);
                 }
             }
             (ObjectVersion::Pod(version), Previous::Pod(before)) => {
                 let pod = version.object();
                 if version.stored().is_none() || pod.is_over() {
-                    self.forgotten.set(pod_id(pod), None, step.now);
+                    self.judge_end(step, pod, findings);
                 } else if before.is_none() {
                     judge_new_pod(step, pod, findings);
                 }
@@ -48,28 +44,27 @@ impl Judge for HastyJournal {
             _ => {}
         }
     }
-
-    fn check(&mut self, cluster: &Cluster, now: Moment, findings: &mut Findings) {
-        self.forgotten
-            .report_overdue(Rule::HastyJournal, cluster, now, findings);
-    }
 }
 
 impl HastyJournal {
-    fn record_forgotten_pods(&mut self, step: &Step<'_>, uid: &JobUid, plan: &Plan) {
+    fn record_dropped_pods(&mut self, step: &Step<'_>, uid: &JobUid, plan: &Plan) {
         for (_, pod) in step.cluster.pods_of_job(uid) {
-            if pod.plan() != Some(plan.hash.as_str()) || pod.is_over() || pod.is_surplus() {
-                continue;
+            if pod.plan() == Some(plan.hash.as_str()) && !pod.is_over() && !pod.is_surplus() {
+                self.dropped.insert(pod_id(pod), step.change.revision);
             }
-            let violation = Violation {
-                object: ObjectRef::new("Pod", &pod.metadata),
-                message: format!(
-                    "it runs, and the journal of its gang has dropped its plan {}",
-                    plan.hash
-                ),
-                allowed: WATCH_TIME,
-            };
-            self.forgotten.set(pod_id(pod), Some(violation), step.now);
+        }
+    }
+
+    /// Reports a pod that ended after its plan was dropped.
+    fn judge_end(&mut self, step: &Step<'_>, pod: &Pod, findings: &mut Findings) {
+        let Some(dropped) = self.dropped.remove(&pod_id(pod)) else {
+            return;
+        };
+        if step.change.revision > dropped && !step.change.is_listed {
+            let object = ObjectRef::new("Pod", &pod.metadata);
+            let message =
+                format!("it ran when its journal dropped its plan, at revision {dropped}");
+            findings.add(step.finding(Rule::HastyJournal, object, message));
         }
     }
 }
@@ -100,6 +95,11 @@ fn judge_new_pod(step: &Step<'_>, pod: &Pod, findings: &mut Findings) {
     let (Some(name), Some(index)) = (pod.group(), pod.index()) else {
         return;
     };
+    // The watch of pods may be late: then the pod was created before the journal was written.
+    let written = group.metadata.resource_version.as_deref();
+    if written.and_then(|version| version.parse().ok()) > Some(step.change.revision) {
+        return;
+    }
     let expected = expected_pods(plan, job);
     let is_expected = expected.get(name).is_some_and(|group| group.expects(index));
     if is_expected && pod.plan() == Some(plan.hash.as_str()) {

@@ -1,12 +1,11 @@
 //! A gang that had to leave for another gang did not leave in vain.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::SignedDuration;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
-use trellis_api::queue::StopPolicy;
 use trellis_api::{PodGroup, Reason, TrainingQueue};
 
 use super::Judge;
@@ -25,10 +24,6 @@ const PLACEMENT_TIME: SignedDuration = SignedDuration::from_secs(600);
 pub(crate) struct Victim {
     /// By the PodGroup of the preemptor.
     nominations: BTreeMap<ObjectName, Nomination>,
-    /// The plans of each gang that had to make room for a nominated gang.
-    named: BTreeMap<ObjectName, BTreeSet<String>>,
-    /// Queues that were drained.
-    drained: BTreeSet<String>,
 }
 
 /// A gang for which others must leave.
@@ -65,17 +60,7 @@ impl Nomination {
 impl Judge for Victim {
     fn observe(&mut self, step: &Step<'_>, findings: &mut Findings) {
         match (&step.change.object, step.previous) {
-            (ObjectVersion::Group(version), Previous::Group(before)) => {
-                self.observe_group(step, version, findings);
-                let was_leaving = before.as_deref().is_some_and(is_preempted);
-                if let Version::Stored(group) = version
-                    && is_preempted(group)
-                    && !was_leaving
-                    && !step.change.is_listed
-                {
-                    self.judge_departure(step, group, findings);
-                }
-            }
+            (ObjectVersion::Group(version), _) => self.observe_group(step, version, findings),
             // Another node, or a queue of its tree, may leave no place for the gang.
             (ObjectVersion::Node(version), Previous::Node(before)) => {
                 let node = version.object();
@@ -89,11 +74,6 @@ impl Judge for Victim {
             }
             (ObjectVersion::Queue(version), Previous::Queue(before)) => {
                 let now = version.stored();
-                if now.is_some_and(|queue| queue.spec.stop_policy == Some(StopPolicy::HoldAndDrain))
-                {
-                    let name = version.object().metadata.name.clone();
-                    self.drained.extend(name);
-                }
                 if now.map(|queue| &queue.spec) != before.as_ref().map(|queue| &queue.spec) {
                     let versions = [now, before.as_ref()].into_iter().flatten();
                     self.excuse_tree(step.cluster, versions);
@@ -148,7 +128,6 @@ impl Victim {
         }
         let Some(journal) = journal else {
             self.nominations.remove(&name);
-            self.named.remove(&name);
             return;
         };
         match (journal.phase.unwrap_or_default(), &journal.plan) {
@@ -161,11 +140,6 @@ impl Victim {
                     };
                     (name, victim.plan.clone())
                 });
-                let victims: Vec<_> = victims.collect();
-                for (victim, plan) in &victims {
-                    let plans = self.named.entry(victim.clone()).or_default();
-                    plans.insert(plan.clone());
-                }
                 let job = step.cluster.jobs.get(&name);
                 let generation = job.and_then(|job| job.metadata.generation);
                 let known = self.nominations.remove(&name);
@@ -176,7 +150,7 @@ impl Victim {
                     plan: plan.clone(),
                     priority: group.spec.priority(),
                     queue: group.spec.queue_name.clone(),
-                    victims,
+                    victims: victims.collect(),
                     left: known.and_then(|known| known.left),
                 };
                 self.nominations.insert(name, nomination);
@@ -191,24 +165,6 @@ impl Victim {
                 self.record_departure(step, &name, plan, findings);
             }
             _ => {}
-        }
-    }
-
-    /// Reports a gang that leaves although no gang was nominated for its place.
-    fn judge_departure(&self, step: &Step<'_>, group: &PodGroup, findings: &mut Findings) {
-        let plan = group
-            .status
-            .as_ref()
-            .and_then(|status| status.plan.as_ref());
-        let Some(plan) = plan else { return };
-        let name = ObjectName::from_metadata(&group.metadata);
-        let named = self.named.get(&name);
-        let is_named = named.is_some_and(|plans| plans.contains(&plan.hash));
-        let queue = plan.queue.as_deref().unwrap_or_default();
-        if !is_named && !self.drained.contains(queue) && !step.cluster.is_partial {
-            let object = ObjectRef::new("PodGroup", &group.metadata);
-            let message = "it had to leave, and no gang was nominated for its place".to_owned();
-            findings.add(step.finding(Rule::Victim, object, message));
         }
     }
 
@@ -271,13 +227,6 @@ impl Victim {
             !(shares_node && priority >= nomination.priority)
         });
     }
-}
-
-/// Returns true if the gang leaves for another one, or because its queue is drained.
-fn is_preempted(group: &PodGroup) -> bool {
-    group.status.as_ref().is_some_and(|journal| {
-        journal.phase == Some(PodGroupPhase::Unwinding) && journal.reason == Some(Reason::Preempted)
-    })
 }
 
 /// Returns true if the gang is wanted as it was when others left for it.
