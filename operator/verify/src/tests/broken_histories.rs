@@ -439,7 +439,7 @@ proptest! {
         let placed = history.find(|write| {
             write.kind == Kind::Group && name(write) == "j" && phase(write) == "Placed"
         })[0];
-        let last = created.into_iter().filter(|place| *place < placed).last().unwrap();
+        let last = created.into_iter().rfind(|place| *place < placed).unwrap();
         let pod = history.writes.remove(last);
         history.writes.insert(placed, pod);
         let broken = history.broken_rules();
