@@ -3,6 +3,8 @@
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 mod broken_histories;
+mod broken_journals;
 mod gang_history;
 mod one_look;
 mod quiet_histories;
+mod write_filters;

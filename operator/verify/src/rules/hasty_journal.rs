@@ -1,7 +1,6 @@
 //! A journal says that a gang is placed, or that it has left, only when its pods show it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use trellis_api::PodGroup;
@@ -70,7 +69,7 @@ impl HastyJournal {
 }
 
 /// Returns the plan of an undone gang that its journal no longer has.
-fn removed_plan<'a>(before: &'a Arc<PodGroup>, now: &PodGroup) -> Option<&'a Plan> {
+fn removed_plan<'a>(before: &'a PodGroup, now: &PodGroup) -> Option<&'a Plan> {
     let journal = before.status.as_ref()?;
     let plan = journal.plan.as_ref()?;
     let after = now.status.as_ref().and_then(|status| status.plan.as_ref());
