@@ -166,6 +166,29 @@ fn watch_node_and_queue(sink: &WatchSink) {
     sink.apply(Key::new("", "default"), queue);
 }
 
+/// Returns a driver that has seen a node, a queue and the job "team-a/llm".
+fn driver_with_job() -> (Driver, Arc<WatchSink>) {
+    let driver = driver();
+    let sink = WatchSink::new(driver.committer.context());
+    watch_node_and_queue(&sink);
+    let job: TrainingJob = decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "llm", "namespace": "team-a", "uid": "mine"},
+        "spec": {"taskGroups": []},
+    }));
+    sink.apply(Key::new("team-a", "llm"), job);
+    (driver, sink)
+}
+
+/// Returns the event that the current policies have judged the job, and set no limits.
+fn judged(driver: &Driver, job: &Key) -> SchedulerEvent {
+    let limits = JobLimits {
+        version: driver.committer.cache().quotas.version(),
+        ..JobLimits::default()
+    };
+    SchedulerEvent::Limits(job.clone(), limits.into())
+}
+
 /// Returns the PodGroup of the job "team-a/llm" with that journal.
 fn pod_group(journal: serde_json::Value) -> PodGroup {
     decoded(serde_json::json!({
@@ -182,17 +205,8 @@ fn pod_group(journal: serde_json::Value) -> PodGroup {
 /// gang changes although its attempt is the same.
 #[tokio::test]
 async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
-    let mut driver = driver();
+    let (mut driver, sink) = driver_with_job();
     let job = Key::new("team-a", "llm");
-    let context = driver.committer.context().clone();
-    let sink = WatchSink::new(&context);
-    watch_node_and_queue(&sink);
-    let training_job: TrainingJob = decoded(serde_json::json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-        "metadata": {"name": "llm", "namespace": "team-a", "uid": "mine"},
-        "spec": {"taskGroups": []},
-    }));
-    sink.apply(job.clone(), training_job);
     let group = pod_group(serde_json::json!({}));
     sink.apply(job.clone(), group);
     let desired = |not_before: Option<Timestamp>| {
@@ -215,11 +229,7 @@ async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
         driver.decide();
     };
     let mut events = driver.events.take_all();
-    let limits = JobLimits {
-        version: context.cache.quotas.version(),
-        ..JobLimits::default()
-    };
-    events.push(SchedulerEvent::Limits(job.clone(), limits.into()));
+    events.push(judged(&driver, &job));
     events.push(desired(Some(Timestamp::UNIX_EPOCH)));
     handle_events(&mut driver, events);
     // The recheck and the next desired gang arrive together.
@@ -239,17 +249,8 @@ async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
 /// A queue or a policy changes while the victims of a nominated gang leave.
 #[tokio::test]
 async fn nominated_gang_keeps_its_place_until_the_new_policies_have_judged_it() {
-    let mut driver = driver();
+    let (mut driver, sink) = driver_with_job();
     let job = Key::new("team-a", "llm");
-    let context = driver.committer.context().clone();
-    let sink = WatchSink::new(&context);
-    watch_node_and_queue(&sink);
-    let training_job: TrainingJob = decoded(serde_json::json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-        "metadata": {"name": "llm", "namespace": "team-a", "uid": "mine"},
-        "spec": {"taskGroups": []},
-    }));
-    sink.apply(job.clone(), training_job);
     let epoch = driver.committer.commands().epoch().unwrap().0;
     let group = pod_group(serde_json::json!({
         "phase": "Nominated", "epoch": epoch, "victims": [],
@@ -279,11 +280,7 @@ async fn nominated_gang_keeps_its_place_until_the_new_policies_have_judged_it() 
                 .is_some()
         );
     }
-    let limits = JobLimits {
-        version: context.cache.quotas.version(),
-        ..JobLimits::default()
-    };
-    let judged = SchedulerEvent::Limits(job.clone(), limits.into());
+    let judged = judged(&driver, &job);
     handle_events(&mut driver, vec![judged]);
     assert_eq!(driver.gangs[&job].engine_state, EngineState::Placed);
     assert!(driver.gangs[&job].task.is_some(), "the plan is carried out");

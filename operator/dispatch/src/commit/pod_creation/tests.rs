@@ -1,9 +1,10 @@
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use trellis_gang::DesiredGang;
 use trellis_gang::fixtures::desired_run;
@@ -27,11 +28,11 @@ fn client_without_answers(stop: CancellationToken) -> Client {
                 let mut pod: Value = serde_json::from_slice(&body).unwrap();
                 pod["metadata"]["uid"] = json!("p");
                 pod["metadata"]["resourceVersion"] = json!("1");
-                *stored.lock().unwrap() = Some(pod);
+                *stored.lock() = Some(pod);
                 stop.cancel();
                 return Err(io::Error::from(io::ErrorKind::ConnectionReset));
             }
-            let pod = stored.lock().unwrap().clone().unwrap();
+            let pod = stored.lock().clone().unwrap();
             Ok(Response::new(Body::from(pod.to_string().into_bytes())))
         }
     });
