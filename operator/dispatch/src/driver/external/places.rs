@@ -44,6 +44,10 @@ impl Driver {
         if before == EngineState::Absent {
             state.place_number = fresh;
         }
+        // The engine reports a reason once, so a gang that waits on keeps its delayed explanation.
+        if before != EngineState::Waiting {
+            state.conditions.drop_delayed();
+        }
         if let Some(end) = state.avoided.next_end(now) {
             self.alarms.set(unit, end);
         }
@@ -56,7 +60,6 @@ impl Driver {
         };
         state.domain_labels = near;
         state.rechecks = 0;
-        state.conditions.drop_delayed();
         let gang = engine_gang::pending_gang(unit, group, &request, &ticket);
         let limits = request.limits.clone();
         state.set_request(request.into());
@@ -106,6 +109,7 @@ impl Driver {
         };
         let before = std::mem::replace(&mut state.engine_state, EngineState::Placed);
         state.allocations.clear();
+        state.conditions.drop_delayed();
         let busy = state.task.is_some();
         let is_nominated = self.nominated_plan(unit).is_some();
         if is_nominated && busy {

@@ -112,6 +112,38 @@ async fn flapping_reason_is_written_at_most_every_ten_seconds() {
     );
 }
 
+/// The engine reports a refusal once, and the pause of the conditions ends later. The driver looks at
+/// the gang again meanwhile.
+#[tokio::test(start_paused = true)]
+async fn delayed_refusal_is_written_after_the_pause_of_the_reason_before() {
+    let mut fixture = ExternalPodsFixture::new();
+    let unit = external::pod_group_gang_key(&key("g"));
+    fixture.group(3);
+    for name in ["a", "b", "c"] {
+        fixture.add_pod(pod(
+            name,
+            json!({"trellis.dev/pod-group": "g", "trellis.dev/queue": "late"}),
+        ));
+    }
+    let all = |reason| ["a", "b", "c"].map(|name| (name, reason));
+    fixture.decide_without_task_results();
+    assert!(fixture.end_condition_task(&unit, &[]) && fixture.end_journal_write(&unit));
+    let expected = conditions(&all("QueueNotFound: "));
+    assert_eq!(fixture.written_conditions(&unit), expected);
+    let queue: TrainingQueue = decoded(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "late"},
+        "spec": {"namespaceSelector": {}},
+    }));
+    fixture.sink.apply(Key::new("", "late"), queue);
+    for _ in 0..15 {
+        fixture.advance_time(SECOND).await;
+        fixture.end_condition_task(&unit, &[]);
+        fixture.end_journal_write(&unit);
+    }
+    let expected = conditions(&all("ExceedsCluster: "));
+    assert_eq!(fixture.written_conditions(&unit), expected);
+}
+
 /// For example, a pod crashes in a loop, or a user switches the queue all the time. Without growing
 /// pauses, each change would cause a write for each pod of the gang.
 #[tokio::test(start_paused = true)]
