@@ -1,5 +1,7 @@
 //! Starts the tasks that the engine's decisions need, or records why a gang waits.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_gang::key::Key;
@@ -227,7 +229,8 @@ impl Driver {
         }
     }
 
-    /// Records why a gang waits. The controller writes it to status if the reason is new.
+    /// Records why a gang waits. The controller writes it to status if the reason is new, at a limited
+    /// rate.
     pub(super) fn record_explanation(&mut self, job: &Key, explanation: GangExplanation) {
         if external::is_external(job) {
             return self.explain_to_external_pods(job, explanation);
@@ -238,8 +241,15 @@ impl Driver {
         let is_news = before.is_none_or(|before| !before.has_same_reason(&explanation));
         explanations.insert(job.clone(), explanation);
         drop(explanations);
-        if is_news {
-            context.work_queue.add(job.clone());
+        if !is_news {
+            return;
+        }
+        let delay = match self.gangs.get_mut(job) {
+            Some(state) => state.reason_pace.delay(Instant::now()),
+            None => Some(Duration::ZERO),
+        };
+        if let Some(delay) = delay {
+            context.work_queue.add_after(job.clone(), delay);
         }
     }
 }

@@ -64,6 +64,10 @@ impl Driver {
             .take_due(Instant::now(), &context.explanations.read());
         let now = engine::to_engine_time(clock::now());
         for job in jobs {
+            let pace = self.gangs.get(&job).map(|state| &state.reason_pace);
+            if pace.is_some_and(|pace| !pace.is_idle(Instant::now())) {
+                continue;
+            }
             let id = engine::gang_id(&job);
             let Some(refusal) = self.engine.explain(&id, now) else {
                 continue;

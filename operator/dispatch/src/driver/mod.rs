@@ -16,6 +16,7 @@ mod limits;
 mod message_renewal;
 mod places;
 mod pods_of_gone_jobs;
+mod reason_pace;
 mod run_time_prediction;
 mod steps;
 mod surplus;
@@ -46,6 +47,7 @@ use limits::wrong_limits::WrongLimits;
 use message_renewal::MessageRenewal;
 use places::avoided_nodes::AvoidedNodes;
 use pods_of_gone_jobs::OrphanedPods;
+use reason_pace::ReasonPace;
 use steps::pause::RetryPause;
 use steps::task::GangTask;
 use surplus::JobSurplus;
@@ -81,6 +83,8 @@ struct TrackedGang {
     limits: Option<Arc<JobLimits>>,
     task: Option<GangTask>,
     pause: RetryPause,
+    /// When its job may get another reason.
+    reason_pace: ReasonPace,
     /// Why its last task failed.
     last_failure: Option<String>,
     /// Nodes on which its pods were refused.

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
+use tokio::time::Instant;
+use trellis_api::{PodGroup, Reason, TrainingJob, TrainingQueue};
 use trellis_cache::watch::Sink;
+use trellis_gang::GangExplanation;
 use trellis_gang::fixtures::desired_run;
 use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::observed::{SlimNode, SlimPod};
@@ -73,6 +75,35 @@ async fn job_deleted_during_a_commit_pause_frees_its_namespace_quota() {
     assert_eq!(to_advance.into_iter().collect::<Vec<_>>(), [waiting]);
 }
 
+/// Gangs that start and end change the reason of a waiting job each second.
+#[tokio::test(start_paused = true)]
+async fn waiting_job_gets_its_newest_reason_at_a_limited_rate() {
+    let mut driver = driver();
+    let job = Key::new("team-a", "llm");
+    driver.gangs.entry(job.clone()).or_default();
+    let context = driver.committer.context().clone();
+    let start = Instant::now();
+    let mut woken = Vec::new();
+    for second in 0..60 {
+        let reason = match second % 2 {
+            0 => Reason::InsufficientCapacity,
+            _ => Reason::QuotaExceeded,
+        };
+        let message = format!("at second {second}");
+        driver.record_explanation(&job, GangExplanation::waiting(reason, message));
+        let end = start + Duration::from_secs(second + 1);
+        if tokio::time::timeout_at(end, context.work_queue.next()).await == Ok(job.clone()) {
+            context.work_queue.work_on(&job).succeed();
+            woken.push(second);
+            let shown = &context.explanations.read()[&job].message;
+            assert_eq!(*shown, format!("at second {second}"));
+        }
+        tokio::time::sleep_until(end).await;
+    }
+    assert!((7..=8).contains(&woken.len()), "{woken:?}");
+    assert_eq!(woken[..2], [0, 1]);
+}
+
 /// The operator loses the right to watch nodes, and gets it back.
 #[tokio::test(start_paused = true)]
 async fn driver_decides_nothing_while_a_watch_is_broken() {
@@ -95,7 +126,7 @@ async fn driver_decides_nothing_while_a_watch_is_broken() {
     }
     assert!(driver.is_watch_broken(&no_jobs));
     let explained = explanation(&before).unwrap();
-    assert_eq!(explained.reason, trellis_api::Reason::CacheNotReady);
+    assert_eq!(explained.reason, Reason::CacheNotReady);
     assert!(
         explained.message.contains("the watch of nodes"),
         "{explained:?}"
