@@ -36,8 +36,8 @@ pub use coverage::Coverage;
 pub use panics::record_panics;
 pub use random::RandomSequence;
 pub use script::{
-    Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Priority,
-    QueueScript, Script, WriteFault,
+    Act, ActScript, AfterWrite, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays,
+    Priority, QueueScript, Script, WriteChoice, WriteFault, WriteKind,
 };
 pub use shrink::shrink;
 pub use simulation::{Outcome, run};

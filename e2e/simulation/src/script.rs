@@ -2,12 +2,15 @@
 //! be stored, shortened and run again.
 
 mod from_seed;
+mod writes;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::VirtualTime;
+
+pub use writes::{WriteChoice, WriteKind};
 
 /// Everything about a run that is decided before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,10 +137,23 @@ fn is_zero(number: &usize) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActScript {
-    /// Second at which it happens.
+    /// Second at which it happens, or from which it waits for a write.
     pub at: u64,
+    /// The write after which it happens. It never happens if that write is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<AfterWrite>,
     /// The act.
     pub act: Act,
+}
+
+/// A time after a write of the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AfterWrite {
+    /// The write, counted from the second of the act.
+    pub write: WriteChoice,
+    /// Milliseconds since a replica has sent it.
+    pub millis: u64,
 }
 
 /// An act of a user, with the name of the job or the number of the node.
@@ -234,15 +250,16 @@ pub enum Fault {
     SetClock(usize, i64),
     /// The node with this number does not answer, and its kubelet does nothing.
     LoseNode(usize),
-    /// A single write meets a fault: the one with this number, from 1, after the begin. Renewals of
-    /// the Lease do not count.
-    OnWrite(u64, WriteFault),
+    /// A single write meets a fault. Writes are counted from the begin of the fault.
+    OnWrite(WriteChoice, WriteFault),
 }
 
 /// The fault of a single write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WriteFault {
+    /// It reaches the API server after this many milliseconds.
+    Delay(u64),
     /// It does not reach the API server.
     LoseRequest,
     /// The API server handles it, and its answer is lost.
@@ -279,6 +296,7 @@ impl Fault {
             Self::Pause(_) => "paused machine",
             Self::SetClock(..) => "wrong clock",
             Self::LoseNode(_) => "lost node",
+            Self::OnWrite(_, WriteFault::Delay(_)) => "delayed write",
             Self::OnWrite(_, WriteFault::LoseRequest) => "write lost",
             Self::OnWrite(_, WriteFault::LoseAnswer) => "answer to write",
             Self::OnWrite(_, WriteFault::CrashBefore) => "crash at write",

@@ -7,7 +7,7 @@
 
 use crate::script::{
     Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Priority,
-    QueueScript, Script, WriteFault,
+    QueueScript, Script, WriteChoice, WriteFault, WriteKind,
 };
 
 /// Second at which the faults end: processes start again, and watches go on.
@@ -16,7 +16,13 @@ const FAULT_SECONDS: u64 = 40;
 /// Returns the small scripts. Each has one gang of two pods, and two replicas of the operator.
 #[must_use]
 pub fn small_scripts() -> Vec<Script> {
-    let act = |at, act| vec![ActScript { at, act }];
+    let act = |at, act| {
+        vec![ActScript {
+            at,
+            after: None,
+            act,
+        }]
+    };
     let job = |name: &str, at| JobScript {
         name: name.to_owned(),
         queue: 0,
@@ -108,7 +114,13 @@ fn fault(place: u64) -> FaultScript {
     FaultScript {
         at: 0,
         seconds: FAULT_SECONDS,
-        fault: Fault::OnWrite(place / FAULTS + 1, fault),
+        fault: Fault::OnWrite(
+            WriteChoice {
+                kind: WriteKind::Any,
+                number: place / FAULTS + 1,
+            },
+            fault,
+        ),
     }
 }
 

@@ -194,7 +194,9 @@ impl<'s> Simulation<'s> {
             simulation.schedule(after(job.at), WorldEvent::Submit(index));
         }
         for (index, act) in script.acts.iter().enumerate() {
-            simulation.schedule(after(act.at), WorldEvent::Act(index));
+            if act.after.is_none() {
+                simulation.schedule(after(act.at), WorldEvent::Act(index));
+            }
         }
         for (index, fault) in script.faults.iter().enumerate() {
             simulation.schedule(fault.begin(), WorldEvent::FaultBegin(index));

@@ -1,8 +1,10 @@
 //! `cargo seeds` runs the operator in many simulated histories, and reports every broken promise.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -54,6 +56,37 @@ struct Options {
     once: bool,
 }
 
+/// A run that takes longer never ends: the operator repeats something without a pause. A usual run takes
+/// a tenth of a second.
+const LONGEST_RUN: Duration = Duration::from_secs(120);
+
+/// The run of each thread: its seed and its begin.
+#[derive(Debug, Default)]
+struct OpenRuns(Mutex<HashMap<ThreadId, (u64, Instant)>>);
+
+impl OpenRuns {
+    fn run(&self, script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outcome {
+        let id = thread::current().id();
+        self.0.lock().insert(id, (script.seed, Instant::now()));
+        let outcome = run(script, policies, keeps_lines);
+        self.0.lock().remove(&id);
+        outcome
+    }
+
+    /// Ends the process once a run takes too long. A thread that never waits cannot be stopped.
+    fn watch(&self) -> ! {
+        loop {
+            thread::sleep(Duration::from_secs(1));
+            let runs = self.0.lock();
+            let mut open = runs.values();
+            if let Some((seed, _)) = open.find(|(_, begin)| begin.elapsed() > LONGEST_RUN) {
+                println!("seed {seed}: endless: the run takes longer than {LONGEST_RUN:?}");
+                std::process::exit(1);
+            }
+        }
+    }
+}
+
 /// Sums over all runs.
 #[derive(Debug, Default)]
 struct Totals {
@@ -89,11 +122,14 @@ fn main() -> anyhow::Result<ExitCode> {
         Some(threads) => threads,
         None => thread::available_parallelism()?.get(),
     };
+    let open_runs = Arc::new(OpenRuns::default());
+    let watched = Arc::clone(&open_runs);
+    thread::spawn(move || watched.watch());
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(script) = next() {
-                    check(&script, &policies, &options, &totals);
+                    check(&script, &policies, &options, &open_runs, &totals);
                 }
             });
         }
@@ -142,14 +178,20 @@ fn scripts(
 }
 
 /// Runs a script, twice unless the options say once, and reports what is wrong.
-fn check(script: &Script, policies: &PolicyLoader, options: &Options, totals: &Mutex<Totals>) {
-    let outcome = run(script, policies, options.events);
+fn check(
+    script: &Script,
+    policies: &PolicyLoader,
+    options: &Options,
+    open_runs: &OpenRuns,
+    totals: &Mutex<Totals>,
+) {
+    let outcome = open_runs.run(script, policies, options.events);
     for line in &outcome.lines {
         println!("{line}");
     }
     let mut is_broken = report(script, &outcome);
     if !options.once {
-        let again = run(script, policies, options.events);
+        let again = open_runs.run(script, policies, options.events);
         if again.hash != outcome.hash {
             is_broken = true;
             let difference = first_difference(&outcome, &again);
@@ -157,7 +199,7 @@ fn check(script: &Script, policies: &PolicyLoader, options: &Options, totals: &M
         }
     }
     if is_broken && options.shrink {
-        let shortest = shrink_broken(script, &outcome, policies);
+        let shortest = shrink_broken(script, &outcome, policies, open_runs);
         println!(
             "{}",
             serde_json::to_string_pretty(&shortest).unwrap_or_default()
@@ -179,13 +221,18 @@ fn report(script: &Script, outcome: &Outcome) -> bool {
 }
 
 /// Returns a shorter script with a problem of the same kind.
-fn shrink_broken(script: &Script, outcome: &Outcome, policies: &PolicyLoader) -> Script {
+fn shrink_broken(
+    script: &Script,
+    outcome: &Outcome,
+    policies: &PolicyLoader,
+    open_runs: &OpenRuns,
+) -> Script {
     let kind = |problem: &String| problem.split(':').next().map(str::to_owned);
     let Some(wanted) = outcome.problems.first().and_then(kind) else {
         return script.clone();
     };
     shrink(script, |shorter| {
-        let outcome = run(shorter, policies, false);
+        let outcome = open_runs.run(shorter, policies, false);
         outcome
             .problems
             .iter()

@@ -1,8 +1,8 @@
 //! The script of a seed.
 
 use super::{
-    Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Priority,
-    QueueScript, Script, WriteFault,
+    Act, ActScript, AfterWrite, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays,
+    Priority, QueueScript, Script, WriteChoice, WriteFault, WriteKind,
 };
 use crate::random::RandomSequence;
 
@@ -12,18 +12,27 @@ impl Script {
     pub fn from_seed(seed: u64) -> Self {
         let random = &mut RandomSequence::new(seed, "script");
         let calm_from = random.between(60, 300);
-        let contends = random.chance(500);
-        let nodes: Vec<u32> = (0..random.between(1, if contends { 3 } else { 5 }))
+        let contention = *random.choose(&[
+            Contention::None,
+            Contention::Nodes,
+            Contention::Nodes,
+            Contention::Quota,
+        ]);
+        let nodes: Vec<u32> = (0..random.between(1, contention.most_nodes()))
             .map(|_| *random.choose(&[4, 8, 8]))
             .collect();
         let capacity: u32 = nodes.iter().sum();
-        let queues = queues(random, capacity, contends);
-        let jobs: Vec<_> = match contends {
-            true => (0..random.between(2, 5))
-                .map(|index| contending_job(random, index, capacity, queues.len()))
-                .collect(),
-            false => (0..random.between(1, 4))
+        let queues = queues(random, capacity, contention);
+        let room = match contention {
+            Contention::Quota => queues.iter().filter_map(|queue| queue.gpus).sum(),
+            Contention::None | Contention::Nodes => capacity,
+        };
+        let jobs: Vec<_> = match contention {
+            Contention::None => (0..random.between(1, 4))
                 .map(|index| job(random, index, capacity, queues.len(), calm_from))
+                .collect(),
+            Contention::Nodes | Contention::Quota => (0..random.between(2, 5))
+                .map(|index| contending_job(random, index, room, queues.len()))
                 .collect(),
         };
         let mut acts = Vec::new();
@@ -34,6 +43,9 @@ impl Script {
         let mut faults: Vec<_> = (0..random.between(0, 5))
             .map(|_| fault(random, replicas, nodes.len(), &jobs, calm_from))
             .collect();
+        if random.chance(600) {
+            add_coincidence(random, &jobs, &mut acts, &mut faults);
+        }
         let lease_seconds = *random.choose(&[4, 15]);
         let lacks_leader_policy = random.chance(200);
         if lacks_leader_policy {
@@ -73,18 +85,39 @@ impl Script {
     }
 }
 
+/// What the jobs of a script compete for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contention {
+    None,
+    Nodes,
+    /// The nodes have room for twice the quota.
+    Quota,
+}
+
+impl Contention {
+    fn most_nodes(self) -> u64 {
+        match self {
+            Self::Nodes => 3,
+            Self::None | Self::Quota => 5,
+        }
+    }
+}
+
 /// Returns one queue, or two that lend each other their quota.
-fn queues(random: &mut RandomSequence, capacity: u32, contends: bool) -> Vec<QueueScript> {
-    let count = match contends {
-        true => *random.choose(&[1, 2, 2]),
-        false => *random.choose(&[1, 1, 2]),
+fn queues(random: &mut RandomSequence, capacity: u32, contention: Contention) -> Vec<QueueScript> {
+    let count = match contention {
+        Contention::None => *random.choose(&[1, 1, 2]),
+        Contention::Nodes | Contention::Quota => *random.choose(&[1, 2, 2]),
     };
-    let has_quota = count == 2 || random.chance(300);
-    let preempts = contends || random.chance(500);
+    let has_quota = count == 2 || contention == Contention::Quota || random.chance(300);
+    let preempts = contention == Contention::Nodes || random.chance(500);
+    let share = capacity / count;
     let queue = |_| QueueScript {
-        gpus: has_quota.then(|| {
-            let share = capacity / count;
-            random.between(u64::from(share / 2), u64::from(share)) as u32
+        gpus: has_quota.then(|| match contention {
+            Contention::Quota => (share / 2).max(1),
+            Contention::None | Contention::Nodes => {
+                random.between(u64::from(share / 2), u64::from(share)) as u32
+            }
         }),
         preempts,
     };
@@ -113,15 +146,11 @@ fn job(
     }
 }
 
-/// Returns a job that leaves no room for another one of its kind. It comes while they run.
-fn contending_job(
-    random: &mut RandomSequence,
-    index: u64,
-    capacity: u32,
-    queues: usize,
-) -> JobScript {
-    let gpus = *random.choose(&[1, 2, 4, 4]);
-    let most = u64::from(capacity / gpus).clamp(1, 8);
+/// Returns a job that leaves no room for another one of its kind. It comes while they run. `room`: the
+/// GPUs of the nodes, or of the quotas.
+fn contending_job(random: &mut RandomSequence, index: u64, room: u32, queues: usize) -> JobScript {
+    let gpus = (*random.choose(&[1, 2, 4, 4])).min(room.max(1));
+    let most = u64::from(room / gpus).clamp(1, 8);
     JobScript {
         name: format!("job-{index}"),
         queue: random.between(0, queues as u64 - 1) as usize,
@@ -161,11 +190,16 @@ fn add_acts(
         ),
     };
     let at = random.between(0, calm_from);
-    acts.push(ActScript { at, act });
+    acts.push(ActScript {
+        at,
+        after: None,
+        act,
+    });
     let delay = random.log_uniform_millis(1000, 60_000).as_secs();
     let later = later.filter(|_| at + delay <= calm_from && random.chance(800));
     acts.extend(later.map(|act| ActScript {
         at: at + delay,
+        after: None,
         act,
     }));
 }
@@ -196,7 +230,13 @@ fn fault(
         8 => Fault::Stop(replica),
         9 => Fault::Pause(replica),
         10 => Fault::LoseNode(random.between(0, nodes as u64 - 1) as usize),
-        11..=16 => Fault::OnWrite(random.between(1, 20), write_fault(random, kind)),
+        11..=16 => {
+            let write = WriteChoice {
+                kind: WriteKind::Any,
+                number: random.between(1, 20),
+            };
+            Fault::OnWrite(write, write_fault(random, kind))
+        }
         _ => Fault::SetClock(replica, *random.choose(&[-120, -5, 5, 120])),
     };
     // A gang is committed within seconds after its submission, and rolled back after its end.
@@ -218,12 +258,75 @@ fn fault(
     }
 }
 
+/// Adds faults and acts that all meet one write or its neighbours, because a second check mends most
+/// faults that come alone.
+fn add_coincidence(
+    random: &mut RandomSequence,
+    jobs: &[JobScript],
+    acts: &mut Vec<ActScript>,
+    faults: &mut Vec<FaultScript>,
+) {
+    let job = random.choose(jobs);
+    // The writes that follow the submission of a job, or its end.
+    let at = match random.chance(700) {
+        true => job.at,
+        false => job.at + job.run_seconds[0],
+    };
+    let kind = *random.choose(&[
+        WriteKind::Journal,
+        WriteKind::Journal,
+        WriteKind::PodCreation,
+        WriteKind::PodCreation,
+        WriteKind::PodDeletion,
+        WriteKind::JobStatus,
+    ]);
+    let number = random.between(1, 4);
+    let seconds = *random.choose(&[10, 30, 60, 120]);
+    for _ in 0..random.between(2, 4) {
+        let number = number + random.between(0, 1);
+        let write = WriteChoice { kind, number };
+        if random.chance(600) {
+            let watched = *random.choose(&["pods", "podgroups", "trainingjobs"]);
+            faults.push(FaultScript {
+                at: 1000 * at,
+                seconds,
+                fault: Fault::OnWrite(write, write_fault(random, watched)),
+            });
+            continue;
+        }
+        let name = match random.chance(800) {
+            true => job.name.clone(),
+            false => random.choose(jobs).name.clone(),
+        };
+        let (act, later) = match random.between(0, 4) {
+            0 => (Act::Delete(name.clone()), Some(Act::Submit(name))),
+            1 | 2 => (Act::Suspend(name.clone()), Some(Act::Resume(name))),
+            3 => (Act::DeletePod(name), None),
+            _ => (Act::DeletePodGroup(name), None),
+        };
+        let millis = random.log_uniform_millis(1, 10_000).as_millis() as u64;
+        let pause = random.log_uniform_millis(1, 20_000).as_millis() as u64;
+        let mut add = |act, millis| {
+            acts.push(ActScript {
+                at,
+                after: Some(AfterWrite { write, millis }),
+                act,
+            });
+        };
+        add(act, millis);
+        if let Some(later) = later {
+            add(later, millis + pause);
+        }
+    }
+}
+
 fn write_fault(random: &mut RandomSequence, kind: &str) -> WriteFault {
-    match random.between(0, 5) {
+    match random.between(0, 6) {
         0 => WriteFault::LoseRequest,
         1 => WriteFault::LoseAnswer,
         2 => WriteFault::StallWatches(kind.to_owned()),
         3 => WriteFault::CrashBefore,
+        4 => WriteFault::Delay(random.log_uniform_millis(10, 30_000).as_millis() as u64),
         _ => WriteFault::CrashAfter,
     }
 }

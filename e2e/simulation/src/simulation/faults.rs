@@ -105,8 +105,8 @@ impl Simulation<'_> {
         let faults = self.script.faults.iter().enumerate();
         let stalls = |(index, fault): &(usize, &FaultScript)| match &fault.fault {
             Fault::StallWatches(kind) => kind == plural,
-            Fault::OnWrite(number, WriteFault::StallWatches(kind)) => {
-                kind == plural && self.single_writes.has_met(*index, *number)
+            Fault::OnWrite(write, WriteFault::StallWatches(kind)) => {
+                kind == plural && self.single_writes.has_met(*index, write)
             }
             _ => false,
         };

@@ -1,6 +1,7 @@
 //! The requests of the replicas on their way to the API server, and the answers.
 
-use http::Method;
+use std::time::Duration;
+
 use hyper::body::Bytes;
 use serde_json::json;
 use trellis_api_server::{Response, User};
@@ -8,7 +9,7 @@ use trellis_api_server::{Response, User};
 use super::{ArrivingRequest, Simulation, WorldEvent};
 use crate::admission;
 use crate::network::Delivery;
-use crate::script::{Fault, WriteFault};
+use crate::script::{Fault, WriteFault, WriteKind};
 use crate::time::VirtualTime;
 use crate::transport::{AnswerBody, SentRequest, full_body};
 
@@ -30,13 +31,23 @@ impl Simulation<'_> {
             self.coverage.count(fault, &self.server);
         }
         let mut delivery = route.delivery;
+        let mut request_time = route.request_time;
         let mut survives = true;
-        if is_counted_write(&sent.request) {
+        if is_write(&sent.request) {
             self.writes += 1;
-            let faults = &self.script.faults;
-            if let Some((fault, of_write)) = self.single_writes.count(faults, sent_at, replica) {
-                self.coverage.count(fault, &self.server);
+            let writes = &mut self.single_writes;
+            for (time, act) in writes.count_for_acts(self.script, sent_at, &sent.request) {
+                self.schedule(time, WorldEvent::Act(act));
+            }
+            let writes = &mut self.single_writes;
+            let met = writes.count_for_faults(self.script, sent_at, replica, &sent.request);
+            for (fault, of_write) in met {
+                self.coverage.count(&fault.fault, &self.server);
                 match of_write {
+                    WriteFault::Delay(millis) => {
+                        let rest = fault.end().since(sent_at);
+                        request_time = Duration::from_millis(*millis).min(rest);
+                    }
                     WriteFault::LoseRequest => delivery = Delivery::LostBefore,
                     WriteFault::LoseAnswer => delivery = Delivery::LostAfter,
                     WriteFault::CrashBefore => (delivery, survives) = (Delivery::LostBefore, false),
@@ -50,7 +61,7 @@ impl Simulation<'_> {
             &format!("replica {replica} sends {name} ({delivery:?})"),
             sent.request.body(),
         );
-        let arrival = sent_at + route.request_time;
+        let arrival = sent_at + request_time;
         let request = ArrivingRequest {
             replica,
             sent,
@@ -120,9 +131,12 @@ impl Simulation<'_> {
     }
 }
 
-/// Returns true for a write that is not about the Lease.
-fn is_counted_write(request: &http::Request<Bytes>) -> bool {
-    request.method() != Method::GET && !request.uri().path().contains("/leases")
+fn is_write(request: &http::Request<Bytes>) -> bool {
+    let target = request.uri().path_and_query();
+    WriteKind::Any.includes(
+        request.method(),
+        target.map_or("", |target| target.as_str()),
+    )
 }
 
 /// Returns the user of a replica, with the pod of its token.

@@ -10,11 +10,11 @@ use futures::future::try_join_all;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 use trellis_e2e::control_plane::{ControlPlane, ProcessSignal};
-use trellis_e2e::proxy::TrapTiming;
-use trellis_simulation::{Fault, FaultScript, WriteFault};
+use trellis_e2e::proxy::{Request, TrapTiming};
+use trellis_simulation::{Fault, FaultScript, WriteChoice, WriteFault};
 
 use crate::replica::Replica;
-use crate::request_faults::{RequestFault, RequestFaults};
+use crate::request_faults::{RequestFault, RequestFaults, is_write_of};
 use crate::site::Site;
 
 /// Time after a fault in which Trellis may still wait to try again, beyond that of the oracle.
@@ -125,12 +125,12 @@ impl<'a> Faults<'a> {
                 sleep(duration).await;
                 site.nodes().restore_kubelet(node).await?;
             }
-            Fault::OnWrite(k, WriteFault::CrashBefore) => {
-                self.crash_at_write(*k, TrapTiming::AfterAnswer, duration)
+            Fault::OnWrite(write, WriteFault::CrashBefore) => {
+                self.crash_at_write(*write, TrapTiming::AfterAnswer, duration)
                     .await;
             }
-            Fault::OnWrite(k, WriteFault::CrashAfter) => {
-                self.crash_at_write(*k, TrapTiming::BeforeAnswer, duration)
+            Fault::OnWrite(write, WriteFault::CrashAfter) => {
+                self.crash_at_write(*write, TrapTiming::BeforeAnswer, duration)
                     .await;
             }
             _ => self.disturb_requests(fault, duration, spares_lease).await,
@@ -170,21 +170,23 @@ impl<'a> Faults<'a> {
     }
 
     /// Kills the first replica whose `k`-th write is accepted. It starts again at the end.
-    async fn crash_at_write(&self, k: u64, timing: TrapTiming, duration: Duration) {
+    async fn crash_at_write(&self, write: WriteChoice, timing: TrapTiming, duration: Duration) {
         let has_crashed = Arc::new(AtomicBool::new(false));
         let crashed = Arc::new(Mutex::new(None));
         for replica in self.replicas {
             let (has_crashed, crashed) = (Arc::clone(&has_crashed), Arc::clone(&crashed));
             let victim = Arc::downgrade(replica);
-            let matches = |request: &trellis_e2e::proxy::Request| !request.is_lease();
-            replica.proxy.call_after_write(k, timing, matches, move || {
-                if !has_crashed.swap(true, Ordering::Relaxed)
-                    && let Some(victim) = victim.upgrade()
-                {
-                    victim.kill();
-                    *crashed.lock() = Some(victim);
-                }
-            });
+            let matches = move |request: &Request| is_write_of(write.kind, request);
+            replica
+                .proxy
+                .call_after_write(write.number, timing, matches, move || {
+                    if !has_crashed.swap(true, Ordering::Relaxed)
+                        && let Some(victim) = victim.upgrade()
+                    {
+                        victim.kill();
+                        *crashed.lock() = Some(victim);
+                    }
+                });
         }
         sleep(duration).await;
         for replica in self.replicas {
@@ -221,6 +223,8 @@ fn real_name(fault: &Fault) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use trellis_simulation::WriteKind;
+
     use super::*;
 
     #[test]
@@ -232,8 +236,15 @@ mod tests {
 
     #[test]
     fn fault_of_requests_ends_no_process() {
-        assert!(ends_process(&Fault::OnWrite(3, WriteFault::CrashAfter)));
-        assert!(!ends_process(&Fault::OnWrite(3, WriteFault::LoseAnswer)));
+        let write = WriteChoice {
+            kind: WriteKind::Any,
+            number: 3,
+        };
+        assert!(ends_process(&Fault::OnWrite(write, WriteFault::CrashAfter)));
+        assert!(!ends_process(&Fault::OnWrite(
+            write,
+            WriteFault::LoseAnswer
+        )));
         assert!(!ends_process(&Fault::Unavailable(900)));
     }
 }

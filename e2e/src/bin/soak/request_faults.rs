@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use http::Method;
 use parking_lot::Mutex;
 use trellis_e2e::proxy::{Proxy, ProxyFault, Request, Verb};
-use trellis_simulation::{Fault, RandomSequence, WriteFault};
+use trellis_simulation::{Fault, RandomSequence, WriteFault, WriteKind};
 
 use crate::replica::Replica;
 
@@ -15,7 +17,7 @@ pub(crate) struct RequestFault {
     fault: Fault,
     /// Requests for the Lease pass.
     spares_lease: bool,
-    /// Number of writes since its begin.
+    /// Number of writes since its begin, of the kind that the fault meets.
     writes: AtomicU64,
     /// Replicas and kinds whose watches have already been told that their revision is compacted.
     expired: Mutex<BTreeSet<(String, String)>>,
@@ -35,8 +37,8 @@ impl RequestFault {
     fn stalled_kind(&self) -> Option<&str> {
         match &self.fault {
             Fault::StallWatches(kind) => Some(kind),
-            Fault::OnWrite(k, WriteFault::StallWatches(kind))
-                if self.writes.load(Ordering::Relaxed) >= *k =>
+            Fault::OnWrite(write, WriteFault::StallWatches(kind))
+                if self.writes.load(Ordering::Relaxed) >= write.number =>
             {
                 Some(kind)
             }
@@ -71,9 +73,13 @@ impl RequestFault {
                     false => ProxyFault::Pass,
                 }
             }
-            Fault::OnWrite(k, fault) if request.is_write() && !request.is_lease() => {
-                let is_reached = self.writes.fetch_add(1, Ordering::Relaxed) + 1 == *k;
+            Fault::OnWrite(write, fault) if is_write_of(write.kind, request) => {
+                let count = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+                let is_reached = count == write.number;
                 match fault {
+                    WriteFault::Delay(millis) if is_reached => {
+                        ProxyFault::Delay(Duration::from_millis(*millis))
+                    }
                     WriteFault::LoseRequest if is_reached => lost_request,
                     WriteFault::LoseAnswer if is_reached => lost_answer,
                     _ => ProxyFault::Pass,
@@ -82,6 +88,18 @@ impl RequestFault {
             _ => ProxyFault::Pass,
         }
     }
+}
+
+/// Returns true if a request is a write of the kind.
+pub(crate) fn is_write_of(kind: WriteKind, request: &Request) -> bool {
+    let method = match request.verb {
+        Verb::Get | Verb::List | Verb::Watch => Method::GET,
+        Verb::Create => Method::POST,
+        Verb::Update => Method::PUT,
+        Verb::Patch | Verb::Apply => Method::PATCH,
+        Verb::Delete | Verb::DeleteCollection => Method::DELETE,
+    };
+    request.is_write() && kind.includes(&method, &request.path)
 }
 
 /// All faults that last.
@@ -149,6 +167,8 @@ impl RequestFaults {
 
 #[cfg(test)]
 mod tests {
+    use trellis_simulation::WriteChoice;
+
     use super::*;
 
     fn request(verb: Verb, resource: &str) -> Request {
@@ -159,7 +179,7 @@ mod tests {
             namespace: None,
             name: None,
             dry_run: false,
-            path: String::new(),
+            path: format!("/api/v1/{resource}"),
             body: Vec::new().into(),
         }
     }
@@ -167,11 +187,16 @@ mod tests {
     #[test]
     fn write_with_the_number_of_the_fault_is_lost() {
         let random = &mut RandomSequence::new(1, "test");
-        let fault = RequestFault::new(&Fault::OnWrite(2, WriteFault::LoseAnswer), false);
+        let write = WriteChoice {
+            kind: WriteKind::PodCreation,
+            number: 2,
+        };
+        let fault = RequestFault::new(&Fault::OnWrite(write, WriteFault::LoseAnswer), false);
         let mut find = |verb, resource| fault.find("operator-0", &request(verb, resource), random);
         assert_eq!(find(Verb::Create, "pods"), ProxyFault::Pass);
         for (verb, resource) in [
             (Verb::Update, "leases.coordination.k8s.io"),
+            (Verb::Create, "podgroups.trellis.dev"),
             (Verb::List, "pods"),
         ] {
             assert_eq!(find(verb, resource), ProxyFault::Pass, "{resource}");

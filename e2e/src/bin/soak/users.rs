@@ -160,7 +160,11 @@ fn timeline(script: &Script) -> Vec<(u64, Act)> {
         .jobs
         .iter()
         .map(|job| (job.at, Act::Submit(job.name.clone())));
-    let acts = script.acts.iter().map(|act| (act.at, act.act.clone()));
+    // On a real control plane, an act waits for no write.
+    let acts = script.acts.iter().map(|act| {
+        let millis = act.after.as_ref().map_or(0, |after| after.millis);
+        (act.at + millis / 1000, act.act.clone())
+    });
     let mut all: Vec<_> = jobs.chain(acts).collect();
     all.sort_by_key(|(at, _)| *at);
     all
