@@ -197,13 +197,11 @@ impl Driver {
             // The nomination is in the journal, and continues once the task has ended.
             return;
         }
-        // A policy has changed since the gang was judged. The new policy will soon judge it.
+        if self.is_nominated(job) && self.awaits_judgement(job) {
+            return self.put_off_start(job);
+        }
         if !self.is_judged(job) {
-            match run.is_some() && self.is_nominated(job) {
-                true => self.put_off_start(job),
-                false => self.withdraw(job),
-            }
-            return;
+            return self.withdraw(job);
         }
         // The gang's old pods are being deleted, or its journal is being written. The gang is
         // queued again after that.
@@ -218,6 +216,16 @@ impl Driver {
         self.start_task(job, Some(run.clone()), |stop| async move {
             committer.commit(key, run, place, planned, stop).await
         });
+    }
+
+    /// Returns true if the controller has not looked at the job since this replica leads, or if a
+    /// policy has changed since the gang was judged. Both will soon judge it.
+    fn awaits_judgement(&self, job: &Key) -> bool {
+        let state = self.gangs.get(job);
+        match state.and_then(|state| state.desired.as_ref()) {
+            None => self.committer.cache().jobs.get(job).is_some(),
+            Some(desired) => desired.attempt().is_some() && !self.is_judged(job),
+        }
     }
 
     /// Keeps the place of a gang for which victims have left. If it were queued again, its victims

@@ -277,9 +277,10 @@ async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
     assert_eq!(driver.gangs[&job].engine_state, EngineState::Placed);
 }
 
-/// A queue or a policy changes while the victims of a nominated gang leave.
+/// The victims of a nominated gang have left. This replica has just begun to lead, so the controller
+/// has not looked at the job, or a queue or a policy has changed.
 #[tokio::test]
-async fn nominated_gang_keeps_its_place_until_the_new_policies_have_judged_it() {
+async fn nominated_gang_keeps_its_place_until_controller_and_policies_have_judged_it() {
     let (mut driver, sink) = driver_with_job();
     let job = Key::new("team-a", "llm");
     let epoch = driver.committer.commands().epoch().unwrap().0;
@@ -299,10 +300,11 @@ async fn nominated_gang_keeps_its_place_until_the_new_policies_have_judged_it() 
     };
     handle_events(&mut driver, Vec::new());
     let run = || SchedulerEvent::DesiredGang(job.clone(), Some(desired_run(1)));
+    let failed = || SchedulerEvent::Undecided(job.clone());
     let plan = group.status.as_ref().unwrap().plan.as_ref().unwrap();
     driver.restore_nomination(&job, &group, plan);
-    for _ in 0..2 {
-        handle_events(&mut driver, vec![run()]);
+    for event in [failed(), failed(), run(), run()] {
+        handle_events(&mut driver, vec![event]);
         assert_eq!(driver.gangs[&job].engine_state, EngineState::Nominated);
         assert!(
             driver
