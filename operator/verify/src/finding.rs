@@ -45,8 +45,8 @@ rules! {
         "A gang has all pods of its plan or none, apart from the time of a commit or a rollback.",
         "Compare the pods of the job with `status.plan` of its PodGroup.";
     TwoAttempts = "two-attempts",
-        "No pod of an attempt is created before the pods of earlier attempts have ended or are gone.",
-        "Compare the label `trellis.dev/attempt` of the job's pods.";
+        "An attempt is placed once, and its pods are created when the pods of earlier attempts have ended or are gone.",
+        "Compare the label `trellis.dev/attempt` of the job's pods, and `status.plan.attempt` of the PodGroup.";
     OverCapacity = "over-capacity",
         "The requests of the pods on a node never exceed what the node can allocate.",
         "Run `kubectl describe node`, and look for pods of other schedulers.";

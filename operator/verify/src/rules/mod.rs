@@ -36,7 +36,7 @@ pub(crate) trait Judge {
 pub(crate) fn all() -> Vec<Box<dyn Judge + Send>> {
     vec![
         Box::<lasting::Lasting<torn::Torn>>::default(),
-        Box::new(two_attempts::TwoAttempts),
+        Box::<two_attempts::TwoAttempts>::default(),
         Box::<over_capacity::OverCapacity>::default(),
         Box::<over_quota::OverQuota>::default(),
         Box::<unplanned_pod::UnplannedPod>::default(),

@@ -1,6 +1,6 @@
 //! The requests of the pods on a node never exceed what the node can allocate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -8,7 +8,7 @@ use k8s_openapi::jiff::SignedDuration;
 
 use super::Judge;
 use crate::clock::Moment;
-use crate::cluster::{Cluster, Previous};
+use crate::cluster::{Cluster, Previous, owner_uid};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectName, ObjectVersion, Version};
 use crate::nodes::allocatable;
@@ -25,6 +25,9 @@ const REACTION_TIME: SignedDuration = SignedDuration::from_secs(150);
 pub(crate) struct OverCapacity {
     /// When another client last took room of a node: it shrank the node or placed a pod there.
     taken: BTreeMap<String, Moment>,
+    /// Pods by uid whose creation arrived after their plan was dropped. Trellis cannot take a request
+    /// back, and deletes the pod.
+    strays: BTreeSet<String>,
 }
 
 impl Judge for OverCapacity {
@@ -39,7 +42,23 @@ impl Judge for OverCapacity {
                 self.taken
                     .retain(|name, _| node.metadata.name.as_ref() != Some(name));
             }
+            // A watch can show a pod before its plan.
+            (ObjectVersion::Group(Version::Stored(group)), _) => {
+                if let Some(job) = owner_uid(group) {
+                    for (_, pod) in step.cluster.pods_of_job(&job) {
+                        if !is_stray(step.cluster, pod) {
+                            self.strays.remove(&uid(pod));
+                        }
+                    }
+                }
+            }
+            (ObjectVersion::Pod(Version::Deleted(pod)), _) => {
+                self.strays.remove(&uid(pod));
+            }
             (ObjectVersion::Pod(Version::Stored(pod)), Previous::Pod(before)) => {
+                if before.is_none() && is_stray(step.cluster, pod) {
+                    self.strays.insert(uid(pod));
+                }
                 let had_node = before
                     .as_ref()
                     .is_some_and(|before| before.node().is_some());
@@ -71,10 +90,12 @@ impl OverCapacity {
             .get(name)
             .is_some_and(|time| step.now.healthy.saturating_sub(time.healthy) < REACTION_TIME);
         // A list does not show which pods were there when this one was placed.
-        if has_just_changed || step.change.is_listed || pod.is_over() {
+        let is_judged =
+            !step.change.is_listed && !pod.is_over() && !self.strays.contains(&uid(pod));
+        if has_just_changed || !is_judged {
             return;
         }
-        let Some(message) = find_excess(step.cluster, name, pod) else {
+        let Some(message) = self.find_excess(step.cluster, name, pod) else {
             return;
         };
         let Some(node) = step.cluster.nodes.get(&ObjectName::cluster_wide(name)) else {
@@ -87,27 +108,44 @@ impl OverCapacity {
         );
         findings.add(step.finding(Rule::OverCapacity, object, message));
     }
+
+    /// Describes a resource that the placed pod requests and the node's pods together exceed.
+    fn find_excess(&self, cluster: &Cluster, name: &str, placed: &Pod) -> Option<String> {
+        let node = cluster.nodes.get(&ObjectName::cluster_wide(name))?;
+        let mut sums = Amounts::new();
+        for (_, pod) in cluster.pods_on_node(name) {
+            if !pod.is_over() && !self.strays.contains(&uid(pod)) {
+                add(&mut sums, &pod_requests(pod));
+            }
+        }
+        let has = allocatable(node);
+        let wanted = pod_requests(placed);
+        let (resource, sum, available) = sums.iter().find_map(|(resource, sum)| {
+            let is_wanted = wanted.get(resource).is_some_and(|amount| *amount > 0);
+            let available = has.get(resource).copied().unwrap_or(0);
+            (is_wanted && *sum > available).then_some((resource, *sum, available))
+        })?;
+        Some(format!(
+            "the pods request {} {resource} of {}",
+            in_units(sum),
+            in_units(available)
+        ))
+    }
 }
 
-/// Describes a resource that the placed pod requests and the node's pods together exceed.
-fn find_excess(cluster: &Cluster, name: &str, placed: &Pod) -> Option<String> {
-    let node = cluster.nodes.get(&ObjectName::cluster_wide(name))?;
-    let mut sums = Amounts::new();
-    for (_, pod) in cluster.pods_on_node(name) {
-        if !pod.is_over() {
-            add(&mut sums, &pod_requests(pod));
-        }
-    }
-    let has = allocatable(node);
-    let wanted = pod_requests(placed);
-    let (resource, sum, available) = sums.iter().find_map(|(resource, sum)| {
-        let is_wanted = wanted.get(resource).is_some_and(|amount| *amount > 0);
-        let available = has.get(resource).copied().unwrap_or(0);
-        (is_wanted && *sum > available).then_some((resource, *sum, available))
-    })?;
-    Some(format!(
-        "the pods request {} {resource} of {}",
-        in_units(sum),
-        in_units(available)
-    ))
+/// Returns true for a pod of a job whose journal is known and has another plan, or none.
+fn is_stray(cluster: &Cluster, pod: &Pod) -> bool {
+    let Some(job) = pod.job_uid() else {
+        return false;
+    };
+    let Some(group) = cluster.group_of_job(&job) else {
+        return !cluster.is_partial;
+    };
+    let journal = group.status.as_ref();
+    let plan = journal.and_then(|journal| journal.plan.as_ref());
+    plan.is_none_or(|plan| pod.plan() != Some(plan.hash.as_str()))
+}
+
+fn uid(pod: &Pod) -> String {
+    pod.metadata.uid.clone().unwrap_or_default()
 }

@@ -241,6 +241,23 @@ proptest! {
     }
 
     #[test]
+    fn attempt_that_is_placed_twice_is_reported(mut options in any_options_of_one_attempt()) {
+        options.has_second_attempt = true;
+        let mut history = GangHistory::new(options);
+        let journals = history
+            .writes
+            .iter_mut()
+            .filter(|write| write.kind == Kind::Group);
+        for plan in journals.filter_map(|write| write.object.pointer_mut("/status/plan")) {
+            if plan["hash"] == "plan-2" {
+                plan["attempt"] = json!(1);
+            }
+        }
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::TwoAttempts), "{:?}", broken);
+    }
+
+    #[test]
     fn pod_that_an_ended_job_leaves_running_is_reported(
         options in any_options(),
         index in any::<Index>(),

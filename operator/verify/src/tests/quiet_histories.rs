@@ -7,7 +7,8 @@ use super::gang_history::{
     GangHistory, Kind, WaitingGang, Write, any_options, leader_term, lease, waiting_gang,
     write_messages,
 };
-use crate::Health;
+use super::write_filters::{choose, is_created_for_good};
+use crate::{Health, Rule};
 
 proptest! {
     #[test]
@@ -206,6 +207,23 @@ proptest! {
             write.object["status"]["ready"] = json!(format!("{number}/1000"));
         }
         prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
+    #[test]
+    fn late_pod_of_a_dropped_plan_takes_no_room(
+        options in any_options(),
+        index in any::<prop::sample::Index>(),
+        delay in 0..2_usize,
+    ) {
+        let mut history = GangHistory::new(options);
+        let place = choose(&history, index, is_created_for_good);
+        let mut late = history.writes[place].clone();
+        late.object["metadata"]["name"] = json!("j-worker-late");
+        late.object["metadata"]["uid"] = json!("late");
+        late.object["metadata"]["annotations"]["trellis.dev/plan"] = json!("dropped");
+        history.writes.insert(place + delay, late);
+        let broken = history.broken_rules();
+        prop_assert!(!broken.contains(&Rule::OverCapacity), "{:?}", broken);
     }
 
     #[test]
