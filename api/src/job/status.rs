@@ -125,6 +125,10 @@ pub struct InternalJobStatus {
     /// most 30 seconds to stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hurried_attempt: Option<i64>,
+    /// The attempt that a suspension is stopping. It does not run again, even if the user resumes the
+    /// job before its pods have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspended_attempt: Option<i64>,
 }
 
 impl InternalJobStatus {

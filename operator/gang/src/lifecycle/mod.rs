@@ -127,7 +127,7 @@ impl<'a> Evaluation<'a> {
         if self.observed.spec.is_suspended() {
             return self.evaluate_suspended();
         }
-        if self.observed.status.phase == Some(JobPhase::Suspended) {
+        if self.was_suspended() {
             return self.resume();
         }
         let current = self

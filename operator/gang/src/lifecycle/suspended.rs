@@ -19,6 +19,7 @@ impl Evaluation<'_> {
         );
         let pods = self.own_pods().count();
         if has_place || pods > 0 {
+            self.status.internal.suspended_attempt = Some(self.attempt());
             let message = match pods {
                 1 => "suspending: 1 pod is still there".to_owned(),
                 many => format!("suspending: {many} pods are still there"),
@@ -38,6 +39,13 @@ impl Evaluation<'_> {
         )
     }
 
+    /// Returns true if the status says that the job is suspended, or is being suspended.
+    pub(super) fn was_suspended(&self) -> bool {
+        let status = self.observed.status;
+        status.phase == Some(JobPhase::Suspended)
+            || status.internal.suspended_attempt == Some(self.attempt())
+    }
+
     /// Resumes the job with a new attempt, queued last within its priority. The status records the
     /// attempt before anything else happens: while the status says Suspended the spec may change,
     /// and an attempt that is not recorded might count twice.
@@ -45,6 +53,7 @@ impl Evaluation<'_> {
         if self.observed.status.admitted_time.is_some() {
             self.begin_attempt(self.attempt().saturating_add(1));
         }
+        self.status.internal.suspended_attempt = None;
         self.status.queued_time = Some(Time(self.observed.now));
         self.status.retry_time = None;
         self.status.scheduled_time = None;

@@ -170,7 +170,8 @@ proptest! {
             prop_assert_eq!(case.status.attempt, written.attempt);
             prop_assert_eq!(case.status.restarts, written.restarts);
             prop_assert_eq!(case.status.disruptions, written.disruptions);
-            let resumed = before.phase == Some(JobPhase::Suspended) && first.desired == DesiredGang::Wait;
+            let was_suspended = before.phase == Some(JobPhase::Suspended) || before.internal.suspended_attempt.is_some();
+            let resumed = was_suspended && first.desired == DesiredGang::Wait;
             let begins_anew = resumed || written.reason == Some(Reason::JournalLost);
             if matches!(case.readiness, JobReadiness::Runnable { .. }) && !begins_anew {
                 prop_assert_eq!(&case.status, &written);

@@ -48,6 +48,37 @@ fn resumed_job_queues_last_with_a_new_attempt() {
     assert_eq!(case.status.restarts, Some(0));
 }
 
+/// The pods may end before the controller sees the resumption, or after it.
+#[test]
+fn job_resumed_while_its_pods_stop_gets_a_new_attempt() {
+    for are_pods_gone in [false, true] {
+        let mut case = JobCase::new(json!({}));
+        case.place(1, &PodPhase::Running);
+        case.expect_status(JobPhase::Running, Reason::Running);
+        case.spec.suspend = Some(true);
+        case.expect_status(JobPhase::Restarting, Reason::PodsTerminating);
+        case.journal.phase = Some(PodGroupPhase::Unwinding);
+        case.spec.suspend = None;
+        if are_pods_gone {
+            case.clear();
+        }
+        let next = case.expect_status(JobPhase::Queued, Reason::Queued);
+        assert_eq!(next.desired, DesiredGang::Wait);
+        assert_eq!((case.attempt(), case.status.restarts), (2, Some(0)));
+        case.clear();
+        for _ in 0..2 {
+            let next = case.evaluate_and_store();
+            assert!(
+                matches!(
+                    next.desired,
+                    DesiredGang::Run(DesiredAttempt { number: 2, .. })
+                ),
+                "{next:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn job_created_suspended_starts_with_its_first_attempt() {
     let mut case = JobCase::new(json!({"suspend": true}));
@@ -100,7 +131,7 @@ fn revoked_suspension_restores_the_full_startup_time() {
     case.journal.phase = Some(PodGroupPhase::Unwinding);
     case.evaluate_and_store();
     case.second = 100;
-    case.place(1, &PodPhase::Pending);
+    case.place(2, &PodPhase::Pending);
     case.expect_status(JobPhase::Starting, Reason::Starting);
     assert_eq!(case.status.scheduled_time, time(100));
 }
