@@ -1,6 +1,6 @@
 //! The additional objects of some frameworks: a hostfile, a key, a Service.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Secret, Service};
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -9,7 +9,7 @@ use trellis_api::job::{CompiledObject, JobPhase};
 use trellis_api::{TrainingJob, ValidatedJob, names};
 use trellis_e2e::site::TestSite;
 use trellis_e2e::site::jobs::{SOON, message, reason};
-use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
+use trellis_e2e::wait::{eventually, wait_until_deleted};
 
 use super::create_site;
 
@@ -201,17 +201,21 @@ async fn mpi_job_with_a_key_restarts_under_an_exhausted_secret_quota() {
     .unwrap();
     let quotas = site.api::<ResourceQuota>();
     quotas.create(&PostParams::default(), &quota).await.unwrap();
-    let counted = |quota: &ResourceQuota| {
-        let status = quota.status.as_ref();
-        status.is_some_and(|s| s.used.is_some())
-    };
-    wait_for(&quotas, "secrets", SOON, counted).await.unwrap();
     let secret = json!({"metadata": {"name": "another"}});
     let secret: Secret = serde_json::from_value(secret).unwrap();
-    let refused = site.api::<Secret>();
-    let refused = refused.create(&PostParams::default(), &secret).await;
-    let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("exceeded quota"), "{refused}");
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    // Admission sees a new quota later.
+    eventually(SOON, || async {
+        let answer = site.api::<Secret>().create(&dry_run, &secret).await;
+        let refused = answer.err().context("the quota is not in force")?;
+        ensure!(refused.to_string().contains("exceeded quota"), "{refused}");
+        Ok(())
+    })
+    .await
+    .unwrap();
 
     site.end_pod("j-worker-0", "1").await;
     site.wait_for_running_attempt("j", 2).await;

@@ -69,11 +69,12 @@ fn print_totals(totals: &Totals, show: usize) {
     }
     print_line(&format!(
         "{} writes of the operator, {} answers differ; not compared: {} that met a concurrent write, \
-         {} refused by rules in CEL or by rights",
+         {} refused by rules in CEL or by rights, {} under other CRDs",
         totals.compared,
         totals.differences.len(),
         totals.concurrent,
         totals.refused,
+        totals.other_crds,
     ));
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Totals {
     pub(crate) concurrent: u64,
     /// Writes that the real server refused for a reason that the simulated server does not know.
     pub(crate) refused: u64,
+    /// Writes that the real server accepted because a test had changed a CRD.
+    pub(crate) other_crds: u64,
     pub(crate) differences: Vec<Difference>,
 }
 
@@ -34,6 +36,8 @@ pub(crate) struct Difference {
     pub(crate) request: String,
     /// Code of the simulated server.
     code: u16,
+    /// The real server accepted the request, and the simulated one refuses it for what it has stored.
+    is_about_stored_object: bool,
     /// The fields.
     pub(crate) lines: String,
 }
@@ -116,6 +120,11 @@ impl Replay {
                         Some(_) if is_concurrent => totals.concurrent += 1,
                         // Quotas are charged by writes that the log does not have.
                         Some(Difference { code: 403, .. }) => totals.refused += 1,
+                        // A test has deleted the CRD, or has replaced it by one with fewer rules.
+                        Some(Difference {
+                            is_about_stored_object: true,
+                            ..
+                        }) => totals.other_crds += 1,
                         difference => {
                             totals.compared += 1;
                             totals.differences.extend(difference);
@@ -207,6 +216,8 @@ impl Replay {
         }
         let lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
         Some(Difference {
+            is_about_stored_object: event.has_succeeded()
+                && is_about_stored_object(event, &found_body),
             request: format!("{} {} {}", event.verb, target.resource, target.subresource),
             code,
             lines: format!("{}\n{}", event.request_uri, lines.join("\n")),
@@ -258,6 +269,27 @@ fn is_mutation(field: &FieldDifference, event: &AuditEvent) -> bool {
     let requested = event.request_object.as_ref();
     let requested = requested.and_then(|object| object.pointer(path));
     path.starts_with("/spec") && *requested.unwrap_or(&Value::Null) == field.simulated
+}
+
+/// Returns true if the simulated server refuses a request for what it has stored: an object with the
+/// name of a new one, or fields that the request does not write.
+fn is_about_stored_object(event: &AuditEvent, refusal: &Value) -> bool {
+    let is_status = event
+        .object_ref
+        .as_ref()
+        .is_some_and(|target| target.subresource == "status");
+    match text_at(refusal, "/reason") {
+        Some("AlreadyExists") => event.verb == "create",
+        Some("Invalid") if is_status => {
+            let causes = refusal.pointer("/details/causes").and_then(Value::as_array);
+            let mut causes = causes.into_iter().flatten();
+            causes.all(|cause| {
+                let field = text_at(cause, "/field").unwrap_or_default();
+                !field.starts_with("status")
+            })
+        }
+        _ => false,
+    }
 }
 
 /// Removes the annotations by which a policy of the tests tells the simulated kubelets what to do.
