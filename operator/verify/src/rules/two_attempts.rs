@@ -53,6 +53,15 @@ impl TwoAttempts {
     ) {
         let group = version.object();
         let Some(uid) = owner_uid(group) else { return };
+        let Some(job) = step.cluster.job(&uid) else {
+            return;
+        };
+        let status = job.status.as_ref();
+        let is_recorded = status.is_some_and(|status| status.scheduled_time.is_some());
+        if version.stored().is_none() && !is_recorded {
+            // The next leader cannot know that the attempt was placed.
+            self.placed.remove(&uid);
+        }
         let journal = version.stored().and_then(|group| group.status.as_ref());
         let plan = journal
             .filter(|journal| journal.phase == Some(PodGroupPhase::Placed))

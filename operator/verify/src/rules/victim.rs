@@ -130,6 +130,10 @@ impl Victim {
             self.nominations.remove(&name);
             return;
         };
+        if journal.phase == Some(PodGroupPhase::Unwinding) {
+            // The gang had its room, and its start failed.
+            self.nominations.remove(&name);
+        }
         match (journal.phase.unwrap_or_default(), &journal.plan) {
             (PodGroupPhase::Nominated, Some(plan)) => {
                 let victims = journal.victims.iter().filter(|victim| victim.pod.is_none());
