@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
-use trellis_api::PodGroup;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, TrainingJob};
 
 use super::Judge;
 use crate::cluster::{JobUid, Previous, owner_uid};
@@ -12,6 +13,9 @@ use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectVersion, Version};
 use crate::pods::PodFacts as _;
 use crate::verifier::{Findings, Step};
+
+/// Longest time for which the watches of a replica lag.
+const LONGEST_LAG: SignedDuration = SignedDuration::from_mins(5);
 
 /// Attempts that run twice, or side by side.
 #[derive(Debug, Default)]
@@ -56,10 +60,8 @@ impl TwoAttempts {
         let Some(job) = step.cluster.job(&uid) else {
             return;
         };
-        let status = job.status.as_ref();
-        let is_recorded = status.is_some_and(|status| status.scheduled_time.is_some());
-        if version.stored().is_none() && !is_recorded {
-            // The next leader cannot know that the attempt was placed.
+        if version.stored().is_none() && !has_long_been_recorded(job, step.now.time) {
+            // The next leader may not know that the attempt was placed.
             self.placed.remove(&uid);
         }
         let journal = version.stored().and_then(|group| group.status.as_ref());
@@ -89,6 +91,14 @@ impl TwoAttempts {
         }
         self.placed.insert(uid, attempt);
     }
+}
+
+/// Returns true if the status has shown for so long that the attempt is placed that each replica of the
+/// operator has seen it.
+fn has_long_been_recorded(job: &TrainingJob, now: Timestamp) -> bool {
+    let status = job.status.as_ref();
+    let recorded = status.and_then(|status| status.scheduled_time.as_ref());
+    recorded.is_some_and(|recorded| now.duration_since(recorded.0) > LONGEST_LAG)
 }
 
 fn judge_new_pod(step: &Step<'_>, pod: &Pod, findings: &mut Findings) {
