@@ -18,6 +18,8 @@ pub(crate) enum Delivery {
     LostAfter,
     /// A proxy answers 503.
     Unavailable,
+    /// An admission webhook denies it.
+    Denied,
 }
 
 /// The way of one request.

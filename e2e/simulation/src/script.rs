@@ -260,6 +260,8 @@ pub enum Fault {
 pub enum WriteFault {
     /// It reaches the API server after this many milliseconds.
     Delay(u64),
+    /// An admission webhook denies it.
+    Deny,
     /// It does not reach the API server.
     LoseRequest,
     /// The API server handles it, and its answer is lost.
@@ -297,6 +299,7 @@ impl Fault {
             Self::SetClock(..) => "wrong clock",
             Self::LoseNode(_) => "lost node",
             Self::OnWrite(_, WriteFault::Delay(_)) => "delayed write",
+            Self::OnWrite(_, WriteFault::Deny) => "denied write",
             Self::OnWrite(_, WriteFault::LoseRequest) => "write lost",
             Self::OnWrite(_, WriteFault::LoseAnswer) => "answer to write",
             Self::OnWrite(_, WriteFault::CrashBefore) => "crash at write",

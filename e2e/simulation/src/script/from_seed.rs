@@ -43,7 +43,7 @@ impl Script {
         let mut faults: Vec<_> = (0..random.between(0, 5))
             .map(|_| fault(random, replicas, nodes.len(), &jobs, calm_from))
             .collect();
-        if random.chance(600) {
+        for _ in 0..*random.choose(&[0, 1, 1, 2, 3]) {
             add_coincidence(random, &jobs, &mut acts, &mut faults);
         }
         let lease_seconds = *random.choose(&[4, 15]);
@@ -159,7 +159,7 @@ fn contending_job(random: &mut RandomSequence, index: u64, room: u32, queues: us
         replicas: random.between(most.div_ceil(2), most) as u32,
         gpus,
         run_seconds: (0..2).map(|_| random.between(5, 45)).collect(),
-        failures: random.chance(300).into(),
+        failures: random.chance(500).into(),
         grace_seconds: *random.choose(&[1, 5, 30, 90]),
     }
 }
@@ -285,13 +285,24 @@ fn add_coincidence(
     for _ in 0..random.between(2, 4) {
         let number = number + random.between(0, 1);
         let write = WriteChoice { kind, number };
-        if random.chance(600) {
-            let watched = *random.choose(&["pods", "podgroups", "trainingjobs"]);
+        let mut add_fault = |fault| {
             faults.push(FaultScript {
                 at: 1000 * at,
                 seconds,
-                fault: Fault::OnWrite(write, write_fault(random, watched)),
+                fault: Fault::OnWrite(write, fault),
             });
+        };
+        if random.chance(600) {
+            let watched = match random.chance(700) {
+                true => kind.watched(),
+                false => *random.choose(&["pods", "podgroups", "trainingjobs"]),
+            };
+            let fault = write_fault(random, watched);
+            // The late write of a former leader.
+            if matches!(fault, WriteFault::Delay(_)) && random.chance(300) {
+                add_fault(WriteFault::CrashAfter);
+            }
+            add_fault(fault);
             continue;
         }
         let name = match random.chance(800) {
@@ -321,12 +332,13 @@ fn add_coincidence(
 }
 
 fn write_fault(random: &mut RandomSequence, kind: &str) -> WriteFault {
-    match random.between(0, 6) {
+    match random.between(0, 7) {
         0 => WriteFault::LoseRequest,
-        1 => WriteFault::LoseAnswer,
-        2 => WriteFault::StallWatches(kind.to_owned()),
-        3 => WriteFault::CrashBefore,
-        4 => WriteFault::Delay(random.log_uniform_millis(10, 30_000).as_millis() as u64),
+        1 => WriteFault::Deny,
+        2 => WriteFault::LoseAnswer,
+        3 => WriteFault::StallWatches(kind.to_owned()),
+        4 => WriteFault::CrashBefore,
+        5 => WriteFault::Delay(random.log_uniform_millis(10, 30_000).as_millis() as u64),
         _ => WriteFault::CrashAfter,
     }
 }

@@ -30,6 +30,15 @@ pub enum WriteKind {
 }
 
 impl WriteKind {
+    /// Returns the plural of the kind of object whose watch shows the write.
+    pub(super) fn watched(self) -> &'static str {
+        match self {
+            Self::Any | Self::PodCreation | Self::PodDeletion => "pods",
+            Self::Journal => "podgroups",
+            Self::JobStatus => "trainingjobs",
+        }
+    }
+
     /// Returns true if a request is a write of this kind. `target` is its path and query.
     #[must_use]
     pub fn includes(self, method: &Method, target: &str) -> bool {

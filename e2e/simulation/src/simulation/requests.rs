@@ -48,6 +48,7 @@ impl Simulation<'_> {
                         let rest = fault.end().since(sent_at);
                         request_time = Duration::from_millis(*millis).min(rest);
                     }
+                    WriteFault::Deny => delivery = Delivery::Denied,
                     WriteFault::LoseRequest => delivery = Delivery::LostBefore,
                     WriteFault::LoseAnswer => delivery = Delivery::LostAfter,
                     WriteFault::CrashBefore => (delivery, survives) = (Delivery::LostBefore, false),
@@ -92,8 +93,15 @@ impl Simulation<'_> {
             Delivery::LostBefore => {
                 return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, cut()));
             }
-            Delivery::Unavailable => {
-                let answer = Ok(unavailable());
+            Delivery::Unavailable | Delivery::Denied => {
+                let answer = Ok(match delivery {
+                    Delivery::Denied => failure(
+                        403,
+                        "Forbidden",
+                        "admission webhook \"simulated\" denied the request",
+                    ),
+                    _ => failure(503, "ServiceUnavailable", "the simulated proxy refuses"),
+                });
                 return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, answer));
             }
             Delivery::Whole | Delivery::LostAfter => {}
@@ -160,12 +168,11 @@ fn operator_user(replica: usize) -> User {
     }
 }
 
-fn unavailable() -> http::Response<AnswerBody> {
+fn failure(code: u16, reason: &str, message: &str) -> http::Response<AnswerBody> {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
-        "status": "Failure", "message": "the simulated proxy refuses", "code": 503,
-        "reason": "ServiceUnavailable"});
+        "status": "Failure", "message": message, "code": code, "reason": reason});
     http::Response::builder()
-        .status(503)
+        .status(code)
         .header("content-type", "application/json")
         .body(full_body(status.to_string().into()))
         .expect("a valid answer")

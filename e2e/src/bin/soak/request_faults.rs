@@ -80,6 +80,7 @@ impl RequestFault {
                     WriteFault::Delay(millis) if is_reached => {
                         ProxyFault::Delay(Duration::from_millis(*millis))
                     }
+                    WriteFault::Deny if is_reached => ProxyFault::Status(403, None),
                     WriteFault::LoseRequest if is_reached => lost_request,
                     WriteFault::LoseAnswer if is_reached => lost_answer,
                     _ => ProxyFault::Pass,
