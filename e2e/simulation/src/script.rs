@@ -1,6 +1,7 @@
 //! A script: the cluster, what its users do, and the faults. A seed makes a script, and a script can
 //! be stored, shortened and run again.
 
+mod coincidences;
 mod from_seed;
 mod writes;
 

@@ -1,8 +1,9 @@
 //! The script of a seed.
 
+use super::coincidences::{add_coincidence, write_fault};
 use super::{
-    Act, ActScript, AfterWrite, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays,
-    Priority, QueueScript, Script, WriteChoice, WriteFault, WriteKind,
+    Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Priority,
+    QueueScript, Script, WriteChoice, WriteKind,
 };
 use crate::random::RandomSequence;
 
@@ -85,7 +86,7 @@ impl Script {
     }
 }
 
-/// What the jobs of a script compete for.
+/// The resource that the jobs of a script compete for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Contention {
     None,
@@ -255,90 +256,5 @@ fn fault(
         at,
         seconds: random.between(1, longest),
         fault,
-    }
-}
-
-/// Adds faults and acts that all meet one write or its neighbours, because a second check mends most
-/// faults that come alone.
-fn add_coincidence(
-    random: &mut RandomSequence,
-    jobs: &[JobScript],
-    acts: &mut Vec<ActScript>,
-    faults: &mut Vec<FaultScript>,
-) {
-    let job = random.choose(jobs);
-    // The writes that follow the submission of a job, or its end.
-    let at = match random.chance(700) {
-        true => job.at,
-        false => job.at + job.run_seconds[0],
-    };
-    let kind = *random.choose(&[
-        WriteKind::Journal,
-        WriteKind::Journal,
-        WriteKind::PodCreation,
-        WriteKind::PodCreation,
-        WriteKind::PodDeletion,
-        WriteKind::JobStatus,
-    ]);
-    let number = random.between(1, 4);
-    let seconds = *random.choose(&[10, 30, 60, 120]);
-    for _ in 0..random.between(2, 4) {
-        let number = number + random.between(0, 1);
-        let write = WriteChoice { kind, number };
-        let mut add_fault = |fault| {
-            faults.push(FaultScript {
-                at: 1000 * at,
-                seconds,
-                fault: Fault::OnWrite(write, fault),
-            });
-        };
-        if random.chance(600) {
-            let watched = match random.chance(700) {
-                true => kind.watched(),
-                false => *random.choose(&["pods", "podgroups", "trainingjobs"]),
-            };
-            let fault = write_fault(random, watched);
-            // The late write of a former leader.
-            if matches!(fault, WriteFault::Delay(_)) && random.chance(300) {
-                add_fault(WriteFault::CrashAfter);
-            }
-            add_fault(fault);
-            continue;
-        }
-        let name = match random.chance(800) {
-            true => job.name.clone(),
-            false => random.choose(jobs).name.clone(),
-        };
-        let (act, later) = match random.between(0, 4) {
-            0 => (Act::Delete(name.clone()), Some(Act::Submit(name))),
-            1 | 2 => (Act::Suspend(name.clone()), Some(Act::Resume(name))),
-            3 => (Act::DeletePod(name), None),
-            _ => (Act::DeletePodGroup(name), None),
-        };
-        let millis = random.log_uniform_millis(1, 10_000).as_millis() as u64;
-        let pause = random.log_uniform_millis(1, 20_000).as_millis() as u64;
-        let mut add = |act, millis| {
-            acts.push(ActScript {
-                at,
-                after: Some(AfterWrite { write, millis }),
-                act,
-            });
-        };
-        add(act, millis);
-        if let Some(later) = later {
-            add(later, millis + pause);
-        }
-    }
-}
-
-fn write_fault(random: &mut RandomSequence, kind: &str) -> WriteFault {
-    match random.between(0, 7) {
-        0 => WriteFault::LoseRequest,
-        1 => WriteFault::Deny,
-        2 => WriteFault::LoseAnswer,
-        3 => WriteFault::StallWatches(kind.to_owned()),
-        4 => WriteFault::CrashBefore,
-        5 => WriteFault::Delay(random.log_uniform_millis(10, 30_000).as_millis() as u64),
-        _ => WriteFault::CrashAfter,
     }
 }
