@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::clock::{Health, HealthyClock, Moment};
@@ -206,6 +207,13 @@ impl Step<'_> {
             since: self.change.time,
             revision: Some(self.change.revision),
         }
+    }
+
+    /// Returns true if the change happened before the last known write of an object. The watch that
+    /// shows the change is late then.
+    pub(crate) fn is_older_than(&self, written: &ObjectMeta) -> bool {
+        let version = written.resource_version.as_deref();
+        version.and_then(|version| version.parse().ok()) > Some(self.change.revision)
     }
 
     /// Returns the uids of the jobs whose gang the change may concern.

@@ -95,8 +95,7 @@ fn judge_new_pod(step: &Step<'_>, pod: &Pod, findings: &mut Findings) {
         return;
     };
     // The watch of pods may be late: then the pod was created before the journal was written.
-    let written = group.metadata.resource_version.as_deref();
-    if written.and_then(|version| version.parse().ok()) > Some(step.change.revision) {
+    if step.is_older_than(&group.metadata) {
         return;
     }
     let expected = expected_pods(plan, job);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::SignedDuration;
+use trellis_api::PodGroup;
 
 use super::Judge;
 use crate::clock::Moment;
@@ -46,7 +47,7 @@ impl Judge for OverCapacity {
             (ObjectVersion::Group(Version::Stored(group)), _) => {
                 if let Some(job) = owner_uid(group) {
                     for (_, pod) in step.cluster.pods_of_job(&job) {
-                        if !is_stray(step.cluster, pod) {
+                        if bears_plan_of(pod, group) {
                             self.strays.remove(&uid(pod));
                         }
                     }
@@ -56,7 +57,8 @@ impl Judge for OverCapacity {
                 self.strays.remove(&uid(pod));
             }
             (ObjectVersion::Pod(Version::Stored(pod)), Previous::Pod(before)) => {
-                if before.is_none() && is_stray(step.cluster, pod) {
+                let is_new = before.is_none() && !step.change.is_listed;
+                if is_new && is_stray(step, pod) {
                     self.strays.insert(uid(pod));
                 }
                 let had_node = before
@@ -133,17 +135,22 @@ impl OverCapacity {
     }
 }
 
-/// Returns true for a pod of a job whose journal is known and has another plan, or none.
-fn is_stray(cluster: &Cluster, pod: &Pod) -> bool {
+/// Returns true for a new pod of a gang whose journal has another plan, or none.
+fn is_stray(step: &Step<'_>, pod: &Pod) -> bool {
     let Some(job) = pod.job_uid() else {
         return false;
     };
-    let Some(group) = cluster.group_of_job(&job) else {
-        return !cluster.is_partial;
-    };
+    match step.cluster.group_of_job(&job) {
+        // The watch of pods may be late: then the journal had the plan when the pod was created.
+        Some(group) => !step.is_older_than(&group.metadata) && !bears_plan_of(pod, group),
+        None => !step.cluster.is_partial,
+    }
+}
+
+fn bears_plan_of(pod: &Pod, group: &PodGroup) -> bool {
     let journal = group.status.as_ref();
     let plan = journal.and_then(|journal| journal.plan.as_ref());
-    plan.is_none_or(|plan| pod.plan() != Some(plan.hash.as_str()))
+    plan.is_some_and(|plan| pod.plan() == Some(plan.hash.as_str()))
 }
 
 fn uid(pod: &Pod) -> String {

@@ -104,6 +104,19 @@ proptest! {
         prop_assert!(broken.contains(&Rule::OverCapacity), "{:?}", broken);
     }
 
+    /// The watch of pods is late: the journal had the plan when the pod was created.
+    #[test]
+    fn pod_older_than_the_journal_takes_room(options in any_options(), index in any::<Index>()) {
+        let mut history = GangHistory::new(options);
+        let place = choose(&history, index, is_created_for_good);
+        history.insert_pod_of_dropped_plan(place, 1);
+        for journal in history.find(|write| write.kind == Kind::Group) {
+            history.writes[journal].object["metadata"]["resourceVersion"] = json!("1000000");
+        }
+        let broken = history.broken_rules();
+        prop_assert!(broken.contains(&Rule::OverCapacity), "{:?}", broken);
+    }
+
     #[test]
     fn gang_beyond_the_quota_of_its_queue_is_reported(options in any_options()) {
         let mut history = GangHistory::new(options);

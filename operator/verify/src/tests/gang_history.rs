@@ -359,6 +359,16 @@ impl GangHistory {
             .collect()
     }
 
+    /// Inserts the creation of a pod that bears a plan which no journal has. It takes the node and the
+    /// second of the pod at `place`, and comes before it, or with `delay` 1 after it.
+    pub(super) fn insert_pod_of_dropped_plan(&mut self, place: usize, delay: usize) {
+        let mut late = self.writes[place].clone();
+        late.object["metadata"]["name"] = json!("j-worker-late");
+        late.object["metadata"]["uid"] = json!("late");
+        late.object["metadata"]["annotations"]["trellis.dev/plan"] = json!("dropped");
+        self.writes.insert(place + delay, late);
+    }
+
     /// Judges the history, and the time after it. The leader renews its Lease throughout.
     pub(super) fn judge(&self, health: Health) -> Vec<Finding> {
         let start = Timestamp::UNIX_EPOCH;

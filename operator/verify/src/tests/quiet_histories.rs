@@ -217,11 +217,7 @@ proptest! {
     ) {
         let mut history = GangHistory::new(options);
         let place = choose(&history, index, is_created_for_good);
-        let mut late = history.writes[place].clone();
-        late.object["metadata"]["name"] = json!("j-worker-late");
-        late.object["metadata"]["uid"] = json!("late");
-        late.object["metadata"]["annotations"]["trellis.dev/plan"] = json!("dropped");
-        history.writes.insert(place + delay, late);
+        history.insert_pod_of_dropped_plan(place, delay);
         let broken = history.broken_rules();
         prop_assert!(!broken.contains(&Rule::OverCapacity), "{:?}", broken);
     }
