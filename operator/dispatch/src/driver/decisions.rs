@@ -193,12 +193,14 @@ impl Driver {
         state.engine_state = EngineState::Placed;
         let run = state.run().cloned();
         let busy = state.task.is_some();
-        if busy && run.is_some() && self.is_nominated(job) {
-            // The nomination is in the journal, and continues once the task has ended.
-            return;
-        }
-        if self.is_nominated(job) && self.awaits_judgement(job) {
-            return self.put_off_start(job);
+        if self.is_nominated(job) {
+            if busy && run.is_some() {
+                // The nomination is in the journal, and continues once the task has ended.
+                return;
+            }
+            if self.awaits_judgement(job) {
+                return self.put_off_start(job);
+            }
         }
         if !self.is_judged(job) {
             return self.withdraw(job);

@@ -13,29 +13,25 @@ const BURST: u32 = 2;
 /// When a waiting job may get another reason.
 #[derive(Debug, Default)]
 pub(super) struct ReasonPace {
-    /// The reasons that were written are paid for until this time.
+    /// Each reason costs one interval. The reasons so far are paid for at this time.
     paid_until: Option<Instant>,
-    /// The controller will write the newest reason at this time.
-    due: Option<Instant>,
 }
 
 impl ReasonPace {
     /// Returns how long the controller waits before it writes a reason that is new now. None: it
     /// will write an earlier reason later, and writes the newest one then.
     pub(super) fn delay(&mut self, now: Instant) -> Option<Duration> {
-        if self.due.is_some_and(|due| due > now) {
-            return None;
-        }
         let paid_until = self
             .paid_until
             .map_or(now, |paid_until| paid_until.max(now));
-        let credit = REASON_INTERVAL.saturating_mul(BURST.saturating_sub(1));
-        let delay = paid_until
-            .saturating_duration_since(now)
-            .saturating_sub(credit);
-        self.due = now.checked_add(delay);
+        let unpaid = paid_until.saturating_duration_since(now);
+        let credit = REASON_INTERVAL.saturating_mul(BURST);
+        // More is unpaid only while an earlier reason waits for its time.
+        if unpaid > credit {
+            return None;
+        }
         self.paid_until = paid_until.checked_add(REASON_INTERVAL);
-        Some(delay)
+        Some(unpaid.saturating_sub(credit.saturating_sub(REASON_INTERVAL)))
     }
 
     /// Returns true if a message may be written now only for its numbers.

@@ -60,14 +60,22 @@ impl ExternalPodsFixture {
                 "allocatable": {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}},
         }));
         sink.apply(Key::new("", "n0"), node);
-        let queue: TrainingQueue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
-            "spec": {"namespaceSelector": {}, "defaultFor": {}},
-        }));
-        sink.apply(Key::new("", "default"), queue);
         let fixture = Self { driver, sink };
+        fixture.queue(
+            "default",
+            json!({"namespaceSelector": {}, "defaultFor": {}}),
+        );
         fixture.namespace(json!({}));
         fixture
+    }
+
+    /// Adds or replaces a queue.
+    fn queue(&self, name: &str, spec: Value) {
+        let queue: TrainingQueue = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
+            "metadata": {"name": name}, "spec": spec,
+        }));
+        self.sink.apply(Key::new("", name), queue);
     }
 
     /// Sets the labels of the namespace of all pods.

@@ -27,11 +27,7 @@ fn one_gpu_pod(name: &str) -> SlimPod {
 #[tokio::test]
 async fn joining_pod_takes_queue_and_priority_from_the_plan() {
     let mut fixture = ExternalPodsFixture::new();
-    let other_queue: TrainingQueue = decoded(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "elsewhere"},
-        "spec": {"namespaceSelector": {}},
-    }));
-    fixture.sink.apply(Key::new("", "elsewhere"), other_queue);
+    fixture.queue("elsewhere", json!({"namespaceSelector": {}}));
     fixture.add_placed_group(json!({"queue": "elsewhere", "priority": 7}));
     fixture.see_bound(member_pod("a"), &[("trellis.dev/placed-in", "elsewhere")]);
     fixture.decide();

@@ -39,11 +39,7 @@ impl ExternalPodsFixture {
                 "allocatable": {"cpu": "96", "memory": "1Ti", GPU: "8", "pods": "110"}},
         }));
         fixture.sink.apply(Key::new("", "n0"), node);
-        let other: TrainingQueue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
-            "metadata": {"name": "elsewhere"}, "spec": {"namespaceSelector": {}},
-        }));
-        fixture.sink.apply(Key::new("", "elsewhere"), other);
+        fixture.queue("elsewhere", json!({"namespaceSelector": {}}));
         fixture.see_bound(low(), &[]);
         fixture.decide();
         for member in members {

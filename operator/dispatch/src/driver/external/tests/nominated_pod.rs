@@ -29,16 +29,17 @@ pub(super) fn victim() -> NominatedVictim {
     }
 }
 
+/// Returns the spec of the default queue, whose pods preempt pods of lower priority.
+pub(super) fn preempting_queue() -> Value {
+    json!({"namespaceSelector": {}, "defaultFor": {},
+        "preemption": {"withinClusterQueue": "LowerPriority"}})
+}
+
 impl ExternalPodsFixture {
     /// Creates a pod that fills the node, and a pod of higher priority that needs half of it.
     fn with_nominated_pod() -> Self {
         let mut fixture = Self::new();
-        let queue: TrainingQueue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
-            "spec": {"namespaceSelector": {}, "defaultFor": {},
-                "preemption": {"withinClusterQueue": "LowerPriority"}},
-        }));
-        fixture.sink.apply(Key::new("", "default"), queue);
+        fixture.queue("default", preempting_queue());
         fixture.see_bound(low(), &[]);
         fixture.decide();
         fixture.add_pod(high());

@@ -130,11 +130,7 @@ async fn delayed_refusal_is_written_after_the_pause_of_the_reason_before() {
     assert!(fixture.end_condition_task(&unit, &[]) && fixture.end_journal_write(&unit));
     let expected = conditions(&all("QueueNotFound: "));
     assert_eq!(fixture.written_conditions(&unit), expected);
-    let queue: TrainingQueue = decoded(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "late"},
-        "spec": {"namespaceSelector": {}},
-    }));
-    fixture.sink.apply(Key::new("", "late"), queue);
+    fixture.queue("late", json!({"namespaceSelector": {}}));
     for _ in 0..15 {
         fixture.advance_time(SECOND).await;
         fixture.end_condition_task(&unit, &[]);

@@ -1,5 +1,6 @@
 //! Victims of external pods.
 
+use super::nominated_pod::preempting_queue;
 use super::*;
 
 impl ExternalPodsFixture {
@@ -13,13 +14,7 @@ impl ExternalPodsFixture {
                 "allocatable": {"cpu": "96", "memory": "1Ti", GPU: gpus.to_string(), "pods": "9999"}},
         }));
         fixture.sink.apply(Key::new("", "n0"), node);
-        let queue: TrainingQueue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
-            "metadata": {"name": "default", "generation": 2},
-            "spec": {"namespaceSelector": {}, "defaultFor": {},
-                "preemption": {"withinClusterQueue": "LowerPriority"}},
-        }));
-        fixture.sink.apply(Key::new("", "default"), queue);
+        fixture.queue("default", preempting_queue());
         fixture
     }
 

@@ -12,11 +12,7 @@ impl ExternalPodsFixture {
     /// Creates a driver with another queue besides the default one.
     fn with_second_queue() -> Self {
         let fixture = Self::new();
-        let second_queue: TrainingQueue = decoded(json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "elsewhere"},
-            "spec": {"namespaceSelector": {}},
-        }));
-        fixture.sink.apply(Key::new("", "elsewhere"), second_queue);
+        fixture.queue("elsewhere", json!({"namespaceSelector": {}}));
         fixture
     }
 

@@ -19,15 +19,12 @@ async fn joining_pod_tolerates_the_taints_of_the_gangs_flavor() {
         "metadata": {"name": "spot"}, "spec": {"nodeTaints": [taint],
             "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]},
     }));
-    let queue: TrainingQueue = decoded(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
-        "spec": {"namespaceSelector": {}, "defaultFor": {}, "resourceGroups": [
-            {"coveredResources": [GPU], "flavors": [
-                {"name": "spot", "resources": [{"name": GPU, "nominalQuota": "8"}]}]}]},
-    }));
+    let quota = json!({"name": "spot", "resources": [{"name": GPU, "nominalQuota": "8"}]});
+    let queue = json!({"namespaceSelector": {}, "defaultFor": {}, "resourceGroups": [
+        {"coveredResources": [GPU], "flavors": [quota]}]});
     fixture.sink.apply(Key::new("", "n0"), node);
     fixture.sink.apply(Key::new("", "spot"), flavor);
-    fixture.sink.apply(Key::new("", "default"), queue);
+    fixture.queue("default", queue);
     fixture.add_placed_group(json!({}));
     let spot = [("trellis.dev/flavors", r#"{"nvidia.com/gpu":"spot"}"#)];
     fixture.see_bound(member_pod("a"), &spot);
@@ -48,11 +45,8 @@ async fn bound_pods_are_charged_to_the_flavors_in_their_annotations() {
     let mut fixture = ExternalPodsFixture::new();
     let quota =
         |name: &str| json!({"name": name, "resources": [{"name": GPU, "nominalQuota": "8"}]});
-    let queue: TrainingQueue = decoded(json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "default"},
-        "spec": {"namespaceSelector": {}, "defaultFor": {}, "resourceGroups": [
-            {"coveredResources": [GPU], "flavors": [quota("first"), quota("second")]}]},
-    }));
+    let queue = json!({"namespaceSelector": {}, "defaultFor": {}, "resourceGroups": [
+        {"coveredResources": [GPU], "flavors": [quota("first"), quota("second")]}]});
     for name in ["first", "second"] {
         let flavor: trellis_api::ResourceFlavor = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "ResourceFlavor",
@@ -60,7 +54,7 @@ async fn bound_pods_are_charged_to_the_flavors_in_their_annotations() {
         }));
         fixture.sink.apply(Key::new("", name), flavor);
     }
-    fixture.sink.apply(Key::new("", "default"), queue);
+    fixture.queue("default", queue);
     fixture.add_placed_group(json!({}));
     let second = [("trellis.dev/flavors", r#"{"nvidia.com/gpu":"second"}"#)];
     fixture.see_bound(member_pod("a"), &second);
