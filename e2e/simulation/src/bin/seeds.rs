@@ -60,16 +60,19 @@ struct Options {
 /// a tenth of a second.
 const LONGEST_RUN: Duration = Duration::from_secs(120);
 
-/// The run of each thread: its seed and its begin.
-#[derive(Debug, Default)]
-struct OpenRuns(Mutex<HashMap<ThreadId, (u64, Instant)>>);
+/// Runs scripts on several threads.
+struct Runner {
+    policies: PolicyLoader,
+    /// The run of each thread: its seed and its begin.
+    open: Mutex<HashMap<ThreadId, (u64, Instant)>>,
+}
 
-impl OpenRuns {
-    fn run(&self, script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outcome {
+impl Runner {
+    fn run(&self, script: &Script, keeps_lines: bool) -> Outcome {
         let id = thread::current().id();
-        self.0.lock().insert(id, (script.seed, Instant::now()));
-        let outcome = run(script, policies, keeps_lines);
-        self.0.lock().remove(&id);
+        self.open.lock().insert(id, (script.seed, Instant::now()));
+        let outcome = run(script, &self.policies, keeps_lines);
+        self.open.lock().remove(&id);
         outcome
     }
 
@@ -77,9 +80,9 @@ impl OpenRuns {
     fn watch(&self) -> ! {
         loop {
             thread::sleep(Duration::from_secs(1));
-            let runs = self.0.lock();
-            let mut open = runs.values();
-            if let Some((seed, _)) = open.find(|(_, begin)| begin.elapsed() > LONGEST_RUN) {
+            let open = self.open.lock();
+            let mut runs = open.values();
+            if let Some((seed, _)) = runs.find(|(_, begin)| begin.elapsed() > LONGEST_RUN) {
                 println!("seed {seed}: endless: the run takes longer than {LONGEST_RUN:?}");
                 std::process::exit(1);
             }
@@ -122,14 +125,17 @@ fn main() -> anyhow::Result<ExitCode> {
         Some(threads) => threads,
         None => thread::available_parallelism()?.get(),
     };
-    let open_runs = Arc::new(OpenRuns::default());
-    let watched = Arc::clone(&open_runs);
+    let runner = Arc::new(Runner {
+        policies,
+        open: Mutex::default(),
+    });
+    let watched = Arc::clone(&runner);
     thread::spawn(move || watched.watch());
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(script) = next() {
-                    check(&script, &policies, &options, &open_runs, &totals);
+                    check(&script, &runner, &options, &totals);
                 }
             });
         }
@@ -178,20 +184,14 @@ fn scripts(
 }
 
 /// Runs a script, twice unless the options say once, and reports what is wrong.
-fn check(
-    script: &Script,
-    policies: &PolicyLoader,
-    options: &Options,
-    open_runs: &OpenRuns,
-    totals: &Mutex<Totals>,
-) {
-    let outcome = open_runs.run(script, policies, options.events);
+fn check(script: &Script, runner: &Runner, options: &Options, totals: &Mutex<Totals>) {
+    let outcome = runner.run(script, options.events);
     for line in &outcome.lines {
         println!("{line}");
     }
     let mut is_broken = report(script, &outcome);
     if !options.once {
-        let again = open_runs.run(script, policies, options.events);
+        let again = runner.run(script, options.events);
         if again.hash != outcome.hash {
             is_broken = true;
             let difference = first_difference(&outcome, &again);
@@ -199,7 +199,7 @@ fn check(
         }
     }
     if is_broken && options.shrink {
-        let shortest = shrink_broken(script, &outcome, policies, open_runs);
+        let shortest = shrink_broken(script, &outcome, runner);
         println!(
             "{}",
             serde_json::to_string_pretty(&shortest).unwrap_or_default()
@@ -221,18 +221,13 @@ fn report(script: &Script, outcome: &Outcome) -> bool {
 }
 
 /// Returns a shorter script with a problem of the same kind.
-fn shrink_broken(
-    script: &Script,
-    outcome: &Outcome,
-    policies: &PolicyLoader,
-    open_runs: &OpenRuns,
-) -> Script {
+fn shrink_broken(script: &Script, outcome: &Outcome, runner: &Runner) -> Script {
     let kind = |problem: &String| problem.split(':').next().map(str::to_owned);
     let Some(wanted) = outcome.problems.first().and_then(kind) else {
         return script.clone();
     };
     shrink(script, |shorter| {
-        let outcome = open_runs.run(shorter, policies, false);
+        let outcome = runner.run(shorter, false);
         outcome
             .problems
             .iter()

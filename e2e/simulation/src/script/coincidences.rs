@@ -56,12 +56,7 @@ pub(super) fn add_coincidence(
             true => job.name.clone(),
             false => random.choose(jobs).name.clone(),
         };
-        let (act, later) = match random.between(0, 4) {
-            0 => (Act::Delete(name.clone()), Some(Act::Submit(name))),
-            1 | 2 => (Act::Suspend(name.clone()), Some(Act::Resume(name))),
-            3 => (Act::DeletePod(name), None),
-            _ => (Act::DeletePodGroup(name), None),
-        };
+        let (act, later) = act_on_job(random.between(0, 4), name);
         let millis = random.log_uniform_millis(1, 10_000).as_millis() as u64;
         let pause = random.log_uniform_millis(1, 20_000).as_millis() as u64;
         let mut add = |act, millis| {
@@ -75,6 +70,16 @@ pub(super) fn add_coincidence(
         if let Some(later) = later {
             add(later, millis + pause);
         }
+    }
+}
+
+/// Returns an act on a job, and the act that takes it back. `choice`: from 0 to 4.
+pub(super) fn act_on_job(choice: u64, job: String) -> (Act, Option<Act>) {
+    match choice {
+        0 => (Act::Delete(job.clone()), Some(Act::Submit(job))),
+        1 | 2 => (Act::Suspend(job.clone()), Some(Act::Resume(job))),
+        3 => (Act::DeletePod(job), None),
+        _ => (Act::DeletePodGroup(job), None),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The script of a seed.
 
-use super::coincidences::{add_coincidence, write_fault};
+use super::coincidences::{act_on_job, add_coincidence, write_fault};
 use super::{
     Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Priority,
     QueueScript, Script, WriteChoice, WriteKind,
@@ -178,10 +178,7 @@ fn add_acts(
     let node = random.between(0, nodes as u64 - 1) as usize;
     let queue = random.between(0, queues.len() as u64 - 1) as usize;
     let (act, later) = match random.between(0, 8) {
-        0 => (Act::Delete(name.clone()), Some(Act::Submit(name))),
-        1 | 2 => (Act::Suspend(name.clone()), Some(Act::Resume(name))),
-        3 => (Act::DeletePod(name), None),
-        4 => (Act::DeletePodGroup(name), None),
+        choice @ 0..=4 => act_on_job(choice, name),
         5 => (Act::Cordon(node), Some(Act::Uncordon(node))),
         6 => (Act::Quarantine(node), Some(Act::Release(node))),
         7 => (Act::AddQueue, None),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use hyper::body::Bytes;
 use serde_json::json;
 use trellis_api_server::{Response, User};
 
+use super::single_writes::is_write_of;
 use super::{ArrivingRequest, Simulation, WorldEvent};
 use crate::admission;
 use crate::network::Delivery;
@@ -33,14 +33,14 @@ impl Simulation<'_> {
         let mut delivery = route.delivery;
         let mut request_time = route.request_time;
         let mut survives = true;
-        if is_write(&sent.request) {
+        if is_write_of(WriteKind::Any, &sent.request) {
             self.writes += 1;
-            let writes = &mut self.single_writes;
-            for (time, act) in writes.count_for_acts(self.script, sent_at, &sent.request) {
+            let (script, request) = (self.script, &sent.request);
+            for (time, act) in self.single_writes.count_for_acts(script, sent_at, request) {
                 self.schedule(time, WorldEvent::Act(act));
             }
             let writes = &mut self.single_writes;
-            let met = writes.count_for_faults(self.script, sent_at, replica, &sent.request);
+            let met = writes.count_for_faults(script, sent_at, replica, request);
             for (fault, of_write) in met {
                 self.coverage.count(&fault.fault, &self.server);
                 match of_write {
@@ -89,22 +89,20 @@ impl Simulation<'_> {
             name,
         } = request;
         let cut = || Err("the connection was cut".into());
-        match delivery {
-            Delivery::LostBefore => {
-                return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, cut()));
+        let refusal = match delivery {
+            Delivery::LostBefore => Some(cut()),
+            Delivery::Unavailable => {
+                let why = "the simulated proxy refuses";
+                Some(Ok(failure(503, "ServiceUnavailable", why)))
             }
-            Delivery::Unavailable | Delivery::Denied => {
-                let answer = Ok(match delivery {
-                    Delivery::Denied => failure(
-                        403,
-                        "Forbidden",
-                        "admission webhook \"simulated\" denied the request",
-                    ),
-                    _ => failure(503, "ServiceUnavailable", "the simulated proxy refuses"),
-                });
-                return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, answer));
+            Delivery::Denied => {
+                let why = "admission webhook \"simulated\" denied the request";
+                Some(Ok(failure(403, "Forbidden", why)))
             }
-            Delivery::Whole | Delivery::LostAfter => {}
+            Delivery::Whole | Delivery::LostAfter => None,
+        };
+        if let Some(refusal) = refusal {
+            return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, refusal));
         }
         let user = operator_user(replica);
         let response = self.server.handle(&user, &sent.request, self.wall_clock());
@@ -137,14 +135,6 @@ impl Simulation<'_> {
         };
         self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, answer));
     }
-}
-
-fn is_write(request: &http::Request<Bytes>) -> bool {
-    let target = request.uri().path_and_query();
-    WriteKind::Any.includes(
-        request.method(),
-        target.map_or("", |target| target.as_str()),
-    )
 }
 
 /// Returns the user of a replica, with the pod of its token.

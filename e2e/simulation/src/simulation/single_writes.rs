@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Request;
 use hyper::body::Bytes;
 
-use crate::script::{Fault, FaultScript, Script, WriteChoice, WriteFault};
+use crate::script::{Fault, FaultScript, Script, WriteChoice, WriteFault, WriteKind};
 use crate::time::VirtualTime;
 
 /// Counts the writes that faults and acts wait for, by their number in the script.
@@ -24,11 +24,18 @@ struct FaultProgress {
     crashed: Option<usize>,
 }
 
+/// Returns true if a request is a write of the kind.
+pub(super) fn is_write_of(kind: WriteKind, request: &Request<Bytes>) -> bool {
+    let target = request.uri().path_and_query();
+    kind.includes(
+        request.method(),
+        target.map_or("", |target| target.as_str()),
+    )
+}
+
 /// Counts a write. Returns true if it is the chosen one.
 fn is_chosen(writes: &mut u64, choice: &WriteChoice, request: &Request<Bytes>) -> bool {
-    let target = request.uri().path_and_query();
-    let target = target.map_or("", |target| target.as_str());
-    if !choice.kind.includes(request.method(), target) {
+    if !is_write_of(choice.kind, request) {
         return false;
     }
     *writes += 1;

@@ -413,4 +413,16 @@ mod tests {
         ]);
         assert_eq!((totals.compared, totals.concurrent), (0, 1));
     }
+
+    /// A test has deleted the CRD of the object, which the log does not show.
+    #[test]
+    fn object_whose_deletion_is_missing_in_the_log_is_not_compared() {
+        let create = |second, revision| {
+            let answer = config_map(revision, json!({"a": "1"}));
+            write(second, OPERATOR_USER, "create", answer)
+        };
+        let totals = replay(vec![create(1, 7), create(3, 9)]);
+        assert_eq!((totals.compared, totals.other_crds), (1, 1));
+        assert!(totals.differences.is_empty());
+    }
 }

@@ -169,7 +169,7 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Kills the first replica whose `k`-th write is accepted. It starts again at the end.
+    /// Kills the first replica whose write is the chosen one. It starts again at the end.
     async fn crash_at_write(&self, write: WriteChoice, timing: TrapTiming, duration: Duration) {
         let has_crashed = Arc::new(AtomicBool::new(false));
         let crashed = Arc::new(Mutex::new(None));
