@@ -82,6 +82,8 @@ impl Helm {
         for kind in ["CACHE", "CONFIG", "DATA"] {
             helm.env(format!("HELM_{kind}_HOME"), self.home.path().join(kind));
         }
+        // Otherwise Helm knows the kinds of an earlier control plane that had the same port.
+        helm.env("KUBECACHEDIR", self.home.path().join("discovery"));
         if let Some(kubeconfig) = &self.kubeconfig {
             helm.env("KUBECONFIG", kubeconfig);
         }

@@ -1,8 +1,9 @@
 //! Free ports on 127.0.0.1.
 
 use std::{
-    net::TcpListener,
+    net::{TcpListener, UdpSocket},
     process,
+    sync::{Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -12,6 +13,11 @@ use anyhow::{Result, bail};
 /// after the search.
 const FIRST_PORT: u16 = 20_000;
 const PORT_COUNT: u16 = 12_000;
+
+/// A UDP port for each TCP port that this process has found. A program uses its TCP port seconds
+/// after the search, and no other search may find the port meanwhile. The end of the process frees
+/// them.
+static RESERVATIONS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
 /// The ports of one control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +30,7 @@ pub(super) struct ComponentPorts {
 }
 
 impl ComponentPorts {
-    /// Finds free ports. Two processes that search at the same time start at different ports. If
-    /// they find the same port all the same, a component of one does not start.
+    /// Finds free ports.
     pub(super) fn find() -> Result<Self> {
         let mut next = random_start()?;
         let mut find = || find_free_port(&mut next);
@@ -58,9 +63,28 @@ fn find_free_port(next: &mut u32) -> Result<u16> {
     for _ in 0..PORT_COUNT {
         let port = FIRST_PORT + u16::try_from(*next)?;
         *next = (*next + 1) % u32::from(PORT_COUNT);
+        let Ok(reservation) = UdpSocket::bind(("127.0.0.1", port)) else {
+            continue;
+        };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            let mut reservations = RESERVATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+            reservations.push(reservation);
             return Ok(port);
         }
     }
     bail!("no free port from {FIRST_PORT} on")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn port_is_found_once() {
+        let ports: Vec<u16> = (0..300).map(|_| free_port().unwrap()).collect();
+        let distinct: BTreeSet<_> = ports.iter().collect();
+        assert_eq!(distinct.len(), ports.len());
+    }
 }
