@@ -92,6 +92,12 @@ impl Inner {
         Some((job, before))
     }
 
+    /// Returns true if another pod of the name was created after this version of the pod.
+    fn is_older_than_created(&self, key: &Key, pod: &SlimPod) -> bool {
+        let created = self.unobserved.get(key);
+        created.is_some_and(|created| version(pod) < *created)
+    }
+
     fn insert(&mut self, key: &Key, job: Key, view: PodView) {
         self.owners.insert(key.clone(), job.clone());
         let pods = self.jobs.entry(job).or_default();
@@ -101,13 +107,13 @@ impl Inner {
 
 impl PodIndex {
     /// Stores a pod as the watch shows it. Returns the jobs that the change concerns: the pod's
-    /// job, and its former job if that differs. None if an answer has shown that the pod is gone.
-    /// In that case the watch is late, and another pod may have the name.
+    /// job, and its former job if that differs. None if an answer has shown that the pod is gone, or
+    /// that a newer pod has its name. In that case the watch is late.
     pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Vec<(Key, ChangeUrgency)>> {
         let now = PodView::from_pod(pod);
         let mut inner = self.inner.write();
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        if inner.deleted.contains(uid) {
+        if inner.deleted.contains(uid) || inner.is_older_than_created(key, pod) {
             return None;
         }
         inner.unobserved.remove(key);

@@ -79,20 +79,25 @@ fn late_deletion_does_not_remove_a_created_pod() {
     assert_eq!(index.pods_of_job(&Key::new("ns", "j")).len(), 1);
 }
 
-/// Another client created and deleted a pod of the same name before Trellis created its own; the
-/// watch shows both events late.
+/// A pod of the same name was created and deleted before Trellis created its own. The watch shows
+/// both late.
 #[test]
 fn late_watch_of_an_earlier_pod_keeps_the_created_pod() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
-    assert!(index.insert_created(&key, &pod("ours", "Pending")));
-    index.apply(&key, &pod("earlier", "Pending")).unwrap();
-    index.delete(&key, "earlier").unwrap();
-    assert!(index.apply(&key, &pod("ours", "Pending")).is_some());
-    assert_eq!(
-        index.pods_of_job(&Key::new("ns", "j"))["j-worker-0"].uid,
-        "ours"
-    );
+    let uid = || {
+        index.pods_of_job(&Key::new("ns", "j"))["j-worker-0"]
+            .uid
+            .clone()
+    };
+    assert!(index.insert_created(&key, &pod_of_version("ours", 7)));
+    assert!(index.apply(&key, &pod_of_version("earlier", 5)).is_none());
+    assert_eq!(uid(), "ours");
+    assert_eq!(index.delete(&key, "earlier"), None);
+    assert_eq!(uid(), "ours");
+    assert!(index.apply(&key, &pod_of_version("ours", 7)).is_some());
+    assert!(index.apply(&key, &pod_of_version("later", 9)).is_some());
+    assert_eq!(uid(), "later");
 }
 
 /// Users may remove owner references, and `kubectl delete --cascade=orphan` does so too.
