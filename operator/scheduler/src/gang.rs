@@ -150,6 +150,12 @@ impl Gang {
         PodKey::new(format!("{namespace}/{prefix}-{number}"))
     }
 
+    /// Returns the names of all pods.
+    pub fn pod_keys(&self) -> impl Iterator<Item = PodKey> {
+        let groups = self.groups.iter();
+        groups.flat_map(|group| (0..group.count).map(|index| self.pod_key(group, index)))
+    }
+
     /// Returns the number of pods of all groups.
     #[must_use]
     pub fn pod_count(&self) -> u64 {

@@ -84,6 +84,11 @@ impl PodTable {
         self.stopping.insert(pod, gang);
     }
 
+    /// Returns true if the pod belongs to a deleted gang.
+    pub(super) fn is_stopping(&self, pod: &PodKey) -> bool {
+        self.stopping.contains_key(pod)
+    }
+
     fn end_departure(&mut self, pod: &PodKey) -> Option<GangIdx> {
         if let Some(by) = self.leaving.remove(pod) {
             self.leaving_by_time.remove(&(by, pod.clone()));

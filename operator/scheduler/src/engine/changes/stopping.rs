@@ -76,8 +76,9 @@ impl Engine {
         at: GangIdx,
         keep: &RestartPlace,
     ) -> Option<DeletedGang> {
-        let going = keep.pods.iter().filter(|pod| !pod.pod_is_gone);
-        let pods: Vec<PodKey> = going.map(|pod| pod.key.clone()).collect();
+        // Its pods on nodes that are not kept stop, too. A pod of its name may be of an earlier gang.
+        let stops = |key: &PodKey| self.pods.get(key).is_some() && !self.pods.is_stopping(key);
+        let pods: Vec<PodKey> = keep.gang.pod_keys().filter(stops).collect();
         (!pods.is_empty()).then(|| DeletedGang {
             gang: Arc::clone(&keep.gang),
             charged: self.charged_demand(at, &keep.gang),

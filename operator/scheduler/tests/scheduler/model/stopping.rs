@@ -43,8 +43,10 @@ impl Model {
     /// Returns the usage that remains after a kept place ends.
     pub fn stopping_from_restart_place(&self, id: &GangId) -> Option<ModelStoppingGang> {
         let kept = self.restart_places.get(id)?;
-        let going = kept.pods.iter().filter(|pod| !pod.pod_is_gone);
-        let pods = going.map(|pod| pod.key.clone()).collect();
+        let is_of_earlier = |key: &PodKey| self.stopping.iter().any(|gang| gang.pods.contains(key));
+        let keys = kept.gang.pod_keys();
+        let pods = keys.filter(|key| self.pods.contains_key(key) && !is_of_earlier(key));
+        let pods = pods.collect();
         self.stopping_gang(id, &kept.gang, pods)
     }
 

@@ -363,10 +363,12 @@ fn new_gang_with_the_name_of_a_stopping_gang_is_separate() {
     assert_eq!(engine.free(&node).unwrap()[&ResourceName::new(GPU)], 8);
 }
 
-/// A kept place holds its quota while it is kept and while its pods stop.
+/// A kept place holds its quota while it is kept and while its pods stop, on excluded nodes too.
 #[test]
-fn expired_restart_place_uses_quota_until_its_pods_are_gone() {
-    for over in [false, true] {
+fn restart_place_that_ends_uses_quota_until_its_pods_are_gone() {
+    let all = || (0..3).map(|index| NodeName::new(format!("n0{index}")));
+    for (over, excluded) in [(false, 0), (true, 0), (false, 3), (true, 3)] {
+        let case = format!("over: {over}, excluded: {excluded}");
         let mut engine = engine_with_quota(3, 8);
         let first = Gang {
             grace: Duration::from_secs(600),
@@ -375,7 +377,8 @@ fn expired_restart_place_uses_quota_until_its_pods_are_gone() {
         engine.apply_gang(first.clone());
         engine.cycle(seconds(0));
         apply_pods_of(&mut engine, &first);
-        assert!(engine.keep_place(&id("first"), &[], seconds(120)));
+        let excluded: Vec<_> = all().take(excluded).collect();
+        assert!(engine.keep_place(&id("first"), &excluded, seconds(120)));
         engine.apply_gang(in_queue_q(priority_gang(0, "next", 1)));
         assert_eq!(
             run_cycle_at(&mut engine, seconds(1)),
@@ -387,9 +390,9 @@ fn expired_restart_place_uses_quota_until_its_pods_are_gone() {
             engine.retire_gang(&id("first"));
             seconds(2)
         };
-        assert_eq!(run_cycle_at(&mut engine, now), [""; 0], "{over}");
+        assert_eq!(run_cycle_at(&mut engine, now), [""; 0], "{case}");
         engine.lose_pod(&worker_key("first", 0));
         let said = run_cycle_at(&mut engine, now.plus(Duration::from_secs(1)));
-        assert_eq!(said, ["+next"], "{over}");
+        assert_eq!(said, ["+next"], "{case}");
     }
 }
