@@ -197,20 +197,31 @@ async fn job_with_lost_node_wait_is_not_placed_until_its_pod_is_deleted() {
 #[tokio::test]
 async fn pods_of_a_deleted_job_on_a_lost_node_are_removed() {
     let site = create_site("orphans", 2).await;
-    site.submit("j", 1, 4).await;
+    site.submit("j", 1, 2).await;
+    site.submit("suspended", 1, 2).await;
     let mut waiting_job = site.job("w", 1, 4);
     waiting_job["spec"]["restart"]["lostNode"] = json!("Wait");
     site.create(waiting_job).await.unwrap();
-    for job in ["j", "w"] {
+    for job in ["j", "suspended", "w"] {
         site.wait_for_phase(job, JobPhase::Running).await;
     }
     let pod = site.wait_for_whole_gang("j", 1).await[0].clone();
     let waiting_pod = site.wait_for_whole_gang("w", 1).await[0].clone();
+    let suspended_pod = site.wait_for_whole_gang("suspended", 1).await[0].clone();
     let node = pod.spec.unwrap().node_name.unwrap();
-    assert_eq!(waiting_pod.spec.unwrap().node_name.as_ref(), Some(&node));
+    for other in [&waiting_pod, &suspended_pod] {
+        assert_eq!(other.spec.as_ref().unwrap().node_name.as_ref(), Some(&node));
+    }
     site.nodes().kill_kubelet(&node).await.unwrap();
     let before = site.api::<TrainingJob>().get("j").await.unwrap();
-    for job in ["j", "w"] {
+    site.patch("suspended", json!({"spec": {"suspend": true}}))
+        .await
+        .unwrap();
+    let pods = site.api::<Pod>();
+    let stops = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
+    let stopping = wait_for(&pods, "suspended-worker-0", Duration::from_secs(60), stops);
+    stopping.await.unwrap();
+    for job in ["j", "suspended", "w"] {
         site.delete::<TrainingJob>(job).await;
     }
     // A new job of the same name needs the names of these pods.
@@ -221,6 +232,7 @@ async fn pods_of_a_deleted_job_on_a_lost_node_are_removed() {
         job.metadata.uid != before.metadata.uid && phase == Some(JobPhase::Running)
     });
     running.await.unwrap();
+    site.wait_for_pod_count("suspended", 0).await;
     let remaining = site.list_pods("w").await;
     assert_eq!(remaining.len(), 1);
     assert_eq!(remaining[0].metadata.uid, waiting_pod.metadata.uid);

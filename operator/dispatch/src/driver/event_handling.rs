@@ -9,6 +9,7 @@ use trellis_scheduler::{FlavorName, NodeName, PodKey, QueueName, TopologyName};
 
 use super::Driver;
 use super::places::avoided_nodes::AvoidedNodes;
+use super::steps::waits_for_lost_nodes;
 use crate::{QueueReport, SchedulerEvent, TotalsReport};
 
 impl Driver {
@@ -200,7 +201,12 @@ impl Driver {
 
     /// Stores what the controller wants of the gang. Returns false if it is the same as before.
     fn set_desired_gang(&mut self, job: &Key, desired: DesiredGang) -> bool {
+        let cached_job = self.committer.cache().jobs.get(job);
         let state = self.gangs.entry(job.clone()).or_default();
+        if let Some(cached_job) = cached_job {
+            let uid = cached_job.metadata.uid.clone();
+            state.forcible_job = uid.filter(|_| !waits_for_lost_nodes(&cached_job.spec));
+        }
         if state.desired.as_ref() == Some(&desired) {
             return false;
         }

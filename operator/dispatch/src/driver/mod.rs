@@ -71,6 +71,8 @@ enum EngineState {
 struct TrackedGang {
     /// None: the controller has not sent one yet, or the job is gone.
     desired: Option<DesiredGang>,
+    /// Uid of the job, if its pods on lost nodes may be deleted by force.
+    forcible_job: Option<String>,
     engine_state: EngineState,
     /// True if the engine knows the gang only from its journal, and not yet from its job.
     is_from_journal: bool,

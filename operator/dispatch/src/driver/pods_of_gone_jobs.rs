@@ -20,14 +20,13 @@ use trellis_gang::gang_step::deletions::Deletions;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
 
-use crate::driver::steps::waits_for_lost_nodes;
-use crate::driver::{Driver, TrackedGang};
+use crate::driver::Driver;
 
 /// Pods of one job that is gone.
 #[derive(Debug, Default)]
 pub(in crate::driver) struct OrphanedPods {
     /// Uid of the job whose pods on lost nodes are deleted by force.
-    force_deleted_job: Option<String>,
+    forcible_job: Option<String>,
     deletions: Deletions,
 }
 
@@ -49,13 +48,12 @@ impl Driver {
     /// Handles the deletion of a job: its pods on lost nodes may be deleted by force, unless it
     /// forbids that.
     pub(in crate::driver) fn record_orphans(&mut self, job: &Key) {
-        let run = self.gangs.get(job).and_then(TrackedGang::run);
-        let job_of =
-            |run: &trellis_gang::AuthorizedAttempt| run.job.compiled().job().spec().clone();
-        let waits = run.is_none_or(|run| waits_for_lost_nodes(&job_of(run)));
-        if let Some(run) = run.filter(|_| !waits) {
-            let orphans = self.orphans.entry(job.clone()).or_default();
-            orphans.force_deleted_job = Some(run.uid.clone());
+        let forcible = self
+            .gangs
+            .get(job)
+            .and_then(|gang| gang.forcible_job.clone());
+        if forcible.is_some() {
+            self.orphans.entry(job.clone()).or_default().forcible_job = forcible;
         }
     }
 
@@ -67,7 +65,7 @@ impl Driver {
         let forced = self
             .orphans
             .get(job)
-            .and_then(|all| all.force_deleted_job.clone());
+            .and_then(|all| all.forcible_job.clone());
         let concerns = |pod: &PodView| {
             forced.as_ref() == Some(&pod.job_uid) || is_abandoned(pod, now_named.as_ref())
         };
