@@ -83,6 +83,9 @@ rules! {
     Victim = "victim",
         "A gang that had to leave for another gang did not leave in vain.",
         "Run `trellis explain` for the gang that is not placed.";
+    EarlyVictim = "early-victim",
+        "A gang has to leave for another one only after its `minRuntimeSeconds`.",
+        "Compare `status.victims` of the PodGroup with the time at which the victim was placed.";
     Progress = "progress",
         "The head of a queue is placed if it fits by a plain count.",
         "Run `trellis explain` for the job, and compare its numbers with the nodes.";

@@ -18,6 +18,7 @@ mod cluster_watch;
 mod field_managers;
 mod finding;
 mod history;
+mod journal;
 mod judged_kinds;
 mod known_objects;
 mod nodes;

@@ -1,6 +1,7 @@
 //! The rules. Each one reads the changes that concern it, and keeps what it needs of the past.
 
 mod backwards;
+mod early_victim;
 mod foreign;
 mod hasty_journal;
 mod lasting;
@@ -49,6 +50,7 @@ pub(crate) fn all() -> Vec<Box<dyn Judge + Send>> {
         Box::new(foreign::Foreign),
         Box::<writes::Writes>::default(),
         Box::<victim::Victim>::default(),
+        Box::<early_victim::EarlyVictim>::default(),
         Box::<progress::Progress>::default(),
     ]
 }

@@ -12,6 +12,7 @@ use crate::clock::Moment;
 use crate::cluster::{Cluster, Previous, owner_uid};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectVersion, Version};
+use crate::journal::committed_plan;
 use crate::judged_kinds::JudgedKind as _;
 use crate::pods::PodFacts as _;
 use crate::quota::{FlavorResource, QuotaTree, Usage};
@@ -94,16 +95,6 @@ impl OverQuota {
             findings.add(step.finding(Rule::OverQuota, object, message));
         }
     }
-}
-
-/// Returns the plan of a gang that holds its place.
-fn committed_plan(group: &PodGroup) -> Option<&Plan> {
-    let journal = group.status.as_ref()?;
-    let holds = matches!(
-        journal.phase?,
-        PodGroupPhase::Committing | PodGroupPhase::Placed | PodGroupPhase::Unwinding
-    );
-    journal.plan.as_ref().filter(|_| holds)
 }
 
 /// Measures what the placed gangs and the external pods use.

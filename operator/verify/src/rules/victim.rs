@@ -13,6 +13,7 @@ use crate::clock::Moment;
 use crate::cluster::{Cluster, Previous};
 use crate::finding::{Finding, ObjectRef, Rule};
 use crate::history::{ObjectName, ObjectVersion, Version};
+use crate::journal::victim_group;
 use crate::nodes;
 use crate::verifier::{Findings, Step};
 
@@ -137,13 +138,7 @@ impl Victim {
         match (journal.phase.unwrap_or_default(), &journal.plan) {
             (PodGroupPhase::Nominated, Some(plan)) => {
                 let victims = journal.victims.iter().filter(|victim| victim.pod.is_none());
-                let victims = victims.map(|victim| {
-                    let name = ObjectName {
-                        namespace: victim.namespace.clone(),
-                        name: victim.name.trim_start_matches("PodGroup/").to_owned(),
-                    };
-                    (name, victim.plan.clone())
-                });
+                let victims = victims.map(|victim| (victim_group(victim), victim.plan.clone()));
                 let job = step.cluster.jobs.get(&name);
                 let generation = job.and_then(|job| job.metadata.generation);
                 let known = self.nominations.remove(&name);

@@ -98,6 +98,16 @@ proptest! {
     }
 
     #[test]
+    fn gang_that_leaves_within_its_minimum_runtime_is_reported(
+        mut options in any_options_of_one_attempt(),
+    ) {
+        options.is_preempted = true;
+        let mut history = GangHistory::new(options);
+        history.set_min_runtime(3600);
+        prop_assert_eq!(history.broken_rules(), [Rule::EarlyVictim]);
+    }
+
+    #[test]
     fn gang_that_is_placed_before_its_last_pod_is_reported(mut options in any_options()) {
         // The pods of a later stage are created after the gang is placed.
         options.has_stages = false;

@@ -198,6 +198,15 @@ impl GangHistory {
         }
     }
 
+    /// Writes a minimum runtime into the PodGroup that leaves.
+    pub(super) fn set_min_runtime(&mut self, seconds: i64) {
+        for write in &mut self.writes {
+            if write.kind == Kind::Group && write.object["metadata"]["name"] == "j" {
+                write.object["spec"]["minRuntimeSeconds"] = json!(seconds);
+            }
+        }
+    }
+
     fn preemptor_pod(&self, index: usize) -> Value {
         let mut pod = self.pod_of(1, "plan-k", index);
         pod["metadata"]["name"] = json!(format!("k-worker-{index}"));

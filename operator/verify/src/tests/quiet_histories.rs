@@ -223,6 +223,19 @@ proptest! {
     }
 
     #[test]
+    fn minimum_runtime_ends_with_the_limit_of_the_queue(mut options in any_options()) {
+        options.is_preempted = true;
+        let mut history = GangHistory::new(options);
+        history.set_min_runtime(3600);
+        for write in &mut history.writes {
+            if write.kind == Kind::Queue {
+                write.object["spec"]["maxMinRuntimeSeconds"] = json!(0);
+            }
+        }
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
+    #[test]
     fn gang_that_left_for_a_changed_job_is_no_violation(mut options in any_options()) {
         options.is_preempted = true;
         let mut history = GangHistory::new(options);
