@@ -79,7 +79,7 @@ impl Committer {
                 _ if unknown => {}
                 _ => return Err(error.into()),
             }
-            let now = self.reread_journal(at).await?;
+            let now = self.reread_journal(at, &before).await?;
             match judge_write(now.as_deref(), &before, &status) {
                 WriteState::Written => {
                     self.context.touch(job.clone());
@@ -95,8 +95,13 @@ impl Committer {
         }
     }
 
-    /// Reads the PodGroup from the API server. Repeats the read until it succeeds.
-    async fn reread_journal(&self, job: &Key) -> Result<Option<Arc<PodGroup>>, TaskOutcome> {
+    /// Reads the PodGroup from the API server. Repeats the read until it succeeds. `known`: the
+    /// PodGroup before the read.
+    async fn reread_journal(
+        &self,
+        job: &Key,
+        known: &PodGroup,
+    ) -> Result<Option<Arc<PodGroup>>, TaskOutcome> {
         let now: Option<PodGroup> = self
             .commands
             .get_until_answered(&job.namespace, &job.name)
@@ -106,8 +111,9 @@ impl Committer {
             Some(now) => {
                 journals.insert_returned(job.clone(), now.clone());
             }
+            // The answer may be late: the watch may have shown the next PodGroup of the name.
             None => {
-                journals.remove(job);
+                journals.delete_observed(job, known.metadata.uid.as_deref().unwrap_or_default());
             }
         }
         Ok(now.map(Arc::new))
