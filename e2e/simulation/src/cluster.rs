@@ -13,6 +13,7 @@ pub(crate) static NODES: KindRef = KindRef::new("", "nodes");
 pub(crate) static PODS: KindRef = KindRef::new("", "pods");
 pub(crate) static TRAINING_JOBS: KindRef = KindRef::new("trellis.dev", "trainingjobs");
 pub(crate) static POD_GROUPS: KindRef = KindRef::new("trellis.dev", "podgroups");
+pub(crate) static LEASES: KindRef = KindRef::new("coordination.k8s.io", "leases");
 pub(crate) static LEADER_TERMS: KindRef = KindRef::new("trellis.dev", "leaderterms");
 
 pub(crate) static TRAINING_QUEUES: KindRef = KindRef::new("trellis.dev", "trainingqueues");

@@ -11,6 +11,9 @@ use crate::access::{Access, Target};
 use crate::random::RandomSequence;
 use crate::script::{JobScript, KubeletDelays};
 
+/// A pod without an end of its own runs longer than any script.
+const ENDLESS: Duration = Duration::from_secs(100_000);
+
 /// Work of a kubelet on one pod, to be done later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KubeletWork {
@@ -156,20 +159,25 @@ impl Kubelets {
 
     fn run_time(&self, pod: &Value) -> Duration {
         let Some((job, attempt)) = self.script(pod) else {
-            return Duration::from_secs(3600);
+            return ENDLESS;
         };
+        // The other ranks wait for the one that fails.
+        if attempt <= job.failures && !is_first_rank(pod) {
+            return ENDLESS;
+        }
         let seconds = job.run_seconds.get(attempt - 1).or(job.run_seconds.last());
-        Duration::from_secs(seconds.copied().unwrap_or(3600))
+        seconds.copied().map_or(ENDLESS, Duration::from_secs)
     }
 
     fn exit_code(&self, pod: &Value) -> i32 {
-        let fails = self
-            .script(pod)
-            .is_some_and(|(job, attempt)| attempt <= job.failures);
-        // One rank fails, and the gang follows it.
-        let is_first = pod["metadata"]["labels"][names::INDEX] == "0";
-        i32::from(fails && is_first)
+        let script = self.script(pod);
+        let fails = script.is_some_and(|(job, attempt)| attempt <= job.failures);
+        i32::from(fails && is_first_rank(pod))
     }
+}
+
+fn is_first_rank(pod: &Value) -> bool {
+    pod["metadata"]["labels"][names::INDEX] == "0"
 }
 
 fn containers(pod: &Value) -> impl Iterator<Item = &str> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use trellis_api_server::HistoryEntry;
 use trellis_verify::{Change, Finding, Health, ObjectVersion, Rule, Verifier};
 
 use crate::script::{FaultScript, Script};
@@ -18,8 +18,13 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    pub(crate) fn new(now: Timestamp) -> Self {
+    /// Judges from a time on. The writes so far made the objects that exist when the history
+    /// starts.
+    pub(crate) fn new(now: Timestamp, writes: &[HistoryEntry]) -> Self {
         let mut verifier = Verifier::new(now);
+        for change in writes.iter().filter_map(change) {
+            verifier.load(&change);
+        }
         verifier.start();
         Self {
             verifier,
@@ -28,24 +33,9 @@ impl Oracle {
     }
 
     /// Takes in a write that the API server accepted.
-    pub(crate) fn observe(
-        &mut self,
-        plural: &str,
-        (time, revision): (Timestamp, u64),
-        before: Option<&Value>,
-        after: Option<&Value>,
-    ) {
-        let written = after.or(before).expect("a change has an object");
-        let Some(object) = ObjectVersion::decode(plural, written, after.is_none()) else {
-            return;
-        };
-        let object = object.expect("the API server stores valid objects");
-        self.verifier.observe(&Change {
-            time,
-            revision,
-            object,
-            is_listed: false,
-        });
+    pub(crate) fn observe(&mut self, write: &HistoryEntry) {
+        let Some(change) = change(write) else { return };
+        self.verifier.observe(&change);
         self.findings.extend(self.verifier.take_findings());
     }
 
@@ -55,13 +45,28 @@ impl Oracle {
     }
 
     /// Returns the broken rules. Without the policy `trellis-leader`, an earlier leader may write a
-    /// journal after its term.
+    /// journal after its term, with a plan whose quota the next leader has given away.
     pub(crate) fn findings(&self, script: &Script) -> impl Iterator<Item = &Finding> {
-        let is_promised = |rule: Rule| !(script.lacks_leader_policy && rule == Rule::StaleJournal);
+        let is_promised = |rule: Rule| {
+            !(script.lacks_leader_policy && matches!(rule, Rule::StaleJournal | Rule::OverQuota))
+        };
         self.findings
             .iter()
             .filter(move |finding| is_promised(finding.rule))
     }
+}
+
+/// Returns the change of a kind that rules judge.
+fn change(write: &HistoryEntry) -> Option<Change> {
+    let written = write.after.as_ref().or(write.before.as_ref());
+    let written = written.expect("a write has an object");
+    let object = ObjectVersion::decode(&write.kind.plural, written.value(), write.after.is_none())?;
+    Some(Change {
+        time: write.time,
+        revision: write.revision,
+        object: object.expect("the API server stores valid objects"),
+        is_listed: false,
+    })
 }
 
 /// Returns whether the cluster is healthy: no fault is there or has just ended.

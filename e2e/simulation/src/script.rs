@@ -3,6 +3,7 @@
 
 mod coincidences;
 mod from_seed;
+mod incidents;
 mod writes;
 
 use std::time::Duration;
@@ -43,6 +44,18 @@ pub struct Script {
     pub faults: Vec<FaultScript>,
     /// Second from which no user acts.
     pub calm_from: u64,
+}
+
+impl Script {
+    /// Returns the time for which the jobs run if they run one after another, and each is preempted
+    /// once.
+    pub(crate) fn work_time(&self) -> Duration {
+        let seconds = self.jobs.iter().map(|job| {
+            let longest = job.run_seconds.iter().max().copied().unwrap_or_default();
+            longest * (job.failures as u64 + 2)
+        });
+        Duration::from_secs(seconds.sum())
+    }
 }
 
 /// A queue without queues below it.
@@ -103,6 +116,9 @@ pub struct JobScript {
     pub failures: usize,
     /// Seconds of the grace period of its pods.
     pub grace_seconds: u64,
+    /// Seconds after its placement in which it cannot be preempted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub min_runtime_seconds: u64,
 }
 
 /// The priority of a job.
@@ -126,12 +142,8 @@ impl Priority {
     }
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 /// An act of a user.
@@ -211,6 +223,7 @@ impl FaultScript {
             Fault::Crash(replica)
             | Fault::Stop(replica)
             | Fault::Pause(replica)
+            | Fault::LoseLease(replica)
             | Fault::SetClock(replica, _) => Some(replica),
             _ => None,
         }
@@ -247,6 +260,8 @@ pub enum Fault {
     Stop(usize),
     /// The machine of a replica stands still with all its clocks.
     Pause(usize),
+    /// Requests of a replica for the Lease do not reach the API server. All its other requests do.
+    LoseLease(usize),
     /// The wall clock of a replica's machine is set forward by these seconds, or back if negative.
     SetClock(usize, i64),
     /// The node with this number does not answer, and its kubelet does nothing.
@@ -280,7 +295,11 @@ impl Fault {
     pub(crate) fn is_of_requests(&self) -> bool {
         matches!(
             self,
-            Self::LoseRequests(_) | Self::LoseAnswers(_) | Self::Unavailable(_) | Self::OnWrite(..)
+            Self::LoseRequests(_)
+                | Self::LoseAnswers(_)
+                | Self::Unavailable(_)
+                | Self::LoseLease(_)
+                | Self::OnWrite(..)
         )
     }
 
@@ -297,6 +316,7 @@ impl Fault {
             Self::Crash(_) => "crash",
             Self::Stop(_) => "stopped process",
             Self::Pause(_) => "paused machine",
+            Self::LoseLease(_) => "lost lease",
             Self::SetClock(..) => "wrong clock",
             Self::LoseNode(_) => "lost node",
             Self::OnWrite(_, WriteFault::Delay(_)) => "delayed write",

@@ -33,6 +33,7 @@ pub fn small_scripts() -> Vec<Script> {
         run_seconds: vec![10],
         failures: 0,
         grace_seconds: 5,
+        min_runtime_seconds: 0,
     };
     let first = job("first", 10);
     let script = |jobs: Vec<JobScript>, acts| Script {

@@ -6,6 +6,7 @@
 //! [`MAX_LEAD`]; what reaches it meanwhile arrives late, as on a slow network.
 
 mod faults;
+mod lease_use;
 mod requests;
 mod single_writes;
 mod watches;
@@ -15,9 +16,10 @@ use std::time::Duration;
 
 use futures::channel::oneshot;
 use jiff::{SignedDuration, Timestamp};
-use trellis_api_server::{ApiServer, Object};
+use trellis_api_server::{ApiServer, HistoryEntry, Object};
 use trellis_policies::cedar::PolicyLoader;
 
+use lease_use::LeaseUse;
 use single_writes::SingleWrites;
 use watches::OpenWatch;
 
@@ -47,7 +49,7 @@ const RESTART_PAUSE: Duration = Duration::from_secs(2);
 const JUDGEMENT_INTERVAL: Duration = Duration::from_secs(5);
 /// Time after the last act and fault for which a run goes on at least.
 const SHORTEST_CALM: Duration = Duration::from_secs(120);
-/// Time after the last act and fault in which all jobs must end.
+/// Time after the last act and fault in which all jobs must end, besides the time for which they run.
 const LONGEST_CALM: Duration = Duration::from_secs(600);
 
 /// The result of a run.
@@ -84,6 +86,7 @@ enum WorldEvent {
 
 struct ArrivingRequest {
     replica: usize,
+    sent_at: VirtualTime,
     sent: SentRequest,
     delivery: Delivery,
     answer_time: Duration,
@@ -99,6 +102,7 @@ struct ReplicaSlot {
     /// The process stays down until the end of a fault.
     is_down: bool,
     clock_offset: SignedDuration,
+    lease: LeaseUse,
 }
 
 struct Simulation<'s> {
@@ -121,6 +125,8 @@ struct Simulation<'s> {
     /// Writes of the operator.
     writes: u64,
     deletions: PodDeletions,
+    /// What the requests of the replicas have broken, apart from what they wrote.
+    request_problems: Vec<String>,
     kubelets: Kubelets,
     collector: GarbageCollector,
     oracle: Oracle,
@@ -140,6 +146,7 @@ pub fn run(script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outco
     let problems = simulation.oracle.findings(script).map(ToString::to_string);
     let problems = problems.chain(unfinished);
     let problems = problems.chain(simulation.deletions.problems());
+    let problems = problems.chain(simulation.request_problems);
     let problems = problems.chain(panics).chain(log.into_lines()).collect();
     Outcome {
         problems,
@@ -157,15 +164,17 @@ impl<'s> Simulation<'s> {
         let last_act = VirtualTime::default() + Duration::from_secs(script.calm_from);
         let ends = script.faults.iter().map(FaultScript::end);
         let calm = ends.fold(last_act, VirtualTime::max);
+        let server = cluster::new_server(script, start);
+        let oracle = Oracle::new(start, server.history());
         let mut simulation = Self {
             script,
             start,
             now: VirtualTime::default(),
             calm,
-            end: calm + LONGEST_CALM,
+            end: calm + LONGEST_CALM + script.work_time(),
             events: BTreeMap::new(),
             event_count: 0,
-            server: cluster::new_server(script, start),
+            server,
             seen: 0,
             replicas: (0..script.replicas)
                 .map(|_| ReplicaSlot::default())
@@ -175,15 +184,18 @@ impl<'s> Simulation<'s> {
             single_writes: SingleWrites::default(),
             writes: 0,
             deletions: PodDeletions::default(),
+            request_problems: Vec::new(),
             network: Network::new(script.seed, script.network.clone()),
             kubelets: Kubelets::new(script.seed, script.kubelets.clone(), &script.jobs),
             collector: GarbageCollector::new(script.seed, script.kubelets.collect),
-            oracle: Oracle::new(start),
+            oracle,
             policies,
             trace: Trace::new(keeps_lines),
             coverage: Coverage::default(),
         };
-        simulation.take_in_changes();
+        while let Some(write) = simulation.next_write() {
+            simulation.show_write(&write);
+        }
         let after = |seconds| VirtualTime::default() + Duration::from_secs(seconds);
         for index in 0..script.replicas {
             // The second replica starts later, so that the first one leads in most runs.
@@ -335,33 +347,41 @@ impl<'s> Simulation<'s> {
         }
     }
 
-    /// Shows all parts of the world what the API server has stored since the last call.
+    /// Shows the oracle and the world what the API server has stored since the last call.
     fn take_in_changes(&mut self) {
-        while let Some(entry) = self.server.history().get(self.seen) {
-            self.seen += 1;
-            let entry = entry.clone();
-            let before = entry.before.as_deref().map(Object::value);
-            let after = entry.after.as_deref().map(Object::value);
-            let plural = entry.kind.plural.as_str();
-            let stored = (entry.time, entry.revision);
-            self.oracle.observe(plural, stored, before, after);
-            if plural == "pods"
-                && let Some(pod) = after
-                && let Some((delay, work)) = self.kubelets.notice(before, pod)
-            {
-                self.schedule_after(delay, WorldEvent::Kubelet(work));
-            }
-            for dependent in self.collector.notice(&entry.kind, before, after) {
-                let delay = self.collector.delay();
-                self.schedule_after(delay, WorldEvent::Collect(dependent));
-            }
-            let concerned = self
-                .watches
-                .iter()
-                .filter(|(_, open)| open.plural == plural);
-            for id in concerned.map(|(id, _)| *id).collect::<Vec<_>>() {
-                self.send_watch_events(id);
-            }
+        while let Some(write) = self.next_write() {
+            self.oracle.observe(&write);
+            self.show_write(&write);
+        }
+    }
+
+    fn next_write(&mut self) -> Option<HistoryEntry> {
+        let write = self.server.history().get(self.seen)?;
+        self.seen += 1;
+        Some(write.clone())
+    }
+
+    /// Shows all parts of the world a write.
+    fn show_write(&mut self, write: &HistoryEntry) {
+        let before = write.before.as_deref().map(Object::value);
+        let after = write.after.as_deref().map(Object::value);
+        let plural = write.kind.plural.as_str();
+        if plural == "pods"
+            && let Some(pod) = after
+            && let Some((delay, work)) = self.kubelets.notice(before, pod)
+        {
+            self.schedule_after(delay, WorldEvent::Kubelet(work));
+        }
+        for dependent in self.collector.notice(&write.kind, before, after) {
+            let delay = self.collector.delay();
+            self.schedule_after(delay, WorldEvent::Collect(dependent));
+        }
+        let concerned = self
+            .watches
+            .iter()
+            .filter(|(_, open)| open.plural == plural);
+        for id in concerned.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.send_watch_events(id);
         }
     }
 }

@@ -32,6 +32,7 @@ fn job_object(job: &JobScript) -> Value {
             "queueName": cluster::queue_name(job.queue),
             "restart": {"backoffSeconds": 1, "maxBackoffSeconds": 4},
             "checkpoint": {"gracePeriodSeconds": job.grace_seconds},
+            "minRuntimeSeconds": job.min_runtime_seconds,
             "taskGroups": [{
                 "name": "worker",
                 "replicas": job.replicas,

@@ -1,6 +1,7 @@
 //! The script of a seed.
 
 use super::coincidences::{act_on_job, add_coincidence, write_fault};
+use super::incidents::incident;
 use super::{
     Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Priority,
     QueueScript, Script, WriteChoice, WriteKind,
@@ -12,6 +13,9 @@ impl Script {
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let random = &mut RandomSequence::new(seed, "script");
+        if random.chance(500) {
+            return incident(seed, random);
+        }
         let calm_from = random.between(60, 300);
         let contention = *random.choose(&[
             Contention::None,
@@ -28,7 +32,7 @@ impl Script {
             Contention::Quota => queues.iter().filter_map(|queue| queue.gpus).sum(),
             Contention::None | Contention::Nodes => capacity,
         };
-        let jobs: Vec<_> = match contention {
+        let mut jobs: Vec<_> = match contention {
             Contention::None => (0..random.between(1, 4))
                 .map(|index| job(random, index, capacity, queues.len(), calm_from))
                 .collect(),
@@ -48,13 +52,20 @@ impl Script {
             add_coincidence(random, &jobs, &mut acts, &mut faults);
         }
         let lease_seconds = *random.choose(&[4, 15]);
-        let lacks_leader_policy = random.chance(200);
+        let lacks_leader_policy = is_leader_policy_missing(random);
         if lacks_leader_policy {
             // Only the policy stops a replica that does not know how long its machine stood still.
             for fault in &mut faults {
                 if let Fault::Pause(replica) = fault.fault {
                     fault.fault = Fault::Stop(replica);
                 }
+            }
+        }
+        let sets_clock = |fault: &FaultScript| matches!(fault.fault, Fault::SetClock(..));
+        if faults.iter().any(sets_clock) {
+            // A wall clock that is set forward ends minimum runtimes early.
+            for job in &mut jobs {
+                job.min_runtime_seconds = 0;
             }
         }
         // On a network that is always slow, no leader keeps a short lease.
@@ -84,6 +95,10 @@ impl Script {
             calm_from,
         }
     }
+}
+
+pub(super) fn is_leader_policy_missing(random: &mut RandomSequence) -> bool {
+    random.chance(200)
 }
 
 /// The resource that the jobs of a script compete for.
@@ -144,6 +159,7 @@ fn job(
         run_seconds: (0..2).map(|_| random.between(1, 90)).collect(),
         failures: random.chance(300).into(),
         grace_seconds: *random.choose(&[1, 5, 30, 90]),
+        min_runtime_seconds: 0,
     }
 }
 
@@ -152,6 +168,11 @@ fn job(
 fn contending_job(random: &mut RandomSequence, index: u64, room: u32, queues: usize) -> JobScript {
     let gpus = (*random.choose(&[1, 2, 4, 4])).min(room.max(1));
     let most = u64::from(room / gpus).clamp(1, 8);
+    // The job runs beyond its minimum runtime, and the next one waits for that.
+    let (longest_run, min_runtime_seconds) = match random.chance(150) {
+        true => (300, *random.choose(&[120, 240])),
+        false => (45, 0),
+    };
     JobScript {
         name: format!("job-{index}"),
         queue: random.between(0, queues as u64 - 1) as usize,
@@ -159,9 +180,10 @@ fn contending_job(random: &mut RandomSequence, index: u64, room: u32, queues: us
         at: random.between(0, 60),
         replicas: random.between(most.div_ceil(2), most) as u32,
         gpus,
-        run_seconds: (0..2).map(|_| random.between(5, 45)).collect(),
+        run_seconds: (0..2).map(|_| random.between(5, longest_run)).collect(),
         failures: random.chance(500).into(),
         grace_seconds: *random.choose(&[1, 5, 30, 90]),
+        min_runtime_seconds,
     }
 }
 
@@ -217,7 +239,7 @@ fn fault(
         "nodes",
         "trainingqueues",
     ]);
-    let fault = match random.between(0, 17) {
+    let fault = match random.between(0, 18) {
         0 => Fault::LoseRequests(random.between(1, 300)),
         1 | 2 => Fault::LoseAnswers(random.between(1, 300)),
         3 => Fault::Slow(random.between(100, 30_000)),
@@ -235,6 +257,7 @@ fn fault(
             };
             Fault::OnWrite(write, write_fault(random, kind))
         }
+        17 => Fault::LoseLease(replica),
         _ => Fault::SetClock(replica, *random.choose(&[-120, -5, 5, 120])),
     };
     // A gang is committed within seconds after its submission, and rolled back after its end.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::Simulation;
+use super::lease_use::LeaseUse;
 use crate::access::Access;
 use crate::cluster;
 use crate::kubelet::PodIdentity;
@@ -55,6 +56,9 @@ impl Simulation<'_> {
                 let slot = &mut self.replicas[replica];
                 slot.is_frozen = false;
                 if let Some(running) = &mut slot.running {
+                    if stops_clocks {
+                        slot.lease.pause(self.now.since(running.clock()));
+                    }
                     running.thaw(self.now, stops_clocks);
                 }
             }
@@ -129,6 +133,7 @@ impl Simulation<'_> {
             return;
         }
         slot.starts += 1;
+        slot.lease = LeaseUse::default();
         let identity = format!("replica-{index}_{}", slot.starts);
         self.trace
             .record(self.now, &format!("{identity} starts"), &[]);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use trellis_api_server::{Response, User};
 
+use super::lease_use::is_lease_write;
 use super::single_writes::is_write_of;
 use super::{ArrivingRequest, Simulation, WorldEvent};
 use crate::admission;
@@ -33,6 +34,18 @@ impl Simulation<'_> {
         let mut delivery = route.delivery;
         let mut request_time = route.request_time;
         let mut survives = true;
+        let late_write = self.replicas[replica].lease.find_late_write(sent_at, &sent);
+        self.request_problems.extend(late_write);
+        let process = format!("{replica}_{}", self.replicas[replica].starts);
+        let hasty_deletion = self.deletions.send(process, sent_at, &sent.request);
+        self.request_problems.extend(hasty_deletion);
+        let loses_lease = active
+            .iter()
+            .find(|fault| **fault == &Fault::LoseLease(replica));
+        if let Some(fault) = loses_lease.filter(|_| is_lease_write(&sent)) {
+            delivery = Delivery::LostBefore;
+            self.coverage.count(fault, &self.server);
+        }
         if is_write_of(WriteKind::Any, &sent.request) {
             self.writes += 1;
             let (script, request) = (self.script, &sent.request);
@@ -65,6 +78,7 @@ impl Simulation<'_> {
         let arrival = sent_at + request_time;
         let request = ArrivingRequest {
             replica,
+            sent_at,
             sent,
             delivery,
             answer_time: route.answer_time,
@@ -83,6 +97,7 @@ impl Simulation<'_> {
     pub(super) fn handle_request(&mut self, request: ArrivingRequest) {
         let ArrivingRequest {
             replica,
+            sent_at,
             sent,
             delivery,
             answer_time,
@@ -105,7 +120,13 @@ impl Simulation<'_> {
             return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, refusal));
         }
         let user = operator_user(replica);
+        let before = is_lease_write(&sent).then(|| self.read_lease());
         let response = self.server.handle(&user, &sent.request, self.wall_clock());
+        if let Some(before) = before
+            && matches!(&response, Response::Answer(answer) if answer.status().is_success())
+        {
+            self.judge_lease_write(replica, sent_at, &before);
+        }
         let answer = match response {
             Response::Answer(answer) => {
                 self.trace.record(

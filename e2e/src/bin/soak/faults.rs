@@ -207,6 +207,7 @@ fn ends_process(fault: &Fault) -> bool {
             | Fault::Stop(_)
             | Fault::Pause(_)
             | Fault::SetClock(..)
+            | Fault::LoseLease(_)
             | Fault::OnWrite(_, WriteFault::CrashBefore | WriteFault::CrashAfter)
     )
 }

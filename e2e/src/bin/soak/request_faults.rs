@@ -61,6 +61,8 @@ impl RequestFault {
         let lost_answer = [ProxyFault::HangResponse, ProxyFault::DropResponse][usize::from(is_cut)];
         match &self.fault {
             Fault::LoseRequests(share) if random.chance(*share) => lost_request,
+            // The proxies of both replicas have the fault.
+            Fault::LoseLease(_) if request.is_lease() => lost_request,
             Fault::LoseAnswers(share) if random.chance(*share) => lost_answer,
             Fault::Unavailable(share) if random.chance(*share) => ProxyFault::unavailable(),
             Fault::Slow(longest) => {

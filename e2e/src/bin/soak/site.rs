@@ -110,6 +110,7 @@ impl Site {
         spec["queueName"] = json!(self.queue_name(script.queue));
         spec["restart"]["maxBackoffSeconds"] = json!(4);
         spec["checkpoint"] = json!({"gracePeriodSeconds": script.grace_seconds});
+        spec["minRuntimeSeconds"] = json!(script.min_runtime_seconds);
         if script.priority == Priority::High {
             spec["priorityClassName"] = json!(HIGH_PRIORITY);
         }
