@@ -141,8 +141,7 @@ impl Soak<'_> {
         let mut seed = self.options.seed;
         while Instant::now() < deadline {
             let spares_leader = Instant::now() > half;
-            round::run(self, &mut probe, seed, deadline, spares_leader).await?;
-            seed += round::SCRIPTS;
+            round::run(self, &mut probe, &mut seed, deadline, spares_leader).await?;
             let rest = rest::measure(self.control_plane, self.replicas, self.start).await?;
             println!(
                 "at rest: {}, {} writes a minute",

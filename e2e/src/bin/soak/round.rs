@@ -12,23 +12,38 @@ use crate::probe::Probe;
 use crate::site::Site;
 
 /// Number of scripts of a round: with their 2.5 jobs each and the probes, a job every ten seconds.
-pub(crate) const SCRIPTS: u64 = 6;
+const SCRIPTS: usize = 6;
 /// Number of scripts whose faults are injected. The faults of all six would overlap all the time,
 /// and nothing could be judged by a bound of time.
 const FAULTY_SCRIPTS: usize = 2;
+/// Longest time for which a pod of a round runs, in seconds. Longer jobs belong to the simulation.
+const LONGEST_RUN: u64 = 100;
 
-/// Runs the scripts of the seeds from `seed` on. No user acts after `deadline`. With
+/// Takes the next scripts for a round. `seed`: the next seed, which becomes the one after them.
+fn next_scripts(seed: &mut u64) -> Vec<Script> {
+    let is_short = |script: &Script| {
+        let mut runs = script.jobs.iter().flat_map(|job| &job.run_seconds);
+        runs.all(|seconds| *seconds <= LONGEST_RUN)
+    };
+    let scripts = std::iter::repeat_with(|| {
+        let script = Script::from_seed(*seed);
+        *seed += 1;
+        script
+    });
+    scripts.filter(is_short).take(SCRIPTS).collect()
+}
+
+/// Runs the scripts of the next seeds from `seed` on. No user acts after `deadline`. With
 /// `spares_leader`, no fault ends a process.
 pub(crate) async fn run(
     soak: &Soak<'_>,
     probe: &mut Probe,
-    seed: u64,
+    seed: &mut u64,
     deadline: Instant,
     spares_leader: bool,
 ) -> Result<()> {
-    let scripts = (0..SCRIPTS).map(|index| Script::from_seed(seed + index));
     let create = |script| Site::create(soak.control_plane, script);
-    let sites = try_join_all(scripts.map(create)).await?;
+    let sites = try_join_all(next_scripts(seed).into_iter().map(create)).await?;
     let start = Instant::now();
     let longest = sites.iter().map(|site| site.script.calm_from).max();
     let deadline = deadline.min(start + Duration::from_secs(longest.unwrap_or_default()));
