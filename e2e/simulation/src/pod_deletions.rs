@@ -16,6 +16,9 @@ const MOST: u32 = 12;
 /// and then for two. The first pause counts from the decision, and the request may leave later.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(950);
 
+/// A replica, and the number of its start.
+type Process = (usize, u64);
+
 /// A pod that a process deletes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DeletedPod {
@@ -46,14 +49,14 @@ impl DeletedPod {
 pub(crate) struct PodDeletions {
     accepted: BTreeMap<DeletedPod, u32>,
     /// When each process sent a deletion the last two times.
-    sent: BTreeMap<(String, DeletedPod), [Option<VirtualTime>; 2]>,
+    sent: BTreeMap<(Process, DeletedPod), [Option<VirtualTime>; 2]>,
 }
 
 impl PodDeletions {
     /// Takes in a request that a process sends. Describes it if it repeats another one too soon.
     pub(crate) fn send(
         &mut self,
-        process: String,
+        process: Process,
         sent_at: VirtualTime,
         request: &Request<Bytes>,
     ) -> Option<String> {

@@ -125,7 +125,7 @@ struct Simulation<'s> {
     /// Writes of the operator.
     writes: u64,
     deletions: PodDeletions,
-    /// What the requests of the replicas have broken, apart from what they wrote.
+    /// Requests that a replica must not send, or not at that time.
     request_problems: Vec<String>,
     kubelets: Kubelets,
     collector: GarbageCollector,

@@ -1,4 +1,4 @@
-//! What a journal says about the place of its gang.
+//! Reads the plan and the victims in a journal.
 
 use trellis_api::PodGroup;
 use trellis_api::pod_group::{NominatedVictim, Plan, PodGroupPhase};

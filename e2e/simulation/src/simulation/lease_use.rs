@@ -1,10 +1,9 @@
-//! Who writes in whose term: the Lease, as the network carries it. The history of objects does not
-//! show when a request was sent.
+//! Judges by the Lease when a replica may write. The history of objects does not show when a request
+//! was sent.
 
 use std::time::Duration;
 
 use http::Method;
-use serde_json::Value;
 
 use super::single_writes::is_write_of;
 use super::{Simulation, WorldEvent};
@@ -35,7 +34,7 @@ fn needs_lease(request: &SentRequest) -> bool {
         .any(|kind| is_write_of(kind, &request.request))
 }
 
-/// The Lease of one process, and what its writes have broken.
+/// The Lease of one process.
 #[derive(Debug, Default)]
 pub(super) struct LeaseUse {
     /// End of the Lease by the last renewal that the API server has accepted.
@@ -74,20 +73,19 @@ impl LeaseUse {
 }
 
 impl Simulation<'_> {
-    /// Returns the Lease, or null.
-    pub(super) fn read_lease(&self) -> Value {
-        let mut leases = self.server.list(&cluster::LEASES);
-        let lease = leases.next();
-        lease.map(|lease| lease.value().clone()).unwrap_or_default()
+    /// Returns the holder of the Lease. None: the Lease does not exist.
+    pub(super) fn lease_holder(&self) -> Option<String> {
+        let lease = self.server.list(&cluster::LEASES).next()?;
+        let holder = lease.value()["spec"]["holderIdentity"].as_str()?;
+        Some(holder.to_owned())
     }
 
-    /// Handles a write of the Lease that the API server has accepted. `before`: the Lease that it
-    /// replaced.
+    /// Handles a write of the Lease that the API server has accepted. `former`: the holder before it.
     pub(super) fn judge_lease_write(
         &mut self,
         replica: usize,
         sent_at: VirtualTime,
-        before: &Value,
+        former: Option<String>,
     ) {
         let lease = Duration::from_secs(self.script.lease_seconds);
         self.replicas[replica].lease.renew(sent_at, lease);
@@ -96,34 +94,32 @@ impl Simulation<'_> {
             // A machine that stood still sends what it would have sent before.
             return;
         }
+        let (Some(former), Some(holder)) = (former, self.lease_holder()) else {
+            return;
+        };
+        // A holder that gives the Lease away has no request under way.
+        if former.is_empty() || former == holder {
+            return;
+        }
         let under_way = self.events.values().filter_map(|event| match event {
             WorldEvent::Request(request) if needs_lease(&request.sent) => {
                 Some((request.sent_at, request.name.as_str()))
             }
             _ => None,
         });
-        let leases = (before, &self.read_lease());
-        let hasty = find_hasty_takeover(leases, self.now, lease, under_way);
+        let hasty = find_hasty_takeover(&holder, self.now, lease, under_way);
         self.request_problems.extend(hasty);
     }
 }
 
-/// Describes a write of the former leader that is under way when another process takes the Lease. Its
-/// sender has not given it up yet. `before`: the Lease that is replaced.
+/// Describes a write of the former leader that is under way when another process, the holder, takes
+/// the Lease. Its sender has not given it up yet.
 fn find_hasty_takeover<'r>(
-    (before, after): (&Value, &Value),
+    holder: &str,
     now: VirtualTime,
     lease: Duration,
     mut under_way: impl Iterator<Item = (VirtualTime, &'r str)>,
 ) -> Option<String> {
-    let holders = [before, after].map(|lease| lease["spec"]["holderIdentity"].as_str());
-    let [Some(former), Some(holder)] = holders else {
-        return None;
-    };
-    // A holder that gives the Lease away has no request under way.
-    if former.is_empty() || former == holder {
-        return None;
-    }
     let is_awaited = |sent_at: VirtualTime| sent_at + REQUEST_TIME.min(lease) > now;
     let (sent_at, name) = under_way.find(|(sent_at, _)| is_awaited(*sent_at))?;
     Some(format!(

@@ -36,7 +36,7 @@ impl Simulation<'_> {
         let mut survives = true;
         let late_write = self.replicas[replica].lease.find_late_write(sent_at, &sent);
         self.request_problems.extend(late_write);
-        let process = format!("{replica}_{}", self.replicas[replica].starts);
+        let process = (replica, self.replicas[replica].starts);
         let hasty_deletion = self.deletions.send(process, sent_at, &sent.request);
         self.request_problems.extend(hasty_deletion);
         let loses_lease = active
@@ -120,12 +120,12 @@ impl Simulation<'_> {
             return self.schedule_after(answer_time, WorldEvent::Answer(sent.answer, refusal));
         }
         let user = operator_user(replica);
-        let before = is_lease_write(&sent).then(|| self.read_lease());
+        let former = is_lease_write(&sent).then(|| self.lease_holder());
         let response = self.server.handle(&user, &sent.request, self.wall_clock());
-        if let Some(before) = before
+        if let Some(former) = former
             && matches!(&response, Response::Answer(answer) if answer.status().is_success())
         {
-            self.judge_lease_write(replica, sent_at, &before);
+            self.judge_lease_write(replica, sent_at, former);
         }
         let answer = match response {
             Response::Answer(answer) => {

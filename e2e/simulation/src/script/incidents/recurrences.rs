@@ -83,12 +83,10 @@ fn stop_during_creation(random: &mut RandomSequence, script: &mut Script) {
     }
     let stop = random.between(1, delay);
     let resume = stop + random.between(10_000, 40_000);
-    script
-        .acts
-        .push(after_write(creation, stop, Act::Suspend(job())));
-    script
-        .acts
-        .push(after_write(creation, resume, Act::Resume(job())));
+    script.acts.extend([
+        after_write(creation, stop, Act::Suspend(job())),
+        after_write(creation, resume, Act::Resume(job())),
+    ]);
 }
 
 /// A write that was repeated arrives after the writes that followed it.
@@ -159,12 +157,10 @@ fn creation_after_deletion(random: &mut RandomSequence, script: &mut Script) {
     }
     let deletion = random.between(100, 1000);
     let submission = delay + random.between(200, 1000);
-    script
-        .acts
-        .push(after_write(creation, deletion, Act::Delete(job())));
-    script
-        .acts
-        .push(after_write(creation, submission, Act::Submit(job())));
+    script.acts.extend([
+        after_write(creation, deletion, Act::Delete(job())),
+        after_write(creation, submission, Act::Submit(job())),
+    ]);
 }
 
 /// The answers to deletions are lost, and the watch does not show them.
