@@ -71,9 +71,9 @@ pub use constraints::{
 };
 pub use decision::{Decision, PlacementScore, PreemptionReason, TrialPlacement, Victim};
 pub use engine::{
-    ChargeSnapshot, Engine, GangSnapshot, LimitChargeSnapshot, PlaceSnapshot, PlacedStateSnapshot,
-    PodRoomSnapshot, PodSnapshot, QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals,
-    RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot, UsageLagSnapshot,
+    ChargeSnapshot, Engine, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot, PlaceSnapshot,
+    PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot, QueueMemory, QueueUsage, QueueUsageLine,
+    ResourceTotals, Snapshot, StoppingGangSnapshot, UsageLagSnapshot,
 };
 pub use explain::{
     BestDomain, Exclusions, FlavorMismatch, GroupNodeReport, LimitRaise, MatchingNode,

@@ -91,7 +91,7 @@ impl Engine {
         };
         let mut closed: Option<Box<Blockage>> = None;
         let mut held: Vec<&FlavorAssignment> = Vec::new();
-        let kept = self.restart_assignment(gang, ways);
+        let kept = self.kept_assignment(gang, ways);
         let others = (0..ways.len()).filter(|number| Some(*number) != kept);
         for number in kept.into_iter().chain(others) {
             let Some(way) = ways.get(number) else {

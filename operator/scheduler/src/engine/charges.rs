@@ -145,7 +145,7 @@ impl Engine {
 
     /// Charges a gang that is placed or has a kept place again, after its limits have changed.
     pub(super) fn recharge_limits(&mut self, at: GangIdx) {
-        let gang = match (self.gangs.placed(at), self.restart_places.get(at)) {
+        let gang = match (self.gangs.placed(at), self.kept_places.get(at)) {
             (Some(placed), _) => Arc::clone(&placed.gang),
             (_, Some(keep)) => Arc::clone(&keep.gang),
             _ => return,

@@ -45,7 +45,7 @@ impl Engine {
         let mut log = CycleLog::default();
         self.advance(now);
         self.measure_capacity();
-        self.expire_restart_places();
+        self.expire_kept_places();
         self.check_reservations();
         self.scheduling_queue.fire_alarms(self.now);
 

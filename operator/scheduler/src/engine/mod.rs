@@ -2,7 +2,7 @@
 //!
 //! Each part of the state owns its fields and has tests of its own. `gang_table` has the gangs with
 //! their stages, and `pod_table` the pods. `scheduling_queue` has the pending gangs and the signals
-//! that they wait for, and `blockage_cache` recent refusals. `restart_places` has the places that
+//! that they wait for, and `blockage_cache` recent refusals. `kept_places` has the places that
 //! are kept for restarting gangs, and `crate::backfill` the reservations.
 //!
 //! The other files change several parts together. `cycle` is the scheduling cycle from top to
@@ -18,12 +18,12 @@ mod cycle;
 mod flavor_assignment;
 mod gang_table;
 mod gang_transitions;
+mod kept_places;
 mod node_usage;
 mod pod_table;
 mod preempt;
 mod reports;
 mod reservations;
-mod restart_places;
 mod scheduling_queue;
 mod snapshot;
 
@@ -37,13 +37,13 @@ use crate::time::Time;
 use blockage_cache::BlockageCache;
 use cycle::CyclePlacements;
 use gang_table::GangTable;
+use kept_places::KeptPlaces;
 use pod_table::PodTable;
 pub use reports::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
-use restart_places::RestartPlaces;
 use scheduling_queue::SchedulingQueue;
 pub use snapshot::{
-    ChargeSnapshot, GangSnapshot, LimitChargeSnapshot, PlaceSnapshot, PlacedStateSnapshot,
-    PodRoomSnapshot, PodSnapshot, RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
+    ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot, PlaceSnapshot,
+    PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot, Snapshot, StoppingGangSnapshot,
     UsageLagSnapshot,
 };
 
@@ -78,7 +78,7 @@ pub struct Engine {
     blockages: BlockageCache,
     packing: PackingState,
     reservations: ReservationTable,
-    restart_places: RestartPlaces,
+    kept_places: KeptPlaces,
     /// Empty between cycles.
     cycle_placements: CyclePlacements,
     /// The latest time that a caller passed to the engine.
@@ -113,7 +113,7 @@ impl Engine {
             blockages: BlockageCache::default(),
             packing: PackingState::default(),
             reservations: ReservationTable::default(),
-            restart_places: RestartPlaces::default(),
+            kept_places: KeptPlaces::default(),
             cycle_placements: CyclePlacements::default(),
             now: Time::default(),
         }

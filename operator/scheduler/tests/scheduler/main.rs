@@ -14,6 +14,8 @@ mod flavors;
 #[cfg(test)]
 mod forecast;
 #[cfg(test)]
+mod kept_places;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod model;
@@ -29,8 +31,6 @@ mod preemption;
 mod queues;
 #[cfg(test)]
 mod random;
-#[cfg(test)]
-mod restart_places;
 #[cfg(test)]
 mod sequences;
 #[cfg(test)]

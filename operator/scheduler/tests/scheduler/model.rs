@@ -1,8 +1,8 @@
 //! The state of the cluster as plain lists, counted anew every time.
 
+pub(super) mod kept_places;
 pub(super) mod limits;
 pub(super) mod quota;
-pub(super) mod restart_places;
 pub(super) mod stopping;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use trellis_scheduler::{
     QueueName, ResourceName, Resources, Time, Topology, TopologyName, TopologyRequest, UsageDecay,
 };
 
-use crate::model::restart_places::ModelRestartPlace;
+use crate::model::kept_places::ModelKeptPlace;
 use crate::model::stopping::ModelStoppingGang;
 
 /// A placed gang, as a plain list of pods.
@@ -35,7 +35,7 @@ pub struct ModelPlace {
 /// The state of the cluster, counted anew every time.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    pub restart_places: BTreeMap<GangId, ModelRestartPlace>,
+    pub kept_places: BTreeMap<GangId, ModelKeptPlace>,
     /// Gangs that the engine does not try before the next apply.
     pub idle: BTreeSet<GangId>,
     pub stopping: Vec<ModelStoppingGang>,
@@ -83,7 +83,7 @@ impl Model {
                 .filter(|(key, ..)| p.assumed.contains(key))
                 .map(|(_, n, r)| (n, r))
         });
-        let kept = self.restart_places.values().flat_map(|kept| &kept.pods);
+        let kept = self.kept_places.values().flat_map(|kept| &kept.pods);
         let kept = kept
             .filter(|pod| pod.pod_is_gone)
             .map(|p| (&p.node, &p.request));
@@ -126,7 +126,7 @@ impl Model {
     ) -> BTreeMap<ResourceName, i128> {
         let mut usage = BTreeMap::new();
         let placed = self.places.values().filter(counts);
-        let kept = self.restart_places.values().map(|kept| &kept.gang);
+        let kept = self.kept_places.values().map(|kept| &kept.gang);
         let all = placed.map(|place| &place.gang).chain(kept);
         for gang in all.filter(|gang| gang.queue.as_str() == queue) {
             add_usage(&mut usage, gang);
@@ -148,7 +148,7 @@ impl Model {
             })
             .collect();
         self.back_off.remove(&gang.id);
-        self.restart_places.remove(&gang.id);
+        self.kept_places.remove(&gang.id);
         let assumed = pods.iter().map(|(key, ..)| key.clone()).collect();
         let place = ModelPlace {
             gang: gang.clone(),
@@ -322,7 +322,7 @@ impl Model {
     /// show that it is a different pod, so a rebuilt engine cannot know it.
     pub fn has_leftovers(&self) -> bool {
         // A rebuilt engine does not know kept places either.
-        if !self.restart_places.is_empty() || !self.idle.is_empty() || !self.stopping.is_empty() {
+        if !self.kept_places.is_empty() || !self.idle.is_empty() || !self.stopping.is_empty() {
             return true;
         }
         self.places.values().any(|place| {
@@ -335,7 +335,7 @@ impl Model {
 
     /// Removes the place of a gang. Its existing pods are then leaving.
     pub fn unplace(&mut self, id: &GangId) {
-        self.restart_places.remove(id);
+        self.kept_places.remove(id);
         self.idle.remove(id);
         let Some(place) = self.places.remove(id) else {
             return;

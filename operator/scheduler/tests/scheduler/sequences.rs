@@ -105,7 +105,7 @@ fn apply_event(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(
             }
         }
         Event::ObserveMember(at, pod, elsewhere) => {
-            if let Some(kept) = model.restart_places.get(&gang_id(at))
+            if let Some(kept) = model.kept_places.get(&gang_id(at))
                 && !kept.pods.is_empty()
             {
                 // The engine sees the pod late, or the pod has grown.
@@ -209,7 +209,7 @@ fn run_cycles(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), T
 }
 
 /// Removes the kept places that have ended: their time is over, or their gang has started.
-fn release_restart_places(
+fn release_kept_places(
     engine: &Engine,
     model: &mut Model,
     decisions: &[Decision],
@@ -225,19 +225,19 @@ fn release_restart_places(
         .filter(|told| told.kept.is_some())
         .map(|told| told.gang.id)
         .collect();
-    for (id, held) in &model.restart_places {
+    for (id, held) in &model.kept_places {
         prop_assert!(!kept.contains(id) || held.until > model.now, "{}", id);
     }
     let over = model
-        .restart_places
+        .kept_places
         .keys()
         .filter(|id| !kept.contains(*id) && !starts(id));
     let stops: Vec<_> = over
-        .filter_map(|id| model.stopping_from_restart_place(id))
+        .filter_map(|id| model.stopping_from_kept_place(id))
         .collect();
     model.stopping.extend(stops);
     model
-        .restart_places
+        .kept_places
         .retain(|id, _| kept.contains(id) || starts(id));
     Ok(())
 }
@@ -278,7 +278,7 @@ fn run_cycle(
     } else {
         let decisions = engine.cycle(now);
         prop_assert_eq!(&decisions, expected, "as the snapshot's");
-        release_restart_places(engine, model, &decisions)?;
+        release_kept_places(engine, model, &decisions)?;
         check_decisions(model, &decisions, now)?;
     }
     // The reported reasons hold now, and `explain` returns the same.

@@ -104,7 +104,7 @@ impl Engine {
         let own = self
             .gangs
             .find(follower)
-            .and_then(|at| self.restart_places.get(at));
+            .and_then(|at| self.kept_places.get(at));
         let own = own
             .into_iter()
             .flat_map(|keep| keep.node_charges(&self.catalog));
@@ -117,7 +117,7 @@ impl Engine {
     /// because their room becomes free later.
     pub(in crate::engine) fn departing_pods(&self) -> Vec<Departure> {
         let pods = self.pods.leaving(self.now).filter_map(|(end, pod, seen)| {
-            if self.restart_places.gang_of_pod(pod).is_some() {
+            if self.kept_places.gang_of_pod(pod).is_some() {
                 return None;
             }
             let hold = NodeCharge {

@@ -239,7 +239,7 @@ impl Engine {
 
     /// Removes a gang from its place, or from the place that is kept for it.
     pub(in crate::engine) fn unplace(&mut self, at: GangIdx) {
-        self.release_restart_place(at);
+        self.release_kept_place(at);
         let Some(placed) = self.take_placed(at) else {
             return;
         };

@@ -22,7 +22,7 @@ impl Engine {
     #[must_use]
     pub fn queue_charge(&self, gang: &GangId) -> Option<Vec<(FlavorName, ResourceName, i128)>> {
         let at = self.gangs.find(gang)?;
-        let queue = match (self.gangs.placed(at), self.restart_places.get(at)) {
+        let queue = match (self.gangs.placed(at), self.kept_places.get(at)) {
             (Some(placed), _) => &placed.gang.queue,
             (_, Some(keep)) => &keep.gang.queue,
             _ => return None,

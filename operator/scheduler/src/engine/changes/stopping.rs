@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::super::Engine;
-use super::super::restart_places::RestartPlace;
+use super::super::kept_places::KeptPlace;
 use crate::backfill::RunTerm;
 use crate::gang::Gang;
 use crate::ids::{GangId, LimitName, PodKey};
@@ -38,8 +38,8 @@ impl Engine {
     /// Returns quota, limits and pods of a gang with existing pods, for its place or its kept
     /// place.
     pub(in crate::engine) fn deleted_gang(&self, at: GangIdx) -> Option<DeletedGang> {
-        if let Some(keep) = self.restart_places.get(at) {
-            return self.deleted_gang_of_restart_place(at, keep);
+        if let Some(keep) = self.kept_places.get(at) {
+            return self.deleted_gang_of_kept_place(at, keep);
         }
         let placed = self.gangs.placed(at)?;
         let gang = &placed.gang;
@@ -71,11 +71,7 @@ impl Engine {
         })
     }
 
-    fn deleted_gang_of_restart_place(
-        &self,
-        at: GangIdx,
-        keep: &RestartPlace,
-    ) -> Option<DeletedGang> {
+    fn deleted_gang_of_kept_place(&self, at: GangIdx, keep: &KeptPlace) -> Option<DeletedGang> {
         // Its pods on nodes that are not kept stop, too. A pod of its name may be of an earlier gang.
         let stops = |key: &PodKey| self.pods.get(key).is_some() && !self.pods.is_stopping(key);
         let pods: Vec<PodKey> = keep.gang.pod_keys().filter(stops).collect();

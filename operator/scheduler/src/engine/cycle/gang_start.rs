@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::flavor_assignment::FlavorAssignment;
-use super::super::restart_places::LiftedPlace;
+use super::super::kept_places::LiftedPlace;
 use super::super::{Engine, gang_table};
 use crate::decision::{Decision, PlacementScore};
 use crate::gang::Gang;

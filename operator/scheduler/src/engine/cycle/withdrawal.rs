@@ -61,7 +61,7 @@ impl Engine {
         if !plan.victims.is_empty() {
             return self.nominate_plan(at, plan);
         }
-        self.note_placement(at, self.restart_places.contains(at));
+        self.note_placement(at, self.kept_places.contains(at));
         self.nominate_plan(at, plan)?;
         self.start_nominated(at)
     }

@@ -87,7 +87,7 @@ impl Engine {
             counts.entry(queue.clone()).or_default().admitted = admitted;
         }
         for (_, keep) in self
-            .restart_places
+            .kept_places
             .iter()
             .filter(|(_, keep)| !keep.gang.surplus)
         {
@@ -133,7 +133,7 @@ impl Engine {
         let times = [
             alarm,
             self.reservations.expires_at(),
-            self.restart_places.first_end(),
+            self.kept_places.first_end(),
         ];
         times.into_iter().flatten().min()
     }

@@ -102,7 +102,7 @@ impl Engine {
         }
         let stay = self.backfill_candidate(gang);
         // A gang that returns to its own place delays no gang longer than before.
-        let least = self.has_restart_place(gang).then_some(Restriction::Keep);
+        let least = self.has_kept_place(gang).then_some(Restriction::Keep);
         let restrained = before.into_iter().filter_map(|number| {
             let head = self.reservations.heads().get(number)?;
             let restraint = head.restriction_for(&stay, self.now)?;

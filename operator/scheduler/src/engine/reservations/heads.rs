@@ -236,7 +236,7 @@ impl Engine {
         };
         let head = self.reservations.quota_head(queue);
         let before = head.filter(|head| head.key < *key);
-        let kept = self.restart_places.get(candidate.gang);
+        let kept = self.kept_places.get(candidate.gang);
         let kept = kept.and_then(|k| self.queues.lift_charge(&k.gang.queue, candidate.gang));
         let is_there = self.queues.tree().fits(leaf, &way.demand)
             && before
@@ -287,7 +287,7 @@ impl Engine {
         let first = self.sort_yielding(&yields);
         let (gangs, pods, catalog) = (&self.gangs, self.pods.known(), &self.catalog);
         let leaver = |(end, at): (Option<Time>, GangIdx)| {
-            if let Some(keep) = self.restart_places.get(at) {
+            if let Some(keep) = self.kept_places.get(at) {
                 let holds = keep.node_charges(catalog);
                 return Some(Departure {
                     end,

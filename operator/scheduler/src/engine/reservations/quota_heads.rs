@@ -38,7 +38,7 @@ impl Engine {
             let others = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
             let ends = ends.into_iter().flat_map(|ends| ends.iter());
             let ends = first.chain(ends.filter(others));
-            let (gangs, keeps) = (&self.gangs, &self.restart_places);
+            let (gangs, keeps) = (&self.gangs, &self.kept_places);
             let held = |queues: &Queues, holder: GangIdx| {
                 let of = match (gangs.placed(holder), keeps.get(holder)) {
                     (Some(placed), _) => &placed.gang.queue,
@@ -75,7 +75,7 @@ impl Engine {
         way: &FlavorAssignment,
         evicts: bool,
     ) -> Result<(), Box<Blockage>> {
-        if self.reservations.are_ignored() || self.has_restart_quota(gang, way) {
+        if self.reservations.are_ignored() || self.has_kept_quota(gang, way) {
             return Ok(());
         }
         let Some(leaf) = self.queues.leaf(&gang.queue) else {

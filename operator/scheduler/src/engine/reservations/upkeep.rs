@@ -36,7 +36,7 @@ impl Engine {
 
     /// Records the end of a gang that is placed from now on.
     pub(in crate::engine) fn insert_end(&mut self, at: GangIdx) {
-        if let Some(keep) = self.restart_places.get(at) {
+        if let Some(keep) = self.kept_places.get(at) {
             // Its kept place becomes free at `until` at the latest.
             let (id, queue) = (keep.gang.id.clone(), keep.gang.queue.clone());
             let term = RunTerm::ending_at(keep.until);

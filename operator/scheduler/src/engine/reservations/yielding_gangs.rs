@@ -19,7 +19,7 @@ impl Engine {
         demand: &Demand,
     ) -> BTreeSet<GangIdx> {
         let mut yields = BTreeSet::new();
-        if self.has_restart_place(gang) {
+        if self.has_kept_place(gang) {
             yields.extend(self.gangs.find(&gang.id));
         }
         let Some(leaf) = self.queues.leaf(&gang.queue) else {

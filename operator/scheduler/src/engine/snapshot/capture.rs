@@ -2,10 +2,10 @@
 
 use super::super::Engine;
 use super::super::gang_table::{GangStage, GangState, PlacedGang, PlacedState, group_flavors};
-use super::super::restart_places::RestartPlace;
+use super::super::kept_places::KeptPlace;
 use super::{
-    ChargeSnapshot, GangSnapshot, LimitChargeSnapshot, PlaceSnapshot, PlacedStateSnapshot,
-    PodRoomSnapshot, PodSnapshot, RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
+    ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot, PlaceSnapshot,
+    PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot, Snapshot, StoppingGangSnapshot,
     UsageLagSnapshot,
 };
 use std::collections::BTreeMap;
@@ -112,9 +112,9 @@ impl Engine {
             place,
             idle: state.awaits_apply,
             kept: self
-                .restart_places
+                .kept_places
                 .get(at)
-                .map(|keep| self.restart_place_snapshot(keep)),
+                .map(|keep| self.kept_place_snapshot(keep)),
         })
     }
 
@@ -145,7 +145,7 @@ impl Engine {
         stopping
     }
 
-    fn restart_place_snapshot(&self, keep: &RestartPlace) -> RestartPlaceSnapshot {
+    fn kept_place_snapshot(&self, keep: &KeptPlace) -> KeptPlaceSnapshot {
         let pods = keep.pods.iter().map(|pod| PodRoomSnapshot {
             group: pod.group,
             index: pod.index,
@@ -153,7 +153,7 @@ impl Engine {
             request: self.pod_request(pod.demand),
             held: pod.pod_is_gone,
         });
-        RestartPlaceSnapshot {
+        KeptPlaceSnapshot {
             gang: Gang::clone(&keep.gang),
             until: keep.until,
             by: keep.pods_gone_by,

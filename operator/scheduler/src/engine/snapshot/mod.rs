@@ -112,7 +112,7 @@ pub struct GangSnapshot {
     pub idle: bool,
     /// The place that is kept for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<RestartPlaceSnapshot>,
+    pub kept: Option<KeptPlaceSnapshot>,
 }
 
 /// A deleted gang whose pods are still stopping.
@@ -145,7 +145,7 @@ pub struct LimitChargeSnapshot {
 /// The place that is kept for a gang.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RestartPlaceSnapshot {
+pub struct KeptPlaceSnapshot {
     /// The gang as it was placed.
     pub gang: Gang,
     /// When the engine stops keeping the place.

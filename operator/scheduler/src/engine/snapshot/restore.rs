@@ -6,10 +6,10 @@ use super::super::Engine;
 use super::super::changes::DeletedGang;
 use super::super::flavor_assignment::FlavorAssignment;
 use super::super::gang_table::PlacedGroup;
-use super::super::restart_places::{PodRoom, RestartPlace};
+use super::super::kept_places::{KeptPlace, PodRoom};
 use super::{
-    ChargeSnapshot, GangSnapshot, PlaceSnapshot, PlacedStateSnapshot, PodSnapshot,
-    RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
+    ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, PlaceSnapshot, PlacedStateSnapshot,
+    PodSnapshot, Snapshot, StoppingGangSnapshot,
 };
 use crate::gang::TaskGroup;
 use crate::placement::PodRuns;
@@ -100,7 +100,7 @@ impl Engine {
             state.reported_reason = saved.told;
         }
         if let Some(kept) = &saved.kept {
-            self.put_restart_place(at, kept);
+            self.put_kept_place(at, kept);
         }
         match place {
             None if saved.idle => {
@@ -138,7 +138,7 @@ impl Engine {
         amounts.into_iter().collect()
     }
 
-    fn put_restart_place(&mut self, at: GangIdx, kept: &RestartPlaceSnapshot) {
+    fn put_kept_place(&mut self, at: GangIdx, kept: &KeptPlaceSnapshot) {
         let charged = self.put_charges(&kept.charged);
         let gang = Arc::new(kept.gang.clone());
         self.charge_gang(at, &gang, charged);
@@ -162,7 +162,7 @@ impl Engine {
                 pod_is_gone: saved.held,
             });
         }
-        let keep = RestartPlace {
+        let keep = KeptPlace {
             choices: kept.flavors.iter().map(|g| g.flavors.clone()).collect(),
             charge: self
                 .queues
@@ -173,7 +173,7 @@ impl Engine {
             pods_gone_by: kept.by,
             pods,
         };
-        self.insert_restart_place(at, keep);
+        self.insert_kept_place(at, keep);
     }
 
     fn put_place(&mut self, at: GangIdx, place: &PlaceSnapshot) {

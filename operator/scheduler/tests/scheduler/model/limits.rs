@@ -38,10 +38,7 @@ impl Model {
         let mut held = BTreeMap::new();
         let placed = self.places.iter().filter(|(_, place)| counts(place));
         let placed = placed.map(|(id, place)| (id, &place.gang));
-        let kept = self
-            .restart_places
-            .iter()
-            .map(|(id, kept)| (id, &kept.gang));
+        let kept = self.kept_places.iter().map(|(id, kept)| (id, &kept.gang));
         for (id, gang) in placed.chain(kept) {
             for (limit, amount) in Self::drawn_amounts(&self.gangs[id], gang) {
                 *held.entry(limit).or_default() += amount;

@@ -27,7 +27,7 @@ impl Model {
     pub fn retire(&mut self, id: &GangId) {
         let stops = self
             .stopping_from_place(id)
-            .or_else(|| self.stopping_from_restart_place(id));
+            .or_else(|| self.stopping_from_kept_place(id));
         self.delete(id);
         self.stopping.extend(stops);
     }
@@ -41,8 +41,8 @@ impl Model {
     }
 
     /// Returns the usage that remains after a kept place ends.
-    pub fn stopping_from_restart_place(&self, id: &GangId) -> Option<ModelStoppingGang> {
-        let kept = self.restart_places.get(id)?;
+    pub fn stopping_from_kept_place(&self, id: &GangId) -> Option<ModelStoppingGang> {
+        let kept = self.kept_places.get(id)?;
         let is_of_earlier = |key: &PodKey| self.stopping.iter().any(|gang| gang.pods.contains(key));
         let keys = kept.gang.pod_keys();
         let pods = keys.filter(|key| self.pods.contains_key(key) && !is_of_earlier(key));

@@ -365,7 +365,7 @@ fn new_gang_with_the_name_of_a_stopping_gang_is_separate() {
 
 /// A kept place holds its quota while it is kept and while its pods stop, on excluded nodes too.
 #[test]
-fn restart_place_that_ends_uses_quota_until_its_pods_are_gone() {
+fn kept_place_that_ends_uses_quota_until_its_pods_are_gone() {
     let all = || (0..3).map(|index| NodeName::new(format!("n0{index}")));
     for (over, excluded) in [(false, 0), (true, 0), (false, 3), (true, 3)] {
         let case = format!("over: {over}, excluded: {excluded}");

@@ -14,24 +14,24 @@ type GroupSeats = Vec<Option<NodeIdx>>;
 impl Engine {
     /// Returns the flavor assignment of the kept place. The engine tries it before better ones
     /// elsewhere.
-    pub(in crate::engine) fn restart_assignment(
+    pub(in crate::engine) fn kept_assignment(
         &self,
         gang: &Gang,
         ways: &[FlavorAssignment],
     ) -> Option<usize> {
-        if self.restart_places.is_empty() {
+        if self.kept_places.is_empty() {
             return None;
         }
-        let keep = self.restart_places.get(self.gangs.find(&gang.id)?)?;
+        let keep = self.kept_places.get(self.gangs.find(&gang.id)?)?;
         ways.iter().position(|way| way.choices == keep.choices)
     }
 
     /// True if all the quota that a gang requests is kept for it.
-    pub(in crate::engine) fn has_restart_quota(&self, gang: &Gang, way: &FlavorAssignment) -> bool {
+    pub(in crate::engine) fn has_kept_quota(&self, gang: &Gang, way: &FlavorAssignment) -> bool {
         let keep = self
             .gangs
             .find(&gang.id)
-            .and_then(|at| self.restart_places.get(at));
+            .and_then(|at| self.kept_places.get(at));
         keep.is_some_and(|keep| {
             let mut asks = way.demand.iter();
             keep.gang.queue == gang.queue && asks.all(|(what, n)| n <= keep.charge.amount(what))
@@ -39,12 +39,12 @@ impl Engine {
     }
 
     /// True if a place is kept for a gang.
-    pub(in crate::engine) fn has_restart_place(&self, gang: &Gang) -> bool {
-        !self.restart_places.is_empty()
+    pub(in crate::engine) fn has_kept_place(&self, gang: &Gang) -> bool {
+        !self.kept_places.is_empty()
             && self
                 .gangs
                 .find(&gang.id)
-                .is_some_and(|at| self.restart_places.contains(at))
+                .is_some_and(|at| self.kept_places.contains(at))
     }
 
     /// Places a gang so that every pod with kept room returns to its node. The caller must have
@@ -55,7 +55,7 @@ impl Engine {
         wish: &PlacementRequest<'_>,
         log: &mut UndoLog,
     ) -> Option<Vec<PodRuns>> {
-        if !self.has_restart_place(gang) {
+        if !self.has_kept_place(gang) {
             return None;
         }
         let mut seated = UndoLog::default();
@@ -81,7 +81,7 @@ impl Engine {
         wish: &PlacementRequest<'_>,
         leaving: impl IntoIterator<Item = &'h NodeCharge>,
     ) -> Option<Vec<PodRuns>> {
-        if !self.has_restart_place(gang) {
+        if !self.has_kept_place(gang) {
             return None;
         }
         let mut log = UndoLog::default();
@@ -103,7 +103,7 @@ impl Engine {
         wish: &PlacementRequest<'_>,
         log: &mut UndoLog,
     ) -> Option<Vec<GroupSeats>> {
-        let keep = self.restart_places.get(self.gangs.find(&gang.id)?)?;
+        let keep = self.kept_places.get(self.gangs.find(&gang.id)?)?;
         let mut all: Vec<GroupSeats> = Vec::with_capacity(gang.groups.len());
         let mut any = false;
         for (group, shape) in gang.groups.iter().zip(&wish.shape.groups) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::Engine;
 use super::super::gang_table::{PlacedGroup, PlacedState};
-use super::{PodRoom, RestartPlace};
+use super::{KeptPlace, PodRoom};
 use crate::ids::{GangId, NodeName, PodKey};
 use crate::state::{DemandIdx, GangIdx, NodeIdx};
 use crate::time::Time;
@@ -40,7 +40,7 @@ impl Engine {
             .gangs
             .get(at)
             .map_or(gang.grace, |state| state.gang.grace);
-        let mut keep = RestartPlace {
+        let mut keep = KeptPlace {
             gang: Arc::clone(&gang),
             charge: self
                 .queues
@@ -105,7 +105,7 @@ impl Engine {
         if let Some(state) = self.gangs.get_mut(at) {
             state.awaits_apply = true;
         }
-        self.insert_restart_place(at, keep);
+        self.insert_kept_place(at, keep);
         true
     }
 
@@ -135,16 +135,16 @@ impl Engine {
     }
 
     /// Keeps a place from now on. The caller must have charged everything that it holds.
-    pub(in crate::engine) fn insert_restart_place(&mut self, at: GangIdx, keep: RestartPlace) {
-        self.restart_places.insert(at, keep);
+    pub(in crate::engine) fn insert_kept_place(&mut self, at: GangIdx, keep: KeptPlace) {
+        self.kept_places.insert(at, keep);
         self.insert_end(at);
         self.blockages.clear();
         self.reservations.mark_stale();
     }
 
     /// Stops keeping a gang's place.
-    pub(in crate::engine) fn release_restart_place(&mut self, at: GangIdx) {
-        let Some(keep) = self.restart_places.remove(at) else {
+    pub(in crate::engine) fn release_kept_place(&mut self, at: GangIdx) {
+        let Some(keep) = self.kept_places.remove(at) else {
             return;
         };
         for pod in &keep.pods {
@@ -168,15 +168,15 @@ impl Engine {
     }
 
     /// Stops keeping places whose time is over or whose queue starts no gangs.
-    pub(in crate::engine) fn expire_restart_places(&mut self) {
+    pub(in crate::engine) fn expire_kept_places(&mut self) {
         let now = self.now;
-        let over = self.restart_places.iter().filter(|(_, keep)| {
+        let over = self.kept_places.iter().filter(|(_, keep)| {
             keep.until <= now || self.queues.check_open(&keep.gang.queue).is_err()
         });
         let over: Vec<GangIdx> = over.map(|(at, _)| at).collect();
         for at in over {
             let stops = self.deleted_gang(at);
-            self.release_restart_place(at);
+            self.release_kept_place(at);
             if let Some(stops) = stops {
                 self.add_stopping(stops);
             }

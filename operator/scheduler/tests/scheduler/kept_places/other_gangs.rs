@@ -1,11 +1,11 @@
 //! Tests of kept places among other gangs.
 
 use crate::common::*;
+use crate::kept_places::{engine_with_running_gang, node_names, placement_text};
 use crate::preemption::{
     LOWER, apply_pods_of, delete_pods_of, engine_with_priority_preemption, expect_preemption,
     priority_gang, run_cycle_at, seconds,
 };
-use crate::restart_places::{engine_with_running_gang, node_names, placement_text};
 use proptest::prelude::*;
 use trellis_scheduler::{
     Decision, Gang, GangId, LimitDraw, LimitName, LimitUnit, NodeName, Queue, QueueName,
@@ -13,7 +13,7 @@ use trellis_scheduler::{
 };
 
 #[test]
-fn quota_and_limits_of_a_restart_place_stay_charged() {
+fn quota_and_limits_of_a_kept_place_stay_charged() {
     let mut engine = engine(gpu_nodes(4));
     let q = QueueName::new("q");
     engine.apply_queue(queue("q", Some(&[(GPU, 16), ("cpu", 1 << 40)])));
@@ -57,7 +57,7 @@ fn quota_and_limits_of_a_restart_place_stay_charged() {
 }
 
 #[test]
-fn terminating_pods_of_a_restart_place_free_no_room() {
+fn terminating_pods_of_a_kept_place_free_no_room() {
     let mut engine = engine_with_priority_preemption(2);
     let (kept, low) = (priority_gang(0, "kept", 1), priority_gang(1, "low", 1));
     engine.apply_gang(kept.clone());
@@ -160,7 +160,7 @@ proptest! {
     /// A gang restarts while new gangs come. The engine places no other gang in its room before the
     /// time is over, and the gang returns there if it is applied.
     #[test]
-    fn no_gang_is_placed_on_a_restart_place(
+    fn no_gang_is_placed_on_a_kept_place(
         pods in 1..4_u32,
         lost in prop::option::of(0..4_usize),
         others in prop::collection::vec((1..4_u32, 1..9_i64, 0..9_i32), 1..6),

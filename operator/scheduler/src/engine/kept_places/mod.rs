@@ -12,4 +12,4 @@ mod pods;
 mod seats;
 
 pub(super) use lifted_place::LiftedPlace;
-pub(super) use place_table::{PodRoom, RestartPlace, RestartPlaces};
+pub(super) use place_table::{KeptPlace, KeptPlaces, PodRoom};

@@ -18,8 +18,8 @@ use crate::time::Time;
 /// INVARIANT: `by_time` has each place once, by its end, and `pods` has the pods of all places. A
 /// pod belongs to one place.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct RestartPlaces {
-    gangs: BTreeMap<GangIdx, RestartPlace>,
+pub(in crate::engine) struct KeptPlaces {
+    gangs: BTreeMap<GangIdx, KeptPlace>,
     by_time: BTreeSet<(Time, GangIdx)>,
     /// The gang of a pod, and the pod's number in its kept place.
     pods: HashMap<PodKey, (GangIdx, usize)>,
@@ -27,7 +27,7 @@ pub(in crate::engine) struct RestartPlaces {
 
 /// The place that is kept for one gang.
 #[derive(Debug)]
-pub(in crate::engine) struct RestartPlace {
+pub(in crate::engine) struct KeptPlace {
     /// The gang as it was placed; its charge follows from this.
     pub(in crate::engine) gang: Arc<Gang>,
     /// The charge to its queue.
@@ -53,7 +53,7 @@ pub(in crate::engine) struct PodRoom {
     pub(in crate::engine) pod_is_gone: bool,
 }
 
-impl RestartPlace {
+impl KeptPlace {
     /// Returns the node usage that it keeps, including pods that have not left yet.
     pub(in crate::engine) fn node_charges(&self, catalog: &Catalog) -> SmallVec<[NodeCharge; 2]> {
         let holds = self.pods.iter().map(|pod| NodeCharge {
@@ -66,7 +66,7 @@ impl RestartPlace {
     }
 }
 
-impl RestartPlaces {
+impl KeptPlaces {
     pub(in crate::engine) fn is_empty(&self) -> bool {
         self.gangs.is_empty()
     }
@@ -75,11 +75,11 @@ impl RestartPlaces {
         self.gangs.contains_key(&at)
     }
 
-    pub(in crate::engine) fn get(&self, at: GangIdx) -> Option<&RestartPlace> {
+    pub(in crate::engine) fn get(&self, at: GangIdx) -> Option<&KeptPlace> {
         self.gangs.get(&at)
     }
 
-    pub(in crate::engine) fn iter(&self) -> impl Iterator<Item = (GangIdx, &RestartPlace)> {
+    pub(in crate::engine) fn iter(&self) -> impl Iterator<Item = (GangIdx, &KeptPlace)> {
         self.gangs.iter().map(|(at, keep)| (*at, keep))
     }
 
@@ -101,7 +101,7 @@ impl RestartPlaces {
     }
 
     /// Keeps a place for a gang that has none.
-    pub(super) fn insert(&mut self, at: GangIdx, keep: RestartPlace) {
+    pub(super) fn insert(&mut self, at: GangIdx, keep: KeptPlace) {
         self.by_time.insert((keep.until, at));
         for (number, pod) in keep.pods.iter().enumerate() {
             self.pods.insert(pod.key.clone(), (at, number));
@@ -110,7 +110,7 @@ impl RestartPlaces {
     }
 
     /// Stops keeping a gang's place.
-    pub(super) fn remove(&mut self, at: GangIdx) -> Option<RestartPlace> {
+    pub(super) fn remove(&mut self, at: GangIdx) -> Option<KeptPlace> {
         let keep = self.gangs.remove(&at)?;
         self.by_time.remove(&(keep.until, at));
         for pod in &keep.pods {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::ids::{GangId, QueueName};
 
-    fn place(name: &str, until: i64, pods: usize) -> RestartPlace {
+    fn place(name: &str, until: i64, pods: usize) -> KeptPlace {
         let gang = Gang::new(GangId::new(name), QueueName::new("q"), Vec::new());
         let pod = |index: usize| PodRoom {
             key: PodKey::new(format!("{name}-{index}")),
@@ -135,7 +135,7 @@ mod tests {
             demand: DemandIdx::of(0),
             pod_is_gone: true,
         };
-        RestartPlace {
+        KeptPlace {
             gang: Arc::new(gang),
             charge: Arc::default(),
             choices: Vec::new(),
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn each_pod_is_found_with_its_gang_and_room() {
-        let mut places = RestartPlaces::default();
+        let mut places = KeptPlaces::default();
         places.insert(GangIdx::of(4), place("ns/a", 9, 2));
         places.insert(GangIdx::of(2), place("ns/b", 5, 1));
         let pod = PodKey::new("ns/a-1");
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn removed_place_leaves_neither_its_end_nor_its_pods() {
-        let mut places = RestartPlaces::default();
+        let mut places = KeptPlaces::default();
         places.insert(GangIdx::of(4), place("ns/a", 9, 2));
         places.insert(GangIdx::of(2), place("ns/b", 5, 1));
         assert_eq!(places.first_end(), Some(Time::from_millis(5)));

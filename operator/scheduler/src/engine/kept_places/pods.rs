@@ -15,14 +15,14 @@ impl Engine {
         at: NodeIdx,
         demand: DemandIdx,
     ) -> Option<Time> {
-        let (gang, kept) = self.restart_places.pod_mut(pod)?;
+        let (gang, kept) = self.kept_places.pod_mut(pod)?;
         if !kept.pod_is_gone || kept.node != at {
             return None;
         }
         let before = std::mem::replace(&mut kept.demand, demand);
         kept.pod_is_gone = false;
         self.catalog.retain_demand(demand);
-        let by = self.restart_places.get(gang)?.pods_gone_by;
+        let by = self.kept_places.get(gang)?.pods_gone_by;
         let holds = self.catalog.demand(before);
         if before == demand {
             self.nodes.mark_placed(at, &holds, -1);
@@ -43,7 +43,7 @@ impl Engine {
         pod: &PodKey,
         seen: KnownPod,
     ) -> bool {
-        let Some((_, kept)) = self.restart_places.pod_mut(pod) else {
+        let Some((_, kept)) = self.kept_places.pod_mut(pod) else {
             return false;
         };
         if kept.pod_is_gone || kept.node != seen.node {

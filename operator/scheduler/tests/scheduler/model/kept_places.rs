@@ -6,7 +6,7 @@ use crate::model::{Model, ModelPlace, with_pod};
 
 /// The kept place of a gang that restarts.
 #[derive(Clone, Debug)]
-pub struct ModelRestartPlace {
+pub struct ModelKeptPlace {
     /// The gang as it was placed.
     pub gang: Gang,
     pub until: Time,
@@ -28,7 +28,7 @@ impl Model {
     /// Records a pod that the engine sees late. From then on the pod itself counts, and its kept
     /// room does not.
     pub fn confirm_late_pod(&mut self, key: &PodKey, node: &NodeName, request: &Resources) {
-        for kept in self.restart_places.values_mut() {
+        for kept in self.kept_places.values_mut() {
             let by = kept.pods_gone_by;
             let mut own = kept.pods.iter_mut();
             if let Some(pod) = own.find(|p| p.pod_is_gone && p.key == *key && p.node == *node) {
@@ -41,7 +41,7 @@ impl Model {
     /// Keeps the room of a pod of a kept place when the pod is gone.
     pub fn reserve_room_of_gone_pod(&mut self, key: &PodKey, node: &NodeName, request: &Resources) {
         for kept in self
-            .restart_places
+            .kept_places
             .values_mut()
             .flat_map(|kept| &mut kept.pods)
         {
@@ -61,14 +61,14 @@ impl Model {
         }
         let place = self.places.remove(id).unwrap();
         self.idle.insert(id.clone());
-        let kept = ModelRestartPlace {
+        let kept = ModelKeptPlace {
             until,
             pods_gone_by: self.now.plus(self.gangs[id].grace),
             gang: place.gang,
             pods: vec![],
         };
         let by = kept.pods_gone_by;
-        self.restart_places.insert(id.clone(), kept);
+        self.kept_places.insert(id.clone(), kept);
         let mut gone = Vec::new();
         for (key, planned, request) in place.pods {
             let (node, request, held) = if place.assumed.contains(&key) {
@@ -108,7 +108,7 @@ impl Model {
                 request,
                 pod_is_gone: held,
             };
-            self.restart_places.get_mut(id).unwrap().pods.push(pod);
+            self.kept_places.get_mut(id).unwrap().pods.push(pod);
         }
     }
 }

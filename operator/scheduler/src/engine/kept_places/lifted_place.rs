@@ -21,14 +21,14 @@ pub(in crate::engine) struct LiftedPlace {
 impl Engine {
     /// Lifts the place that is kept for a gang, if there is one.
     pub(in crate::engine) fn lift_place(&mut self, at: GangIdx) -> Option<Box<LiftedPlace>> {
-        if !self.restart_places.contains(at) {
+        if !self.kept_places.contains(at) {
             return None;
         }
         if self.reservations.is_stale() {
             // Other gangs' reservations must be computed with the kept place still charged.
             self.renew_heads();
         }
-        let keep = self.restart_places.get(at)?;
+        let keep = self.kept_places.get(at)?;
         let mut log = UndoLog::default();
         for hold in keep
             .node_charges(&self.catalog)
@@ -62,7 +62,7 @@ impl Engine {
         let at = lifted.at;
         // The nodes stay without the kept charges.
         drop(self.take_back_charges(*lifted));
-        let Some(keep) = self.restart_places.remove(at) else {
+        let Some(keep) = self.kept_places.remove(at) else {
             return;
         };
         for pod in &keep.pods {

@@ -169,7 +169,7 @@ fn restarting_gang_that_waits_keeps_its_place() {
 
 /// Every end of a kept place gives all of its room and quota back.
 #[test]
-fn restart_place_ends_by_timeout_or_with_its_gang_or_queue() {
+fn kept_place_ends_by_timeout_or_with_its_gang_or_queue() {
     type End = fn(&mut Engine);
     let ends: [(&str, End); 5] = [
         ("until", |_| {}),
@@ -218,7 +218,7 @@ fn restart_place_ends_by_timeout_or_with_its_gang_or_queue() {
 }
 
 #[test]
-fn gang_without_a_settled_place_has_no_restart_place() {
+fn gang_without_a_settled_place_has_no_kept_place() {
     let mut engine = engine_with_priority_preemption(1);
     assert!(!engine.keep_place(&id("unknown"), &[], seconds(9)));
     engine.apply_gang(priority_gang(0, "low", 1));
@@ -317,7 +317,7 @@ fn lost_rank_is_placed_in_the_domain_of_the_other_ranks() {
 }
 
 #[test]
-fn restart_place_survives_a_snapshot() {
+fn kept_place_survives_a_snapshot() {
     let (mut engine, gang) = engine_with_running_gang(3, 3);
     engine.delete_pod(&worker_key("w", 2));
     engine.keep_place(&id("w"), &node_names(&["n01"]), seconds(120));
