@@ -3,6 +3,7 @@
 pub(crate) mod background;
 pub mod jobs;
 pub mod namespace;
+pub(crate) mod object_watch;
 pub mod pod_history;
 pub mod queues;
 

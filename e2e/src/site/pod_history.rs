@@ -3,16 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
-use tokio::task::JoinHandle;
 
-/// Pause before a broken watch is started again.
-const WATCH_RETRY_PAUSE: Duration = Duration::from_millis(50);
+use super::object_watch::ObjectWatch;
 
 /// Pod names, and all uids of each name.
 pub type PodUidsByName = BTreeMap<String, BTreeSet<String>>;
@@ -22,7 +18,7 @@ pub type PodUidsByName = BTreeMap<String, BTreeSet<String>>;
 #[derive(Debug)]
 pub struct PodHistory {
     uids_by_name: Arc<Mutex<PodUidsByName>>,
-    watch: JoinHandle<()>,
+    _watch: ObjectWatch,
 }
 
 impl PodHistory {
@@ -33,27 +29,17 @@ impl PodHistory {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn record(pods: Api<Pod>) -> Self {
-        let uids = Arc::new(Mutex::new(PodUidsByName::new()));
-        let noted = Arc::clone(&uids);
-        let watch = tokio::spawn(async move {
-            let mut events = Box::pin(watcher(pods, watcher::Config::default()).touched_objects());
-            loop {
-                match events.try_next().await {
-                    Ok(Some(pod)) => {
-                        let mut uids = noted.lock().unwrap_or_else(PoisonError::into_inner);
-                        uids.entry(pod.name_any())
-                            .or_default()
-                            .insert(pod.uid().unwrap_or_default());
-                    }
-                    Ok(None) => return,
-                    // The back-off does not grow, because the watch misses pods during the pause.
-                    Err(_) => tokio::time::sleep(WATCH_RETRY_PAUSE).await,
-                }
-            }
+        let uids_by_name = Arc::new(Mutex::new(PodUidsByName::new()));
+        let recorded = Arc::clone(&uids_by_name);
+        let watch = ObjectWatch::start(pods, watcher::Config::default(), move |pod: &Pod| {
+            let mut uids = recorded.lock().unwrap_or_else(PoisonError::into_inner);
+            uids.entry(pod.name_any())
+                .or_default()
+                .insert(pod.uid().unwrap_or_default());
         });
         Self {
-            uids_by_name: uids,
-            watch,
+            uids_by_name,
+            _watch: watch,
         }
     }
 
@@ -72,11 +58,5 @@ impl PodHistory {
         let mut repeated = self.uids_by_name();
         repeated.retain(|_, uids| uids.len() > 1);
         repeated
-    }
-}
-
-impl Drop for PodHistory {
-    fn drop(&mut self) {
-        self.watch.abort();
     }
 }
