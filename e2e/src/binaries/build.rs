@@ -51,6 +51,7 @@ fn build_recipe(program: Executable) -> BuildRecipe {
         Executable::Helm => ("helm", "helm.sh/helm/v4/cmd/helm", "3 minutes"),
         Executable::Helm3 => ("helm3", "helm.sh/helm/v3/cmd/helm", "2 minutes"),
         Executable::PrometheusRules => ("prometheus", ".", "2 minutes"),
+        Executable::Karpenter => ("karpenter", "sigs.k8s.io/karpenter/kwok", "3 minutes"),
         Executable::CertManager => ("cert-manager", ".", "3 minutes"),
         Executable::Kubelet => ("kubernetes", "k8s.io/kubernetes/cmd/kubelet", "1 minute"),
         Executable::CoreDns => ("nodes", "./coredns", "1 minute"),

@@ -16,7 +16,7 @@ pub(super) fn go_modules_folder() -> PathBuf {
 }
 
 /// Returns the folder of a program: `<cache>/control-plane/<hash>`, or another folder for programs
-/// that change at other times (`helm`, `helm3`) or contain our own code (`cert-manager`,
+/// that change at other times (`helm`, `helm3`, `karpenter`) or contain our own code (`cert-manager`,
 /// `prometheus`, `nodes`).
 pub(super) fn program_folder(program: Executable) -> Result<PathBuf> {
     let (kind, files): (_, &[&str]) = match program {
@@ -39,6 +39,7 @@ pub(super) fn program_folder(program: Executable) -> Result<PathBuf> {
                 "prometheus/main.go",
             ],
         ),
+        Executable::Karpenter => ("karpenter", &["karpenter/go.mod", "karpenter/go.sum"]),
         Executable::CertManager => (
             "cert-manager",
             &[

@@ -53,6 +53,8 @@ pub enum Executable {
     Helm3,
     /// Evaluates Prometheus rules, with the packages of Prometheus.
     PrometheusRules,
+    /// Orders nodes for pending pods. Its kwok provider creates Node objects in place of machines.
+    Karpenter,
     /// Issues certificates, and injects CA bundles into webhook configurations and APIServices.
     CertManager,
     /// The kubelet of real nodes.
@@ -88,6 +90,7 @@ impl Executable {
             Self::Kwok => "kwok",
             Self::Helm | Self::Helm3 => "helm",
             Self::PrometheusRules => "prometheus-rules",
+            Self::Karpenter => "karpenter",
             Self::CertManager => "cert-manager",
             Self::Kubelet => "kubelet",
             Self::CoreDns => "coredns",

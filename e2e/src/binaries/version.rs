@@ -58,7 +58,10 @@ fn is_matching_output(version_output: &str, program: Executable) -> bool {
         Executable::Helm3 => &["v3.20"],
         Executable::CoreDns => &["CoreDNS-1.15."],
         // Always built from the Go modules in this repository, so no installed version fits.
-        Executable::CertManager | Executable::PrometheusRules | Executable::SimulatedGpus => &[],
+        Executable::Karpenter
+        | Executable::CertManager
+        | Executable::PrometheusRules
+        | Executable::SimulatedGpus => &[],
     };
     version_output
         .lines()
