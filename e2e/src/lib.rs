@@ -26,6 +26,7 @@ pub mod endpoint;
 pub mod external_secrets;
 pub mod folder;
 pub mod helm;
+pub mod karpenter;
 pub mod kubelet;
 pub mod operator;
 mod oracle;

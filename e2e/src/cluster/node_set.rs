@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
-    Api, Config,
+    Api, Client, Config,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
@@ -19,10 +19,13 @@ use crate::{
 /// Longest time until nodes are Ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The nodes of one test. They are deleted in the background when this value is dropped.
+/// The nodes of one test. They are deleted in the background when this value is dropped, unless a
+/// controller has created them.
 #[derive(Debug)]
 pub struct NodeSet {
     names: Vec<String>,
+    /// True if this value deletes the nodes.
+    owns_nodes: bool,
     api: Api<Node>,
     config: Config,
 }
@@ -32,9 +35,20 @@ impl NodeSet {
         let api = Api::all(control_plane.client());
         Self {
             names,
+            owns_nodes: true,
             api,
             config: control_plane.client_config(),
         }
+    }
+
+    /// Returns a set of nodes that a controller creates and deletes.
+    pub(crate) fn of_controller(names: Vec<String>, control_plane: Config) -> Result<Self> {
+        Ok(Self {
+            names,
+            owns_nodes: false,
+            api: Api::all(Client::try_from(control_plane.clone())?),
+            config: control_plane,
+        })
     }
 
     /// The names of the nodes, in the order of the index.
@@ -268,7 +282,7 @@ impl NodeSet {
 impl Drop for NodeSet {
     fn drop(&mut self) {
         let names = std::mem::take(&mut self.names);
-        if names.is_empty() {
+        if names.is_empty() || !self.owns_nodes {
             return;
         }
         background::run_with_client(self.config.clone(), async move |client| {
