@@ -117,8 +117,8 @@ pub struct PodGroupMember {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
-    /// Phase of the gang: Pending, Nominated, Committing, Placed, Unwinding or Finished. Absent:
-    /// Pending.
+    /// Phase of the gang: Pending, Provisioning, Nominated, Committing, Placed, Unwinding or
+    /// Finished. Absent: Pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<PodGroupPhase>,
     /// Epoch of the leader that wrote this. It never decreases; the API server refuses a write of
@@ -133,6 +133,10 @@ pub struct PodGroupStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_VICTIMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub victims: Vec<NominatedVictim>,
+    /// While Provisioning: the new nodes that the gang waits for. The operator asks an autoscaler
+    /// for them only after this is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioning: Option<GangProvisioning>,
     /// While Unwinding after a preemption or drain: time until which a PodDisruptionBudget may
     /// delay the evictions. Pods that still exist then are deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,6 +167,8 @@ pub enum PodGroupPhase {
     /// The gang has no plan and no pods.
     #[default]
     Pending,
+    /// New nodes are on order for the gang. It has no plan and no pods.
+    Provisioning,
     /// The plan is written, and its victims are leaving. No pods exist yet.
     Nominated,
     /// The plan is written, and its pods are being created.
@@ -219,6 +225,43 @@ pub enum VictimReason {
 }
 
 open_word!(VictimReason);
+
+/// New nodes that are on order for a gang.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct GangProvisioning {
+    /// Hash of attempt, compiled job, flavors and time. The objects that ask for the nodes carry
+    /// it.
+    #[schemars(length(max = 64))]
+    pub hash: String,
+    /// Attempt of the job that the nodes are for.
+    pub attempt: i64,
+    /// Hash of the compiled objects.
+    #[schemars(length(max = 64))]
+    pub compiled: String,
+    /// Flavors that the task groups get from their queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub groups: Vec<PlannedGroup>,
+    /// Number of new nodes by flavor.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["flavor"]))]
+    pub nodes: Vec<FlavorNodes>,
+    /// Time of the order.
+    pub since: Time,
+    /// Time at which the order is given up if the gang has not started.
+    pub until: Time,
+}
+
+/// New nodes of one flavor.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct FlavorNodes {
+    /// Name of the flavor.
+    #[schemars(length(max = 63))]
+    pub flavor: String,
+    /// Number of nodes.
+    pub count: i64,
+}
 
 /// One placement of the whole gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]

@@ -101,6 +101,10 @@ pub struct QueueSpec {
     /// the queue is open. Absent: None.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_policy: Option<StopPolicy>,
+    /// Jobs for which the operator may ask for new nodes. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub provisioning: Option<QueueProvisioning>,
 }
 
 impl QueueSpec {
@@ -215,6 +219,57 @@ pub enum BackfillPolicy {
     WithoutDelay,
     /// No job starts early.
     Never,
+}
+
+/// Jobs of a queue for which the operator may ask for new nodes, of flavors that say how.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct QueueProvisioning {
+    /// Jobs for which the operator asks for nodes. Absent: Never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<NodeOrder>,
+    /// Seconds that a job must have lacked only nodes before, because running jobs may end.
+    /// Absent: 30.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::provisioning_delay)))]
+    #[x_kube(validation = rules::PROVISIONING_DELAY.to_cel_rule())]
+    pub after_seconds: Option<i64>,
+    /// Choice between new nodes and preemption. Absent: BeforePreemption.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<ProvisioningTime>,
+}
+
+impl QueueProvisioning {
+    /// Returns the seconds that a job must have lacked only nodes, by default 30.
+    #[must_use]
+    pub fn after_seconds(&self) -> i64 {
+        self.after_seconds.unwrap_or(30)
+    }
+}
+
+/// Jobs for which the operator asks for new nodes. Never: none; Nominal: those with which the queue
+/// stays within its own quota; Borrowing: all that quota admits. Absent: Never.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum NodeOrder {
+    /// No job.
+    #[default]
+    Never,
+    /// Jobs with which the queue stays within its own quota.
+    Nominal,
+    /// All jobs that quota admits, even if the queue borrows.
+    Borrowing,
+}
+
+/// Choice between new nodes and preemption, for a job that could start with either.
+/// BeforePreemption: new nodes; AfterPreemption: preemption. Absent: BeforePreemption.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ProvisioningTime {
+    /// The operator asks for new nodes, and evicts no job.
+    #[default]
+    BeforePreemption,
+    /// The operator evicts jobs if it may, and asks for new nodes only otherwise.
+    AfterPreemption,
 }
 
 /// Gangs that the jobs of a queue may preempt. The words are Kueue's.

@@ -74,6 +74,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
         settings,
         policies,
         unhealthy_rules: options.unhealthy.into(),
+        placeholder_namespace: options.placeholder_namespace,
         trusts_requested_by: options.trust_requested_by,
         secret_namespaces: options.look_for_secrets_in,
         leader,

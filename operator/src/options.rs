@@ -63,6 +63,10 @@ pub struct OperatorOptions {
     /// the right to get Secrets.
     #[arg(long, value_name = "NAMESPACES", value_delimiter = ',')]
     pub look_for_secrets_in: Vec<String>,
+    /// Namespace of placeholder pods, by which the operator asks autoscalers for nodes.
+    /// Without this option, the operator asks for none.
+    #[arg(long, value_name = "NAMESPACE")]
+    pub placeholder_namespace: Option<String>,
     /// Rules for nodes that get no new pods.
     #[command(flatten)]
     pub unhealthy: UnhealthyOptions,

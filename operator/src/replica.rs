@@ -16,7 +16,7 @@ use trellis_dispatch::commands::Commands;
 use trellis_dispatch::context::Context;
 use trellis_dispatch::leader::{Candidate, LeaderLabel, Leadership, TermWriter};
 use trellis_dispatch::tasks::Tasks;
-use trellis_dispatch::{Committer, Driver, WATCHED_KINDS, start_watches};
+use trellis_dispatch::{Committer, Driver, WATCHED_KINDS, maintain_placeholders, start_watches};
 use trellis_gang::observed::UnhealthyRules;
 use trellis_policies::cedar::PolicyLoader;
 use trellis_server::telemetry::{ActiveLeader, LeaderSlot};
@@ -43,6 +43,8 @@ pub struct Replica {
     pub policies: PolicyLoader,
     /// Rules for nodes that get no new pods.
     pub unhealthy_rules: UnhealthyRules,
+    /// Namespace of placeholder pods. None: nodes are not provisioned.
+    pub placeholder_namespace: Option<String>,
     /// True if the annotation of the requester is trusted without its admission policy.
     pub trusts_requested_by: bool,
     /// Namespaces in which the replica checks that the Secrets of pods exist.
@@ -127,7 +129,8 @@ impl Replica {
         webhook: Option<&Webhook>,
     ) -> Tasks {
         let Clients { watch, command } = self.clients;
-        let (context, events) = Context::with_unhealthy_rules(self.unhealthy_rules);
+        let (context, events) =
+            Context::with_settings(self.unhealthy_rules, self.placeholder_namespace);
         let commands = Commands::new(command.clone(), leadership.clone());
         let commands = commands.with_metrics(context.metrics.clone());
         let mut tasks = Tasks::default();
@@ -146,6 +149,10 @@ impl Replica {
         let committer = Committer::new(context.clone(), commands.clone());
         tasks.start("the controller", Arc::new(controller).run());
         tasks.start("the scheduler", Driver::new(committer, events).run());
+        tasks.start(
+            "the placeholder pods",
+            maintain_placeholders(context.clone(), commands.clone()),
+        );
         tasks.start(
             "the look at lost nodes",
             context.clone().follow_node_health(),

@@ -2,7 +2,9 @@
 
 pub(super) mod number_ranges;
 
-use super::names::syntax::is_extended_resource;
+use std::collections::BTreeMap;
+
+use super::names::syntax::{is_extended_resource, is_qualified_name};
 use super::rule::Rule;
 use crate::Quantity;
 use crate::job::{ResourceRequirements, TaskGroup};
@@ -113,6 +115,11 @@ pub const ONE_DEVICE_COUNT: Rule = Rule::new(
 const GPU_NAME_PREFIXES: [&str; 8] = [
     "gpu", "mig-", "tpu", "npu", "neuron", "gaudi", "ascend", "Ascend",
 ];
+/// Resources of a node.
+pub const ALLOCATABLE: Rule = Rule::new(
+    "self.all(k, k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$') && (type(self[k]) == int ? self[k] >= 0 : (isQuantity(string(self[k])) && !quantity(string(self[k])).isLessThan(quantity('0')))))",
+    "every entry must name a resource, such as cpu, memory or nvidia.com/gpu, and an amount of 0 or more, such as 190 or 1900Gi",
+);
 /// Quota of a queue.
 pub const NOMINAL: Rule = Rule::new(
     "type(self) == int ? self >= 0 : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')))",
@@ -250,6 +257,15 @@ fn suggest_quantity(value: &Quantity) -> Option<String> {
 /// [`QUANTITY_OR_ZERO`].
 pub fn quantity_or_zero(value: &Quantity, _: &()) -> garde::Result {
     QUANTITY_OR_ZERO.check(is_within(value, None, MAX_BYTES))
+}
+
+/// [`ALLOCATABLE`]. Amounts beyond an i64 are refused as well, since they are added up.
+pub fn allocatable(resources: &BTreeMap<String, Quantity>, _: &()) -> garde::Result {
+    ALLOCATABLE.check(resources.iter().all(|(name, amount)| {
+        let amount = amount.amount();
+        is_qualified_name(name)
+            && amount.is_ok_and(|a| a >= Amount::ZERO && a.ceil_units().is_some())
+    }))
 }
 
 /// [`NOMINAL`]. Amounts beyond an i64 are refused as well, since quotas are added up.

@@ -158,6 +158,10 @@ reasons! {
     BackingOff (Normal): "Check the reason of the failure in the events; the operator retries the job by itself.";
     /// The job waits for its victims to leave.
     Preempting (Normal): "Nothing: the job starts when its victims are gone. The message names them.";
+    /// New nodes are on order for the job, and it waits for them.
+    Provisioning (Normal): "Nothing: the job starts when enough nodes are ready. If the nodes do not come, look at the events of the placeholder pods and at the autoscaler.";
+    /// New nodes that were on order for the job did not come in time. Only in events.
+    ProvisioningFailed (Warning): "Look at the events of the autoscaler: limits of the node pool, quota of the cloud, or no capacity. The scheduler tries the queue's next flavor, and this one again after a back-off.";
     /// A PodDisruptionBudget protects the pods of a job that would be a victim.
     ProtectedByBudget (Warning): "Ask the owner of the PodDisruptionBudget that the message names, or wait: the scheduler retries by itself.";
     /// A core ResourceQuota of the namespace is too small for the whole gang.

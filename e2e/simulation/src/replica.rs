@@ -75,6 +75,7 @@ impl RunningReplica {
             settings: Settings::default(),
             policies: start.policies,
             unhealthy_rules: UnhealthyRules::default(),
+            placeholder_namespace: None,
             trusts_requested_by: true,
             secret_namespaces: Vec::new(),
             leader: LeaderSlot::default(),

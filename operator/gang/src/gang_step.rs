@@ -17,7 +17,7 @@ pub use pod_replacement::{MissingPod, SurplusPods};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::Reason;
-use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{GangProvisioning, Plan, PodGroupPhase, PodGroupStatus};
 
 use super::journal::{self, PlanAuthor};
 use crate::observed::ExternalPod;
@@ -65,6 +65,8 @@ pub enum GangStep<Request, Addition, Special> {
     RemoveVictims,
     /// Write that the gang gives up its nomination.
     CancelNomination,
+    /// Write that the gang gives up the new nodes that are on order for it.
+    EndProvisioning,
     /// Carry out the plan of the journal.
     Commit,
     /// Keep the gang's place, and add these pods.
@@ -128,6 +130,9 @@ pub trait Members: Sized {
 
     /// Returns the step of a gang without a plan.
     fn pending_step(gang: &ObservedGang<'_, Self>) -> StepOf<Self>;
+
+    /// Returns true if the gang still wants the new nodes that are on order for it.
+    fn wants_nodes(gang: &ObservedGang<'_, Self>, nodes: &GangProvisioning) -> bool;
 
     /// Returns true if the gang still wants the plan for which victims leave.
     fn wants_plan(gang: &ObservedGang<'_, Self>, plan: &Plan) -> bool;
@@ -205,11 +210,25 @@ impl<M: Members> ObservedGang<'_, M> {
         }
         match phase {
             PodGroupPhase::Pending => M::pending_step(self),
+            PodGroupPhase::Provisioning => self.provisioning_step(),
             PodGroupPhase::Nominated => self.nominated_step(),
             PodGroupPhase::Committing => self.committing_step(),
             PodGroupPhase::Placed => self.placed_step(),
             PodGroupPhase::Unwinding => self.unwinding_step(),
             PodGroupPhase::Finished => M::finished_step(self),
+        }
+    }
+
+    fn provisioning_step(&self) -> StepOf<M> {
+        let provisioning = self.journal.provisioning.as_ref();
+        match self.author {
+            _ if !provisioning.is_some_and(|nodes| M::wants_nodes(self, nodes)) => {
+                GangStep::EndProvisioning
+            }
+            Some(PlanAuthor::ThisLeader) => M::pending_step(self),
+            Some(PlanAuthor::Predecessor) => GangStep::TakeOver,
+            Some(PlanAuthor::Stale) => GangStep::EndProvisioning,
+            None => GangStep::StandBy,
         }
     }
 

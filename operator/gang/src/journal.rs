@@ -15,7 +15,8 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::pod_group::{
-    Assignment, ElasticGroup, NominatedVictim, Plan, PodGroupPhase, PodGroupStatus,
+    Assignment, ElasticGroup, FlavorNodes, GangProvisioning, NominatedVictim, Plan, PlannedGroup,
+    PodGroupPhase, PodGroupStatus,
 };
 
 use super::desired_gang::AuthorizedAttempt;
@@ -165,11 +166,7 @@ pub fn open_plan(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> 
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Committing),
         plan: Some(plan),
-        victims: Vec::new(),
-        retry_time: None,
-        reason: None,
-        message: None,
-        ..status_in_phase(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+        ..without_intent(before)?
     })
 }
 
@@ -185,33 +182,95 @@ pub fn nominate(
         phase: Some(PodGroupPhase::Nominated),
         plan: Some(plan),
         victims,
-        retry_time: None,
         reason: Some(Reason::Preempting),
         message: Some(message),
-        ..status_in_phase(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+        ..without_intent(before)?
     })
+}
+
+/// Returns the status of a gang without a plan of pods: without its nomination, and without the new
+/// nodes that are on order for it. None: its plan is being carried out.
+fn without_intent(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    let phases = [
+        PodGroupPhase::Pending,
+        PodGroupPhase::Provisioning,
+        PodGroupPhase::Nominated,
+    ];
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Pending),
+        plan: None,
+        provisioning: None,
+        victims: Vec::new(),
+        retry_time: None,
+        reason: None,
+        message: None,
+        ..status_in_phase(before, &phases)?
+    })
+}
+
+/// Returns the status that is written before an autoscaler is asked for nodes.
+#[must_use]
+pub fn provision(before: &PodGroupStatus, nodes: GangProvisioning) -> Option<PodGroupStatus> {
+    Some(PodGroupStatus {
+        phase: Some(PodGroupPhase::Provisioning),
+        provisioning: Some(nodes),
+        ..without_intent(before)?
+    })
+}
+
+/// Returns the status of a gang that gives up the new nodes that are on order for it.
+#[must_use]
+pub fn end_provisioning(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    status_in_phase(before, &[PodGroupPhase::Provisioning])?;
+    without_intent(before)
+}
+
+/// Returns the journal's record of new nodes.
+#[must_use]
+pub fn build_provisioning(
+    run: &AuthorizedAttempt,
+    groups: Vec<PlannedGroup>,
+    nodes: Vec<FlavorNodes>,
+    (since, until): (Timestamp, Timestamp),
+) -> GangProvisioning {
+    let compiled = run.job.compiled().hash();
+    let text = json!([
+        run.uid,
+        run.attempt.number,
+        compiled,
+        groups,
+        nodes,
+        since.as_nanosecond().to_string()
+    ]);
+    GangProvisioning {
+        hash: trellis_compiler::hash_of(&text),
+        attempt: run.attempt.number,
+        compiled: compiled.to_owned(),
+        groups,
+        nodes,
+        since: Time(since),
+        until: Time(until),
+    }
 }
 
 /// Returns the status of a gang that gives up the place that it was nominated for.
 #[must_use]
 pub fn cancel_nomination(before: &PodGroupStatus) -> Option<PodGroupStatus> {
-    Some(PodGroupStatus {
-        phase: Some(PodGroupPhase::Pending),
-        plan: None,
-        victims: Vec::new(),
-        reason: None,
-        message: None,
-        ..status_in_phase(before, &[PodGroupPhase::Nominated])?
-    })
+    status_in_phase(before, &[PodGroupPhase::Nominated])?;
+    without_intent(before)
 }
 
-/// Returns the status of a plan that this leader continues. Only the epoch changes, so that the
+/// Returns the status of a plan or order that this leader continues. Only the epoch changes, so that the
 /// previous leader cannot write the status any more.
 #[must_use]
 pub fn take_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     status_in_phase(
         before,
-        &[PodGroupPhase::Committing, PodGroupPhase::Nominated],
+        &[
+            PodGroupPhase::Provisioning,
+            PodGroupPhase::Committing,
+            PodGroupPhase::Nominated,
+        ],
     )
 }
 
@@ -270,14 +329,11 @@ pub fn postpone(
 ) -> Option<PodGroupStatus> {
     let (failures, retry) = next_retry(before, now);
     Some(PodGroupStatus {
-        phase: Some(PodGroupPhase::Pending),
-        plan: None,
-        victims: Vec::new(),
         failures: Some(failures),
         retry_time: Some(retry),
         reason: Some(reason),
         message: Some(message),
-        ..status_in_phase(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+        ..without_intent(before)?
     })
 }
 
@@ -311,7 +367,7 @@ pub fn finish(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     })
 }
 
-/// Author of an open plan.
+/// Author of an open plan or order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanAuthor {
     /// This leader.
@@ -322,8 +378,16 @@ pub enum PlanAuthor {
     Stale,
 }
 
-/// Returns the author of a journal's open plan. `inherited` is the hash of the plan that existed
-/// when this process began to lead.
+/// Returns the hash of the journal's plan, or of the nodes on order.
+#[must_use]
+pub fn intent_hash(journal: &PodGroupStatus) -> Option<&str> {
+    let nodes = journal.provisioning.as_ref().map(|nodes| &nodes.hash);
+    let hash = journal.plan.as_ref().map(|plan| &plan.hash).or(nodes);
+    hash.map(String::as_str)
+}
+
+/// Returns the author of a journal's open plan or order. `inherited` is the hash that existed when
+/// this process began to lead.
 #[must_use]
 pub fn plan_author(
     journal: &PodGroupStatus,
@@ -333,8 +397,8 @@ pub fn plan_author(
     if journal.epoch == Some(current.0) {
         return PlanAuthor::ThisLeader;
     }
-    let plan = journal.plan.as_ref().map(|p| p.hash.as_str());
-    if plan.is_some() && plan == inherited {
+    let hash = intent_hash(journal);
+    if hash.is_some() && hash == inherited {
         PlanAuthor::Predecessor
     } else {
         PlanAuthor::Stale

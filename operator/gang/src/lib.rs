@@ -29,6 +29,7 @@ pub mod lifecycle;
 pub mod lookup;
 pub mod observed;
 pub mod patch;
+pub mod placeholder;
 pub mod quota;
 pub mod requirements;
 pub mod surplus;

@@ -1,8 +1,11 @@
 //! Decisions of a scheduling cycle.
 
+use std::collections::BTreeMap;
+
 use crate::explain::WaitExplanation;
-use crate::ids::GangId;
+use crate::ids::{FlavorName, GangId};
 use crate::placement::Placement;
+use crate::provisioning::{Provisioning, ProvisioningRequest};
 use crate::time::Time;
 
 /// A decision of a scheduling cycle.
@@ -48,6 +51,20 @@ pub enum Decision {
         /// Where its pods would go at that time.
         placement: Placement,
     },
+    /// The gang would start with new nodes, and waits for them. The caller asks an autoscaler for
+    /// room for the whole gang: the autoscaler counts existing nodes itself. The engine keeps quota
+    /// and room for the gang until it starts ([`Decision::Place`]) or gives up
+    /// ([`Decision::EndProvisioning`]).
+    Provision(ProvisioningRequest),
+    /// The engine no longer waits for new nodes for the gang. The caller gives them back.
+    EndProvisioning {
+        /// The gang.
+        gang: GangId,
+        /// The nodes that it waited for.
+        provisioning: Provisioning,
+        /// True if they did not come in time. False: its queue no longer lets nodes be provisioned.
+        is_late: bool,
+    },
     /// The gang is still pending, but the reason has changed since the last report.
     Wait {
         /// The gang.
@@ -66,6 +83,8 @@ impl Decision {
             Self::Preempt { .. } => "Preempt",
             Self::Drain { .. } => "Drain",
             Self::Reserve { .. } => "Reserve",
+            Self::Provision(_) => "Provision",
+            Self::EndProvisioning { .. } => "EndProvisioning",
             Self::Wait { .. } => "Wait",
         }
     }
@@ -78,6 +97,8 @@ pub struct TrialPlacement {
     pub placement: Placement,
     /// The gangs that would have to leave first, by name. Usually empty.
     pub victims: Vec<Victim>,
+    /// The number of new nodes that would have to come first, by flavor. Usually empty.
+    pub new_nodes: BTreeMap<FlavorName, u32>,
 }
 
 /// A gang that leaves so that the engine can place another gang.

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::decision::Decision;
 use crate::engine::{Engine, GangSnapshot, PlacedStateSnapshot, Snapshot};
 use crate::gang::Gang;
-use crate::ids::{GangId, PodKey};
+use crate::ids::{FlavorName, GangId, NodeName, PodKey};
+use crate::provisioning::FlavorGrowth;
+use crate::queue::Flavor;
 use crate::time::Time;
 
 /// The expected start times of pending gangs, if no new gang arrives and running gangs end on time.
@@ -61,13 +63,18 @@ struct ForecastRun {
     ends: BTreeMap<GangId, Time>,
     /// Gangs that had to leave before their work ended.
     stopped: BTreeSet<GangId>,
+    /// The flavors whose new nodes have a known arrival.
+    growths: BTreeMap<FlavorName, FlavorGrowth>,
+    /// The flavors of the nodes that will arrive, by time and number.
+    arrivals: BTreeMap<(Time, usize), FlavorName>,
+    new_node_count: usize,
     now: Time,
 }
 
 impl ForecastRun {
     fn new(snapshot: &Snapshot) -> Self {
         let mut player = Self {
-            engine: Engine::from_snapshot(&with_assumed_pods(snapshot)),
+            engine: Engine::from_snapshot(&simplify(snapshot)),
             gangs: BTreeMap::new(),
             agenda: BTreeSet::new(),
             due: BTreeMap::new(),
@@ -75,6 +82,9 @@ impl ForecastRun {
             starts: BTreeMap::new(),
             ends: BTreeMap::new(),
             stopped: BTreeSet::new(),
+            growths: snapshot.flavors.iter().filter_map(known_growth).collect(),
+            arrivals: BTreeMap::new(),
+            new_node_count: 0,
             now: snapshot.now,
         };
         let surplus = |gang_snapshot: &&GangSnapshot| {
@@ -86,6 +96,10 @@ impl ForecastRun {
         for gang_snapshot in &snapshot.gangs {
             let gang = &gang_snapshot.gang;
             player.gangs.insert(gang.id.clone(), gang.clone());
+            if let Some(provisioning) = &gang_snapshot.provisioning {
+                let state = &provisioning.state;
+                player.schedule_nodes(state.since, &state.missing);
+            }
             let Some(place) = &gang_snapshot.place else {
                 continue;
             };
@@ -112,10 +126,12 @@ impl ForecastRun {
             let alarm = self.engine.next_wakeup().filter(|at| *at > self.now);
             let due = self.agenda.first().map(|(at, ..)| *at);
             let gone = self.departing_pods.first().map(|(at, _)| *at);
-            let Some(next) = [alarm, due, gone].into_iter().flatten().min() else {
+            let nodes = self.arrivals.first_key_value().map(|((at, _), _)| *at);
+            let Some(next) = [alarm, due, gone, nodes].into_iter().flatten().min() else {
                 return true;
             };
             self.now = self.now.max(next);
+            self.add_arrived_nodes();
             while let Some((at, _)) = self.departing_pods.first()
                 && *at <= self.now
                 && let Some((_, pod)) = self.departing_pods.pop_first()
@@ -147,7 +163,38 @@ impl ForecastRun {
                 victims.iter().for_each(|v| self.start_stopping(&v.gang))
             }
             Decision::Drain { victim } => self.start_stopping(&victim.gang),
-            Decision::Reserve { .. } | Decision::Wait { .. } => {}
+            Decision::Provision(request) => self.schedule_nodes(self.now, &request.nodes),
+            Decision::EndProvisioning { .. } | Decision::Reserve { .. } | Decision::Wait { .. } => {
+            }
+        }
+    }
+
+    /// Schedules the arrival of nodes that have been provisioned since `since`.
+    fn schedule_nodes(&mut self, since: Time, nodes: &BTreeMap<FlavorName, u32>) {
+        for (flavor, count) in nodes {
+            let Some(usual) = self.growths.get(flavor).and_then(|growth| growth.usual) else {
+                continue;
+            };
+            let at = since.plus(usual).max(self.now.plus_millis(1));
+            for _ in 0..*count {
+                self.new_node_count = self.new_node_count.saturating_add(1);
+                self.arrivals
+                    .insert((at, self.new_node_count), flavor.clone());
+            }
+        }
+    }
+
+    /// Adds the nodes that arrive by now.
+    fn add_arrived_nodes(&mut self) {
+        while let Some(first) = self.arrivals.first_entry()
+            && first.key().0 <= self.now
+        {
+            let ((_, number), flavor) = first.remove_entry();
+            let Some(growth) = self.growths.get(&flavor) else {
+                continue;
+            };
+            let name = NodeName::new(format!("{}-new-{number}", flavor.as_str()));
+            self.engine.apply_node(growth.node.to_node(name));
         }
     }
 
@@ -203,10 +250,20 @@ fn departing_pods(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
         .collect()
 }
 
+/// Returns the new nodes of a flavor, if it is known how long they take.
+fn known_growth(flavor: &Flavor) -> Option<(FlavorName, FlavorGrowth)> {
+    let growth = flavor.growth.clone()?;
+    growth.usual?;
+    Some((flavor.name.clone(), growth))
+}
+
 /// Returns the snapshot with the pods of placed gangs counted as not yet created, so that they
-/// leave with their gang.
-fn with_assumed_pods(snapshot: &Snapshot) -> Snapshot {
+/// leave with their gang. Flavors whose new nodes take an unknown time get none.
+fn simplify(snapshot: &Snapshot) -> Snapshot {
     let mut snapshot = snapshot.clone();
+    for flavor in &mut snapshot.flavors {
+        flavor.growth = known_growth(flavor).map(|(_, growth)| growth);
+    }
     snapshot.pods.retain(|pod| !pod.held);
     for place in snapshot.gangs.iter_mut().filter_map(|g| g.place.as_mut()) {
         place.settled.iter_mut().for_each(Vec::clear);

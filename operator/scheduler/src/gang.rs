@@ -52,6 +52,9 @@ pub struct Gang {
     /// The predicted runtime, from earlier runs. The gang may exceed it. The engine then plans with
     /// the next larger prediction. None: unknown.
     pub predicted: Option<Duration>,
+    /// True if nodes may be provisioned for it, as far as its queue allows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub provisions: bool,
     /// How long its pods may take to stop after the request to stop.
     pub grace: Duration,
     /// Limits outside its queue's quota. All of them must have room. The list may change while the
@@ -135,6 +138,7 @@ impl Gang {
             min_runtime: Duration::ZERO,
             runtime: None,
             predicted: None,
+            provisions: false,
             grace: Duration::ZERO,
             draws: Vec::new(),
             groups,

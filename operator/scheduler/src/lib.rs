@@ -55,6 +55,7 @@ mod limits;
 mod node;
 mod placement;
 mod preemption;
+mod provisioning;
 mod queue;
 mod queueing;
 mod quota;
@@ -71,9 +72,10 @@ pub use constraints::{
 };
 pub use decision::{Decision, PlacementScore, PreemptionReason, TrialPlacement, Victim};
 pub use engine::{
-    ChargeSnapshot, Engine, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot, PlaceSnapshot,
-    PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot, QueueMemory, QueueUsage, QueueUsageLine,
-    ResourceTotals, Snapshot, StoppingGangSnapshot, UsageLagSnapshot,
+    BackOffSnapshot, ChargeSnapshot, Engine, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot,
+    PlaceSnapshot, PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot, ProvisioningSnapshot,
+    QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals, Snapshot, StoppingGangSnapshot,
+    UsageLagSnapshot,
 };
 pub use explain::{
     BestDomain, Exclusions, FlavorMismatch, GroupNodeReport, LimitRaise, MatchingNode,
@@ -89,6 +91,10 @@ pub use ids::{
 pub use limits::{LimitClosure, LimitDraw, LimitUnit};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, Placement, TaskHistory};
+pub use provisioning::{
+    FlavorGrowth, NodeTemplate, Provisioning, ProvisioningPolicy, ProvisioningRequest,
+    ProvisioningScope,
+};
 pub use queue::{
     BorrowWithinPolicy, Flavor, FlavorQuotas, GroupFlavors, PreemptionPolicy, Queue, QueueCounts,
     QueueOrder, QueueStop, ReclaimPolicy, ResourceGroup, WithinQueuePolicy,

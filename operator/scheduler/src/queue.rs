@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::constraints::Toleration;
 use crate::ids::{FlavorName, GroupName, QueueName, ResourceName};
 use crate::node::Taint;
+use crate::provisioning::{FlavorGrowth, ProvisioningPolicy};
 use crate::quota::{Quota, Weight};
 
 /// A queue. Names and quota arithmetic are Kueue's.
@@ -37,6 +38,9 @@ pub struct Queue {
     pub max_min_runtime: Option<Duration>,
     /// Stop state of the queue.
     pub stop: QueueStop,
+    /// The gangs for which nodes may be provisioned.
+    #[serde(default)]
+    pub provisioning: ProvisioningPolicy,
 }
 
 /// The gangs that gangs of a queue may preempt. The field names are Kueue's.
@@ -131,6 +135,7 @@ impl Queue {
             default_runtime: None,
             max_min_runtime: None,
             stop: QueueStop::None,
+            provisioning: ProvisioningPolicy::default(),
         }
     }
 
@@ -186,6 +191,23 @@ pub struct Flavor {
     pub node_taints: Vec<Taint>,
     /// Tolerations that pods get when they use the flavor.
     pub tolerations: Vec<Toleration>,
+    /// The new nodes that it may get. None: it has only the nodes that exist.
+    #[serde(default)]
+    pub growth: Option<FlavorGrowth>,
+}
+
+impl Flavor {
+    /// Returns a flavor of all nodes, without taints and new nodes.
+    #[must_use]
+    pub const fn new(name: FlavorName) -> Self {
+        Self {
+            name,
+            node_labels: BTreeMap::new(),
+            node_taints: Vec::new(),
+            tolerations: Vec::new(),
+            growth: None,
+        }
+    }
 }
 
 /// The flavors to which the engine charges one task group of a placed gang.

@@ -52,6 +52,21 @@ pub const GRACE: Rule = Rule::new(
     "self >= 1 && self <= 3600",
     "must be 1 to 3600 seconds: room that others wait for is not free before",
 );
+/// Number of nodes of a flavor.
+pub const MAX_NODES: Rule = Rule::new(
+    "self >= 1 && self <= 10000",
+    "must be 1 to 10000 nodes, including those that exist: it bounds what the operator buys",
+);
+/// Time that the operator waits for new nodes.
+pub const PROVISIONING_TIMEOUT: Rule = Rule::new(
+    "self >= 60 && self <= 86400",
+    "must be 60 to 86400 seconds (a day)",
+);
+/// Time before the operator asks for new nodes.
+pub const PROVISIONING_DELAY: Rule = Rule::new(
+    "self >= 0 && self <= 86400",
+    "must be 0 to 86400 seconds (a day)",
+);
 /// Time to live.
 pub const TTL: Rule = Rule::new(
     "self >= 0 && self <= 31536000",
@@ -74,6 +89,18 @@ range!(
 range!(
     /// [`GPUS`].
     gpus, GPUS, i64, 0..=64
+);
+range!(
+    /// [`MAX_NODES`].
+    max_nodes, MAX_NODES, i64, 1..=10_000
+);
+range!(
+    /// [`PROVISIONING_TIMEOUT`].
+    provisioning_timeout, PROVISIONING_TIMEOUT, i64, 60..=86_400
+);
+range!(
+    /// [`PROVISIONING_DELAY`].
+    provisioning_delay, PROVISIONING_DELAY, i64, 0..=86_400
 );
 range!(
     /// [`PORT`].

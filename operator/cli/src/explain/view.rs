@@ -155,6 +155,7 @@ fn display_state(subject: &ExplainedObject, row: Option<&JobState>) -> DisplaySt
                 PodGroupPhase::Pending | PodGroupPhase::Finished => {
                     DisplayState::from_word("not placed")
                 }
+                PodGroupPhase::Provisioning => DisplayState::from_word("waits for new nodes"),
                 PodGroupPhase::Nominated => {
                     DisplayState::from_word("waits for preempted jobs to stop")
                 }

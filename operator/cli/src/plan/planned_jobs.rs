@@ -170,7 +170,10 @@ fn decide_once(
             }
             // These decisions do not concern planned jobs, or the job is pending with its own
             // reason.
-            Decision::Drain { .. } | Decision::Reserve { .. } => continue,
+            Decision::Drain { .. }
+            | Decision::Reserve { .. }
+            | Decision::Provision(_)
+            | Decision::EndProvisioning { .. } => continue,
         };
         let key = engine::job_key(&id);
         let Some(job) = planned.iter_mut().find(|p| p.key == key) else {

@@ -1,8 +1,9 @@
 //! Removes objects: by a delete, or by an eviction, which a PodDisruptionBudget may postpone.
 
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest, Status};
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -78,6 +79,22 @@ impl Commands {
     {
         let path = K::url_path(&(), None);
         self.delete_at(&path, name, uid, None).await?;
+        Ok(())
+    }
+
+    /// Deletes the Jobs with these labels. The garbage collector then deletes their pods.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub(crate) async fn delete_jobs(
+        &self,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<(), WriteError> {
+        let request = KubeRequest::new(Job::url_path(&(), Some(namespace)));
+        let labels = ListParams::default().labels(selector);
+        let request = request.delete_collection(&DeleteParams::background(), &labels);
+        let IgnoredAny = self.write(namespace, self.send_request(request)).await?;
         Ok(())
     }
 

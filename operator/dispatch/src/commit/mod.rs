@@ -1,7 +1,8 @@
 //! Turns a placement into pods: preflight and journal (`plan_opening`), claims (`claim_binding`),
 //! pods (`pod_creation`), close. A rollback releases the claims (`claim_release`). If victims have
 //! to leave first, this module writes a nomination to the journal (`nomination`) once their
-//! disruption budgets allow it (`disruption_budgets`). The rest of the operator decides, and this
+//! disruption budgets allow it (`disruption_budgets`). If new nodes have to come first, it writes an
+//! order (`provisioning`). The rest of the operator decides, and this
 //! module writes.
 
 mod children;
@@ -20,6 +21,7 @@ mod pod_creation;
 mod pod_deletion;
 mod pod_eviction;
 mod policy_freshness;
+mod provisioning;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,6 +45,7 @@ use claim_binding::ClaimPromises;
 pub use external::{ExternalNomination, ExternalPlan};
 pub use nomination::Nomination;
 pub use policy_freshness::PolicyVersions;
+pub use provisioning::NodeOrder;
 
 /// Clients and caches that tasks need.
 #[derive(Clone)]

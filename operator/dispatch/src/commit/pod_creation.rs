@@ -109,6 +109,9 @@ impl Committer {
     ) -> TaskOutcome {
         let mounts = claim_binding::plan_mounts(run, plan, counted);
         let until = plan.deadline.as_ref().map_or(Timestamp::MIN, |d| d.0);
+        if let Err(outcome) = self.withdraw_placeholders(run, until).await {
+            return outcome;
+        }
         if let Err(outcome) = self.bind_claims(job, plan, &mounts, until, stop).await {
             return outcome;
         }

@@ -30,6 +30,7 @@ use trellis_gang::observed::UnhealthyRules;
 use trellis_gang::{GangExplanation, external};
 
 use crate::evaluation_turns::EvaluationTurns;
+use crate::placeholders::Placeholders;
 use crate::{EventReceiver, EventSender, OperatorMetrics, SchedulerEvent, WorkQueue};
 
 /// State that all tasks of the operator share.
@@ -47,6 +48,8 @@ pub struct Context {
     pub metrics: OperatorMetrics,
     /// When the scheduler last began to handle its events.
     pub scheduler_pulse: Pulse,
+    /// Placeholder pods, which ask autoscalers for nodes.
+    pub placeholders: Placeholders,
     /// Sends events to the scheduler.
     pub events: EventSender,
 }
@@ -55,12 +58,16 @@ impl Context {
     /// Returns a context with an empty cache, and the receiver of the scheduler's events.
     #[must_use]
     pub fn new() -> (Arc<Self>, EventReceiver) {
-        Self::with_unhealthy_rules(UnhealthyRules::default())
+        Self::with_settings(UnhealthyRules::default(), None)
     }
 
-    /// Returns the same context, with the rules that declare nodes unhealthy.
+    /// Returns the same context, with the rules that declare nodes unhealthy, and the namespace of
+    /// placeholder pods. None: nodes are not provisioned.
     #[must_use]
-    pub fn with_unhealthy_rules(unhealthy: UnhealthyRules) -> (Arc<Self>, EventReceiver) {
+    pub fn with_settings(
+        unhealthy: UnhealthyRules,
+        placeholder_namespace: Option<String>,
+    ) -> (Arc<Self>, EventReceiver) {
         let (sender, receiver) = crate::event_channel();
         let context = Self {
             cache: Arc::new(Cache::new(unhealthy)),
@@ -69,6 +76,7 @@ impl Context {
             work_queue: WorkQueue::default(),
             metrics: OperatorMetrics::default(),
             scheduler_pulse: Pulse::default(),
+            placeholders: Placeholders::new(placeholder_namespace),
             events: sender,
         };
         (Arc::new(context), receiver)

@@ -71,6 +71,12 @@ impl Driver {
                     }
                 }
                 Decision::Drain { victim } => self.drain(&victim),
+                Decision::Provision(request) => self.provision(&request),
+                Decision::EndProvisioning {
+                    gang: id,
+                    provisioning,
+                    is_late,
+                } => self.end_provisioning(&engine::job_key(&id), &provisioning, is_late),
                 Decision::Reserve { gang: id, .. } => {
                     if let Some(wait_explanation) = self.engine.explanation(&id) {
                         let explanation = self.explain_refusal(&id, wait_explanation);

@@ -16,6 +16,7 @@ mod limits;
 mod message_renewal;
 mod places;
 mod pods_of_gone_jobs;
+mod provisioning;
 mod reason_pace;
 mod run_time_prediction;
 mod steps;
@@ -87,6 +88,8 @@ struct TrackedGang {
     pause: RetryPause,
     /// When its job may get another reason.
     reason_pace: ReasonPace,
+    /// The order whose placeholders this replica has created.
+    placeholders_of: Option<String>,
     /// Why its last task failed.
     last_failure: Option<String>,
     /// Nodes on which its pods were refused.

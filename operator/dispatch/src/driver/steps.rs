@@ -155,7 +155,14 @@ impl Driver {
                     ),
                 );
             }
-            GangStep::Enqueue(WholeGang) => self.enqueue(job, &journal),
+            GangStep::Enqueue(WholeGang) => match &journal.provisioning {
+                Some(nodes) => self.continue_provisioning(job, &journal, nodes),
+                None => self.enqueue(job, &journal),
+            },
+            GangStep::EndProvisioning => {
+                self.withdraw(job);
+                self.write_journal(job, journal::end_provisioning);
+            }
             GangStep::Withdraw => {
                 self.vacate_place(job, &journal);
                 context.explanations.write().remove(job);

@@ -49,6 +49,10 @@ impl Driver {
             let Some(journal) = &group.status else {
                 continue;
             };
+            if let Some(nodes) = &journal.provisioning {
+                self.inheritance.add_job(job.clone());
+                self.inheritance.add_plan(job.clone(), nodes.hash.clone());
+            }
             let Some(plan) = &journal.plan else { continue };
             self.inheritance.add_job(job.clone());
             self.inheritance.add_plan(job.clone(), plan.hash.clone());

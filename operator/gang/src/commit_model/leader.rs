@@ -112,6 +112,7 @@ pub(super) fn decide(world: &World) -> Decision {
         GangStep::ClearPlan => write(journal::clear_plan(&status)),
         GangStep::Special(CreatedStep::Finish) => write(journal::finish(&status)),
         GangStep::Special(CreatedStep::AwaitStatus) => Decision::EndAttempt,
+        GangStep::EndProvisioning => write(journal::end_provisioning(&status)),
         GangStep::CancelNomination => write(journal::cancel_nomination(&status)),
         GangStep::AwaitPods
         | GangStep::Withdraw

@@ -61,7 +61,9 @@ impl Phase {
 
     pub(super) fn from_api(phase: PodGroupPhase) -> Self {
         match phase {
-            PodGroupPhase::Pending | PodGroupPhase::Nominated => Self::Pending,
+            PodGroupPhase::Pending | PodGroupPhase::Provisioning | PodGroupPhase::Nominated => {
+                Self::Pending
+            }
             PodGroupPhase::Committing => Self::Committing,
             PodGroupPhase::Placed => Self::Placed,
             PodGroupPhase::Unwinding => Self::Unwinding,

@@ -84,6 +84,7 @@ pub fn gang_from_job(
         preemptible: spec.is_preemptible(),
         preempts: !state.never_preempts,
         preempted: state.preempted,
+        provisions: true,
         min_runtime: to_duration(spec.min_runtime_seconds.unwrap_or(0)),
         runtime: longest_hold_time(spec),
         grace: to_duration(spec.grace_period_seconds()),

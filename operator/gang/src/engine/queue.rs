@@ -4,19 +4,24 @@
 use trellis_api::job::TolerationEffect;
 use trellis_api::quantity::Amount;
 use trellis_api::queue::{
-    self, BackfillPolicy, BorrowWithinCohortPolicy, QueuePreemption, QueueSpec, QueueStatus,
-    QueueingStrategy, StopPolicy,
+    self, BackfillPolicy, BorrowWithinCohortPolicy, NodeOrder, ProvisioningTime, QueuePreemption,
+    QueueProvisioning, QueueSpec, QueueStatus, QueueingStrategy, StopPolicy,
 };
+use trellis_api::resource_flavor::{FlavorProvisioning, NodeTaint};
 use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_scheduler::{
-    BorrowWithinPolicy, DecayedAmount, Flavor, FlavorName, FlavorQuotas, PreemptionPolicy, Queue,
-    QueueMemory, QueueName, QueueStop, Quota, ReclaimPolicy, ResourceGroup, ResourceName, Taint,
+    BorrowWithinPolicy, DecayedAmount, Flavor, FlavorGrowth, FlavorName, FlavorQuotas,
+    NodeTemplate, PreemptionPolicy, ProvisioningPolicy, ProvisioningScope, Queue, QueueMemory,
+    QueueName, QueueStop, Quota, ReclaimPolicy, ResourceGroup, ResourceName, Resources, Taint,
     TaintEffect, Weight, WithinQueuePolicy,
 };
 
 use super::units::{to_duration, to_engine_time};
 use crate::requirements::constraints;
 use crate::requirements::resource_request::base_units;
+
+/// Pods of a new node whose flavor does not state the number: the default of the kubelet.
+const DEFAULT_PODS: i64 = 110;
 
 /// Returns the engine's form of a queue.
 #[must_use]
@@ -42,7 +47,24 @@ pub fn to_engine_queue(name: &str, spec: &QueueSpec) -> Queue {
             StopPolicy::Hold => QueueStop::Hold,
             StopPolicy::HoldAndDrain => QueueStop::HoldAndDrain,
         },
+        provisioning: spec
+            .provisioning
+            .as_ref()
+            .map(to_provisioning_policy)
+            .unwrap_or_default(),
         ..Queue::new(QueueName::new(name))
+    }
+}
+
+fn to_provisioning_policy(spec: &QueueProvisioning) -> ProvisioningPolicy {
+    ProvisioningPolicy {
+        scope: match spec.order.unwrap_or_default() {
+            NodeOrder::Never => ProvisioningScope::Never,
+            NodeOrder::Nominal => ProvisioningScope::Nominal,
+            NodeOrder::Borrowing => ProvisioningScope::Borrowing,
+        },
+        after: to_duration(spec.after_seconds()),
+        after_preemption: spec.when.unwrap_or_default() == ProvisioningTime::AfterPreemption,
     }
 }
 
@@ -135,25 +157,57 @@ fn is_counted_in_thousandths(resource: &str) -> bool {
     !matches!(resource, "cpu" | "memory" | "ephemeral-storage")
 }
 
+/// Returns the engine's form of a flavor's new nodes.
+fn to_growth(growth: &FlavorProvisioning, flavor: &ResourceFlavorSpec) -> FlavorGrowth {
+    let given = growth.node.allocatable.iter();
+    let mut allocatable: Resources = given
+        .map(|(name, amount)| {
+            // Validation refuses an amount that does not parse. It counts as none.
+            let amount = amount.amount().unwrap_or_default();
+            (ResourceName::new(name.as_str()), base_units(name, amount))
+        })
+        .collect();
+    let pods = ResourceName::new("pods");
+    if !growth.node.allocatable.contains_key(pods.as_str()) {
+        allocatable.set(pods, DEFAULT_PODS);
+    }
+    let labels = flavor.node_labels.iter().chain(&growth.node.labels);
+    FlavorGrowth {
+        node: NodeTemplate {
+            labels: labels.map(|(k, v)| (k.clone(), v.clone())).collect(),
+            taints: flavor.node_taints.iter().map(to_taint).collect(),
+            allocatable,
+        },
+        max_nodes: u32::try_from(growth.max_nodes).unwrap_or(0),
+        timeout: to_duration(growth.timeout_seconds()),
+        idle: to_duration(growth.idle_seconds()),
+        usual: None,
+    }
+}
+
+fn to_taint(taint: &NodeTaint) -> Taint {
+    Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone().unwrap_or_default(),
+        effect: match taint.effect {
+            TolerationEffect::NoSchedule => TaintEffect::NoSchedule,
+            TolerationEffect::PreferNoSchedule => TaintEffect::PreferNoSchedule,
+            TolerationEffect::NoExecute => TaintEffect::NoExecute,
+        },
+    }
+}
+
 /// Returns the engine's form of a flavor.
 #[must_use]
 pub fn to_engine_flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
     Flavor {
+        growth: spec
+            .provisioning
+            .as_ref()
+            .map(|growth| to_growth(growth, spec)),
         name: FlavorName::new(name),
         node_labels: spec.node_labels.clone(),
-        node_taints: spec
-            .node_taints
-            .iter()
-            .map(|t| Taint {
-                key: t.key.clone(),
-                value: t.value.clone().unwrap_or_default(),
-                effect: match t.effect {
-                    TolerationEffect::NoSchedule => TaintEffect::NoSchedule,
-                    TolerationEffect::PreferNoSchedule => TaintEffect::PreferNoSchedule,
-                    TolerationEffect::NoExecute => TaintEffect::NoExecute,
-                },
-            })
-            .collect(),
+        node_taints: spec.node_taints.iter().map(to_taint).collect(),
         tolerations: spec
             .tolerations
             .iter()

@@ -55,5 +55,6 @@ pub fn to_api_reason(reason: WaitReason) -> Reason {
         WaitReason::TopologyFragmented => Reason::TopologyFragmented,
         WaitReason::Fragmented => Reason::Fragmented,
         WaitReason::Reserved => Reason::Reserved,
+        WaitReason::Provisioning => Reason::Provisioning,
     }
 }

@@ -13,6 +13,12 @@ pub fn to_engine_time(at: Timestamp) -> Time {
     Time::from_millis(at.as_millisecond())
 }
 
+/// Returns the wall-clock time.
+#[must_use]
+pub fn to_timestamp(at: Time) -> Timestamp {
+    Timestamp::from_millisecond(at.as_millis()).unwrap_or(Timestamp::MAX)
+}
+
 /// Converts seconds. Negative values count as zero.
 pub(crate) fn to_duration(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::Reason;
 use trellis_api::job::{AwaitedGroup, AwaitedPods};
-use trellis_api::pod_group::{Plan, PodGroupPhase};
+use trellis_api::pod_group::{GangProvisioning, Plan, PodGroupPhase};
 
 use super::{Departures, GangStep, Members, MissingPod, ObservedGang, PodDeletion, SurplusPods};
 use crate::desired_gang::DesiredGang;
@@ -63,11 +63,13 @@ impl<'a> Members for CreatedMembers<'a> {
     type Addition = MissingPod;
     type SpecialStep = CreatedStep;
 
-    /// Removes pods of a nominated gang, which has no pods yet. A process that did not lead created
+    /// Removes pods of a gang that is nominated or waits for new nodes. Such a gang has no pods yet. A process that did not lead created
     /// them, or the journal was deleted. The victims continue to leave.
     fn remove_strays(gang: &ObservedGang<'_, Self>) -> Option<Step> {
         match gang.journal.phase.unwrap_or_default() {
-            PodGroupPhase::Nominated => gang.departing_pods(|_| true).request_step(),
+            PodGroupPhase::Provisioning | PodGroupPhase::Nominated => {
+                gang.departing_pods(|_| true).request_step()
+            }
             _ => None,
         }
     }
@@ -90,11 +92,12 @@ impl<'a> Members for CreatedMembers<'a> {
         })
     }
 
+    fn wants_nodes(gang: &ObservedGang<'_, Self>, nodes: &GangProvisioning) -> bool {
+        gang.is_desired(nodes.attempt, &nodes.compiled)
+    }
+
     fn wants_plan(gang: &ObservedGang<'_, Self>, plan: &Plan) -> bool {
-        let run = gang.members.desired.attempt();
-        run.is_some_and(|run| {
-            run.attempt.number == plan.attempt && run.job.compiled().hash() == plan.compiled
-        })
+        gang.is_desired(plan.attempt, &plan.compiled)
     }
 
     fn abandon_plan(gang: &ObservedGang<'_, Self>, plan: &Plan) -> Option<Step> {
@@ -194,6 +197,14 @@ impl<'a> Members for CreatedMembers<'a> {
 }
 
 impl Gang<'_> {
+    /// Returns true if the job's lifecycle wants to run this attempt of this compiled job.
+    fn is_desired(&self, attempt: i64, compiled: &str) -> bool {
+        let run = self.members.desired.attempt();
+        run.is_some_and(|run| {
+            run.attempt.number == attempt && run.job.compiled().hash() == compiled
+        })
+    }
+
     fn finish_step(&self, keep: bool) -> Step {
         self.departing_pods(|p| !(keep && p.phase.is_over()))
             .step()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use trellis_api::Reason;
-use trellis_api::pod_group::Plan;
+use trellis_api::pod_group::{GangProvisioning, Plan};
 
 use super::{Departures, GangStep, Members, ObservedGang, PodDeletion};
 use crate::external::gang_members::{MAX_MEMBERS, is_in_place, ready_pods};
@@ -92,6 +92,11 @@ impl<'a> Members for ExternalMembers<'a> {
             return GangStep::Withdraw;
         }
         gang.missing_members_step(least, bound, ready.len())
+    }
+
+    /// Autoscalers see external pods themselves, so the operator orders no nodes for them.
+    fn wants_nodes(_: &ObservedGang<'_, Self>, _: &GangProvisioning) -> bool {
+        false
     }
 
     fn wants_plan(gang: &ObservedGang<'_, Self>, plan: &Plan) -> bool {

@@ -224,7 +224,8 @@ impl<'a> Evaluation<'a> {
         let quota_reserved = matches!(
             self.observed.journal.phase,
             Some(
-                PodGroupPhase::Nominated
+                PodGroupPhase::Provisioning
+                    | PodGroupPhase::Nominated
                     | PodGroupPhase::Committing
                     | PodGroupPhase::Placed
                     | PodGroupPhase::Unwinding

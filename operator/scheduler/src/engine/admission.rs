@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Engine;
-use super::flavor_assignment::{AssignmentResult, FlavorAssignment};
+use super::flavor_assignment::{AssignmentResult, FlavorAssignment, FlavorAssignments};
 use super::preempt::PreemptionPlan;
+use super::provisioning::ProvisioningPlan;
 use crate::explain::{self, StartDistance, WaitDetail, WaitExplanation, WaitReason};
 use crate::gang::Gang;
 use crate::placement::{self, NoPlace, PlacementRequest, PodRuns, UndoLog};
@@ -24,6 +25,8 @@ pub(super) enum GangStart {
     Immediate(Box<FlavorAssignment>, Vec<PodRuns>),
     /// The gang starts after its victims have left. Nothing is charged.
     AfterVictims(Box<PreemptionPlan>),
+    /// The gang starts once new nodes are there. Nothing is charged.
+    AfterNodes(Box<ProvisioningPlan>),
 }
 
 impl GangStart {
@@ -31,6 +34,7 @@ impl GangStart {
         match self {
             Self::Immediate(way, _) => way,
             Self::AfterVictims(plan) => &plan.assignment,
+            Self::AfterNodes(plan) => &plan.assignment,
         }
     }
 }
@@ -123,10 +127,38 @@ impl Engine {
         if ways.truncated {
             self.mark_uncertain(gang, &mut closed);
         }
-        match self.plan_preemption_in_any((gang, before.preempted), &held, &mut closed.wake) {
-            Some(plan) => Ok(GangStart::AfterVictims(Box::new(plan))),
-            None => Err(closed),
+        let policy = self.provisioning_policy(gang);
+        if policy.is_some_and(|policy| !policy.after_preemption)
+            && let Some(start) = self.try_provisioning(gang, ways, &mut closed)
+        {
+            return Ok(start);
         }
+        if let Some(plan) =
+            self.plan_preemption_in_any((gang, before.preempted), &held, &mut closed.wake)
+        {
+            return Ok(GangStart::AfterVictims(Box::new(plan)));
+        }
+        if policy.is_some_and(|policy| policy.after_preemption)
+            && let Some(start) = self.try_provisioning(gang, ways, &mut closed)
+        {
+            return Ok(start);
+        }
+        Err(closed)
+    }
+
+    /// Returns the start of a blocked gang on new nodes, if nodes may be provisioned for it.
+    fn try_provisioning(
+        &mut self,
+        gang: &Gang,
+        ways: &FlavorAssignments,
+        closed: &mut Blockage,
+    ) -> Option<GangStart> {
+        if !closed.lacks_only_room() {
+            return None;
+        }
+        let mut plan = self.plan_provisioning(gang, ways, &mut closed.wake)?;
+        plan.wake.merge(&closed.wake);
+        Some(GangStart::AfterNodes(Box::new(plan)))
     }
 
     /// Returns the first plan whose victims are all surplus, or gangs of queues that owe what they
@@ -179,7 +211,7 @@ impl Engine {
         };
     }
 
-    fn try_assignment(
+    pub(super) fn try_assignment(
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,

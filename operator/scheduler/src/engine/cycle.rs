@@ -45,6 +45,7 @@ impl Engine {
         let mut log = CycleLog::default();
         self.advance(now);
         self.measure_capacity();
+        log.extend(self.expire_provisioning());
         self.expire_kept_places();
         self.check_reservations();
         self.scheduling_queue.fire_alarms(self.now);
@@ -52,6 +53,8 @@ impl Engine {
         log.extend(self.evict_drained());
         log.extend(self.settle_nominations());
 
+        self.wake_gangs();
+        self.yield_provisioned_places();
         self.try_due_gangs(&mut log);
         self.cycle_placements = CyclePlacements::default();
 
@@ -139,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// Starts a gang, makes its victims leave, or blocks it. While the engine tries the gang, the
+    /// Starts a gang, makes its victims leave, provisions nodes for it, or blocks it. While the engine tries the gang, the
     /// place that is kept for it counts as free.
     fn decide_gang(&mut self, at: GangIdx, log: &mut CycleLog) -> Option<Decision> {
         let lifted = self.lift_place(at);
@@ -150,6 +153,7 @@ impl Engine {
                 self.put_back_place(lifted);
                 self.carry_out_plan(at, *plan)
             }
+            Some(Ok(GangStart::AfterNodes(plan))) => self.provision(at, lifted, *plan, log),
             Some(Err(blocked)) => {
                 self.put_back_place(lifted);
                 self.block_gang(at, blocked, log);

@@ -35,6 +35,7 @@ impl Engine {
             self.complete_explanation(&gang, &ways, &mut blocked);
             self.put_back_place(lifted);
         }
+        self.record_shortage(at, blocked.lacks_only_room());
         let Some(state) = self.gangs.get_mut(at) else {
             return;
         };
@@ -83,6 +84,7 @@ impl Engine {
     /// Records the place of a gang.
     pub(super) fn set_placed(&mut self, at: GangIdx, placed: PlacedGang) {
         self.end_pending(at);
+        self.finish_provisioning(at);
         self.gangs.place(at, placed);
         self.insert_end(at);
         self.scheduling_queue.raise(&Signal::Turns, 1);

@@ -7,7 +7,7 @@
 //!
 //! The other files change several parts together. `cycle` is the scheduling cycle from top to
 //! bottom: `admission` decides if a gang may start, `preempt` finds victims, and `reservations` the
-//! gangs with reserved room. `changes` applies the changes that the caller reports, and `reports`
+//! gangs with reserved room. `provisioning` finds new nodes for gangs that lack room. `changes` applies the changes that the caller reports, and `reports`
 //! answers its queries. `stages`, `charges` and `node_usage` are the steps that these share.
 
 mod admission;
@@ -22,29 +22,33 @@ mod kept_places;
 mod node_usage;
 mod pod_table;
 mod preempt;
+mod provisioning;
 mod reports;
 mod reservations;
 mod scheduling_queue;
 mod snapshot;
+
+use std::collections::BTreeSet;
 
 use crate::backfill::ReservationTable;
 use crate::limits::LimitLedger;
 use crate::placement::{PackingState, TaskHistory};
 use crate::queueing::Queues;
 use crate::quota::UsageDecay;
-use crate::state::{Catalog, Nodes};
+use crate::state::{Catalog, GangIdx, Nodes};
 use crate::time::Time;
 use blockage_cache::BlockageCache;
 use cycle::CyclePlacements;
 use gang_table::GangTable;
 use kept_places::KeptPlaces;
 use pod_table::PodTable;
+use provisioning::ProvisioningBackOffs;
 pub use reports::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
 use scheduling_queue::SchedulingQueue;
 pub use snapshot::{
-    ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot, PlaceSnapshot,
-    PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot, Snapshot, StoppingGangSnapshot,
-    UsageLagSnapshot,
+    BackOffSnapshot, ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot,
+    PlaceSnapshot, PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot, ProvisioningSnapshot,
+    Snapshot, StoppingGangSnapshot, UsageLagSnapshot,
 };
 
 /// The scheduling engine: a state machine over plain data.
@@ -79,6 +83,10 @@ pub struct Engine {
     packing: PackingState,
     reservations: ReservationTable,
     kept_places: KeptPlaces,
+    /// The gangs for which nodes are provisioned.
+    provisioning: BTreeSet<GangIdx>,
+    /// Flavors whose nodes did not come in time.
+    back_offs: ProvisioningBackOffs,
     /// Empty between cycles.
     cycle_placements: CyclePlacements,
     /// The latest time that a caller passed to the engine.
@@ -114,6 +122,8 @@ impl Engine {
             packing: PackingState::default(),
             reservations: ReservationTable::default(),
             kept_places: KeptPlaces::default(),
+            provisioning: BTreeSet::new(),
+            back_offs: ProvisioningBackOffs::default(),
             cycle_placements: CyclePlacements::default(),
             now: Time::default(),
         }

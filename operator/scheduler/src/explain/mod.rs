@@ -91,6 +91,8 @@ pub enum WaitReason {
     Fragmented,
     /// It could start, but would delay a gang that waits before it.
     Reserved,
+    /// It would start with new nodes, and waits for them.
+    Provisioning,
 }
 
 /// The distance of an attempt with one flavor assignment from a start, nearest first. An attempt
@@ -123,6 +125,19 @@ impl WaitReason {
             self,
             Self::InsufficientCapacity | Self::TopologyFragmented | Self::Fragmented
         )
+    }
+
+    /// True if more or other nodes would let the gang start.
+    pub(crate) const fn is_shortage_of_nodes(self) -> bool {
+        self.is_room_shortage()
+            || matches!(
+                self,
+                Self::NoMatchingNodes
+                    | Self::NodesAvoided
+                    | Self::ExceedsCluster
+                    | Self::ExceedsTopology
+                    | Self::Provisioning
+            )
     }
 
     /// Returns how far an attempt with this reason is from a start. The engine reports the nearest
@@ -162,6 +177,7 @@ impl WaitReason {
             Self::TopologyFragmented => "TopologyFragmented",
             Self::Fragmented => "Fragmented",
             Self::Reserved => "Reserved",
+            Self::Provisioning => "Provisioning",
         }
     }
 }

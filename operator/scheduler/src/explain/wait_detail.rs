@@ -322,6 +322,15 @@ pub enum WaitDetail {
         /// When quota admits `head`, if that is known.
         start: Option<Time>,
     },
+    /// [`WaitReason::Provisioning`].
+    Provisioning {
+        /// The number of new nodes that the gang waits for, by flavor.
+        nodes: Vec<(FlavorName, u32)>,
+        /// How many of them have arrived.
+        arrived: u32,
+        /// When they are given back if the gang has not started.
+        until: Time,
+    },
     /// [`WaitReason::Fragmented`]: each task group fits, but not all of them together.
     GroupsCollide {
         /// Pods of all task groups.
@@ -364,6 +373,7 @@ impl WaitDetail {
             | Self::SeparateResources { .. }
             | Self::GroupsCollide { .. } => WaitReason::Fragmented,
             Self::Reserved { .. } | Self::QuotaReserved { .. } => WaitReason::Reserved,
+            Self::Provisioning { .. } => WaitReason::Provisioning,
         }
     }
 

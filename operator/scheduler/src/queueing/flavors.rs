@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::constraints::Constraints;
 use crate::gang::TaskGroup;
 use crate::ids::FlavorName;
+use crate::provisioning::FlavorGrowth;
 use crate::queue::Flavor;
 use crate::quota::FlavorIdx;
 use crate::state::LabelSource;
@@ -57,6 +58,16 @@ impl Flavors {
     /// Returns the definitions, by name.
     pub(crate) fn defined(&self) -> impl Iterator<Item = &Flavor> {
         self.defined.values()
+    }
+
+    /// Returns the new nodes that a flavor may get.
+    pub(crate) fn growth(&self, name: &FlavorName) -> Option<&FlavorGrowth> {
+        self.defined.get(name)?.growth.as_ref()
+    }
+
+    /// Returns true if any flavor may get new nodes.
+    pub(crate) fn can_grow(&self) -> bool {
+        self.defined.values().any(|flavor| flavor.growth.is_some())
     }
 
     /// Returns true if a flavor can be used: it is defined, or it is the default flavor.

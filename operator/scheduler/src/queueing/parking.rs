@@ -142,6 +142,11 @@ impl Blockage {
         self.explanation.reason.distance()
     }
 
+    /// Returns true if more or other nodes alone would let the gang start.
+    pub(crate) fn lacks_only_room(&self) -> bool {
+        self.explanation.reason.is_shortage_of_nodes()
+    }
+
     /// Adds the result of another flavor assignment of the gang.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.wake.merge(&other.wake);

@@ -130,7 +130,8 @@ pub fn free_amount(engine: &Engine, node: &str, resource: &str) -> i64 {
 }
 
 /// Returns the decisions of a cycle as short text, without namespaces: `+name` placed, `-name`
-/// waiting, `!name victim ...` preempting, `~name` drained.
+/// waiting, `!name victim ...` preempting, `~name` drained, `$name number flavor` provisioned,
+/// `xname` no longer provisioned.
 pub fn format_decisions(decisions: &[Decision]) -> Vec<String> {
     let short = |id: &GangId| id.as_str().trim_start_matches("team/").to_owned();
     decisions
@@ -147,6 +148,14 @@ pub fn format_decisions(decisions: &[Decision]) -> Vec<String> {
                 format!("!{} {}", short(gang), victims.join(" "))
             }
             Decision::Drain { victim } => format!("~{}", short(&victim.gang)),
+            Decision::Provision(request) => {
+                let nodes = request.nodes.iter().map(|(f, n)| format!(" {n} {f}"));
+                format!("${}{}", short(&request.gang), nodes.collect::<String>())
+            }
+            Decision::EndProvisioning { gang, is_late, .. } => {
+                let why = if *is_late { "late" } else { "closed" };
+                format!("x{} {why}", short(gang))
+            }
         })
         .collect()
 }

@@ -28,6 +28,8 @@ mod placement;
 #[cfg(test)]
 mod preemption;
 #[cfg(test)]
+mod provisioning;
+#[cfg(test)]
 mod queues;
 #[cfg(test)]
 mod random;

@@ -164,9 +164,13 @@ proptest! {
 
         let fits = feasible(&gang, &nodes, before.clone());
         match answer {
-            Ok(TrialPlacement { placement, victims }) => {
+            Ok(TrialPlacement {
+                placement,
+                victims,
+                new_nodes,
+            }) => {
                 prop_assert!(fits);
-                prop_assert!(victims.is_empty());
+                prop_assert!(victims.is_empty() && new_nodes.is_empty());
                 let mut free = before;
                 let mut counts: BTreeMap<_, u32> = BTreeMap::new();
                 for (name, index, node) in placement.iter() {

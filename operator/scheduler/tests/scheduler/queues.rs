@@ -282,10 +282,8 @@ fn misconfigured_queue_stops_only_itself() {
 
 pub(crate) fn flavor(name: &str) -> Flavor {
     Flavor {
-        name: FlavorName::new(name),
         node_labels: BTreeMap::from([("gpu".to_owned(), name.to_owned())]),
-        node_taints: vec![],
-        tolerations: vec![],
+        ..Flavor::new(FlavorName::new(name))
     }
 }
 

@@ -51,7 +51,10 @@ impl SimulationRunner<'_, '_> {
             | Decision::Wait { gang, .. } => {
                 self.refused.remove(gang);
             }
-            Decision::Drain { .. } | Decision::Reserve { .. } => {}
+            Decision::Drain { .. }
+            | Decision::Reserve { .. }
+            | Decision::Provision(_)
+            | Decision::EndProvisioning { .. } => {}
         }
         match decision {
             Decision::Place {
@@ -63,7 +66,10 @@ impl SimulationRunner<'_, '_> {
                 }
             }
             Decision::Drain { victim } => self.evict_victim(victim, None),
-            Decision::Wait { .. } | Decision::Reserve { .. } => {}
+            Decision::Wait { .. }
+            | Decision::Reserve { .. }
+            | Decision::Provision(_)
+            | Decision::EndProvisioning { .. } => {}
         }
     }
 

@@ -180,6 +180,8 @@ impl<'a> JobEventRecord<'a> {
                 vec![record(JobEvent::Reserved, id, place, reason)]
             }
             Decision::Drain { victim } => vec![victim_record(victim, None)],
+            // The reason to wait, which follows, tells of the new nodes.
+            Decision::Provision(_) | Decision::EndProvisioning { .. } => Vec::new(),
             Decision::Wait {
                 gang: id,
                 explanation,

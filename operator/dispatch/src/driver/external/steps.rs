@@ -137,6 +137,7 @@ impl Driver {
             GangStep::TakeOver => self.write_journal(unit, journal::take_over),
             GangStep::RemoveVictims => self.continue_external_nomination(unit, group, journal),
             GangStep::CancelNomination => self.cancel_nomination(unit),
+            GangStep::EndProvisioning => self.write_journal(unit, journal::end_provisioning),
             GangStep::Commit => self.resume_external_plan(unit, group, journal, pods),
             GangStep::Special(ExternalStep::Adopt) => self.adopt_external_pods(unit, group, pods),
             GangStep::KeepPlace(joining) => {

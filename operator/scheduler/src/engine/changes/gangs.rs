@@ -192,6 +192,7 @@ impl Engine {
         };
         self.unplace(at);
         self.end_pending(at);
+        self.forget_provisioning(at);
         if let Some(state) = self.gangs.remove(at) {
             self.drop_shape(&state.shape);
             if let Some(known) = state.assignments {
@@ -209,6 +210,7 @@ impl Engine {
             return;
         };
         self.unplace(at);
+        self.forget_provisioning(at);
         if let Some(state) = self.gangs.get_mut(at) {
             state.not_before = state.not_before.max(not_before);
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::flavor_assignment::CachedAssignments;
+use super::super::provisioning::GangProvisioning;
 use super::placed_gang::PlacedGang;
 use crate::explain::{WaitExplanation, WaitReason};
 use crate::gang::Gang;
@@ -22,6 +23,10 @@ pub(in crate::engine) struct GangState {
     pub(in crate::engine) preempted: bool,
     /// True if it has lost its place and is not tried before the caller applies it again.
     pub(in crate::engine) awaits_apply: bool,
+    /// Since when it has lacked only room.
+    pub(in crate::engine) short_since: Option<Time>,
+    /// The nodes that are provisioned for it. None: there are none.
+    pub(in crate::engine) provisioning: Option<Box<GangProvisioning>>,
     /// The reason that a cycle last reported.
     pub(in crate::engine) reported_reason: Option<WaitReason>,
     /// Only the table changes the stage, because its indexes follow from the stages.
@@ -51,6 +56,8 @@ impl GangState {
             not_before: None,
             preempted: false,
             awaits_apply: matches!(stage, GangStage::Stopping { .. }),
+            short_since: None,
+            provisioning: None,
             reported_reason: None,
             stage,
         }

@@ -148,6 +148,7 @@ impl GangTable {
             return;
         };
         state.not_before = None;
+        state.short_since = None;
         state.reported_reason = None;
         let gang = Arc::clone(&placed.gang);
         let (nominated, leaving) = (placed.state.is_nominated(), placed.state.is_leaving());

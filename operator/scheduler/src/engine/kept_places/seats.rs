@@ -47,6 +47,12 @@ impl Engine {
                 .is_some_and(|at| self.kept_places.contains(at))
     }
 
+    /// True if the pods of a gang should return to their nodes. The pods of a gang for which nodes
+    /// are provisioned go to the best nodes that are there.
+    fn has_seats(&self, gang: &Gang) -> bool {
+        self.has_kept_place(gang) && self.provisioning(&gang.id).is_none()
+    }
+
     /// Places a gang so that every pod with kept room returns to its node. The caller must have
     /// lifted the kept place. None: there is no such placement, or no place is kept.
     pub(in crate::engine) fn place_on_seats(
@@ -55,7 +61,7 @@ impl Engine {
         wish: &PlacementRequest<'_>,
         log: &mut UndoLog,
     ) -> Option<Vec<PodRuns>> {
-        if !self.has_kept_place(gang) {
+        if !self.has_seats(gang) {
             return None;
         }
         let mut seated = UndoLog::default();
@@ -81,7 +87,7 @@ impl Engine {
         wish: &PlacementRequest<'_>,
         leaving: impl IntoIterator<Item = &'h NodeCharge>,
     ) -> Option<Vec<PodRuns>> {
-        if !self.has_kept_place(gang) {
+        if !self.has_seats(gang) {
             return None;
         }
         let mut log = UndoLog::default();

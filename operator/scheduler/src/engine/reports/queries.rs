@@ -134,6 +134,7 @@ impl Engine {
             alarm,
             self.reservations.expires_at(),
             self.kept_places.first_end(),
+            self.first_provisioning_end(),
         ];
         times.into_iter().flatten().min()
     }

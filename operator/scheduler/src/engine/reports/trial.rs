@@ -1,5 +1,6 @@
 //! Trials: what a cycle would decide about a gang.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::admission::{AdmissionHistory, GangStart};
@@ -47,10 +48,17 @@ impl Engine {
             Ok(GangStart::Immediate(_, groups)) => Ok(TrialPlacement {
                 placement: place(&groups),
                 victims: Vec::new(),
+                new_nodes: BTreeMap::new(),
+            }),
+            Ok(GangStart::AfterNodes(plan)) => Ok(TrialPlacement {
+                placement: plan.placement,
+                victims: Vec::new(),
+                new_nodes: plan.nodes,
             }),
             Ok(GangStart::AfterVictims(plan)) => Ok(TrialPlacement {
                 placement: place(&plan.groups),
                 victims: self.name_victims(&plan.victims),
+                new_nodes: BTreeMap::new(),
             }),
             Err(blocked) => Err(blocked.explanation),
         }

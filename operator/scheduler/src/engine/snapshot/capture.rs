@@ -4,9 +4,9 @@ use super::super::Engine;
 use super::super::gang_table::{GangStage, GangState, PlacedGang, PlacedState, group_flavors};
 use super::super::kept_places::KeptPlace;
 use super::{
-    ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot, PlaceSnapshot,
-    PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot, Snapshot, StoppingGangSnapshot,
-    UsageLagSnapshot,
+    BackOffSnapshot, ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot,
+    PlaceSnapshot, PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot, ProvisioningSnapshot,
+    Snapshot, StoppingGangSnapshot, UsageLagSnapshot,
 };
 use std::collections::BTreeMap;
 
@@ -49,6 +49,7 @@ impl Engine {
                 .filter_map(|(at, state)| self.gang_snapshot(at, state))
                 .collect(),
             stopping: self.stopping_snapshots(),
+            back_offs: self.back_off_snapshots(),
             history: self.history(),
             reservations: self.reservations().cloned().collect(),
         }
@@ -115,7 +116,26 @@ impl Engine {
                 .kept_places
                 .get(at)
                 .map(|keep| self.kept_place_snapshot(keep)),
+            short_since: state.short_since,
+            provisioning: state
+                .provisioning
+                .as_deref()
+                .map(|known| ProvisioningSnapshot {
+                    state: known.state.clone(),
+                    flavors: group_flavors(&state.gang, &known.choices),
+                }),
         })
+    }
+
+    fn back_off_snapshots(&self) -> Vec<BackOffSnapshot> {
+        let all = self.back_offs.iter();
+        all.map(|(queue, flavor, back_off)| BackOffSnapshot {
+            queue: queue.clone(),
+            flavor: flavor.clone(),
+            until: back_off.until,
+            failures: back_off.failures,
+        })
+        .collect()
     }
 
     fn stopping_snapshots(&self) -> Vec<StoppingGangSnapshot> {

@@ -17,6 +17,7 @@ use crate::ids::{FlavorName, LimitName, NodeName, PodKey, QueueName, ResourceNam
 use crate::limits::LimitClosure;
 use crate::node::Node;
 use crate::placement::{Placement, TaskHistory};
+use crate::provisioning::Provisioning;
 use crate::queue::{Flavor, GroupFlavors, Queue};
 use crate::quota::UsageDecay;
 use crate::resources::Resources;
@@ -55,6 +56,9 @@ pub struct Snapshot {
     /// Deleted gangs whose pods are still stopping.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopping: Vec<StoppingGangSnapshot>,
+    /// Flavors whose nodes did not come in time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub back_offs: Vec<BackOffSnapshot>,
     /// The typical tasks.
     pub history: TaskHistory,
     /// The last reported reservations. The restored engine computes the current ones again.
@@ -113,6 +117,36 @@ pub struct GangSnapshot {
     /// The place that is kept for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptPlaceSnapshot>,
+    /// Since when it has lacked only room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_since: Option<Time>,
+    /// The nodes that are provisioned for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisioning: Option<ProvisioningSnapshot>,
+}
+
+/// The nodes that are provisioned for a gang.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProvisioningSnapshot {
+    /// The state of the nodes.
+    pub state: Provisioning,
+    /// The flavors of each task group.
+    pub flavors: Vec<GroupFlavors>,
+}
+
+/// A flavor whose nodes did not come for the gangs of a queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BackOffSnapshot {
+    /// The queue.
+    pub queue: QueueName,
+    /// The flavor.
+    pub flavor: FlavorName,
+    /// When the engine asks for its nodes again.
+    pub until: Time,
+    /// Failures in a row.
+    pub failures: u32,
 }
 
 /// A deleted gang whose pods are still stopping.

@@ -7,9 +7,10 @@ use super::super::changes::DeletedGang;
 use super::super::flavor_assignment::FlavorAssignment;
 use super::super::gang_table::PlacedGroup;
 use super::super::kept_places::{KeptPlace, PodRoom};
+use super::super::provisioning::BackOff;
 use super::{
-    ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, PlaceSnapshot, PlacedStateSnapshot,
-    PodSnapshot, Snapshot, StoppingGangSnapshot,
+    BackOffSnapshot, ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, PlaceSnapshot,
+    PlacedStateSnapshot, PodSnapshot, Snapshot, StoppingGangSnapshot,
 };
 use crate::gang::TaskGroup;
 use crate::placement::PodRuns;
@@ -52,6 +53,9 @@ impl Engine {
         }
         for saved in &snapshot.stopping {
             engine.put_stopping(saved);
+        }
+        for saved in &snapshot.back_offs {
+            engine.put_back_off(saved);
         }
         let lags: Vec<UsageLag> = snapshot
             .lags
@@ -98,6 +102,10 @@ impl Engine {
             state.not_before = saved.not_before;
             state.preempted = saved.preempted;
             state.reported_reason = saved.told;
+            state.short_since = saved.short_since;
+        }
+        if let Some(saved) = &saved.provisioning {
+            self.put_provisioning(at, &saved.flavors, saved.state.clone());
         }
         if let Some(kept) = &saved.kept {
             self.put_kept_place(at, kept);
@@ -114,6 +122,15 @@ impl Engine {
                 self.update(at, saved.gang.clone());
             }
         }
+    }
+
+    fn put_back_off(&mut self, saved: &BackOffSnapshot) {
+        let back_off = BackOff {
+            until: saved.until,
+            failures: saved.failures,
+        };
+        let (queue, flavor) = (saved.queue.clone(), saved.flavor.clone());
+        self.back_offs.insert(queue, flavor, back_off);
     }
 
     fn put_stopping(&mut self, saved: &StoppingGangSnapshot) {

@@ -3,6 +3,7 @@
 mod change;
 mod limit;
 mod nodes;
+mod provisioning;
 mod queue;
 mod quota;
 mod reserved;
@@ -53,6 +54,7 @@ impl fmt::Display for WaitDetail {
             | Self::SeparateResources { .. }
             | Self::GroupsCollide { .. } => self.write_not_now(f),
             Self::Reserved { .. } | Self::QuotaReserved { .. } => self.write_reserved(f),
+            Self::Provisioning { .. } => self.write_provisioning(f),
         }
     }
 }

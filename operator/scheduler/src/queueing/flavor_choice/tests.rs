@@ -47,12 +47,7 @@ fn resource_group(resources: &[&str], flavors: &[&str]) -> ResourceGroup {
 fn defined(names: &[&str]) -> Flavors {
     let mut flavors = Flavors::default();
     for name in names {
-        flavors.apply(Flavor {
-            name: FlavorName::new(*name),
-            node_labels: BTreeMap::new(),
-            node_taints: vec![],
-            tolerations: vec![],
-        });
+        flavors.apply(Flavor::new(FlavorName::new(*name)));
     }
     flavors
 }

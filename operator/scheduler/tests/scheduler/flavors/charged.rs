@@ -13,12 +13,7 @@ use trellis_scheduler::{
 fn engine_with_two_flavors_on_one_node() -> Engine {
     let mut engine = engine([gpu_node("a", 16)]);
     for name in ["any", "own", "spot"] {
-        engine.apply_flavor(Flavor {
-            name: FlavorName::new(name),
-            node_labels: BTreeMap::new(),
-            node_taints: vec![],
-            tolerations: vec![],
-        });
+        engine.apply_flavor(Flavor::new(FlavorName::new(name)));
     }
     let offer = |flavor: &str, resource: &str, nominal| FlavorQuotas {
         flavor: FlavorName::new(flavor),

@@ -264,10 +264,8 @@ pub fn empty_engine(rules: Rules) -> Engine {
     });
     for pool in 0..2_u8 {
         engine.apply_flavor(Flavor {
-            name: flavor_name(pool),
             node_labels: [("pool".to_owned(), pool.to_string())].into(),
-            node_taints: Vec::new(),
-            tolerations: Vec::new(),
+            ..Flavor::new(flavor_name(pool))
         });
     }
     let above = |name: &str, parent: Option<&str>| {

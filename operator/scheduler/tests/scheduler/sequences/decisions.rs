@@ -51,8 +51,11 @@ pub fn check_decisions(
                 model.preempted.insert(victim.gang.clone());
                 continue;
             }
-            Decision::Reserve { .. } => continue,
-            Decision::Wait { .. } => continue,
+            // No gang of these sequences may cause new nodes.
+            Decision::Provision(_) | Decision::EndProvisioning { .. } => {
+                return Err(TestCaseError::fail(format!("{decision:?}")));
+            }
+            Decision::Reserve { .. } | Decision::Wait { .. } => continue,
         };
         if let Some(place) = model.places.get_mut(id) {
             prop_assert!(place.victims.take().is_some());

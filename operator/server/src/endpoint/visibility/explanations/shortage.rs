@@ -206,6 +206,16 @@ pub(super) fn from_detail(detail: &WaitDetail) -> Option<Shortage> {
             queue: Some(queue.as_str().to_owned()),
             ..shortage_behind(head)
         },
+        WaitDetail::Provisioning { nodes, arrived, .. } => {
+            let wanted: u32 = nodes
+                .iter()
+                .map(|(_, count)| *count)
+                .fold(0, u32::saturating_add);
+            Shortage {
+                nodes: Some(i64::from(wanted.saturating_sub(*arrived))),
+                ..none
+            }
+        }
         WaitDetail::GroupsCollide { pods, nodes, .. } => Shortage {
             pods: Some(number(*pods)),
             nodes: Some(i64::from(*nodes)),

@@ -1,0 +1,179 @@
+//! Provisions nodes for a gang. This module first makes all checks of a commit, so that no node is
+//! bought for a pod that admission refuses. Then it writes the order to the journal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde::de::IgnoredAny;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use trellis_api::names;
+use trellis_api::pod_group::{FlavorNodes, GangProvisioning};
+use trellis_gang::admitted_pod::AdmittedPod;
+use trellis_gang::key::Key;
+use trellis_gang::placeholder::PlaceholderOrder;
+use trellis_gang::requirements::flavors::GangPlacement;
+use trellis_gang::{AuthorizedAttempt, journal};
+use trellis_machine::clock;
+use trellis_scheduler::{GroupName, NodeName, Placement};
+
+use super::Committer;
+use super::plan_opening::plan_quota;
+use crate::commands::WriteError;
+use crate::task_outcome::TaskOutcome;
+
+/// How much longer than the order its placeholders exist, if no operator withdraws them.
+const DEADLINE_MARGIN: SignedDuration = SignedDuration::from_secs(60);
+/// Time after which placeholders are deleted again.
+const WITHDRAWAL_PAUSE: Duration = Duration::from_secs(2);
+
+/// Nodes to order for a gang.
+#[derive(Clone, Debug)]
+pub struct NodeOrder {
+    /// Flavors and limits of the gang. Its placement names no nodes.
+    pub place: GangPlacement,
+    /// The number of new nodes by flavor.
+    pub nodes: Vec<FlavorNodes>,
+    /// When the order ends.
+    pub until: Timestamp,
+}
+
+impl Committer {
+    /// Writes an order of nodes to the journal, unless admission or a ResourceQuota would forbid
+    /// the gang's pods. The next step creates the placeholders.
+    pub async fn provision(
+        &self,
+        job: Key,
+        run: Arc<AuthorizedAttempt>,
+        order: NodeOrder,
+        planned: BTreeMap<String, AdmittedPod>,
+        stop: CancellationToken,
+    ) -> TaskOutcome {
+        let tried = self.try_to_provision(&job, &run, order, planned, &stop);
+        tried.await.err().unwrap_or(TaskOutcome::Done)
+    }
+
+    async fn try_to_provision(
+        &self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+        order: NodeOrder,
+        planned: BTreeMap<String, AdmittedPod>,
+        stop: &CancellationToken,
+    ) -> Result<(), TaskOutcome> {
+        let NodeOrder {
+            mut place,
+            nodes,
+            until,
+        } = order;
+        self.check_allowed(job, run)?;
+        place.placement = unplaced_gang(run);
+        let plan = journal::build_plan(run, &place, clock::now());
+        let actual = self.run_preflight(job, run, &plan, &planned).await?;
+        if actual != planned {
+            return Err(TaskOutcome::Replan(actual));
+        }
+        let whole = plan_quota(run, &plan, &actual).total_demand();
+        if let Some(message) = self.exceeded_quota(job, &whole) {
+            return Err(TaskOutcome::OverQuota(whole, message));
+        }
+        self.await_current_policies(job, run, place.quota_version, stop)
+            .await?;
+        if stop.is_cancelled() {
+            return Err(TaskOutcome::Done);
+        }
+        self.check_allowed(job, run)?;
+        let times = (clock::now(), until);
+        let order = journal::build_provisioning(run, place.groups, nodes, times);
+        self.write_journal(job, &run.uid, move |before| {
+            journal::provision(before, order)
+        })
+        .await
+    }
+
+    /// Creates the placeholders of an order that the journal names. Those that exist stay.
+    pub async fn create_placeholders(
+        &self,
+        run: Arc<AuthorizedAttempt>,
+        order: GangProvisioning,
+        admitted: BTreeMap<String, AdmittedPod>,
+    ) -> TaskOutcome {
+        let Some(namespace) = self.context.placeholders.namespace() else {
+            return TaskOutcome::Done;
+        };
+        let left = order.until.0.duration_since(clock::now());
+        let deadline = left.saturating_add(DEADLINE_MARGIN).as_secs().max(1);
+        let flavors = self.context.cache.flavors.all().into_iter();
+        let labels = flavors.filter_map(|flavor| {
+            let labels = flavor.spec.node_labels.clone();
+            Some((flavor.metadata.name.clone()?, labels))
+        });
+        let jobs = PlaceholderOrder {
+            run: &run,
+            nodes: &order,
+            admitted: &admitted,
+            flavor_labels: &labels.collect(),
+            namespace,
+            deadline_seconds: deadline,
+        }
+        .jobs();
+        for job in &jobs {
+            let created: Result<IgnoredAny, _> = self
+                .commands
+                .create(namespace, names::SCHEDULER_MANAGER, job, false)
+                .await;
+            match created {
+                Ok(IgnoredAny) | Err(WriteError::AlreadyExists(_)) => {}
+                Err(error) => {
+                    return TaskOutcome::Retry(format!("placeholder pods: {error}"));
+                }
+            }
+        }
+        TaskOutcome::Done
+    }
+
+    /// Deletes the placeholders of a gang, and waits until they are gone. Otherwise autoscalers would
+    /// buy the gang's nodes a second time once its pods have nodes.
+    pub(super) async fn withdraw_placeholders(
+        &self,
+        run: &AuthorizedAttempt,
+        until: Timestamp,
+    ) -> Result<(), TaskOutcome> {
+        let placeholders = &self.context.placeholders;
+        let Some(namespace) = placeholders.namespace() else {
+            return Ok(());
+        };
+        let selector = format!("{}={}", names::PLACEHOLDER_JOB_UID, run.uid);
+        let mut deleted: Option<Instant> = None;
+        let mut changes = placeholders.changes();
+        while placeholders.has_pods_of_job(&run.uid) {
+            if clock::now() >= until {
+                let message = "its placeholder pods still exist, so autoscalers would buy its nodes a second time";
+                return Err(TaskOutcome::Retry(message.to_owned()));
+            }
+            let is_due = deleted.is_none_or(|at| at.elapsed() >= WITHDRAWAL_PAUSE);
+            if is_due {
+                self.commands.delete_jobs(namespace, &selector).await?;
+                deleted = Some(Instant::now());
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = tokio::time::sleep(WITHDRAWAL_PAUSE) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns a placement of the whole gang on no nodes, by which its pods can be tried.
+fn unplaced_gang(run: &AuthorizedAttempt) -> Placement {
+    let groups = run.job.compiled().groups().iter();
+    groups
+        .map(|group| {
+            let runs = vec![(NodeName::new(""), group.gang_size())];
+            (GroupName::new(group.name()), runs)
+        })
+        .collect()
+}

@@ -1,0 +1,137 @@
+//! Makes placeholder pods visible to autoscalers, and deletes those that no journal names.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::jiff::Unit;
+use kube::api::ListParams;
+use serde_json::json;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+use trellis_api::names;
+use trellis_machine::clock;
+
+use super::PlaceholderPod;
+use crate::commands::{Commands, WriteError};
+use crate::context::Context;
+
+/// Longest time between two rounds.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Pause between two rounds, in which further pods may appear.
+const GATHER: Duration = Duration::from_millis(200);
+/// Time between two lists of placeholder Jobs.
+const LIST_INTERVAL: Duration = Duration::from_secs(60);
+/// Most conditions that are written at once.
+const MAX_CONCURRENT_WRITES: usize = 8;
+
+/// Keeps the placeholder pods in order as long as this replica leads.
+pub async fn maintain_placeholders(context: Arc<Context>, commands: Commands) {
+    let Some(namespace) = context.placeholders.namespace().map(str::to_owned) else {
+        return std::future::pending().await;
+    };
+    let mut listed: Option<Instant> = None;
+    let mut changes = context.placeholders.changes();
+    loop {
+        changes.mark_unchanged();
+        if context.cache.is_synced() {
+            let maintenance = Maintenance {
+                context: &context,
+                commands: &commands,
+                namespace: &namespace,
+            };
+            maintenance.show_pods().await;
+            let mut orders = context.placeholders.orders();
+            if listed.is_none_or(|at| at.elapsed() >= LIST_INTERVAL) {
+                match maintenance.listed_orders().await {
+                    Ok(found) => {
+                        orders.extend(found);
+                        listed = Some(Instant::now());
+                    }
+                    Err(error) => warn!(%error, "placeholder Jobs were not listed"),
+                }
+            }
+            maintenance.delete_orphans(orders).await;
+        }
+        tokio::time::sleep(GATHER).await;
+        tokio::select! {
+            _ = changes.changed() => {}
+            () = tokio::time::sleep(INTERVAL) => {}
+        }
+    }
+}
+
+struct Maintenance<'a> {
+    context: &'a Context,
+    commands: &'a Commands,
+    namespace: &'a str,
+}
+
+impl Maintenance<'_> {
+    /// Writes the condition by which autoscalers find unschedulable pods. No scheduler writes it,
+    /// because none has the placeholders' scheduler name.
+    async fn show_pods(&self) {
+        let orders = self.open_orders();
+        let hidden = self.context.placeholders.hidden_pods().into_iter();
+        let hidden = hidden.filter(|(_, pod)| orders.contains(&pod.order));
+        stream::iter(hidden)
+            .for_each_concurrent(MAX_CONCURRENT_WRITES, async |(name, pod)| {
+                self.show_pod(&name, &pod).await;
+            })
+            .await;
+    }
+
+    async fn show_pod(&self, name: &str, pod: &PlaceholderPod) {
+        let now = clock::now();
+        let now = now.round(Unit::Second).unwrap_or(now);
+        let condition = json!({
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "placeholder of a gang that waits for new nodes",
+            "lastTransitionTime": now.to_string(),
+        });
+        let written = self
+            .commands
+            .set_condition(self.namespace, name, &pod.version, &condition);
+        match written.await {
+            // The watch brings the newer version, and the next round writes again.
+            Ok(()) | Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => {}
+            Err(error) => debug!(pod = name, %error, "the condition was not written"),
+        }
+    }
+
+    /// Returns the orders of the placeholder Jobs.
+    async fn listed_orders(&self) -> Result<BTreeSet<String>, WriteError> {
+        let params = ListParams::default().labels(names::PLACEHOLDER_ORDER);
+        let jobs: Vec<Job> = self.commands.list(self.namespace, &params).await?;
+        let labels = jobs.into_iter().filter_map(|job| job.metadata.labels);
+        Ok(labels
+            .filter_map(|mut labels| labels.remove(names::PLACEHOLDER_ORDER))
+            .collect())
+    }
+
+    /// Deletes the placeholders of these orders, except those of open orders.
+    async fn delete_orphans(&self, orders: BTreeSet<String>) {
+        for order in orders.difference(&self.open_orders()) {
+            info!(%order, "placeholders of an order that no gang waits for are deleted");
+            let selector = format!("{}={order}", names::PLACEHOLDER_ORDER);
+            if let Err(error) = self.commands.delete_jobs(self.namespace, &selector).await {
+                warn!(%order, %error, "placeholders were not deleted");
+            }
+        }
+    }
+
+    /// Returns the orders that journals name.
+    fn open_orders(&self) -> BTreeSet<String> {
+        let groups = self.context.cache.pod_groups.all().into_iter();
+        groups
+            .filter_map(|group| {
+                let nodes = group.status.as_ref()?.provisioning.as_ref()?;
+                Some(nodes.hash.clone())
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,326 @@
+//! Begins and ends the provisioning of nodes for a gang.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::Engine;
+use super::super::cycle::CycleLog;
+use super::super::gang_table;
+use super::super::kept_places::{KeptPlace, LiftedPlace, PodRoom};
+use super::{GangProvisioning, ProvisioningPlan};
+use crate::decision::Decision;
+use crate::explain::WaitDetail;
+use crate::gang::Gang;
+use crate::ids::{FlavorName, GangId};
+use crate::provisioning::{FlavorGrowth, Provisioning, ProvisioningRequest};
+use crate::queue::GroupFlavors;
+use crate::queueing::{Blockage, GangClass, OrderKey, Signal};
+use crate::state::GangIdx;
+use crate::time::Time;
+
+/// How long after a failure no nodes are provisioned for a gang. The caller reports the failure in
+/// this time.
+const PAUSE: Duration = Duration::from_secs(5);
+
+impl Provisioning {
+    /// Returns when the engine gives the nodes up. `idle` is how long nodes may stand idle.
+    fn end(&self, idle: Duration) -> Time {
+        let idle = self.first_arrival.map(|first| first.plus(idle));
+        idle.map_or(self.timeout, |idle| idle.min(self.timeout))
+    }
+}
+
+impl Engine {
+    /// Keeps the place of a plan for a gang, with its planned nodes. Returns the decision to
+    /// provision the nodes, if they are not provisioned already.
+    pub(in crate::engine) fn provision(
+        &mut self,
+        at: GangIdx,
+        lifted: Option<Box<LiftedPlace>>,
+        plan: ProvisioningPlan,
+        log: &mut CycleLog,
+    ) -> Option<Decision> {
+        self.spend_place(lifted);
+        let gang = Arc::clone(&self.gangs.get(at)?.gang);
+        let (state, is_new) = self.advance_provisioning(at, plan.nodes.clone());
+        let until = state.end(self.idle_limit(state.wanted.keys()));
+        let choices = plan.assignment.choices.clone();
+        let request = is_new.then(|| ProvisioningRequest {
+            gang: gang.id.clone(),
+            nodes: state.wanted.clone(),
+            flavors: gang_table::group_flavors(&gang, &choices),
+            until,
+        });
+        let detail = WaitDetail::Provisioning {
+            nodes: state.wanted.iter().map(|(f, n)| (f.clone(), *n)).collect(),
+            arrived: state.progress().1,
+            until,
+        };
+        let pods = self.room_of_plan(&gang, &plan);
+        self.charge_gang(at, &gang, plan.assignment.demand.clone());
+        if let Some(known) = self.gangs.get_mut(at) {
+            known.provisioning = Some(Box::new(GangProvisioning {
+                state,
+                choices: choices.clone(),
+            }));
+        }
+        self.provisioning.insert(at);
+        let charge = self.queues.shared_charge(&gang.queue, at);
+        let keep = KeptPlace {
+            charge: charge.unwrap_or_default(),
+            gang,
+            choices,
+            until,
+            pods_gone_by: self.now,
+            pods,
+        };
+        self.insert_kept_place(at, keep);
+        let mut wake = plan.wake;
+        wake.on_least_rise(Signal::Nodes, 1).at_latest(until);
+        self.block_gang(at, Blockage::new(detail, wake), log);
+        request.map(Decision::Provision)
+    }
+
+    /// Returns the state of a gang's provisioning once it lacks these nodes, and if it begins now.
+    fn advance_provisioning(
+        &self,
+        at: GangIdx,
+        missing: BTreeMap<FlavorName, u32>,
+    ) -> (Provisioning, bool) {
+        let before = self
+            .gangs
+            .get(at)
+            .and_then(|state| state.provisioning.as_deref());
+        let Some(before) = before else {
+            let limit = |growth: &FlavorGrowth| growth.timeout;
+            let state = Provisioning {
+                since: self.now,
+                timeout: self.now.plus(self.shortest(missing.keys(), limit)),
+                first_arrival: None,
+                wanted: missing.clone(),
+                missing,
+            };
+            return (state, true);
+        };
+        let mut state = Provisioning {
+            missing,
+            ..before.state.clone()
+        };
+        let (_, arrived) = state.progress();
+        state.first_arrival = state.first_arrival.or((arrived > 0).then_some(self.now));
+        (state, false)
+    }
+
+    fn idle_limit<'a>(&self, flavors: impl Iterator<Item = &'a FlavorName>) -> Duration {
+        self.shortest(flavors, |growth| growth.idle)
+    }
+
+    /// Returns the shortest of the flavors' limits.
+    fn shortest<'a>(
+        &self,
+        flavors: impl Iterator<Item = &'a FlavorName>,
+        limit: impl Fn(&FlavorGrowth) -> Duration,
+    ) -> Duration {
+        let growths = flavors.filter_map(|flavor| self.queues.flavors().growth(flavor));
+        growths.map(limit).min().unwrap_or_default()
+    }
+
+    /// Charges the pods of a plan to their nodes, and returns their room.
+    fn room_of_plan(&mut self, gang: &Gang, plan: &ProvisioningPlan) -> Vec<PodRoom> {
+        let mut pods = Vec::new();
+        let shapes = Arc::clone(&plan.assignment.shape);
+        let groups = gang.groups.iter().zip(&shapes.groups).enumerate();
+        for (number, (group, shape)) in groups {
+            let mut index = 0_u32;
+            for (name, count) in plan.placement.runs(&group.name).unwrap_or(&[]) {
+                for _ in 0..*count {
+                    let node = self.nodes.hold(name);
+                    self.catalog.retain_demand(shape.demand_idx);
+                    self.charge_node(node, &shape.demand, 1, true);
+                    pods.push(PodRoom {
+                        key: gang.pod_key(group, index),
+                        group: number,
+                        index,
+                        node,
+                        demand: shape.demand_idx,
+                        pod_is_gone: true,
+                    });
+                    index = index.saturating_add(1);
+                }
+            }
+        }
+        pods
+    }
+
+    /// Lets gangs go first that come before a gang for which nodes are provisioned: nodes belong to
+    /// the gang whose turn it is. The gang takes its own turn afterwards.
+    pub(in crate::engine) fn yield_provisioned_places(&mut self) {
+        for at in self.provisioning.clone() {
+            if self.must_yield(at) {
+                self.release_kept_place(at);
+            }
+        }
+    }
+
+    fn must_yield(&mut self, at: GangIdx) -> bool {
+        let Some(gang) = self.gangs.get(at).map(|state| Arc::clone(&state.gang)) else {
+            return false;
+        };
+        if !self.kept_places.contains(at) {
+            return false;
+        }
+        let first = self
+            .scheduling_queue
+            .next_due(GangClass::Gangs, &gang.queue);
+        let first = first.and_then(|first| self.gangs.get(first));
+        let own = first.is_some_and(|first| {
+            first.gang.id != gang.id && OrderKey::for_gang(&first.gang) < OrderKey::for_gang(&gang)
+        });
+        own || self.owes_quota_to_due_gang(&gang)
+    }
+
+    /// True if the queue of a gang owes its quota to the next gang of another queue.
+    fn owes_quota_to_due_gang(&mut self, gang: &Gang) -> bool {
+        let Some(holder) = self.queues.leaf(&gang.queue) else {
+            return false;
+        };
+        let due = self.scheduling_queue.due_queues(GangClass::Gangs);
+        due.iter().filter(|name| **name != gang.queue).any(|name| {
+            let next = self.scheduling_queue.next_due(GangClass::Gangs, name);
+            let ways = next.and_then(|at| self.assignments(at)?.ok());
+            let queue = self.queues.leaf(name);
+            queue.zip(ways).is_some_and(|(queue, ways)| {
+                let mut demands = ways.iter().map(|way| &way.demand);
+                demands.any(|demand| self.queues.tree().is_owed(queue, demand, holder))
+            })
+        })
+    }
+
+    /// Ends the provisioning for gangs whose time is over, or whose queue no longer starts gangs or
+    /// lets nodes be provisioned.
+    pub(in crate::engine) fn expire_provisioning(&mut self) -> Vec<Decision> {
+        let mut ended = Vec::new();
+        for at in self.provisioning.clone() {
+            let Some(state) = self.gangs.get(at) else {
+                continue;
+            };
+            let Some(provisioning) = state.provisioning.as_deref() else {
+                continue;
+            };
+            let gang = Arc::clone(&state.gang);
+            let provisioning = provisioning.state.clone();
+            let end = provisioning.end(self.idle_limit(provisioning.wanted.keys()));
+            let is_late = end <= self.now;
+            if is_late {
+                for flavor in provisioning.missing.keys() {
+                    self.back_offs.add_failure(&gang.queue, flavor, self.now);
+                }
+            } else if self.queues.check_open(&gang.queue).is_ok()
+                && self.provisioning_policy(&gang).is_some()
+            {
+                continue;
+            }
+            self.forget_provisioning(at);
+            self.release_kept_place(at);
+            if let Some(state) = self.gangs.get_mut(at) {
+                state.short_since = Some(self.now.plus(PAUSE));
+                state.reported_reason = None;
+            }
+            ended.push(Decision::EndProvisioning {
+                gang: gang.id.clone(),
+                provisioning,
+                is_late,
+            });
+        }
+        ended
+    }
+
+    /// Forgets the provisioning for a gang that starts, leaves or is deleted.
+    pub(in crate::engine) fn forget_provisioning(&mut self, at: GangIdx) {
+        if !self.provisioning.remove(&at) {
+            return;
+        }
+        if let Some(state) = self.gangs.get_mut(at) {
+            state.provisioning = None;
+        }
+        // Another gang may ask for nodes now.
+        self.scheduling_queue.raise(&Signal::Queues, 1);
+    }
+
+    /// Records that the nodes which were provisioned for a gang are there.
+    pub(in crate::engine) fn finish_provisioning(&mut self, at: GangIdx) {
+        let state = self.gangs.get(at);
+        let known =
+            state.and_then(|state| Some((state.gang.queue.clone(), state.provisioning.as_ref()?)));
+        if let Some((queue, provisioning)) = known {
+            let came: Vec<FlavorName> = provisioning.state.wanted.keys().cloned().collect();
+            self.back_offs.clear(&queue, &came);
+            self.forget_provisioning(at);
+        }
+    }
+
+    /// Restores the provisioning for a pending gang, after [`Engine::apply_gang`]. A new leader
+    /// calls it for nodes that its predecessor has asked for. The gang holds quota and room again
+    /// once a cycle has tried it.
+    pub fn restore_provisioning(
+        &mut self,
+        gang: &GangId,
+        flavors: &[GroupFlavors],
+        provisioning: Provisioning,
+    ) {
+        if let Some(at) = self.gangs.find(gang) {
+            self.put_provisioning(at, flavors, provisioning);
+            self.make_due(at);
+        }
+    }
+
+    pub(in crate::engine) fn put_provisioning(
+        &mut self,
+        at: GangIdx,
+        flavors: &[GroupFlavors],
+        provisioning: Provisioning,
+    ) {
+        let Some(state) = self.gangs.get_mut(at).filter(|state| state.is_pending()) else {
+            return;
+        };
+        let of = |name| flavors.iter().find(|given| given.group == name);
+        let groups = state.gang.groups.iter();
+        let choices = groups.map(|group| of(group.name.clone()).map(|g| g.flavors.clone()));
+        let choices = choices.map(Option::unwrap_or_default).collect();
+        state.provisioning = Some(Box::new(GangProvisioning {
+            state: provisioning,
+            choices,
+        }));
+        self.provisioning.insert(at);
+    }
+
+    /// Returns the provisioning for a gang. None: the engine waits for no new nodes for it.
+    #[must_use]
+    pub fn provisioning(&self, gang: &GangId) -> Option<&Provisioning> {
+        let state = self.gangs.get(self.gangs.find(gang)?)?;
+        Some(&state.provisioning.as_deref()?.state)
+    }
+
+    /// Returns when the first provisioning ends.
+    pub(in crate::engine) fn first_provisioning_end(&self) -> Option<Time> {
+        let states = self
+            .provisioning
+            .iter()
+            .filter_map(|at| self.gangs.get(*at));
+        let all = states.filter_map(|state| state.provisioning.as_deref());
+        all.map(|p| p.state.end(self.idle_limit(p.state.wanted.keys())))
+            .min()
+    }
+
+    /// Records since when a gang has lacked only room. `lacks_room`: if it does now.
+    pub(in crate::engine) fn record_shortage(&mut self, at: GangIdx, lacks_room: bool) {
+        let now = self.now;
+        if let Some(state) = self.gangs.get_mut(at) {
+            state.short_since = match lacks_room {
+                true => state.short_since.or(Some(now)),
+                false => None,
+            };
+        }
+    }
+}

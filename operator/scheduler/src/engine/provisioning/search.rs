@@ -1,0 +1,169 @@
+//! The search for new nodes: the smallest number of planned nodes with which a gang could start.
+
+use std::collections::BTreeMap;
+
+use super::super::flavor_assignment::{FlavorAssignment, FlavorAssignments};
+use super::super::{Engine, gang_table};
+use super::ProvisioningPlan;
+use super::planned_nodes::count_planned_nodes;
+use crate::gang::Gang;
+use crate::ids::FlavorName;
+use crate::placement::{Placement, UndoLog};
+use crate::provisioning::{ProvisioningPolicy, ProvisioningScope};
+use crate::queueing::{Signal, WakeCondition};
+
+/// Most gangs for which nodes of one flavor are provisioned at the same time.
+const MAX_GANGS: usize = 8;
+
+impl Engine {
+    /// Returns the policy by which nodes may be provisioned for a gang. None: there are none.
+    pub(in crate::engine) fn provisioning_policy(&self, gang: &Gang) -> Option<ProvisioningPolicy> {
+        let policy = self.queues.config(&gang.queue)?.provisioning;
+        let may = gang.provisions && !gang.surplus && policy.scope != ProvisioningScope::Never;
+        (may && self.queues.flavors().can_grow()).then_some(policy)
+    }
+
+    /// Returns the new nodes with which a gang could start, for its first flavor assignment that
+    /// has any. The caller must have lifted its kept place. Adds to `wake` when the result may
+    /// change.
+    pub(in crate::engine) fn plan_provisioning(
+        &mut self,
+        gang: &Gang,
+        ways: &FlavorAssignments,
+        wake: &mut WakeCondition,
+    ) -> Option<ProvisioningPlan> {
+        let policy = self.provisioning_policy(gang)?;
+        let state = self.gangs.find(&gang.id).and_then(|at| self.gangs.get(at));
+        let current = state.and_then(|state| state.provisioning.as_deref());
+        let current = current.map(|provisioning| provisioning.choices.clone());
+        let since = state.and_then(|state| state.short_since);
+        if current.is_none() && state.is_some() && !self.has_kept_place(gang) {
+            let from = since.unwrap_or(self.now).plus(policy.after);
+            if from > self.now {
+                wake.at_latest(from);
+                return None;
+            }
+        }
+        wake.on_least_rise(Signal::Nodes, 1)
+            .on_least_rise(Signal::Queues, 1);
+        for way in ways.iter() {
+            if current
+                .as_ref()
+                .is_some_and(|choices| *choices != way.choices)
+            {
+                continue;
+            }
+            let leaf = self.queues.leaf(&gang.queue)?;
+            if policy.scope == ProvisioningScope::Nominal
+                && self.queues.tree().borrows(leaf, &way.demand)
+            {
+                continue;
+            }
+            let addable = self.addable_nodes(gang, way, wake);
+            if let Some(placement) = self.place_on_fewest_new_nodes(gang, way, addable) {
+                return Some(ProvisioningPlan {
+                    assignment: way.clone(),
+                    nodes: count_planned_nodes(&placement),
+                    placement,
+                    wake: WakeCondition::default(),
+                });
+            }
+        }
+        None
+    }
+
+    /// Returns how many planned nodes of each flavor a gang may use, including those that other
+    /// gangs use.
+    fn addable_nodes(
+        &self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+        wake: &mut WakeCondition,
+    ) -> BTreeMap<FlavorName, u32> {
+        let flavors = self.queues.flavors();
+        let mut addable = BTreeMap::new();
+        for flavor in way.choices.iter().flat_map(|choice| choice.values()) {
+            let Some(growth) = flavors.growth(flavor) else {
+                continue;
+            };
+            if let Some(end) = self.back_offs.end(&gang.queue, flavor, self.now) {
+                wake.at_latest(end);
+                continue;
+            }
+            if self.count_provisioning_gangs(gang, flavor) >= MAX_GANGS {
+                continue;
+            }
+            let existing = self.nodes.iter();
+            let existing =
+                existing.filter(|(_, facts)| flavors.matches_labels(flavor, &facts.labels));
+            let existing = u32::try_from(existing.count()).unwrap_or(u32::MAX);
+            let more = growth.max_nodes.saturating_sub(existing);
+            if more > 0 {
+                addable.insert(flavor.clone(), more);
+            }
+        }
+        addable
+    }
+
+    /// Returns the number of other gangs for which nodes of a flavor are provisioned.
+    fn count_provisioning_gangs(&self, gang: &Gang, flavor: &FlavorName) -> usize {
+        let states = self
+            .provisioning
+            .iter()
+            .filter_map(|at| self.gangs.get(*at));
+        let others = states.filter(|state| state.gang.id != gang.id);
+        let provisioning = others.filter_map(|state| state.provisioning.as_deref());
+        provisioning
+            .filter(|other| other.state.missing.contains_key(flavor))
+            .count()
+    }
+
+    /// Returns a placement on existing nodes and as few planned nodes as possible. None: there is
+    /// none with at most `most` planned nodes.
+    fn place_on_fewest_new_nodes(
+        &mut self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+        mut most: BTreeMap<FlavorName, u32>,
+    ) -> Option<Placement> {
+        if most.is_empty() {
+            return None;
+        }
+        let mut placement = self.place_with_planned_nodes(gang, way, &most)?;
+        // More nodes are never worse, so bisection finds the smallest number of each flavor.
+        for flavor in most.keys().cloned().collect::<Vec<_>>() {
+            let (mut too_few, mut enough) = (None, most.get(&flavor).copied().unwrap_or(0));
+            loop {
+                let first = too_few.map_or(0, |few: u32| few.saturating_add(1));
+                if first >= enough {
+                    break;
+                }
+                let middle = first.midpoint(enough);
+                let mut fewer = most.clone();
+                fewer.insert(flavor.clone(), middle);
+                match self.place_with_planned_nodes(gang, way, &fewer) {
+                    Some(found) => (enough, placement) = (middle, found),
+                    None => too_few = Some(middle),
+                }
+            }
+            most.insert(flavor, enough);
+        }
+        Some(placement)
+    }
+
+    /// Returns the placement of a gang that a cycle would find with these planned nodes.
+    fn place_with_planned_nodes(
+        &mut self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+        counts: &BTreeMap<FlavorName, u32>,
+    ) -> Option<Placement> {
+        self.with_planned_nodes(counts, |engine| {
+            let mut log = UndoLog::default();
+            let groups = engine.try_assignment(gang, way, &mut log);
+            log.roll_back(&mut engine.nodes);
+            let groups = groups.ok()?;
+            Some(gang_table::placement(&engine.nodes, gang, groups.iter()))
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! The sentences about nodes that are provisioned for a gang.
+
+use std::fmt;
+
+use super::{CountText, verb};
+use crate::explain::WaitDetail;
+
+impl WaitDetail {
+    /// Writes the sentence about new nodes.
+    pub(super) fn write_provisioning(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Provisioning {
+            nodes,
+            arrived,
+            until,
+        } = self
+        else {
+            return Ok(());
+        };
+        for (number, (flavor, count)) in nodes.iter().enumerate() {
+            let and = if number > 0 { " and " } else { "" };
+            write!(
+                f,
+                "{and}{} of flavor {:?}",
+                CountText(*count, "new node"),
+                flavor.as_str()
+            )?;
+        }
+        let all = nodes
+            .iter()
+            .fold(0_u32, |sum, (_, n)| sum.saturating_add(*n));
+        write!(
+            f,
+            " {} on order: {arrived} {} ready; the order ends at ",
+            verb(all, "is", "are"),
+            verb(*arrived, "is", "are"),
+        )?;
+        // The alternate form shows seconds of a simulation.
+        fmt::Display::fmt(until, f)
+    }
+}

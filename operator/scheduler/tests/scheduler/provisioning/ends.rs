@@ -1,0 +1,149 @@
+//! Tests of the end of provisioning, and of a new leader.
+
+use super::*;
+use crate::snapshots::restored_engine;
+use trellis_scheduler::{Forecast, GroupFlavors, GroupName, QueueStop};
+
+#[test]
+fn nodes_that_do_not_come_in_time_are_given_up_and_the_next_flavor_is_tried() {
+    let mut engine = growing_engine(64);
+    engine.apply_flavor(growing_flavor("a100", 64));
+    engine.apply_queue(growing_queue("default", 1_000, &["h100", "a100"]));
+    assert_eq!(
+        submit(&mut engine, growing_gang("w", 2)),
+        ["$w 2 h100", "-w Provisioning"]
+    );
+    assert!(run_cycle_at(&mut engine, seconds(29 + TIMEOUT)).is_empty());
+    assert_eq!(engine.next_wakeup(), Some(seconds(30 + TIMEOUT)));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(30 + TIMEOUT)),
+        ["xw late", "-w NoMatchingNodes"]
+    );
+    let used = engine.queue_usage(&QueueName::new("default"));
+    assert!(used.values().all(|used| *used == 0), "{used:?}");
+    let again = engine.next_wakeup().unwrap();
+    assert_eq!(
+        run_cycle_at(&mut engine, again),
+        ["$w 2 a100", "-w Provisioning"]
+    );
+}
+
+#[test]
+fn flavor_is_tried_again_after_its_back_off() {
+    let mut engine = growing_engine(64);
+    submit(&mut engine, growing_gang("w", 2));
+    let end = seconds(30 + TIMEOUT);
+    assert_eq!(
+        run_cycle_at(&mut engine, end),
+        ["xw late", "-w NoMatchingNodes"]
+    );
+    let mut cycles = Vec::new();
+    while engine.provisioning(&id("w")).is_none() {
+        let next = engine.next_wakeup().unwrap();
+        run_cycle_at(&mut engine, next);
+        cycles.push(next.since(end).as_secs());
+    }
+    assert_eq!(cycles, [35, 60]);
+}
+
+#[test]
+fn nodes_stand_idle_only_for_a_limited_time() {
+    let mut engine = growing_engine(64);
+    submit(&mut engine, growing_gang("w", 3));
+    engine.apply_node(pool_node("n0", "h100"));
+    assert!(run_cycle_at(&mut engine, seconds(100)).is_empty());
+    engine.apply_node(pool_node("n1", "h100"));
+    assert!(run_cycle_at(&mut engine, seconds(400)).is_empty());
+    assert_eq!(engine.next_wakeup(), Some(seconds(100 + IDLE)));
+    let decisions = run_cycle_at(&mut engine, seconds(100 + IDLE));
+    assert_eq!(decisions.first().map(String::as_str), Some("xw late"));
+    // The nodes are free for other gangs.
+    engine.apply_gang(growing_gang("other", 2));
+    assert_eq!(run_cycle_at(&mut engine, seconds(101 + IDLE)), ["+other"]);
+}
+
+#[test]
+fn provisioning_ends_when_its_queue_is_stopped() {
+    let mut engine = growing_engine(64);
+    submit(&mut engine, growing_gang("w", 2));
+    let mut stopped = growing_queue("default", 1_000, &["h100"]);
+    stopped.stop = QueueStop::Hold;
+    engine.apply_queue(stopped);
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(31)),
+        ["xw closed", "-w QueueStopped"]
+    );
+    engine.apply_queue(growing_queue("default", 1_000, &["h100"]));
+    run_cycle_at(&mut engine, seconds(40));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(70)),
+        ["$w 2 h100", "-w Provisioning"],
+        "the flavor has no back-off, because it was not late"
+    );
+}
+
+#[test]
+fn new_leader_continues_the_provisioning_of_its_predecessor() {
+    let mut engine = growing_engine(64);
+    submit(&mut engine, growing_gang("w", 2));
+    let before = engine.provisioning(&id("w")).cloned().unwrap();
+    let mut leader = growing_engine(64);
+    leader.apply_node(pool_node("n0", "h100"));
+    leader.apply_gang(growing_gang("w", 2));
+    leader.apply_gang(growing_gang("z", 1));
+    let flavors = [GroupFlavors {
+        group: GroupName::new("worker"),
+        flavors: ["cpu", "pods", GPU]
+            .map(|resource| (ResourceName::new(resource), FlavorName::new("h100")))
+            .into(),
+    }];
+    leader.restore_provisioning(&id("w"), &flavors, before.clone());
+    assert_eq!(
+        run_cycle_at(&mut leader, seconds(60)),
+        ["-w Provisioning", "-z InsufficientCapacity"]
+    );
+    let after = leader.provisioning(&id("w")).unwrap();
+    assert_eq!((after.since, after.timeout), (before.since, before.timeout));
+    assert_eq!(after.progress(), (2, 1));
+}
+
+#[test]
+fn provisioning_survives_a_snapshot() {
+    let mut engine = growing_engine(64);
+    submit(&mut engine, growing_gang("w", 3));
+    engine.apply_node(pool_node("n0", "h100"));
+    run_cycle_at(&mut engine, seconds(100));
+    let mut twin = restored_engine(&engine).unwrap();
+    for engine in [&mut engine, &mut twin] {
+        assert_eq!(engine.provisioning(&id("w")).unwrap().progress(), (3, 1));
+        let end = seconds(100 + IDLE);
+        assert_eq!(run_cycle_at(engine, end), ["xw late", "-w ExceedsCluster"]);
+    }
+    let mut twin = restored_engine(&engine).unwrap();
+    for engine in [&mut engine, &mut twin] {
+        assert!(run_cycle_at(engine, seconds(101 + IDLE)).is_empty());
+        // The back-off of 60 s and the pause before that are part of the snapshot.
+        let pause = seconds(100 + IDLE + 5 + 30);
+        assert_eq!(engine.next_wakeup(), Some(pause));
+        assert!(run_cycle_at(engine, pause).is_empty());
+        assert_eq!(engine.next_wakeup(), Some(seconds(100 + IDLE + 60)));
+    }
+}
+
+#[test]
+fn start_on_new_nodes_is_predicted_from_their_usual_time() {
+    let mut engine = growing_engine(64);
+    submit(&mut engine, growing_gang("w", 2));
+    let predicted = |engine: &Engine| {
+        let forecast = Forecast::from_snapshot(&engine.snapshot(), |moments| moments < 100);
+        assert!(!forecast.cut_off);
+        forecast.starts.get(&id("w")).copied()
+    };
+    assert_eq!(predicted(&engine), None);
+    let mut flavor = growing_flavor("h100", 64);
+    if let Some(growth) = &mut flavor.growth {
+        growth.usual = Some(Duration::from_secs(300));
+    }
+    engine.apply_flavor(flavor);
+    assert_eq!(predicted(&engine), Some(seconds(330)));
+}

@@ -1,0 +1,129 @@
+//! Tests of the order in which gangs get new nodes.
+
+use super::*;
+use crate::preemption::expect_preemption;
+use trellis_scheduler::{PreemptionPolicy, WithinQueuePolicy};
+
+fn priority(priority: i32, gang: Gang) -> Gang {
+    Gang { priority, ..gang }
+}
+
+#[test]
+fn nodes_that_arrive_go_to_the_gang_before_the_one_that_waits_for_them() {
+    let mut engine = growing_engine(6);
+    submit(&mut engine, growing_gang("w", 4));
+    for node in ["n0", "n1", "n2"] {
+        engine.apply_node(pool_node(node, "h100"));
+    }
+    assert!(run_cycle_at(&mut engine, seconds(40)).is_empty());
+    engine.apply_gang(priority(1, growing_gang("first", 2)));
+    engine.apply_gang(priority(-1, growing_gang("last", 1)));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(41)),
+        ["+first", "-last InsufficientCapacity"]
+    );
+    // The gang keeps the node that is left, and gets more.
+    for node in ["n3", "n4", "n5"] {
+        engine.apply_node(pool_node(node, "h100"));
+    }
+    assert_eq!(run_cycle_at(&mut engine, seconds(42)), ["+w"]);
+}
+
+#[test]
+fn gang_with_fewer_nodes_than_both_need_starts_alone() {
+    let mut engine = growing_engine(20);
+    engine.apply_gang(growing_gang("a", 16));
+    engine.apply_gang(growing_gang("b", 16));
+    run_cycle_at(&mut engine, seconds(0));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(30)),
+        ["$a 16 h100", "-a Provisioning"]
+    );
+    for number in 0..20 {
+        engine.apply_node(pool_node(&format!("n{number:02}"), "h100"));
+        let decisions = run_cycle_at(&mut engine, seconds(40 + number));
+        let starts = decisions == ["+a", "-b InsufficientCapacity"];
+        assert_eq!(starts, number == 15, "{decisions:?}");
+    }
+    assert_eq!(engine.provisioning(&id("b")), None);
+}
+
+#[test]
+fn at_most_eight_gangs_wait_for_nodes_of_a_flavor() {
+    let mut engine = growing_engine(64);
+    for number in 0..10 {
+        engine.apply_gang(growing_gang(&format!("w{number}"), 1));
+    }
+    run_cycle_at(&mut engine, seconds(0));
+    let waiting = |engine: &Engine| {
+        let all = (0..10).map(|number| id(&format!("w{number}")));
+        all.filter(|gang| engine.provisioning(gang).is_some())
+            .count()
+    };
+    run_cycle_at(&mut engine, seconds(30));
+    assert_eq!(waiting(&engine), 8);
+    engine.apply_node(pool_node("n0", "h100"));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(40)),
+        [
+            "+w0",
+            "$w8 1 h100",
+            "-w8 Provisioning",
+            "-w9 InsufficientCapacity"
+        ]
+    );
+    assert_eq!(waiting(&engine), 8);
+}
+
+#[test]
+fn queue_says_if_a_gang_evicts_before_nodes_are_provisioned() {
+    for after_preemption in [false, true] {
+        let mut engine = growing_engine(64);
+        let mut queue = growing_queue("default", 1_000, &["h100"]);
+        queue.preemption = PreemptionPolicy {
+            within_queue: WithinQueuePolicy::LowerPriority,
+            ..PreemptionPolicy::default()
+        };
+        queue.provisioning.after = Duration::ZERO;
+        queue.provisioning.after_preemption = after_preemption;
+        engine.apply_queue(queue);
+        engine.apply_node(pool_node("n0", "h100"));
+        engine.apply_gang(growing_gang("low", 1));
+        assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+low"]);
+        engine.apply_gang(priority(1, growing_gang("high", 1)));
+        if after_preemption {
+            expect_preemption(&mut engine, seconds(1));
+        } else {
+            assert_eq!(
+                run_cycle_at(&mut engine, seconds(1)),
+                ["$high 1 h100", "-high Provisioning"]
+            );
+        }
+    }
+}
+
+#[test]
+fn borrowed_room_on_order_goes_back_to_the_queue_that_owns_the_quota() {
+    let mut engine = growing_engine(4);
+    let below = |name: &str, gpus| {
+        let mut queue = growing_queue(name, gpus, &["h100"]);
+        queue.parent = Some(QueueName::new("root"));
+        queue.provisioning.scope = ProvisioningScope::Borrowing;
+        queue
+    };
+    engine.apply_queue(growing_queue("root", 0, &["h100"]));
+    engine.apply_queue(below("default", 0));
+    engine.apply_queue(below("owner", 32));
+    submit(&mut engine, growing_gang("w", 4));
+    assert!(engine.provisioning(&id("w")).is_some());
+    engine.apply_node(pool_node("n0", "h100"));
+    assert!(run_cycle_at(&mut engine, seconds(40)).is_empty());
+    engine.apply_gang(Gang {
+        queue: QueueName::new("owner"),
+        ..growing_gang("own", 1)
+    });
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(41)),
+        ["+own", "-w QuotaExceeded"]
+    );
+}
