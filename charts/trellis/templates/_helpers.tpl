@@ -13,7 +13,7 @@ refuses.
 {{- end }}
 
 {{- define "trellis.refuseOwnLabels" -}}
-{{- include "trellis.refuseOwn" (merge (dict "own" "^(helm\\.sh/chart$|app\\.kubernetes\\.io/(name|instance|version|part-of|managed-by)$|trellis\\.dev/|rbac\\.authorization\\.k8s\\.io/)") .) -}}
+{{- include "trellis.refuseOwn" (merge (dict "own" "^(helm\\.sh/chart$|app\\.kubernetes\\.io/(name|instance|version|part-of|managed-by)$|trellis\\.dev/|rbac\\.authorization\\.k8s\\.io/|pod-security\\.kubernetes\\.io/)") .) -}}
 {{- end }}
 
 {{/* The labels of every object, with commonLabels and `labels`. For the same key, `labels` wins. */}}

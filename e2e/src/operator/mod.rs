@@ -85,6 +85,25 @@ pub async fn install_chart_objects(control_plane: &ControlPlane) -> Result<()> {
     wait_until_jobs_accepted(control_plane).await
 }
 
+/// Namespace of placeholder pods, as in the chart.
+pub const PLACEHOLDER_NAMESPACE: &str = "trellis-capacity";
+
+/// Installs the objects of the chart by which the operator asks autoscalers for nodes.
+///
+/// # Errors
+/// If the API server refuses an object.
+pub async fn install_placeholder_objects(control_plane: &ControlPlane) -> Result<()> {
+    let rights = read_chart_file("rbac-placeholders.yaml")?;
+    let rights = rights.replace(
+        "namespace: NAMESPACE",
+        &format!("namespace: {PLACEHOLDER_NAMESPACE}"),
+    );
+    for objects in [read_chart_file("placeholders.yaml")?, rights] {
+        control_plane.apply_yaml(&objects).await?;
+    }
+    Ok(())
+}
+
 /// Waits until a job can be created and gets a requester stamp. The API server reads the schemas of
 /// kinds that its admission policies change only every 5 seconds, and refuses jobs until then.
 ///

@@ -27,7 +27,12 @@ async fn shared_cluster() -> Result<&'static ControlPlane> {
     let start = async || {
         let mut options = operator::control_plane_options()?;
         options.manifests.extend(external_crds::external_crds()?);
-        for namespace in [NAMESPACE, "team-a", "team-b"] {
+        for namespace in [
+            NAMESPACE,
+            operator::PLACEHOLDER_NAMESPACE,
+            "team-a",
+            "team-b",
+        ] {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
                 "metadata": {"name": namespace}});
             options.manifests.push(namespace.to_string());

@@ -49,6 +49,7 @@ pub(crate) fn all_enabled_values() -> Value {
             "prometheusRule": {"enabled": true},
             "dashboard": {"enabled": true},
         },
+        "provisioning": {"enabled": true},
         "verify": {"enabled": true},
     })
 }

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use trellis_api::crds;
 use trellis_e2e::helm::Helm;
+use trellis_e2e::operator::PLACEHOLDER_NAMESPACE;
 
 use crate::fixtures::{OTHER_NAMESPACE, all_enabled_values, object_key};
 
@@ -74,6 +75,9 @@ pub(crate) fn test_operator_roles(helm: &Helm) -> Result<()> {
             trellis_operator::rbac::render_secrets_rbac().replace("NAMESPACE", namespace);
         tables.extend(serde_saphyr::from_multiple::<Value>(&secrets_role)?);
     }
+    let placeholder_role = trellis_operator::rbac::render_placeholder_rbac();
+    let placeholder_role = placeholder_role.replace("NAMESPACE", PLACEHOLDER_NAMESPACE);
+    tables.extend(serde_saphyr::from_multiple::<Value>(&placeholder_role)?);
     // The chart binds the roles for users to no subject.
     let of_people = [
         "trellis-view",

@@ -78,6 +78,7 @@ fn sample_values() -> BTreeMap<&'static str, Value> {
             json!({"release": "monitoring"}),
         ),
         ("metrics.dashboard.labels", json!({"release": "monitoring"})),
+        ("provisioning.namespace", json!("gpu-capacity")),
         ("verify.schedule", json!("5 4 * * *")),
         ("verify.watchTime", json!("1h")),
         ("verify.resources", json!({"limits": {"memory": "2Gi"}})),
@@ -129,6 +130,7 @@ fn required_values(path: &str) -> Value {
         "networkPolicy.apiServersFrom" => {
             json!({"networkPolicy": {"endpointFrom": address_source, "apiServersFrom": address_source}})
         }
+        "provisioning.namespace" => json!({"provisioning": {"enabled": true}}),
         _ if path.starts_with("verify.") && path != "verify.enabled" => {
             json!({"verify": {"enabled": true}})
         }
