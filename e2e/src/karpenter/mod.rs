@@ -10,7 +10,7 @@
 //! options.manifests.extend(karpenter::crds()?);
 //! let control_plane = ControlPlane::start(options).await?;
 //! let karpenter = Karpenter::start(&control_plane, &[]).await?;
-//! let pool = NodePoolTemplate::new("h100").limit("nodes", "4").create(&control_plane).await?;
+//! let pool = NodePoolTemplate::new("h100").limit("nvidia.com/gpu", "32").create(&control_plane).await?;
 //! // A test creates pods for the pool here.
 //! let nodes = pool.wait_for_nodes(4).await?;
 //! assert_eq!(pool.claims().len(), nodes.names().len());

@@ -101,8 +101,8 @@ impl NodePoolTemplate {
         taints.expect("the list exists from the start").push(taint);
     }
 
-    /// Limits a resource of the whole NodePool, such as `nvidia.com/gpu`, or the count of its
-    /// `nodes`.
+    /// Limits a resource of the whole NodePool, such as `nvidia.com/gpu`. A limit of `nodes` does not
+    /// hold: Karpenter buys a node for each pod of a batch regardless of it.
     #[must_use]
     pub fn limit(mut self, resource: &str, quantity: &str) -> Self {
         self.limits.insert(resource.to_owned(), quantity.to_owned());
