@@ -25,6 +25,8 @@ pub(crate) trait PodFacts {
     fn is_placed_by_trellis(&self) -> bool;
     /// True if the pod asks Trellis for its place.
     fn wants_trellis(&self) -> bool;
+    /// True if the pod asks autoscalers for a node, and gets no place.
+    fn is_placeholder(&self) -> bool;
     /// True for a pod outside the gang.
     fn is_surplus(&self) -> bool;
     /// The queue that an external pod counts in.
@@ -59,6 +61,11 @@ fn phase(pod: &Pod) -> Option<&str> {
     pod.status.as_ref()?.phase.as_deref()
 }
 
+fn has_scheduler(pod: &Pod, name: &str) -> bool {
+    let scheduler = pod.spec.as_ref().and_then(|s| s.scheduler_name.as_deref());
+    scheduler == Some(name)
+}
+
 impl PodFacts for Pod {
     fn job_uid(&self) -> Option<JobUid> {
         label(self, names::JOB_UID).map(|uid| JobUid(uid.to_owned()))
@@ -89,8 +96,11 @@ impl PodFacts for Pod {
     }
 
     fn wants_trellis(&self) -> bool {
-        let scheduler = self.spec.as_ref().and_then(|s| s.scheduler_name.as_deref());
-        scheduler == Some(names::SCHEDULER)
+        has_scheduler(self, names::SCHEDULER)
+    }
+
+    fn is_placeholder(&self) -> bool {
+        has_scheduler(self, names::PLACEHOLDER_SCHEDULER)
     }
 
     fn is_surplus(&self) -> bool {

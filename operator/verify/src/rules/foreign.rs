@@ -1,4 +1,4 @@
-//! Trellis changes only its own objects, and the status of others.
+//! Trellis changes only its own objects, and the status of other objects.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
@@ -112,6 +112,8 @@ fn pod_permission(pod: &Pod) -> Permission {
         Permission::All
     } else if pod.placed_in().is_some() || pod.wants_trellis() {
         Permission::AllButSpec
+    } else if pod.is_placeholder() {
+        Permission::Status
     } else {
         Permission::Nothing
     }

@@ -187,6 +187,22 @@ proptest! {
     }
 
     #[test]
+    fn condition_of_a_placeholder_is_no_violation(options in any_options()) {
+        let mut history = GangHistory::new(options);
+        let created = history.find(is_created_for_good)[0];
+        let mut pod = history.writes[created].clone();
+        pod.object["metadata"] = json!({
+            "namespace": "trellis-capacity", "name": "placeholder", "uid": "uid-placeholder",
+            "managedFields": [{"manager": "trellis-scheduler", "operation": "Update",
+                "subresource": "status", "time": "2026-01-01T00:00:00Z",
+                "fieldsV1": {"f:status": {}}}],
+        });
+        pod.object["spec"] = json!({"schedulerName": "trellis.dev-placeholder", "containers": []});
+        history.writes.insert(created, pod);
+        prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
+    }
+
+    #[test]
     fn renewed_messages_are_no_violation(options in any_options()) {
         let mut history = GangHistory::new(options);
         let place = history.find(|write| {
