@@ -1,8 +1,9 @@
 //! The Job controller, which creates and deletes the placeholders.
 
+use anyhow::ensure;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::DeleteParams;
-use trellis_e2e::wait::wait_for;
+use trellis_e2e::wait::{eventually, wait_for};
 
 use crate::fixtures::{AutoscaledSite, JOB, SOON};
 use crate::shared_control_plane;
@@ -40,7 +41,14 @@ async fn placeholders_of_a_deleted_job_are_not_created_again() {
     site.withdraw_placeholders().await;
     // The Job controller has seen the deletion when it serves a later Job.
     site.create_placeholders(1, 600).await;
-    assert_eq!(site.history.uids_by_name().len(), COUNT + 1);
+    // The watch of the history may be behind.
+    eventually(SOON, || async {
+        let pods = site.history.uids_by_name().len();
+        ensure!(pods == COUNT + 1, "{pods} placeholders");
+        Ok(())
+    })
+    .await
+    .unwrap();
 }
 
 /// Waits until the Job has failed, and returns the reason.

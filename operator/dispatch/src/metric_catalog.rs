@@ -80,11 +80,16 @@ facts! {
     RECONCILE_OLDEST: Gauge "reconcile_oldest_seconds" [] "Duration of the longest reconciliation in progress";
 
     CYCLE_SECONDS: Histogram "scheduling_cycle_duration_seconds" [] "Duration of a scheduling cycle";
-    DECISIONS: Counter "scheduling_decisions" ["decision"] "Decisions of the scheduler: Place, Wait, Preempt, Drain or Reserve";
+    DECISIONS: Counter "scheduling_decisions" ["decision"] "Decisions of the scheduler: Place, Wait, Preempt, Drain, Reserve, Provision or EndProvisioning";
     PUT_OFF: Counter "gangs_put_off" ["reason"] "Gangs that had a place and could not take it, before any pod was created";
     UNDONE: Counter "gangs_undone" ["reason"] "Plans that failed and were rolled back";
     WAIT_SECONDS: Histogram "queue_wait_duration_seconds" ["queue"] "Time from when an attempt is queued to when all its pods are created or bound; the exemplar names the job";
     START_SECONDS: Histogram "gang_start_duration_seconds" [] "Time from when all pods of a gang are created to when all run; the exemplar names the job";
+
+    NODE_ORDERS: Counter "node_orders" ["flavor", "outcome"] "Ended orders of new nodes: used (the gang started), late (the nodes did not come in time) or withdrawn";
+    NODE_ORDER_SECONDS: Histogram "node_order_duration_seconds" [] "Time from an order of new nodes to the start of its gang";
+    NODES_ON_ORDER: Gauge "nodes_on_order" ["state"] "New nodes on order: missing, or arrived (they wait for the other nodes of their gang)";
+    IDLE_NODE_SECONDS: Counter "ordered_node_idle_seconds" [] "Node-seconds in which new nodes waited for the other nodes of their gang";
 
     ATTEMPTS_ENDED: Counter "attempts_ended" ["reason"] "Attempts that ended and were followed by another, by reason";
     JOBS_ENDED: Counter "jobs_ended" ["phase", "reason"] "TrainingJobs that ended";

@@ -1,10 +1,12 @@
 //! Metrics that the operator counts at each event, since the start of the process.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 use trellis_api::Reason;
@@ -33,6 +35,10 @@ pub struct OperatorMetrics {
     rolled_back: Family<MetricLabels, Counter>,
     wait: Family<MetricLabels, ExemplarHistogram, fn() -> ExemplarHistogram>,
     start: ExemplarHistogram,
+    node_orders: Family<MetricLabels, Counter>,
+    node_order: Histogram,
+    idle_nodes: Counter<f64, AtomicU64>,
+    nodes_on_order: Family<MetricLabels, Gauge>,
     attempts: Family<MetricLabels, Counter>,
     jobs: Family<MetricLabels, Counter>,
     writes: Family<MetricLabels, Counter>,
@@ -66,6 +72,11 @@ impl Default for OperatorMetrics {
             rolled_back: Family::default(),
             wait: Family::new_with_constructor(wait_histogram),
             start: start_histogram(),
+            node_orders: Family::default(),
+            // From ten seconds to some hours.
+            node_order: Histogram::new(exponential_buckets(10.0, 2.0, 12)),
+            idle_nodes: Counter::default(),
+            nodes_on_order: Family::default(),
             attempts: Family::default(),
             jobs: Family::default(),
             writes: Family::default(),
@@ -130,6 +141,31 @@ impl OperatorMetrics {
             .observe(took.as_secs_f64(), Some(exemplar_labels(job)), None);
     }
 
+    /// Counts an order of new nodes that has ended, for one of its flavors.
+    pub(crate) fn count_node_order(&self, flavor: &str, outcome: &'static str) {
+        let labels = vec![
+            ("flavor", flavor.to_owned()),
+            ("outcome", outcome.to_owned()),
+        ];
+        increment(&self.node_orders, labels);
+    }
+
+    /// Counts the time from an order of new nodes to the start of its gang.
+    pub(crate) fn observe_node_order(&self, took: Duration) {
+        self.node_order.observe(took.as_secs_f64());
+    }
+
+    /// Records the new nodes on order. `elapsed` is the time since the last call.
+    pub(crate) fn record_nodes_on_order(&self, arrived: u32, missing: u32, elapsed: Duration) {
+        for (state, nodes) in [("arrived", arrived), ("missing", missing)] {
+            let labels = vec![("state", state.to_owned())];
+            let gauge = self.nodes_on_order.get_or_create_owned(&labels);
+            gauge.set(i64::from(nodes));
+        }
+        self.idle_nodes
+            .inc_by(f64::from(arrived) * elapsed.as_secs_f64());
+    }
+
     /// Counts an attempt that has ended, with another attempt to follow.
     pub fn count_ended_attempt(&self, reason: &str) {
         // Another version of Trellis may have written the reason, so an unknown one becomes a fixed
@@ -171,6 +207,26 @@ impl OperatorMetrics {
         register_metric(registry, metric_catalog::UNDONE, self.rolled_back.clone());
         register_metric(registry, metric_catalog::WAIT_SECONDS, self.wait.clone());
         register_metric(registry, metric_catalog::START_SECONDS, self.start.clone());
+        register_metric(
+            registry,
+            metric_catalog::NODE_ORDERS,
+            self.node_orders.clone(),
+        );
+        register_metric(
+            registry,
+            metric_catalog::NODE_ORDER_SECONDS,
+            self.node_order.clone(),
+        );
+        register_metric(
+            registry,
+            metric_catalog::NODES_ON_ORDER,
+            self.nodes_on_order.clone(),
+        );
+        register_metric(
+            registry,
+            metric_catalog::IDLE_NODE_SECONDS,
+            self.idle_nodes.clone(),
+        );
         register_metric(
             registry,
             metric_catalog::ATTEMPTS_ENDED,

@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::Resource;
+use kube::runtime::events::{Event, EventType};
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use trellis_api::names;
+use tracing::debug;
 use trellis_api::pod_group::{FlavorNodes, GangProvisioning};
+use trellis_api::{Reason, TrainingJob, names};
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::key::Key;
 use trellis_gang::placeholder::PlaceholderOrder;
@@ -91,6 +95,43 @@ impl Committer {
             journal::provision(before, order)
         })
         .await
+    }
+
+    /// Writes that the nodes on order for a gang are given up. `failure` tells why, for an event of
+    /// the job. None: the order ends without a fault.
+    pub async fn end_provisioning(
+        &self,
+        job: &Key,
+        uid: &str,
+        failure: Option<String>,
+    ) -> TaskOutcome {
+        let written = self.write_journal(job, uid, journal::end_provisioning);
+        if let Err(outcome) = written.await {
+            return outcome;
+        }
+        let Some(message) = failure else {
+            return TaskOutcome::Done;
+        };
+        let event = Event {
+            type_: EventType::Warning,
+            reason: Reason::ProvisioningFailed.as_str().to_owned(),
+            note: Some(message),
+            action: "Provisioning".to_owned(),
+            secondary: None,
+        };
+        let about = ObjectReference {
+            api_version: Some(TrainingJob::api_version(&()).into_owned()),
+            kind: Some(TrainingJob::kind(&()).into_owned()),
+            namespace: Some(job.namespace.to_string()),
+            name: Some(job.name.to_string()),
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        };
+        let commands = self.commands.with_low_priority();
+        if let Err(error) = commands.publish_event(&event, &about).await {
+            debug!(%error, "an event was not written");
+        }
+        TaskOutcome::Done
     }
 
     /// Creates the placeholders of an order that the journal names. Those that exist stay.

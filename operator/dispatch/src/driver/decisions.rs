@@ -85,6 +85,7 @@ impl Driver {
                 }
             }
         }
+        self.record_nodes_on_order();
         self.retry_with_suspects();
         if devices_changed {
             self.renew_device_explanations();
@@ -218,6 +219,7 @@ impl Driver {
             return;
         };
         let planned = state.admitted_pods(&run);
+        self.note_used_nodes(job);
         self.over_quota.remove(job);
         let committer = self.committer.clone();
         let key = job.clone();

@@ -143,8 +143,9 @@ impl Driver {
         let flavor = FlavorName::new(name);
         match self.committer.cache().flavors.get(&Key::new("", name)) {
             Some(now) => {
-                self.engine
-                    .apply_flavor(engine::to_engine_flavor(name, &now.spec));
+                let mut known = engine::to_engine_flavor(name, &now.spec);
+                known.growth = self.allowed_growth(&flavor, known.growth);
+                self.engine.apply_flavor(known);
                 self.flavors.apply(flavor, &now.spec);
             }
             None => {

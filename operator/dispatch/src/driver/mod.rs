@@ -17,6 +17,7 @@ mod message_renewal;
 mod places;
 mod pods_of_gone_jobs;
 mod provisioning;
+mod provisioning_times;
 mod reason_pace;
 mod run_time_prediction;
 mod steps;
@@ -30,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::gang_step::deletions::Deletions;
 use trellis_gang::key::Key;
@@ -48,6 +50,7 @@ use limits::wrong_limits::WrongLimits;
 use message_renewal::MessageRenewal;
 use places::avoided_nodes::AvoidedNodes;
 use pods_of_gone_jobs::OrphanedPods;
+use provisioning_times::ProvisioningTimes;
 use reason_pace::ReasonPace;
 use steps::pause::RetryPause;
 use steps::task::GangTask;
@@ -152,6 +155,9 @@ pub struct Driver {
     /// Uid of each pod that the engine counts.
     pods: BTreeMap<Key, Box<str>>,
     inheritance: Inheritance,
+    provisioning_times: ProvisioningTimes,
+    /// When the nodes on order were last recorded.
+    orders_recorded_at: Option<Instant>,
     /// True if nodes or DeviceClasses have changed, so that the advertised devices may have
     /// changed.
     devices_changed: bool,
@@ -187,6 +193,8 @@ impl Driver {
             wrong_limits: WrongLimits::default(),
             pods: BTreeMap::new(),
             inheritance: Inheritance::default(),
+            provisioning_times: ProvisioningTimes::default(),
+            orders_recorded_at: None,
             devices_changed: false,
             avoiding_suspects: BTreeSet::new(),
             broken_watch: None,

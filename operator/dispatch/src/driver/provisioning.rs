@@ -1,15 +1,22 @@
 //! Orders new nodes for gangs, as the engine decides.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
 use tracing::info;
 use trellis_api::pod_group::{FlavorNodes, GangProvisioning, PodGroupStatus};
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{engine, journal, quota};
+use trellis_machine::clock;
 use trellis_scheduler::{
-    FlavorName, GroupFlavors, GroupName, Provisioning, ProvisioningRequest, ResourceName,
+    FlavorGrowth, FlavorName, GroupFlavors, GroupName, Provisioning, ProvisioningRequest,
+    ResourceName,
 };
 
 use super::{Driver, EngineState};
+use crate::SchedulerEvent;
 use crate::commit::NodeOrder;
 
 impl Driver {
@@ -56,13 +63,73 @@ impl Driver {
     ) {
         let (wanted, arrived) = provisioning.progress();
         info!(%job, wanted, arrived, is_late, "new nodes are given up");
+        let outcome = if is_late { "late" } else { "withdrawn" };
+        for flavor in provisioning.wanted.keys() {
+            let metrics = &self.committer.context().metrics;
+            metrics.count_node_order(flavor.as_str(), outcome);
+        }
         let Some(state) = self.gangs.get(job) else {
             return;
         };
-        match &state.task {
-            Some(task) => task.stop.cancel(),
-            None => self.write_journal(job, journal::end_provisioning),
+        if let Some(task) = &state.task {
+            return task.stop.cancel();
         }
+        let Some(uid) = self.job_uid(job) else { return };
+        let message = is_late.then(|| describe_failure(provisioning));
+        let committer = self.committer.clone();
+        let key = job.clone();
+        self.start_task(job, None, |_| async move {
+            committer.end_provisioning(&key, &uid, message).await
+        });
+    }
+
+    /// Records that a gang starts, if new nodes were on order for it.
+    pub(super) fn note_used_nodes(&mut self, job: &Key) {
+        let group = self.committer.cache().pod_groups.get(job);
+        let nodes = group
+            .as_ref()
+            .and_then(|group| group.status.as_ref()?.provisioning.as_ref());
+        let Some(nodes) = nodes else { return };
+        let took = clock::now().duration_since(nodes.since.0);
+        let took = Duration::try_from(took).unwrap_or_default();
+        let context = self.committer.context().clone();
+        context.metrics.observe_node_order(took);
+        for flavor in nodes.nodes.iter().map(|nodes| nodes.flavor.clone()) {
+            context.metrics.count_node_order(&flavor, "used");
+            let name = FlavorName::new(flavor.as_str());
+            self.provisioning_times.add(name, took);
+            context.send_event(SchedulerEvent::Flavor(flavor.into()));
+        }
+    }
+
+    /// Returns the new nodes of a flavor, with the time that they usually take. None: without a
+    /// namespace for placeholders, the operator orders no nodes.
+    pub(super) fn allowed_growth(
+        &self,
+        flavor: &FlavorName,
+        growth: Option<FlavorGrowth>,
+    ) -> Option<FlavorGrowth> {
+        self.committer.context().placeholders.namespace()?;
+        Some(FlavorGrowth {
+            usual: self.provisioning_times.median(flavor),
+            ..growth?
+        })
+    }
+
+    /// Records the nodes on order, once a cycle.
+    pub(super) fn record_nodes_on_order(&mut self) {
+        let now = Instant::now();
+        let before = self.orders_recorded_at.replace(now);
+        let elapsed = before.map(|at| now.duration_since(at)).unwrap_or_default();
+        let progress = self.engine.provisioned_gangs().map(|(_, p)| p.progress());
+        let (arrived, missing) = progress.fold((0_u32, 0_u32), |(come, missing), (all, here)| {
+            (
+                come.saturating_add(here),
+                missing.saturating_add(all.saturating_sub(here)),
+            )
+        });
+        let metrics = &self.committer.context().metrics;
+        metrics.record_nodes_on_order(arrived, missing, elapsed);
     }
 
     /// Keeps an order of the journal going: the engine tries the gang, and the gang's placeholders
@@ -93,7 +160,9 @@ impl Driver {
         let Some(run) = state.run().cloned() else {
             return;
         };
-        if state.placeholders_of.as_ref() == Some(&nodes.hash) {
+        let placeholders = &self.committer.context().placeholders;
+        let is_lost = placeholders.take_lost(&nodes.hash);
+        if !is_lost && state.placeholders_of.as_ref() == Some(&nodes.hash) {
             return;
         }
         state.placeholders_of = Some(nodes.hash.clone());
@@ -123,7 +192,7 @@ impl Driver {
             let count = u32::try_from(nodes.count).unwrap_or(0);
             (FlavorName::new(nodes.flavor.as_str()), count)
         });
-        let wanted: std::collections::BTreeMap<_, _> = wanted.collect();
+        let wanted: BTreeMap<_, _> = wanted.collect();
         let provisioning = Provisioning {
             since: engine::to_engine_time(nodes.since.0),
             timeout: engine::to_engine_time(nodes.until.0),
@@ -134,6 +203,19 @@ impl Driver {
         self.engine
             .restore_provisioning(&engine::gang_id(job), &flavors, provisioning);
     }
+}
+
+/// Describes nodes that did not come in time.
+fn describe_failure(provisioning: &Provisioning) -> String {
+    let (wanted, arrived) = provisioning.progress();
+    let flavors = provisioning.wanted.keys();
+    let flavors: Vec<String> = flavors
+        .map(|flavor| format!("{:?}", flavor.as_str()))
+        .collect();
+    format!(
+        "{arrived} of {wanted} new nodes of flavor {} came in time; the order is given up, and the next flavor of the queue is tried",
+        flavors.join(" and ")
+    )
 }
 
 fn to_flavor_nodes(request: &ProvisioningRequest) -> Vec<FlavorNodes> {

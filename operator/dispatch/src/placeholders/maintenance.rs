@@ -1,6 +1,6 @@
 //! Makes placeholder pods visible to autoscalers, and deletes those that no journal names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +8,16 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::jiff::Unit;
 use kube::api::ListParams;
+use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use trellis_api::names;
+use trellis_gang::key::Key;
 use trellis_machine::clock;
 
 use super::PlaceholderPod;
+use crate::SchedulerEvent;
 use crate::commands::{Commands, WriteError};
 use crate::context::Context;
 
@@ -45,9 +48,10 @@ pub async fn maintain_placeholders(context: Arc<Context>, commands: Commands) {
             maintenance.show_pods().await;
             let mut orders = context.placeholders.orders();
             if listed.is_none_or(|at| at.elapsed() >= LIST_INTERVAL) {
-                match maintenance.listed_orders().await {
+                match maintenance.list_orders().await {
                     Ok(found) => {
-                        orders.extend(found);
+                        maintenance.report_lost_orders(&found);
+                        orders.extend(found.into_keys());
                         listed = Some(Instant::now());
                     }
                     Err(error) => warn!(%error, "placeholder Jobs were not listed"),
@@ -75,7 +79,7 @@ impl Maintenance<'_> {
     async fn show_pods(&self) {
         let orders = self.open_orders();
         let hidden = self.context.placeholders.hidden_pods().into_iter();
-        let hidden = hidden.filter(|(_, pod)| orders.contains(&pod.order));
+        let hidden = hidden.filter(|(_, pod)| orders.contains_key(&pod.order));
         stream::iter(hidden)
             .for_each_concurrent(MAX_CONCURRENT_WRITES, async |(name, pod)| {
                 self.show_pod(&name, &pod).await;
@@ -103,20 +107,36 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Returns the orders of the placeholder Jobs.
-    async fn listed_orders(&self) -> Result<BTreeSet<String>, WriteError> {
+    /// Returns the orders of the placeholder Jobs, and if one of their Jobs has failed.
+    async fn list_orders(&self) -> Result<BTreeMap<String, bool>, WriteError> {
         let params = ListParams::default().labels(names::PLACEHOLDER_ORDER);
         let jobs: Vec<Job> = self.commands.list(self.namespace, &params).await?;
-        let labels = jobs.into_iter().filter_map(|job| job.metadata.labels);
-        Ok(labels
-            .filter_map(|mut labels| labels.remove(names::PLACEHOLDER_ORDER))
-            .collect())
+        let mut orders = BTreeMap::new();
+        for job in jobs {
+            let order = job.labels().get(names::PLACEHOLDER_ORDER).cloned();
+            let failed: &mut bool = orders.entry(order.unwrap_or_default()).or_default();
+            *failed |= has_failed(&job);
+        }
+        Ok(orders)
+    }
+
+    /// Lets the scheduler create the placeholders of open orders again whose Jobs are gone or have
+    /// failed: a Job fails as a whole if one of its pods is deleted.
+    fn report_lost_orders(&self, found: &BTreeMap<String, bool>) {
+        for (order, job) in self.open_orders() {
+            if found.get(&order) == Some(&false) {
+                continue;
+            }
+            self.context.placeholders.lost.write().insert(order);
+            self.context.send_event(SchedulerEvent::Recheck(job));
+        }
     }
 
     /// Deletes the placeholders of these orders, except those of open orders.
     async fn delete_orphans(&self, orders: BTreeSet<String>) {
-        for order in orders.difference(&self.open_orders()) {
-            info!(%order, "placeholders of an order that no gang waits for are deleted");
+        let open = self.open_orders();
+        for order in orders.iter().filter(|order| !open.contains_key(*order)) {
+            info!(%order, "placeholders that no journal names are deleted");
             let selector = format!("{}={order}", names::PLACEHOLDER_ORDER);
             if let Err(error) = self.commands.delete_jobs(self.namespace, &selector).await {
                 warn!(%order, %error, "placeholders were not deleted");
@@ -124,14 +144,23 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Returns the orders that journals name.
-    fn open_orders(&self) -> BTreeSet<String> {
+    /// Returns the orders that journals name, with their jobs.
+    fn open_orders(&self) -> BTreeMap<String, Key> {
         let groups = self.context.cache.pod_groups.all().into_iter();
         groups
             .filter_map(|group| {
                 let nodes = group.status.as_ref()?.provisioning.as_ref()?;
-                Some(nodes.hash.clone())
+                Some((nodes.hash.clone(), Key::from_meta(group.meta())))
             })
             .collect()
     }
+}
+
+fn has_failed(job: &Job) -> bool {
+    let conditions = job
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition.type_ == "Failed" && condition.status == "True")
 }

@@ -19,6 +19,8 @@ pub struct Placeholders {
     /// Their namespace. None: nodes are not provisioned.
     namespace: Option<String>,
     pods: RwLock<BTreeMap<String, PlaceholderPod>>,
+    /// Orders whose placeholder Jobs are gone or have failed.
+    lost: RwLock<BTreeSet<String>>,
     changed: watch::Sender<()>,
 }
 
@@ -43,6 +45,7 @@ impl Placeholders {
         Self {
             namespace,
             pods: RwLock::default(),
+            lost: RwLock::default(),
             changed: watch::Sender::default(),
         }
     }
@@ -79,6 +82,12 @@ impl Placeholders {
     pub(crate) fn has_pods_of_job(&self, uid: &str) -> bool {
         let pods = self.pods.read();
         pods.values().any(|pod| pod.job == uid && !pod.has_ended)
+    }
+
+    /// Returns true if the placeholders of an order must be created again. The next call returns
+    /// false.
+    pub(crate) fn take_lost(&self, order: &str) -> bool {
+        self.lost.write().remove(order)
     }
 
     /// Returns a receiver that is told of changes from now on.

@@ -6,6 +6,7 @@ mod missing_pods;
 mod phases;
 mod pod_deletion;
 mod preemption;
+mod provisioning;
 mod stages;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,7 @@ use trellis_api::pod_group::{Assignment, Plan};
 
 use super::*;
 use crate::desired_gang::DesiredGang;
-use crate::fixtures::{PHASES, desired_run};
+use crate::fixtures::{PHASES, desired_run, desired_run_with};
 use crate::observed::{PodPhase, PodView};
 
 type Step = StepOf<CreatedMembers<'static>>;

@@ -18,6 +18,58 @@ fn journal(phase: PodGroupPhase) -> PodGroupStatus {
     }
 }
 
+fn order_of(hash: &str) -> GangProvisioning {
+    GangProvisioning {
+        hash: hash.to_owned(),
+        attempt: 1,
+        compiled: String::new(),
+        groups: Vec::new(),
+        nodes: Vec::new(),
+        since: Time(Timestamp::UNIX_EPOCH),
+        until: Time(Timestamp::UNIX_EPOCH),
+    }
+}
+
+fn journal_with_order(hash: &str) -> PodGroupStatus {
+    provision(&PodGroupStatus::default(), order_of(hash)).unwrap()
+}
+
+#[test]
+fn order_of_nodes_is_gone_from_the_journal_once_the_gang_goes_on() {
+    let ordered = journal_with_order("order");
+    assert_eq!(ordered.phase, Some(PodGroupPhase::Provisioning));
+    assert_eq!(intent_hash(&ordered), Some("order"));
+    let now = Timestamp::UNIX_EPOCH;
+    for next in [
+        open_plan(&ordered, plan_of("plan")).unwrap(),
+        nominate(&ordered, plan_of("plan"), Vec::new(), String::new()).unwrap(),
+        postpone(&ordered, Reason::PodRefused, String::new(), now).unwrap(),
+        end_provisioning(&ordered).unwrap(),
+    ] {
+        assert_eq!(next.provisioning, None);
+        assert_ne!(next.phase, Some(PodGroupPhase::Provisioning));
+    }
+    let replaced = provision(&ordered, order_of("next")).unwrap();
+    assert_eq!(intent_hash(&replaced), Some("next"));
+    assert_eq!(take_over(&ordered), Some(ordered.clone()));
+    assert_eq!(end_provisioning(&PodGroupStatus::default()), None);
+    for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
+        assert_eq!(provision(&journal(phase), order_of("order")), None);
+    }
+}
+
+#[test]
+fn order_of_another_epoch_is_stale_unless_this_leader_inherited_it() {
+    let ordered = PodGroupStatus {
+        epoch: Some(3),
+        ..journal_with_order("order")
+    };
+    let author = |epoch, inherited| plan_author(&ordered, Epoch(epoch), inherited);
+    assert_eq!(author(3, None), PlanAuthor::ThisLeader);
+    assert_eq!(author(4, Some("order")), PlanAuthor::Predecessor);
+    assert_eq!(author(4, None), PlanAuthor::Stale);
+}
+
 /// Returns the phases that a transition starts from, as first letters of their names.
 fn start_phases(transition: impl Fn(&PodGroupStatus) -> Option<PodGroupStatus>) -> String {
     PHASES

@@ -14,6 +14,7 @@
 
 mod backfill;
 mod cluster;
+mod provisioning;
 mod reclaim;
 mod row;
 mod timing;
@@ -33,7 +34,7 @@ struct Arguments {
     #[arg(long)]
     json: bool,
     /// Run only these parts: rebuild, place, large, topology, refuse, idle, event, reclaim,
-    /// backfill.
+    /// backfill, provisioning.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     only: Vec<String>,
     /// Accepted because `cargo bench` passes it.
@@ -50,7 +51,7 @@ fn main() {
     let print = |row: Row| row.print(json);
     // The rebuild runs first because it measures memory. Memory that earlier parts give back to the
     // allocator would hide its use.
-    let parts: [(&str, &dyn Fn()); 9] = [
+    let parts: [(&str, &dyn Fn()); 10] = [
         ("rebuild", &|| print_rebuild(&print)),
         ("place", &|| print_place(&print)),
         ("large", &|| print_large(&print)),
@@ -60,6 +61,7 @@ fn main() {
         ("event", &|| print_event(&print)),
         ("reclaim", &|| reclaim::print_reclaim(&print)),
         ("backfill", &|| backfill::print_rows(&print)),
+        ("provisioning", &|| provisioning::print_provisioning(&print)),
     ];
     for (name, part) in parts {
         if only.is_empty() || only.iter().any(|o| o == name) {

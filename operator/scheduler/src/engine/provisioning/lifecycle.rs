@@ -302,6 +302,15 @@ impl Engine {
         Some(&state.provisioning.as_deref()?.state)
     }
 
+    /// Returns all gangs for which nodes are provisioned.
+    pub fn provisioned_gangs(&self) -> impl Iterator<Item = (&GangId, &Provisioning)> {
+        let states = self
+            .provisioning
+            .iter()
+            .filter_map(|at| self.gangs.get(*at));
+        states.filter_map(|state| Some((&state.gang.id, &state.provisioning.as_deref()?.state)))
+    }
+
     /// Returns when the first provisioning ends.
     pub(in crate::engine) fn first_provisioning_end(&self) -> Option<Time> {
         let states = self
