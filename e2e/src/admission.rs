@@ -9,20 +9,18 @@ pub(super) mod probe_pod;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBinding,
-};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::api::{ApiResource, DeleteParams, DynamicObject};
-use kube::core::{ClusterResourceScope, GroupVersionKind, Resource};
+use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::admission::probe_pod::PROBE_NAME;
+use crate::binaries::KubernetesVersion;
 use crate::control_plane::ControlPlane;
 use crate::kubelet;
 
 const GROUP: &str = "admissionregistration.k8s.io";
-const VERSION: &str = "v1";
 /// The age at which a new policy acts on every request, and the operator believes stamps.
 const POLICY_PROPAGATION: Duration = Duration::from_secs(12);
 
@@ -39,6 +37,13 @@ impl PolicyEffect {
             Self::Refuse => "ValidatingAdmissionPolicy",
             Self::Change => "MutatingAdmissionPolicy",
         }
+    }
+
+    fn api_version(self) -> Result<&'static str> {
+        Ok(match self {
+            Self::Refuse => "v1",
+            Self::Change => KubernetesVersion::chosen()?.mutating_policy_api(),
+        })
     }
 }
 
@@ -158,10 +163,10 @@ impl PodPolicy {
         if let PolicyEffect::Refuse = act {
             binding["validationActions"] = json!(["Deny"]);
         }
-        let kind = act.kind();
+        let (kind, version) = (act.kind(), act.api_version()?);
         for (kind, spec) in [(kind.to_owned(), spec), (format!("{kind}Binding"), binding)] {
             let object = json!({
-                "apiVersion": format!("{GROUP}/{VERSION}"), "kind": kind,
+                "apiVersion": format!("{GROUP}/{version}"), "kind": kind,
                 "metadata": {"name": namespace}, "spec": spec,
             });
             control_plane.apply_yaml(&object.to_string()).await?;
@@ -204,7 +209,7 @@ impl PodPolicy {
         let kind = format!("{}Binding", self.effect.kind());
         let plural = format!("{}s", kind.to_lowercase());
         let resource = ApiResource::from_gvk_with_plural(
-            &GroupVersionKind::gvk(GROUP, VERSION, &kind),
+            &GroupVersionKind::gvk(GROUP, self.effect.api_version()?, &kind),
             &plural,
         );
         let bindings: Api<DynamicObject> = Api::all_with(self.client, &resource);
@@ -220,23 +225,10 @@ impl PodPolicy {
 /// # Panics
 /// If the chart's admission policies are not installed.
 pub async fn wait_for_stamping(control_plane: &ControlPlane) {
-    let created = [
-        binding_creation_time::<MutatingAdmissionPolicyBinding>(control_plane).await,
-        binding_creation_time::<ValidatingAdmissionPolicyBinding>(control_plane).await,
-    ];
-    let age = k8s_openapi::jiff::Timestamp::now().duration_since(created[0].max(created[1]));
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(control_plane.client());
+    let binding = bindings.get("trellis-requested-by").await.unwrap();
+    let created = binding.metadata.creation_timestamp.unwrap().0;
+    let age = k8s_openapi::jiff::Timestamp::now().duration_since(created);
     let age = Duration::try_from(age).unwrap_or_default();
     tokio::time::sleep(POLICY_PROPAGATION.saturating_sub(age)).await;
-}
-
-async fn binding_creation_time<K>(control_plane: &ControlPlane) -> k8s_openapi::jiff::Timestamp
-where
-    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + serde::de::DeserializeOwned,
-{
-    let api: Api<K> = Api::all(control_plane.client());
-    let binding = api.get("trellis-requested-by").await.unwrap();
-    binding.meta().creation_timestamp.clone().unwrap().0
 }

@@ -11,10 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{
-    Executable, cache,
-    version::{KUBERNETES_VERSION, kubernetes_ldflags},
-};
+use super::{Executable, KubernetesVersion, cache, version::kubernetes_ldflags};
 
 /// Interval between two progress messages of a build, if the output is no terminal.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
@@ -28,15 +25,15 @@ struct BuildRecipe {
     usual_time: &'static str,
 }
 
-fn build_recipe(program: Executable) -> BuildRecipe {
+fn build_recipe(program: Executable, kubernetes: KubernetesVersion) -> BuildRecipe {
     let (module, package, usually) = match program {
         Executable::KubeApiserver => (
-            "kubernetes",
+            kubernetes.module(),
             "k8s.io/kubernetes/cmd/kube-apiserver",
             "6 minutes",
         ),
         Executable::KubeControllerManager => (
-            "kubernetes",
+            kubernetes.module(),
             "k8s.io/kubernetes/cmd/kube-controller-manager",
             "3 minutes",
         ),
@@ -94,7 +91,7 @@ pub(super) fn build_programs(folder: &Path, programs: &[Executable]) -> Result<(
     }
     check_go(&missing)?;
     print_progress(&format!(
-        "building what is missing of Kubernetes {KUBERNETES_VERSION}, once, into {}",
+        "building missing programs, once, into {}",
         folder.display()
     ));
     for program in missing {
@@ -109,9 +106,10 @@ fn check_go(missing: &[Executable]) -> Result<()> {
         return Ok(());
     }
     let names: Vec<&str> = missing.iter().map(|program| program.name()).collect();
+    let version = KubernetesVersion::chosen()?.name();
     bail!(
         "{} not found: install Go 1.26 or newer (https://go.dev/dl) to build once, or set \
-         KUBEBUILDER_ASSETS to a folder that has them for Kubernetes 1.37",
+         KUBEBUILDER_ASSETS to a folder that has them for Kubernetes {version}",
         names.join(", ")
     )
 }
@@ -119,13 +117,14 @@ fn check_go(missing: &[Executable]) -> Result<()> {
 /// Builds under a temporary name and renames the program, so that an interrupted build leaves no
 /// program.
 fn build_one(folder: &Path, program: Executable) -> Result<()> {
-    let recipe = build_recipe(program);
+    let kubernetes = program.kubernetes_version()?;
+    let recipe = build_recipe(program, kubernetes);
     let name = program.name();
     let target = folder.join(format!("{name}.{}.partial", std::process::id()));
     let log = folder.join(format!("{name}.log"));
     let ldflags = match recipe.module {
-        "kubernetes" => kubernetes_ldflags(),
         "helm3" => helm3_ldflags(),
+        module if module == kubernetes.module() => kubernetes_ldflags(kubernetes),
         _ => String::from("-s -w"),
     };
     let started = Instant::now();

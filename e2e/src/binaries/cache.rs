@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 
-use super::{Executable, version::kubernetes_ldflags};
+use super::{Executable, KubernetesVersion, version::kubernetes_ldflags};
 
 /// Returns the folder of the Go modules that name the built versions.
 pub(super) fn go_modules_folder() -> PathBuf {
@@ -18,7 +18,21 @@ pub(super) fn go_modules_folder() -> PathBuf {
 /// Returns the folder of a program: `<cache>/control-plane/<hash>`, or another folder for programs
 /// that change at other times (`helm`, `helm3`, `karpenter`) or contain our own code (`cert-manager`,
 /// `prometheus`, `nodes`).
+///
+/// # Errors
+///
+/// When the user has no cache folder, or has chosen an unknown version of Kubernetes.
 pub(super) fn program_folder(program: Executable) -> Result<PathBuf> {
+    folder_for(program, program.kubernetes_version()?)
+}
+
+fn folder_for(program: Executable, kubernetes: KubernetesVersion) -> Result<PathBuf> {
+    if kubernetes != KubernetesVersion::DEFAULT {
+        let module = kubernetes.module();
+        let files = ["go.mod", "go.sum"].map(|file| format!("{module}/{file}"));
+        let files = files.each_ref().map(String::as_str);
+        return hashed_folder("control-plane", &files, &kubernetes_ldflags(kubernetes));
+    }
     let (kind, files): (_, &[&str]) = match program {
         Executable::CoreDns | Executable::SimulatedGpus => (
             "nodes",
@@ -58,7 +72,7 @@ pub(super) fn program_folder(program: Executable) -> Result<PathBuf> {
             ],
         ),
     };
-    hashed_folder(kind, files, &kubernetes_ldflags())
+    hashed_folder(kind, files, &kubernetes_ldflags(kubernetes))
 }
 
 /// Returns `<cache>/<kind>/<hash>`. The hash covers all inputs of the build: the files, relative to
@@ -104,5 +118,14 @@ mod tests {
         assert_eq!(name.len(), 16);
         assert_eq!(super::program_folder(Executable::Kubelet).unwrap(), folder);
         assert_ne!(super::program_folder(Executable::CoreDns).unwrap(), folder);
+    }
+
+    #[test]
+    fn api_servers_of_two_versions_have_two_folders() {
+        let folder = |version| folder_for(Executable::KubeApiserver, version).unwrap();
+        let folders = KubernetesVersion::ALL.map(folder);
+        assert_ne!(folders[0], folders[1]);
+        assert_ne!(folders[1], folders[2]);
+        assert_eq!(folders[0].parent(), folders[2].parent());
     }
 }

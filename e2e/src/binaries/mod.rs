@@ -6,6 +6,7 @@
 mod build;
 pub(crate) mod cache;
 mod go_module;
+mod kubernetes_version;
 mod version;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
 use anyhow::Result;
 
 pub use go_module::download_module;
-pub use version::KUBERNETES_VERSION;
+pub use kubernetes_version::KubernetesVersion;
 
 /// With the value `all`, tests build programs of other projects that take many minutes: Argo CD and
 /// cert-manager. Without it, the tests that need these programs run only if the programs are
@@ -78,6 +79,16 @@ impl Executable {
 
     /// The programs that real nodes need in addition.
     pub const REAL_NODES: [Self; 3] = [Self::Kubelet, Self::CoreDns, Self::SimulatedGpus];
+
+    /// Returns the version of Kubernetes whose source the program is built from. Only the API server
+    /// and the controller manager have the chosen version: kubectl and the nodes of an older
+    /// cluster do not matter to the tests that run there.
+    fn kubernetes_version(self) -> Result<KubernetesVersion> {
+        match self {
+            Self::KubeApiserver | Self::KubeControllerManager => KubernetesVersion::chosen(),
+            _ => Ok(KubernetesVersion::DEFAULT),
+        }
+    }
 
     /// Returns the file name.
     pub fn name(self) -> &'static str {
@@ -159,15 +170,19 @@ fn installed_folders() -> Vec<PathBuf> {
 fn find_program(folders: &[PathBuf], program: Executable) -> Result<Option<PathBuf>> {
     // A program of the cache has the right version. A check would start a process.
     let cached = cache::program_folder(program)?.join(program.name());
-    let installed = find_installed(folders, program);
+    let installed = find_installed(folders, program, program.kubernetes_version()?);
     Ok(installed.or_else(|| cached.is_file().then_some(cached)))
 }
 
-fn find_installed(folders: &[PathBuf], program: Executable) -> Option<PathBuf> {
+fn find_installed(
+    folders: &[PathBuf],
+    program: Executable,
+    kubernetes: KubernetesVersion,
+) -> Option<PathBuf> {
     folders
         .iter()
         .map(|folder| folder.join(program.name()))
-        .find(|path| path.is_file() && version::has_matching_version(path, program))
+        .find(|path| path.is_file() && version::has_matching_version(path, program, kubernetes))
 }
 
 #[cfg(test)]
@@ -193,11 +208,12 @@ mod tests {
         );
         write_version_script(new.path(), Executable::Kubectl, "Client Version: v1.37.0");
         let folders = [old.path().to_owned(), new.path().to_owned()];
+        let find = |folders, program| find_installed(folders, program, KubernetesVersion::DEFAULT);
         assert_eq!(
-            find_installed(&folders, Executable::Kubectl),
+            find(&folders[..], Executable::Kubectl),
             Some(new.path().join("kubectl"))
         );
-        assert_eq!(find_installed(&folders[..1], Executable::Kubectl), None);
-        assert_eq!(find_installed(&folders, Executable::Etcd), None);
+        assert_eq!(find(&folders[..1], Executable::Kubectl), None);
+        assert_eq!(find(&folders[..], Executable::Etcd), None);
     }
 }

@@ -2,23 +2,20 @@
 
 use std::{path::Path, process::Command};
 
-use super::Executable;
-
-/// The version of Kubernetes that is built, and that the API server must report.
-pub const KUBERNETES_VERSION: &str = "v1.37.1";
+use super::{Executable, KubernetesVersion};
 
 /// Returns the linker flags that set the version of Kubernetes programs. Without them the API
 /// server reports v0.0.0-master, which version checks reject.
-pub(super) fn kubernetes_ldflags() -> String {
+pub(super) fn kubernetes_ldflags(version: KubernetesVersion) -> String {
     let mut flags = String::from("-s -w");
     for package in [
         "k8s.io/component-base/version",
         "k8s.io/client-go/pkg/version",
     ] {
         for (name, value) in [
-            ("gitVersion", KUBERNETES_VERSION),
+            ("gitVersion", version.release()),
             ("gitMajor", "1"),
-            ("gitMinor", "37"),
+            ("gitMinor", version.minor()),
             ("gitTreeState", "clean"),
         ] {
             flags.push_str(&format!(" -X {package}.{name}={value}"));
@@ -29,7 +26,11 @@ pub(super) fn kubernetes_ldflags() -> String {
 
 /// Returns true if the program at `path` reports a suitable version. Returns false if it cannot
 /// run, or reports another version.
-pub(super) fn has_matching_version(path: &Path, program: Executable) -> bool {
+pub(super) fn has_matching_version(
+    path: &Path,
+    program: Executable,
+    kubernetes: KubernetesVersion,
+) -> bool {
     let arguments: &[&str] = match program {
         Executable::Kubectl => &["version", "--client"],
         Executable::Helm | Executable::Helm3 => &["version", "--short"],
@@ -38,23 +39,36 @@ pub(super) fn has_matching_version(path: &Path, program: Executable) -> bool {
     let Ok(output) = Command::new(path).args(arguments).output() else {
         return false;
     };
-    output.status.success() && is_matching_output(&String::from_utf8_lossy(&output.stdout), program)
+    output.status.success()
+        && is_matching_output(
+            &String::from_utf8_lossy(&output.stdout),
+            program,
+            kubernetes,
+        )
 }
 
 /// Checks the minor version of Kubernetes, and the versions of etcd and kwok that Kubernetes 1.37
 /// and the Stage files need.
-fn is_matching_output(version_output: &str, program: Executable) -> bool {
+fn is_matching_output(
+    version_output: &str,
+    program: Executable,
+    kubernetes: KubernetesVersion,
+) -> bool {
+    let kubernetes = match program {
+        Executable::Kubectl => format!("Client Version: v{}.", kubernetes.name()),
+        _ => format!("Kubernetes v{}.", kubernetes.name()),
+    };
     let prefixes: &[&str] = match program {
         Executable::KubeApiserver
         | Executable::KubeControllerManager
         | Executable::KubeScheduler
-        | Executable::Kubelet => &["Kubernetes v1.37."],
-        Executable::Kubectl => &["Client Version: v1.37."],
+        | Executable::Kubelet
+        | Executable::Kubectl => &[&kubernetes],
         Executable::Etcd => &["etcd Version: 3.6.", "etcd Version: 3.7."],
         Executable::Kwok => &["kwok version v0.8.", "kwok version 0.8."],
         Executable::Helm => &["v4."],
-        // Later releases assume a Kubernetes version that is new enough for the chart without a
-        // cluster; a test needs one that is not.
+        // Later releases assume a Kubernetes version with MutatingAdmissionPolicy without a cluster; a
+        // test needs one without.
         Executable::Helm3 => &["v3.20"],
         Executable::CoreDns => &["CoreDNS-1.15."],
         // Always built from the Go modules in this repository, so no installed version fits.
@@ -117,7 +131,7 @@ mod tests {
         ];
         for (program, version_output, expected) in cases {
             assert_eq!(
-                is_matching_output(version_output, program),
+                is_matching_output(version_output, program, KubernetesVersion::DEFAULT),
                 expected,
                 "{program:?} {version_output:?}"
             );
@@ -125,10 +139,29 @@ mod tests {
     }
 
     #[test]
+    fn version_output_of_a_newer_api_server_does_not_match_an_older_version() {
+        let matches =
+            |output, version| is_matching_output(output, Executable::KubeApiserver, version);
+        let old = KubernetesVersion::V1_33;
+        assert!(matches("Kubernetes v1.33.13\n", old));
+        assert!(!matches("Kubernetes v1.37.1\n", old));
+        assert!(!matches(
+            "Kubernetes v1.33.13\n",
+            KubernetesVersion::DEFAULT
+        ));
+        let flags = kubernetes_ldflags(old);
+        assert!(
+            flags.contains("gitVersion=v1.33.13 ") && flags.contains("gitMinor=33 "),
+            "{flags}"
+        );
+    }
+
+    #[test]
     fn program_that_cannot_run_has_no_matching_version() {
         assert!(!has_matching_version(
             Path::new("/nonexistent/etcd"),
-            Executable::Etcd
+            Executable::Etcd,
+            KubernetesVersion::DEFAULT
         ));
     }
 }

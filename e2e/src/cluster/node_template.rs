@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use trellis_simulate::name_pattern::expand;
 
 use super::{NodeSet, RACK_LABEL, SCOPE_LABEL};
+use crate::binaries::KubernetesVersion;
 use crate::control_plane::{ControlPlane, KWOK_ANNOTATION, KWOK_LABEL, Kubelets};
 
 /// Number of nodes that are created at the same time.
@@ -255,11 +256,11 @@ fn node_address(index: usize) -> String {
 }
 
 fn node_info() -> Value {
-    let kubelet = crate::binaries::KUBERNETES_VERSION;
+    let kubernetes = KubernetesVersion::chosen().unwrap_or(KubernetesVersion::DEFAULT);
     json!({
         "architecture": "amd64",
         "operatingSystem": "linux",
-        "kubeletVersion": kubelet,
+        "kubeletVersion": kubernetes.release(),
         "kubeProxyVersion": "",
         "containerRuntimeVersion": "kwok://0.8.0",
         "kernelVersion": "",

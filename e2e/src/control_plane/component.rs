@@ -11,7 +11,7 @@ use super::{
     options::{ControlPlaneOptions, Kubelets},
     ports::ComponentPorts,
 };
-use crate::binaries::Executable;
+use crate::binaries::{Executable, KubernetesVersion};
 
 /// One process of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +68,7 @@ impl Component {
             Self::Etcd => etcd_flags(folder, ports),
             Self::ApiServer => {
                 let mut all = api_server_flags(ports, credentials);
+                all.extend(mutating_policy_flags(KubernetesVersion::chosen()?));
                 all.extend(audit::api_server_flags(folder, ports.api_server)?);
                 if options.tunnels_to_pods {
                     all.extend(egress::api_server_flags(folder)?);
@@ -142,6 +143,23 @@ fn api_server_flags(ports: ComponentPorts, credentials: &Credentials) -> Vec<Str
         credentials.file_path(name)
     }));
     all
+}
+
+/// Enables MutatingAdmissionPolicy where it is not in `v1` yet, for the policies of tests
+/// ([`PodPolicy`](crate::admission::PodPolicy)). Trellis uses only `v1`, so it does without, as on
+/// a cluster with default settings.
+fn mutating_policy_flags(version: KubernetesVersion) -> Vec<String> {
+    if version.has_mutating_policies() {
+        return Vec::new();
+    }
+    let api = version.mutating_policy_api();
+    format_flags([
+        ("feature-gates", "MutatingAdmissionPolicy=true".into()),
+        (
+            "runtime-config",
+            format!("admissionregistration.k8s.io/{api}=true"),
+        ),
+    ])
 }
 
 fn controller_manager_flags(

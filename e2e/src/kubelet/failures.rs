@@ -12,6 +12,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
+use crate::binaries::KubernetesVersion;
 use crate::cluster::NodeSet;
 use crate::control_plane::ControlPlane;
 use crate::kubelet;
@@ -60,7 +61,8 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
         message = kubelet::HANG_MESSAGE,
     );
     let name = "demo-failures";
-    let version = "admissionregistration.k8s.io/v1";
+    let version = KubernetesVersion::chosen()?.mutating_policy_api();
+    let version = format!("admissionregistration.k8s.io/{version}");
     let policy = json!({
         "apiVersion": version, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name},
         "spec": {

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use crate::binaries::KubernetesVersion;
+
 /// Programs that build the nodes, with their Debian packages.
 const REQUIRED_PROGRAMS: [(&str, &str); 6] = [
     ("apt-get", "apt"),
@@ -22,6 +24,9 @@ const PRIVILEGE_CHECK: &str = "ip link add name one type bridge && ip link add n
 /// machine downloads packages, which takes a minute.
 #[must_use]
 pub fn unavailable_reason() -> Option<String> {
+    if let Some(reason) = KubernetesVersion::reason_to_skip("the kubelets of real nodes") {
+        return Some(reason);
+    }
     if !rustix::process::geteuid().is_root() {
         return Some("real nodes need root".to_owned());
     }
