@@ -34,6 +34,14 @@ impl Default for StackSize {
     }
 }
 
+impl StackSize {
+    /// Adds the stack for a policy that is this many operators deeper than its text.
+    pub(crate) const fn with_operators(self, operators: usize) -> Self {
+        let more = operators.saturating_mul(STACK_PER_OPERATOR);
+        Self(self.0.saturating_add(more))
+    }
+}
+
 /// Runs `work` on a stack that is large enough, however little the caller has left.
 ///
 /// Without enough stack, Cedar's validator silently passes a policy and its evaluator fails;

@@ -8,6 +8,7 @@ use cedar_policy::{Effect, Policy, PolicyId, PolicySet, ValidationMode};
 use super::bounds::{self, StackSize};
 use super::lint;
 use super::policy_object::PolicyObject;
+use super::unknown_requester;
 use crate::cedar::problem::PolicyProblem;
 use crate::cedar::request::PolicySchema;
 use crate::selector::is_valid;
@@ -25,6 +26,8 @@ pub(crate) struct CompiledPolicies {
     pub(crate) policies: Vec<Policy>,
     /// The stack that it takes to evaluate them.
     pub(crate) stack: StackSize,
+    /// True if one of them depends on who requests a job.
+    pub(crate) reads_requester: bool,
 }
 
 impl CompiledPolicies {
@@ -65,10 +68,34 @@ pub(crate) fn compile_policies(
     let named = assign_ids(object, parsed)?;
     let policies = drop_namespaced_permits(object, named, warnings);
     warnings.extend(lint::lint_object(object, &policies));
+    let (policies, reads_requester) = close_for_unknown_requester(policies)?;
     Ok(CompiledPolicies {
         policies,
-        stack: need,
+        stack: match reads_requester {
+            true => need.with_operators(unknown_requester::ADDED_OPERATORS),
+            false => need,
+        },
+        reads_requester,
     })
+}
+
+/// Replaces the policies that would grant more to an unknown requester than to a known one. Returns
+/// whether any policy reads the requester.
+fn close_for_unknown_requester(
+    policies: Vec<Policy>,
+) -> Result<(Vec<Policy>, bool), Vec<PolicyProblem>> {
+    let mut reads_requester = false;
+    let closed = policies.into_iter().map(|policy| {
+        let closed = unknown_requester::close_for_unknown(&policy).map_err(|error| {
+            let message = format!("the policy {:?}: {error}", policy.id().to_string());
+            let fix = "ask for the requester in another way";
+            vec![PolicyProblem::new("spec.cedar", message, fix)]
+        })?;
+        reads_requester |= closed.is_some();
+        Ok(closed.unwrap_or(policy))
+    });
+    let closed = closed.collect::<Result<_, Vec<PolicyProblem>>>()?;
+    Ok((closed, reads_requester))
 }
 
 /// The text as policies.

@@ -6,6 +6,7 @@ mod format;
 mod lint;
 pub(crate) mod policy_cost;
 mod policy_object;
+mod unknown_requester;
 
 pub use format::format;
 pub use policy_cost::{MAX_NAMESPACE_OBJECTS, MAX_NAMESPACE_POLICIES, MAX_NAMESPACE_STEPS};

@@ -20,6 +20,8 @@ pub struct ObjectLoadResult {
     pub warnings: Vec<PolicyProblem>,
     /// Ids of its policies that take effect: those of its last valid version if it is degraded.
     pub policy_ids: Vec<String>,
+    /// True if one of these policies depends on who requests a job.
+    pub reads_requester: bool,
 }
 
 /// Which version of an object takes effect, if any.

@@ -89,6 +89,7 @@ impl LoadedObject {
             policy_ids: valid
                 .map(|(_, compiled)| compiled.ids().collect())
                 .unwrap_or_default(),
+            reads_requester: valid.is_some_and(|(_, compiled)| compiled.reads_requester),
         }
     }
 }

@@ -147,31 +147,6 @@ fn policy_on_an_unknown_entity_denies_the_request() {
 }
 
 #[test]
-fn unknown_requester_matches_no_requester_policy() {
-    let text = "permit(principal, action, resource) when { context has requester && \
-                context.requester.groups.contains(\"research\") };";
-    let policies = set(vec![cluster("people", text)]);
-    let by = |requester| {
-        let around = RequestFixture {
-            requester,
-            ..RequestFixture::default()
-        };
-        around
-            .decide(&policies, "ml", &queue_request("prod"))
-            .verdict
-    };
-    let requester = |group: &str| {
-        Some(Requester {
-            user: "ada".to_owned(),
-            groups: [group.to_owned()].into(),
-        })
-    };
-    assert_eq!(by(requester("research")), RequestVerdict::Allowed);
-    assert_eq!(by(requester("sales")), RequestVerdict::NotPermitted);
-    assert_eq!(by(None), RequestVerdict::NotPermitted);
-}
-
-#[test]
 fn invalid_request_is_denied() {
     use trellis_compiler::{Endpoint, Peer};
     let policies = set(vec![cluster("all", ALLOW_ALL)]);

@@ -12,6 +12,7 @@ mod namespaced_policies;
 mod parts;
 mod policy_set;
 mod remote_secrets;
+mod requester;
 mod schema;
 pub mod starter;
 pub mod support;
