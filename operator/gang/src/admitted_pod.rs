@@ -11,7 +11,7 @@ use unsupported_requirement::UnsupportedRequirement;
 
 use super::quota::namespace_quota::PodQuotaFields;
 use crate::observed::{SlimClaimSpec, SlimPod};
-use crate::requirements::{constraints, resource_request, unsupported_requirement};
+use crate::requirements::{constraints, gated_fields, resource_request, unsupported_requirement};
 
 /// Labels that differ between jobs and pods. Facts about one job's pod also hold for another job's
 /// pod that differs only in these labels.
@@ -33,11 +33,13 @@ pub struct AdmittedPod {
     pub labels: BTreeMap<String, String>,
     /// A requirement that the scheduler does not evaluate, so the pod must not be placed.
     pub unsupported: Option<UnsupportedRequirement>,
+    /// Fields that the API server may have dropped from the pod that Trellis sends.
+    pub gated_fields: BTreeSet<String>,
     /// Fields of the pod that core quotas count, besides its request.
     pub quota_fields: PodQuotaFields,
 }
 
-/// Equality for placement: the fields that quotas count do not matter.
+/// Equality for placement: the fields that quotas count and gated fields do not matter.
 impl PartialEq for AdmittedPod {
     fn eq(&self, other: &Self) -> bool {
         let Self {
@@ -47,6 +49,7 @@ impl PartialEq for AdmittedPod {
             ephemeral_claims: own_claims,
             labels,
             unsupported,
+            gated_fields: _,
             quota_fields: _,
         } = self;
         let have_equal_claims = own_claims.len() == other.ephemeral_claims.len()
@@ -126,12 +129,16 @@ impl AdmittedPod {
             ephemeral_claims: spec.map(ephemeral_claim_specs).unwrap_or_default(),
             labels,
             unsupported: spec.and_then(unsupported_requirement::find_in_pod),
+            gated_fields: spec
+                .map(gated_fields::find_gated_fields)
+                .unwrap_or_default(),
             quota_fields,
         }
     }
 
     /// Returns why the pod must not be placed: it has a requirement that the scheduler does not
-    /// evaluate, or mounts a claim that is not known. `sent` is the pod before admission.
+    /// evaluate, mounts a claim that is not known, or has lost a field. `sent` is the pod before
+    /// admission.
     #[must_use]
     pub fn refusal(
         &self,
@@ -150,6 +157,12 @@ impl AdmittedPod {
             .or_else(|| {
                 changed_volume
                     .map(|(volume, _)| unsupported_requirement::changed_ephemeral_volume(volume))
+            })
+            .or_else(|| {
+                let mut dropped = sent.gated_fields.difference(&self.gated_fields);
+                dropped
+                    .next()
+                    .map(|field| gated_fields::dropped_field(field))
             })
     }
 }
@@ -244,6 +257,15 @@ mod tests {
             ephemeral("2Gi").refusal(&one_gib, |_| true).is_some(),
             "changed"
         );
+        // An API server without the field stores an empty directory.
+        let image = json!({"name": "data", "image": {"reference": "registry.example/data:1"}});
+        let image = AdmittedPod::from_stored(pod(json!({"volumes": [image]}))).unwrap();
+        let empty = json!({"name": "data", "emptyDir": {}});
+        let empty = AdmittedPod::from_stored(pod(json!({"volumes": [empty]}))).unwrap();
+        let refusal = empty.refusal(&image, |_| true).unwrap();
+        let start = "the API server drops spec.volumes[name=data].image of the pods: ";
+        assert!(refusal.message.starts_with(start), "{refusal:?}");
+        assert_eq!(image.refusal(&image, |_| true), None);
         // The spelling of a quantity does not matter.
         assert_eq!(ephemeral("1024Mi").refusal(&one_gib, |_| true), None);
         assert_eq!(ephemeral("1024Mi"), one_gib);
