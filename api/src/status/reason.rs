@@ -248,6 +248,9 @@ reasons! {
     /// An admission policy of the chart that protects Trellis' own objects from users is missing or
     /// differs. Only in conditions of TrainingQueues.
     AdmissionPolicyMissing (Warning): "Apply the chart's admission policies: the message names the missing policies and the fields that the operator does not trust meanwhile.";
+    /// Nothing records who requests a job, and policies of the object depend on the requester, so
+    /// they deny. Only in conditions of ClusterJobPolicies and JobPolicies.
+    RequesterUnknown (Warning): "Read the message: set admission.requesterStamp of the chart, or restore the admission policy trellis-requested-by.";
     /// The reason is a word of another version of Trellis.
     Unrecognized (Warning): "Read the message; the reason is in the documentation of the version that wrote it.";
 }

@@ -79,3 +79,31 @@ keep their form. The argument is a dict with root, text and, optionally, annotat
 {{- $object }}
 {{- end }}
 {{- end }}
+
+{{/*
+What writes the requester stamp of a job: policy, webhook or none. `helm template` sees no cluster
+and knows no kinds; then the version decides (--kube-version).
+*/}}
+{{- define "trellis.requesterStamp" -}}
+{{- $wanted := .Values.admission.requesterStamp -}}
+{{- $seesCluster := .Capabilities.APIVersions.Has "v1/Pod" -}}
+{{- $hasPolicies := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}
+{{- if not $seesCluster -}}
+{{- $hasPolicies = semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version -}}
+{{- end -}}
+{{- if and (eq $wanted "policy") (not $hasPolicies) -}}
+{{- fail (printf "admission.requesterStamp=policy needs MutatingAdmissionPolicy in v1, which Kubernetes %s lacks; set webhook or auto" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
+{{- if and (eq $wanted "webhook") (not .Values.webhook.enabled) -}}
+{{- fail "admission.requesterStamp=webhook needs the webhook; set webhook.enabled to true, or admission.requesterStamp to none" -}}
+{{- end -}}
+{{- if ne $wanted "auto" -}}
+{{ $wanted }}
+{{- else if $hasPolicies -}}
+policy
+{{- else if .Values.webhook.enabled -}}
+webhook
+{{- else -}}
+none
+{{- end -}}
+{{- end }}

@@ -61,6 +61,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
         row::<core::ServiceAccount>(ANSWER_DELETED),
         row::<admission::MutatingAdmissionPolicy>(CONDITIONAL | GENERATION),
         row::<admission::MutatingAdmissionPolicyBinding>(CONDITIONAL | GENERATION),
+        row::<admission::MutatingWebhookConfiguration>(CONDITIONAL | GENERATION),
         row::<admission::ValidatingAdmissionPolicy>(STATUS | CONDITIONAL | GENERATION),
         row::<admission::ValidatingAdmissionPolicyBinding>(CONDITIONAL | GENERATION),
         row::<apps::DaemonSet>(STATUS | GENERATION),

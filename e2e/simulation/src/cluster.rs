@@ -69,10 +69,11 @@ pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
     // The operator checks that the policies are there. The API server does not evaluate them.
     let policies = [
         include_str!("../../../charts/trellis/files/admission.yaml"),
+        include_str!("../../../charts/trellis/files/requester-policy.yaml"),
         include_str!("../../../charts/trellis/files/admission-leader.yaml"),
     ];
     let installed = match script.lacks_leader_policy {
-        true => &policies[..1],
+        true => &policies[..2],
         false => &policies,
     };
     for text in installed {

@@ -20,7 +20,8 @@ use kube::{Api, Config};
 use serde_json::{Value, json};
 use trellis_api::ClusterJobPolicy;
 
-use crate::control_plane::ControlPlane;
+use crate::binaries::KubernetesVersion;
+use crate::control_plane::{ControlPlane, free_port};
 use crate::operator::LaunchOptions;
 use crate::wait::eventually;
 
@@ -56,22 +57,70 @@ pub async fn install(
     port: u16,
     unanswered: FailurePolicy,
 ) -> Result<()> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/trellis/files/webhook.yaml");
-    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text)?;
-    for mut document in documents {
-        let hooks = document.get_mut("webhooks").and_then(Value::as_array_mut);
-        for hook in hooks.into_iter().flatten() {
-            let path = hook["clientConfig"]["service"]["path"].clone();
-            let path = path.as_str().context("a webhook without a path")?;
-            let url = format!("https://127.0.0.1:{port}{path}");
-            hook["clientConfig"] = json!({"url": url});
-            if unanswered == FailurePolicy::Fail {
-                hook["failurePolicy"] = json!("Fail");
-            }
-        }
-        control_plane.apply_yaml(&document.to_string()).await?;
+    for document in read_documents("webhook.yaml")? {
+        apply_for_port(control_plane, document, port, unanswered).await?;
     }
+    Ok(())
+}
+
+/// Applies the chart's `files/requester-webhook.yaml`, and the Secret that it needs: the operator at
+/// this port writes the requester stamps.
+///
+/// # Errors
+/// If the API server refuses an object.
+pub async fn install_stamping(control_plane: &ControlPlane, port: u16) -> Result<()> {
+    let mut documents = read_documents("webhook.yaml")?;
+    documents.retain(|document| document["kind"] == "Secret");
+    documents.extend(read_documents("requester-webhook.yaml")?);
+    for document in documents {
+        apply_for_port(control_plane, document, port, FailurePolicy::Ignore).await?;
+    }
+    Ok(())
+}
+
+/// Makes the operator with this launch configuration write requester stamps if the API server has
+/// no policy for it.
+///
+/// # Errors
+/// If the API server refuses an object.
+pub async fn stamp_jobs(
+    control_plane: &ControlPlane,
+    mut launch: LaunchOptions,
+) -> Result<LaunchOptions> {
+    if !KubernetesVersion::chosen()?.has_mutating_policies() {
+        let port = free_port()?;
+        install_stamping(control_plane, port).await?;
+        let webhook = launch_options(&launch.name, port);
+        launch.arguments.extend(webhook.arguments);
+    }
+    Ok(launch)
+}
+
+fn read_documents(file: &str) -> Result<Vec<Value>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/trellis/files");
+    let path = folder.join(file);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    Ok(serde_saphyr::from_multiple(&text)?)
+}
+
+/// Applies an object. A webhook in it is called at this port of this machine.
+async fn apply_for_port(
+    control_plane: &ControlPlane,
+    mut document: Value,
+    port: u16,
+    unanswered: FailurePolicy,
+) -> Result<()> {
+    let hooks = document.get_mut("webhooks").and_then(Value::as_array_mut);
+    for hook in hooks.into_iter().flatten() {
+        let path = hook["clientConfig"]["service"]["path"].clone();
+        let path = path.as_str().context("a webhook without a path")?;
+        let url = format!("https://127.0.0.1:{port}{path}");
+        hook["clientConfig"] = json!({"url": url});
+        if unanswered == FailurePolicy::Fail {
+            hook["failurePolicy"] = json!("Fail");
+        }
+    }
+    control_plane.apply_yaml(&document.to_string()).await?;
     Ok(())
 }
 

@@ -16,6 +16,8 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 use trellis_api::{TrainingJob, names};
 
+use crate::admission::operator_webhook;
+use crate::binaries::KubernetesVersion;
 use crate::control_plane::{ControlPlane, ControlPlaneOptions};
 use crate::wait::eventually;
 
@@ -70,17 +72,22 @@ pub fn control_plane_options() -> Result<ControlPlaneOptions> {
 pub async fn install_chart_objects(control_plane: &ControlPlane) -> Result<()> {
     let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n");
     control_plane.apply_yaml(&namespace).await?;
+    let requester_policy = "requester-policy.yaml";
+    let has_policy = KubernetesVersion::chosen()?.has_mutating_policies();
     for file in [
         "rbac.yaml",
         "rbac-webhook.yaml",
         "admission.yaml",
+        requester_policy,
         "admission-networks.yaml",
         "admission-operator.yaml",
         "admission-leader.yaml",
         "queue.yaml",
         "policies.yaml",
     ] {
-        control_plane.apply_yaml(&read_chart_file(file)?).await?;
+        if file != requester_policy || has_policy {
+            control_plane.apply_yaml(&read_chart_file(file)?).await?;
+        }
     }
     wait_until_jobs_accepted(control_plane).await
 }
@@ -104,12 +111,26 @@ pub async fn install_placeholder_objects(control_plane: &ControlPlane) -> Result
     Ok(())
 }
 
-/// Waits until a job can be created and gets a requester stamp. The API server reads the schemas of
-/// kinds that its admission policies change only every 5 seconds, and refuses jobs until then.
+/// Waits until a job can be created, and gets a requester stamp if an admission policy of the chart
+/// writes it. The API server reads the schemas of kinds that its admission policies change only
+/// every 5 seconds, and refuses jobs until then.
 ///
 /// # Errors
 /// If this takes too long.
 pub async fn wait_until_jobs_accepted(control_plane: &ControlPlane) -> Result<()> {
+    let has_policy = KubernetesVersion::chosen()?.has_mutating_policies();
+    try_job(control_plane, has_policy).await
+}
+
+/// Waits until a job can be created and gets a requester stamp.
+///
+/// # Errors
+/// If this takes too long.
+pub async fn wait_until_jobs_stamped(control_plane: &ControlPlane) -> Result<()> {
+    try_job(control_plane, true).await
+}
+
+async fn try_job(control_plane: &ControlPlane, needs_stamp: bool) -> Result<()> {
     let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "default");
     let group = json!({"name": "worker", "image": "registry.example/train:1.0",
         "command": ["train"], "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
@@ -122,7 +143,7 @@ pub async fn wait_until_jobs_accepted(control_plane: &ControlPlane) -> Result<()
     eventually(JOB_CREATION_TIMEOUT, || async {
         let tried: TrainingJob = jobs.create(&dry_run, &job).await?;
         let is_stamped = tried.annotations().contains_key(names::REQUESTED_BY);
-        anyhow::ensure!(is_stamped, "a new job has no stamp");
+        anyhow::ensure!(is_stamped || !needs_stamp, "a new job has no stamp");
         Ok(())
     })
     .await
@@ -231,7 +252,10 @@ pub async fn shared_control_plane(program: &Path) -> Result<&'static ControlPlan
             .argument("--listen=127.0.0.1:0")
             .argument("--health=127.0.0.1:0")
             .argument(&format!("--snapshots={}", folder.display()));
-        Operator::launch_with_options(control_plane, program, &kubeconfig, &launch)
+        let launch = operator_webhook::stamp_jobs(control_plane, launch).await?;
+        let operator = Operator::launch_with_options(control_plane, program, &kubeconfig, &launch)?;
+        wait_until_jobs_stamped(control_plane).await?;
+        anyhow::Ok(operator)
     };
     OPERATOR.get_or_try_init(start).await?;
     Ok(control_plane)

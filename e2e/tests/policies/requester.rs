@@ -1,6 +1,7 @@
 //! Policies may depend on the requester of a job, and see only a requester that cannot be forged.
 
 pub(super) mod stamp;
+mod webhook;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::Api;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::names::REQUESTED_BY;
-use trellis_e2e::admission::wait_for_stamping;
+use trellis_e2e::admission::{operator_webhook, wait_for_stamping};
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::operator::{self, LaunchOptions, Operator};
@@ -100,13 +101,16 @@ async fn requester_is_unknown_without_intact_stamping_policies() {
     let kubeconfig = operator::kubeconfig(&control_plane, operator::POD)
         .await
         .unwrap();
-    let mut operator = Operator::launch_with_options(
-        &control_plane,
-        operator_program(),
-        &kubeconfig,
-        &LaunchOptions::with_name("operator"),
-    )
-    .unwrap();
+    let launch = LaunchOptions::with_name("operator");
+    let launch = operator_webhook::stamp_jobs(&control_plane, launch)
+        .await
+        .unwrap();
+    let mut operator =
+        Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
+            .unwrap();
+    operator::wait_until_jobs_stamped(&control_plane)
+        .await
+        .unwrap();
     let site = TestSite::new(&control_plane, "who", NodeTemplate::new(1).gpus(8)).await;
     users::grant_user_rights(&control_plane).await;
     apply_only_ml_policy(&control_plane, &site).await;

@@ -134,8 +134,7 @@ impl Controller {
     /// If the policies are not loaded in time, the status of each job reports it.
     pub async fn run(self: Arc<Self>) {
         self.context.cache.wait_synced().await;
-        self.context
-            .log_stamping(&self.context.cache.stamping.authentic_since());
+        self.context.log_stamping();
         self.context.log_guards();
         let loaded = self.context.cache.policies.wait_loaded();
         if tokio::time::timeout(POLICIES_TIMEOUT, loaded)

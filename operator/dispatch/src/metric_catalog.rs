@@ -114,7 +114,7 @@ facts! {
     CHANGED_PODS: Gauge "changed_pods" [] "Placed pods whose images, tolerations or resources were changed after policies had judged them, as observed by this process";
     LEDGER_WRONG: Gauge "ledger_wrong_limits" [] "Limits of QuotaPolicies whose ledger has differed from a recount for some seconds";
 
-    WEBHOOK_REQUESTS: Counter "webhook_requests" ["kind", "decision"] "Answered reviews, by kind of the object (Other: not checked, or not known in time) and decision: Allowed, Refused, Passed (nothing to check) or Undecided";
+    WEBHOOK_REQUESTS: Counter "webhook_requests" ["kind", "decision"] "Answered reviews, by kind of the object (Other: not checked, or not known in time) and decision: Allowed, Refused, Passed (nothing to check), Undecided or Stamped (requester annotation corrected)";
     WEBHOOK_UNANSWERED: Counter "webhook_unanswered" ["code"] "Requests that were no review, too large or too slow, by HTTP status";
     WEBHOOK_SECONDS: Histogram "webhook_duration_seconds" [] "Time from the end of a request's head to its answer";
     WEBHOOK_IN_FLIGHT: Gauge "webhook_in_flight" [] "Reviews in progress";

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -54,6 +54,7 @@ pub const WATCHED_KINDS: &[WatchedKind] = &[
     WatchedKind::new::<QuotaLedger>(),
     WatchedKind::new::<SlimAdmission<MutatingAdmissionPolicy>>(),
     WatchedKind::new::<SlimAdmission<MutatingAdmissionPolicyBinding>>(),
+    WatchedKind::new::<SlimAdmission<MutatingWebhookConfiguration>>(),
     WatchedKind::new::<SlimAdmission<ValidatingAdmissionPolicy>>(),
     WatchedKind::new::<SlimAdmission<ValidatingAdmissionPolicyBinding>>(),
     WatchedKind::new::<SlimNamespace>().for_webhook(),

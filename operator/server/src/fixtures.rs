@@ -29,3 +29,11 @@ pub fn front_proxy_user(headers: &HeaderMap) -> Result<UserInfo, String> {
 pub fn answer_review(body: &[u8]) -> Result<Value, String> {
     crate::webhook::fixtures::answer_review(body)
 }
+
+/// Answers an AdmissionReview by the requester stamp of its job.
+///
+/// # Errors
+/// If the body is no AdmissionReview.
+pub fn answer_stamp(body: &[u8]) -> Result<Value, String> {
+    crate::webhook::fixtures::answer_stamp(body)
+}

@@ -13,7 +13,10 @@ const SECRET_RULES: &[RuleRow] = &[("", &["secrets"], &["get", "update"])];
 pub fn render_webhook_rbac() -> String {
     let told = [(
         "admissionregistration.k8s.io",
-        &["validatingwebhookconfigurations"][..],
+        &[
+            "mutatingwebhookconfigurations",
+            "validatingwebhookconfigurations",
+        ][..],
         &["get", "patch"][..],
     )];
     let name = trellis_server::webhook::NAME;

@@ -1,12 +1,12 @@
 //! AdmissionReviews, as the API server sends them to the webhook.
 
 use serde_json::Value;
-use trellis_server::fixtures::answer_review;
+use trellis_server::fixtures::{answer_review, answer_stamp};
 
 use crate::Target;
 
 /// The target. A review gets an answer with its uid, a refusal has a message, and a body that is no
-/// review gets an error with a reason.
+/// review gets an error with a reason. The requester stamp never refuses a request.
 pub const TARGET: Target = Target {
     check,
     words: &[
@@ -28,6 +28,8 @@ pub const TARGET: Target = Target {
         "userInfo",
         "username",
         "groups",
+        "annotations",
+        "trellis.dev/requested-by",
         "TrainingJob",
         "QuotaPolicy",
         "ClusterJobPolicy",
@@ -59,6 +61,9 @@ fn check(input: &[u8]) {
     let Ok(request) = serde_json::from_str::<Value>(&text) else {
         return;
     };
+    let stamped = answer_stamp(input).expect("the body is a review");
+    assert_eq!(stamped["response"]["uid"], request["request"]["uid"]);
+    assert_eq!(stamped["response"]["allowed"], true);
     let response = &answer["response"];
     assert_eq!(response["uid"], request["request"]["uid"]);
     let is_allowed = response["allowed"].as_bool().expect("an answer decides");

@@ -53,6 +53,7 @@ fn sample_values() -> BTreeMap<&'static str, Value> {
         ("certificates.certManager.renewBefore", json!("240h")),
         ("endpoint.tlsSecret", json!("given")),
         ("visibility.caBundle", json!("Y2VydA==")),
+        ("admission.requesterStamp", json!("webhook")),
         ("flowControl.shares", json!(80)),
         ("networkPolicy.endpointFrom", json!(selector)),
         ("networkPolicy.apiServersFrom", json!(block)),

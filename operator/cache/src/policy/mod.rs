@@ -14,6 +14,6 @@ pub use guards::{Guard, Guards};
 pub use pending_changes::{PendingChanges, PolicyScope};
 pub use policy_set::PolicySet;
 pub use policy_set::object_key;
-pub use requester::{requester_from_user, stamped_requester};
-pub use stamping::{AuthenticSince, Stamping};
+pub use requester::{requester_from_user, stamp_for_user, stamped_requester};
+pub use stamping::{AuthenticSince, STAMP_PATH, Stamping};
 pub use violations::{JobViolations, ObjectViolations};

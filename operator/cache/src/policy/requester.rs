@@ -6,8 +6,8 @@ use serde::Deserialize;
 use trellis_api::names;
 use trellis_policies::cedar::Requester;
 
-/// Longest list of groups that a stamp holds, in characters. The admission policy writes no stamp
-/// for a longer list, because annotations are limited (`templates/admission.yaml` of the chart).
+/// Longest list of groups that a stamp holds, in characters. A longer list has no stamp, because
+/// annotations are limited (`files/admission.yaml` of the chart).
 const MAX_GROUPS_CHARS: usize = 32_768;
 
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ struct RequesterStamp {
 #[must_use]
 pub fn stamped_requester(meta: &ObjectMeta) -> Option<Requester> {
     let stamp = meta.annotations.as_ref()?.get(names::REQUESTED_BY)?;
-    // serde also reads a list of the fields' values, which the admission policy never writes.
+    // serde also reads a list of the fields' values, which no stamp is.
     let stamp: RequesterStamp = stamp
         .trim_start()
         .starts_with('{')
@@ -36,20 +36,24 @@ pub fn stamped_requester(meta: &ObjectMeta) -> Option<Requester> {
 /// Returns the requester that the stamp will name on the object that this user writes.
 #[must_use]
 pub fn requester_from_user(user: &UserInfo) -> Option<Requester> {
+    stamp_for_user(user)?;
     let name = user.username.as_deref().filter(|name| !name.is_empty())?;
-    let groups = user.groups.iter().flatten();
-    // Each group is quoted and escaped; a comma and a space separate two groups.
-    let written = groups.clone().map(|group| {
-        let escaped = group
-            .chars()
-            .map(|c| if matches!(c, '\\' | '"') { 2 } else { 1 });
-        escaped.fold(4_usize, usize::saturating_add)
-    });
-    let written = written.fold(0_usize, usize::saturating_add);
-    (written.saturating_sub(2) <= MAX_GROUPS_CHARS).then(|| Requester {
+    Some(Requester {
         user: name.to_owned(),
-        groups: groups.cloned().collect(),
+        groups: user.groups.iter().flatten().cloned().collect(),
     })
+}
+
+/// Returns the stamp of the object that this user writes: the same text as `ownStamp` of the
+/// admission policies, which refuse any other. None if the groups are too long for a stamp.
+#[must_use]
+pub fn stamp_for_user(user: &UserInfo) -> Option<String> {
+    let quote = |text: &str| format!("\"{}\"", text.replace('\\', r"\\").replace('"', r#"\""#));
+    let groups = user.groups.iter().flatten().map(|group| quote(group));
+    let groups = groups.collect::<Vec<_>>().join(", ");
+    let name = quote(user.username.as_deref().unwrap_or_default());
+    (groups.chars().count() <= MAX_GROUPS_CHARS)
+        .then(|| format!("{{\"user\": {name}, \"groups\": [{groups}]}}"))
 }
 
 #[cfg(test)]
@@ -100,5 +104,25 @@ mod tests {
         assert!(of("ada", &[&long]).is_some());
         assert_eq!(of("ada", &[&format!("{long}g")]), None);
         assert_eq!(of("ada", &[&format!("{}\"", &long[1..])]), None);
+    }
+
+    #[test]
+    fn stamp_names_the_user_that_it_is_written_for() {
+        let user = UserInfo {
+            username: Some(r#"o"dd \"#.to_owned()),
+            groups: Some(vec!["ml".to_owned(), r#"a"b"#.to_owned(), "ml".to_owned()]),
+            ..Default::default()
+        };
+        let stamp = stamp_for_user(&user).unwrap();
+        let expected = r#"{"user": "o\"dd \\", "groups": ["ml", "a\"b", "ml"]}"#;
+        assert_eq!(stamp, expected);
+        let meta = ObjectMeta {
+            annotations: Some([(names::REQUESTED_BY.to_owned(), stamp)].into()),
+            ..Default::default()
+        };
+        assert_eq!(stamped_requester(&meta), requester_from_user(&user));
+        let nobody = stamp_for_user(&UserInfo::default()).unwrap();
+        assert_eq!(nobody, r#"{"user": "", "groups": []}"#);
+        assert_eq!(requester_from_user(&UserInfo::default()), None);
     }
 }

@@ -1,6 +1,9 @@
-//! Checks whether requester stamps are trusted. A stamp is trusted if the chart's admission
-//! policies, which write stamps and reject forged ones, have been in force since before the job's
-//! creation.
+//! Checks whether requester stamps are trusted, and whether anything writes them.
+//!
+//! A stamp is trusted if the chart's ValidatingAdmissionPolicy, which refuses a stamp of another
+//! user than that of the request, has been in force since before the job's creation. What writes
+//! the stamps needs no trust: a MutatingAdmissionPolicy of the chart, or below Kubernetes 1.36 the
+//! operator's webhook.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,18 +16,32 @@ use serde::Deserialize;
 use serde_json::Value;
 use trellis_api::document;
 
-const CHART: &str = include_str!("../../../../charts/trellis/files/admission.yaml");
+/// Admission policies of the chart.
+const CHART: [&str; 2] = [
+    include_str!("../../../../charts/trellis/files/admission.yaml"),
+    include_str!("../../../../charts/trellis/files/requester-policy.yaml"),
+];
 
 /// Name of each policy and binding.
 const POLICY_NAME: &str = "trellis-requested-by";
 
-/// Kinds of the objects that stamping needs, one object of each.
-const KINDS: [&str; 4] = [
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionPolicyBinding",
+/// Name of the configuration of the operator's webhooks.
+const WEBHOOK_NAME: &str = "trellis-webhook";
+
+/// Path at which the operator's webhook writes stamps.
+pub const STAMP_PATH: &str = "/stamp";
+
+/// Kinds of the objects that refuse forged stamps, one object of each.
+const GUARD_KINDS: [&str; 2] = [
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 ];
+
+/// Kinds of the objects that write stamps in the API server, one object of each.
+const WRITER_KINDS: [&str; 2] = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
+
+/// Kind of the object by which the operator's webhook writes stamps.
+const WEBHOOK_KIND: &str = "MutatingWebhookConfiguration";
 
 /// Longest time until every API server applies a new admission policy. API servers reload policies
 /// once a second, and creation times are whole seconds.
@@ -49,26 +66,31 @@ struct ChartObject {
 /// matches it.
 fn load_shipped_specs() -> Option<BTreeMap<(String, String), Value>> {
     let mut parts = BTreeMap::new();
-    for document in document::split(CHART).ok()? {
-        let part: ChartObject = document.decode().ok()?;
-        parts.insert((document.kind, part.metadata.name?), part.spec);
+    for file in CHART {
+        for document in document::split(file).ok()? {
+            let part: ChartObject = document.decode().ok()?;
+            parts.insert((document.kind, part.metadata.name?), part.spec);
+        }
     }
     Some(parts)
 }
 
-/// A policy or binding as the watch has shown it.
+/// An object as the watch has shown it.
 #[derive(Clone, Debug)]
 struct StampingPart {
     uid: String,
     created: Option<Timestamp>,
+    /// True if it is as in the chart; of the webhook configuration, if it calls [`STAMP_PATH`].
     is_as_shipped: bool,
     is_as_created: bool,
 }
 
-/// The policies and bindings, as the watches show them.
+type StampingParts = BTreeMap<&'static str, StampingPart>;
+
+/// The objects that write and protect stamps, as the watches show them.
 #[derive(Debug, Default)]
 pub struct Stamping {
-    parts: RwLock<BTreeMap<&'static str, StampingPart>>,
+    parts: RwLock<StampingParts>,
     /// True if another component writes stamps and rejects forged ones (`--trust-requested-by`).
     is_trusted: AtomicBool,
 }
@@ -77,14 +99,19 @@ pub struct Stamping {
 pub type AuthenticSince = Result<Timestamp, String>;
 
 impl Stamping {
-    /// Records a policy or binding that was created or changed. Returns the new state if it
-    /// differs.
-    pub fn apply(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> Option<AuthenticSince> {
-        let part = find_part(kind, meta.name.as_deref())?;
+    /// Records an object that was created or changed. Returns true if that changes whether stamps
+    /// are trusted or written.
+    pub fn apply(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> bool {
+        let Some(part) = find_part(kind, meta.name.as_deref()) else {
+            return false;
+        };
         let seen = StampingPart {
             uid: meta.uid.clone().unwrap_or_default(),
             created: meta.creation_timestamp.as_ref().map(|at| at.0),
-            is_as_shipped: shipped_spec(part, POLICY_NAME) == Some(spec),
+            is_as_shipped: match part {
+                WEBHOOK_KIND => calls_stamp_path(spec),
+                _ => shipped_spec(part, POLICY_NAME) == Some(spec),
+            },
             is_as_created: meta.generation == Some(1),
         };
         self.change(|parts| {
@@ -92,9 +119,12 @@ impl Stamping {
         })
     }
 
-    /// Records that a policy or binding was deleted. Returns the new state if it differs.
-    pub fn delete(&self, kind: &str, name: &str, uid: &str) -> Option<AuthenticSince> {
-        let part = find_part(kind, Some(name))?;
+    /// Records that an object was deleted. Returns true if that changes whether stamps are trusted
+    /// or written.
+    pub fn delete(&self, kind: &str, name: &str, uid: &str) -> bool {
+        let Some(part) = find_part(kind, Some(name)) else {
+            return false;
+        };
         self.change(|parts| {
             if parts.get(part).is_some_and(|seen| seen.uid == uid) {
                 parts.remove(part);
@@ -102,15 +132,12 @@ impl Stamping {
         })
     }
 
-    fn change(
-        &self,
-        change: impl FnOnce(&mut BTreeMap<&'static str, StampingPart>),
-    ) -> Option<AuthenticSince> {
+    fn change(&self, change: impl FnOnce(&mut StampingParts)) -> bool {
+        let state = |parts: &StampingParts| (authentic_since(parts), are_stamps_written(parts));
         let mut parts = self.parts.write();
-        let before = authentic_since(&parts);
+        let before = state(&parts);
         change(&mut parts);
-        let after = authentic_since(&parts);
-        (before != after).then_some(after)
+        before != state(&parts)
     }
 
     /// Returns the time since which every stamp is authentic.
@@ -129,6 +156,20 @@ impl Stamping {
     /// Returns true if all stamps are trusted, even without the admission policies.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted.load(Ordering::Relaxed)
+    }
+
+    /// Returns why the requesters of new jobs are unknown. None if they are known.
+    #[must_use]
+    pub fn unknown_reason(&self) -> Option<String> {
+        if self.is_trusted() {
+            return None;
+        }
+        let parts = self.parts.read();
+        authentic_since(&parts).err().or_else(|| {
+            let reason = "nothing writes the annotation trellis.dev/requested-by: install the chart \
+                          with admission.requesterStamp=policy (Kubernetes 1.36) or webhook";
+            (!are_stamps_written(&parts)).then(|| reason.to_owned())
+        })
     }
 
     /// Returns true if stamps that are written from now on are trusted.
@@ -156,13 +197,34 @@ impl Stamping {
 }
 
 fn find_part(kind: &str, name: Option<&str>) -> Option<&'static str> {
-    let part = KINDS.into_iter().find(|part| *part == kind);
-    part.filter(|_| name == Some(POLICY_NAME))
+    let mut parts = GUARD_KINDS.into_iter().chain(WRITER_KINDS);
+    match kind {
+        WEBHOOK_KIND => (name == Some(WEBHOOK_NAME)).then_some(WEBHOOK_KIND),
+        _ => parts
+            .find(|part| *part == kind)
+            .filter(|_| name == Some(POLICY_NAME)),
+    }
 }
 
-fn authentic_since(parts: &BTreeMap<&'static str, StampingPart>) -> AuthenticSince {
+/// Returns true if one of these webhooks is that of the operator for stamps.
+fn calls_stamp_path(webhooks: &Value) -> bool {
+    let mut webhooks = webhooks.as_array().into_iter().flatten();
+    webhooks.any(|webhook| {
+        let config = &webhook["clientConfig"];
+        let url = config["url"].as_str();
+        config["service"]["path"] == STAMP_PATH || url.is_some_and(|url| url.ends_with(STAMP_PATH))
+    })
+}
+
+/// Returns true if the policy or the webhook writes a stamp on each new job.
+fn are_stamps_written(parts: &StampingParts) -> bool {
+    let is_there = |kind: &str| parts.get(kind).is_some_and(|seen| seen.is_as_shipped);
+    WRITER_KINDS.into_iter().all(is_there) || is_there(WEBHOOK_KIND)
+}
+
+fn authentic_since(parts: &StampingParts) -> AuthenticSince {
     let mut latest = Timestamp::UNIX_EPOCH;
-    for kind in KINDS {
+    for kind in GUARD_KINDS {
         let Some(seen) = parts.get(kind) else {
             return Err(format!("the {kind} {POLICY_NAME:?} is not there"));
         };
@@ -204,15 +266,18 @@ mod tests {
         }
     }
 
-    /// Returns stamping with all objects, created one second apart from second 100 on.
+    fn apply_as_shipped(stamping: &Stamping, kind: &str, created: i64) -> bool {
+        let spec = shipped_spec(kind, POLICY_NAME).unwrap();
+        stamping.apply(kind, &meta(POLICY_NAME, created), spec)
+    }
+
+    /// Returns stamping with the policies of the chart, created one second apart from second 100
+    /// on.
     fn in_force() -> Stamping {
         let stamping = Stamping::default();
-        for (second, kind) in (100..).zip(KINDS) {
-            stamping.apply(
-                kind,
-                &meta(POLICY_NAME, second),
-                shipped_spec(kind, POLICY_NAME).unwrap(),
-            );
+        let kinds = GUARD_KINDS.into_iter().chain(WRITER_KINDS);
+        for (second, kind) in (100..).zip(kinds) {
+            apply_as_shipped(&stamping, kind, second);
         }
         stamping
     }
@@ -220,100 +285,102 @@ mod tests {
     #[test]
     fn chart_policies_share_variables_and_match_constraints() {
         let of = |kind: &str, field: &str| shipped_spec(kind, POLICY_NAME).unwrap()[field].clone();
-        assert!(
-            KINDS
-                .iter()
-                .all(|part| shipped_spec(part, POLICY_NAME).is_some())
-        );
         for field in ["variables", "matchConstraints", "failurePolicy"] {
-            let (mutating, validating) = (of(KINDS[0], field), of(KINDS[2], field));
+            let (mutating, validating) = (of(WRITER_KINDS[0], field), of(GUARD_KINDS[0], field));
             assert_eq!(mutating, validating, "{field}");
             assert!(!mutating.is_null());
         }
     }
 
     #[test]
+    fn stamps_are_written_by_the_policy_or_by_the_webhook() {
+        let stamping = in_force();
+        assert_eq!(stamping.unknown_reason(), None);
+        for kind in WRITER_KINDS {
+            assert!(stamping.delete(kind, POLICY_NAME, "a"));
+            let reason = stamping.unknown_reason().unwrap();
+            assert!(reason.contains("requesterStamp=policy"), "{reason}");
+            assert!(
+                stamping.is_in_force(),
+                "a stamp cannot be forged without its writer"
+            );
+
+            let hook = |config: Value| json!([{"name": "x", "clientConfig": config}]);
+            let webhook = meta(WEBHOOK_NAME, 500);
+            let other = hook(json!({"service": {"path": "/validate"}}));
+            assert!(!stamping.apply(WEBHOOK_KIND, &webhook, &other));
+            for config in [
+                json!({"service": {"path": "/stamp"}}),
+                json!({"url": "https://127.0.0.1:9443/stamp"}),
+            ] {
+                assert!(stamping.apply(WEBHOOK_KIND, &webhook, &hook(config)));
+                assert_eq!(stamping.unknown_reason(), None);
+                assert!(stamping.delete(WEBHOOK_KIND, WEBHOOK_NAME, "a"));
+            }
+            assert!(apply_as_shipped(&stamping, kind, 500));
+        }
+        stamping.delete(WRITER_KINDS[0], POLICY_NAME, "a");
+        stamping.trust_all();
+        assert_eq!(stamping.unknown_reason(), None);
+    }
+
+    #[test]
     fn stamp_is_trusted_when_all_parts_are_in_force() {
         let stamping = in_force();
-        assert_eq!(stamping.authentic_since(), Ok(at(113)));
-        assert_eq!(stamping.forgery_doubt(&meta("job", 113)), None);
-        let result = "the job is from before 1970-01-01T00:01:53Z, since when stamps cannot be \
+        assert_eq!(stamping.authentic_since(), Ok(at(111)));
+        assert_eq!(stamping.forgery_doubt(&meta("job", 111)), None);
+        let result = "the job is from before 1970-01-01T00:01:51Z, since when stamps cannot be \
                     forged: create it anew";
         assert_eq!(
-            stamping.forgery_doubt(&meta("job", 112)).as_deref(),
+            stamping.forgery_doubt(&meta("job", 110)).as_deref(),
             Some(result)
         );
         assert!(stamping.forgery_doubt(&ObjectMeta::default()).is_some());
     }
 
     #[test]
-    fn stamp_is_doubted_when_a_part_is_missing_or_changed() {
-        for kind in KINDS {
+    fn stamp_is_doubted_when_a_part_of_its_guard_is_missing_or_changed() {
+        for kind in GUARD_KINDS {
             let job = meta("job", 1_000_000);
             let stamping = in_force();
-            assert_eq!(stamping.delete(kind, POLICY_NAME, "another"), None);
-            assert_eq!(stamping.delete(kind, "another", "a"), None);
-            let result = stamping
-                .delete(kind, POLICY_NAME, "a")
-                .unwrap()
-                .unwrap_err();
-            assert!(
-                result.ends_with("is not there") && result.contains(kind),
-                "{result}"
-            );
-            assert!(stamping.forgery_doubt(&job).is_some());
+            let expect_doubt = |words: &str| {
+                let doubt = stamping.forgery_doubt(&job).unwrap();
+                assert!(doubt.contains(words) && doubt.contains(kind), "{doubt}");
+                assert_eq!(stamping.unknown_reason(), Some(doubt));
+            };
+            assert!(!stamping.delete(kind, POLICY_NAME, "another"));
+            assert!(!stamping.delete(kind, "another", "a"));
+            assert!(stamping.delete(kind, POLICY_NAME, "a"));
+            expect_doubt("is not there");
             // The chart's policy is back. Stamps written in between may be forged.
-            let result = stamping.apply(
-                kind,
-                &meta(POLICY_NAME, 500),
-                shipped_spec(kind, POLICY_NAME).unwrap(),
-            );
-            assert_eq!(result, Some(Ok(at(510))));
+            assert!(apply_as_shipped(&stamping, kind, 500));
+            assert_eq!(stamping.authentic_since(), Ok(at(510)));
 
-            let mut other = shipped_spec(kind, POLICY_NAME).unwrap().clone();
+            let shipped = shipped_spec(kind, POLICY_NAME).unwrap();
+            let mut other = shipped.clone();
             other["failurePolicy"] = json!("Ignore");
-            let result = stamping.apply(kind, &meta(POLICY_NAME, 500), &other);
-            let result = result.unwrap().unwrap_err();
-            assert!(
-                result.contains("another than that of this version"),
-                "{result}"
-            );
-            assert!(stamping.forgery_doubt(&job).is_some());
+            assert!(stamping.apply(kind, &meta(POLICY_NAME, 500), &other));
+            expect_doubt("another than that of this version");
 
             let mut changed = meta(POLICY_NAME, 500);
             changed.generation = Some(3);
-            let result = stamping.apply(kind, &changed, shipped_spec(kind, POLICY_NAME).unwrap());
-            let result = result.unwrap().unwrap_err();
-            assert!(
-                result.contains("was changed after it was created"),
-                "{result}"
-            );
-            assert!(stamping.forgery_doubt(&job).is_some());
+            assert!(stamping.apply(kind, &changed, shipped));
+            expect_doubt("was changed after it was created");
 
             let mut timeless = meta(POLICY_NAME, 500);
             timeless.creation_timestamp = None;
-            stamping.apply(kind, &timeless, shipped_spec(kind, POLICY_NAME).unwrap());
+            stamping.apply(kind, &timeless, shipped);
             assert!(stamping.forgery_doubt(&job).is_some());
         }
     }
 
     #[test]
-    fn other_admission_policies_are_ignored() {
+    fn other_admission_objects_are_ignored() {
         let stamping = in_force();
-        let kind = KINDS[0];
-        assert_eq!(
-            stamping.apply(kind, &meta("another", 900), &json!({})),
-            None
-        );
-        assert_eq!(
-            stamping.apply("Pod", &meta(POLICY_NAME, 900), &json!({})),
-            None
-        );
-        let again = stamping.apply(
-            kind,
-            &meta(POLICY_NAME, 100),
-            shipped_spec(kind, POLICY_NAME).unwrap(),
-        );
-        assert_eq!(again, None, "nothing is new");
+        let kind = WRITER_KINDS[0];
+        assert!(!stamping.apply(kind, &meta("another", 900), &json!({})));
+        assert!(!stamping.apply("Pod", &meta(POLICY_NAME, 900), &json!({})));
+        assert!(!stamping.apply(WEBHOOK_KIND, &meta(POLICY_NAME, 900), &json!([])));
+        assert!(!apply_as_shipped(&stamping, kind, 100), "nothing is new");
     }
 }

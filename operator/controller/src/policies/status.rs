@@ -31,6 +31,7 @@ const MAX_MESSAGE_LENGTH: usize = 8_000;
 
 /// Writes the status of policy objects until the process ends.
 pub async fn maintain_policy_status(cache: Arc<Cache>, commands: Commands) {
+    cache.wait_synced().await;
     cache.policies.wait_loaded().await;
     // Objects that do not decode, once their status reports it.
     let mut reported = BTreeMap::new();
@@ -88,12 +89,14 @@ async fn write_status(
 ) -> Result<(), WriteError> {
     let ObjectKey { namespace, name } = &verdict.key;
     let now = clock::now();
+    let unknown = cache.stamping.unknown_reason();
+    let unknown = unknown.as_deref().filter(|_| verdict.reads_requester);
     let unreadable = cache.policies.undecodable.read().get(&verdict.key).cloned();
     if let Some(object) = unreadable {
         if reported.get(&verdict.key) == Some(&object) {
             return Ok(());
         }
-        let status = build_status(verdict, None, &[], hash, violations, now);
+        let status = build_status(verdict, unknown, None, &[], (hash, violations), now);
         let patch = json!({"metadata": {"uid": object.uid}, "status": status});
         let written = match namespace {
             Some(namespace) => {
@@ -115,9 +118,9 @@ async fn write_status(
                 return Ok(());
             };
             let before = object.status.clone().unwrap_or_default();
-            let Some(patch) =
-                status_patch(&object.metadata, &before, verdict, hash, violations, now)
-            else {
+            let set = (hash, violations);
+            let patch = status_patch(&object.metadata, &before, verdict, unknown, set, now);
+            let Some(patch) = patch else {
                 return Ok(());
             };
             let written: JobPolicy = commands
@@ -130,9 +133,9 @@ async fn write_status(
                 return Ok(());
             };
             let before = object.status.clone().unwrap_or_default();
-            let Some(patch) =
-                status_patch(&object.metadata, &before, verdict, hash, violations, now)
-            else {
+            let set = (hash, violations);
+            let patch = status_patch(&object.metadata, &before, verdict, unknown, set, now);
+            let Some(patch) = patch else {
                 return Ok(());
             };
             let written: ClusterJobPolicy = commands
@@ -175,22 +178,15 @@ fn status_patch(
     meta: &ObjectMeta,
     before: &JobPolicyStatus,
     verdict: &ObjectLoadResult,
-    hash: &str,
-    violations: ObjectViolations,
+    unknown: Option<&str>,
+    set: (&str, ObjectViolations),
     now: Timestamp,
 ) -> Option<Value> {
     if meta.uid.as_deref() != Some(verdict.uid.as_str()) || meta.generation != verdict.generation {
         return None;
     }
     let generation = meta.generation;
-    let mut after = build_status(
-        verdict,
-        generation,
-        &before.conditions,
-        hash,
-        violations,
-        now,
-    );
+    let mut after = build_status(verdict, unknown, generation, &before.conditions, set, now);
     // A change of one object changes the hash in the status of all objects, so a new hash alone
     // causes no write.
     let hash = std::mem::replace(&mut after.active_set_hash, before.active_set_hash.clone());
@@ -204,13 +200,14 @@ fn status_patch(
     }))
 }
 
-/// Returns the status of a policy object.
+/// Returns the status of a policy object. `unknown`: why the requesters of jobs, which its policies
+/// read, are unknown.
 pub(super) fn build_status(
     verdict: &ObjectLoadResult,
+    unknown: Option<&str>,
     generation: Option<i64>,
     before: &[Condition],
-    hash: &str,
-    violations: ObjectViolations,
+    (hash, violations): (&str, ObjectViolations),
     now: Timestamp,
 ) -> JobPolicyStatus {
     let (active, is_accepted) = match verdict.state {
@@ -218,10 +215,10 @@ pub(super) fn build_status(
         PolicyObjectState::Degraded => (true, false),
         PolicyObjectState::Invalid => (false, false),
     };
-    let (reason, message) = if is_accepted {
-        (Reason::Accepted, effect_message(verdict))
-    } else {
-        (Reason::InvalidSpec, problem_message(verdict))
+    let (reason, message) = match unknown {
+        _ if !is_accepted => (Reason::InvalidSpec, problem_message(verdict)),
+        Some(why) => (Reason::RequesterUnknown, unknown_message(verdict, why)),
+        None => (Reason::Accepted, effect_message(verdict)),
     };
     let update = ConditionUpdate {
         generation,
@@ -238,7 +235,7 @@ pub(super) fn build_status(
         violations: violations.shown,
         conditions: update.conditions(&[
             ("Active", active),
-            ("Degraded", !is_accepted),
+            ("Degraded", !is_accepted || unknown.is_some()),
             ("Ready", is_accepted),
             ("Reconciling", false),
             ("Stalled", !is_accepted),
@@ -252,6 +249,13 @@ fn effect_message(verdict: &ObjectLoadResult) -> String {
         message.push_str(&format!("\n{warning}"));
     }
     truncate_message(&message)
+}
+
+fn unknown_message(verdict: &ObjectLoadResult, why: &str) -> String {
+    let effect = effect_message(verdict);
+    truncate_message(&format!(
+        "who requests a job is unknown, so policies that depend on it deny: {why}\n{effect}"
+    ))
 }
 
 fn problem_message(verdict: &ObjectLoadResult) -> String {

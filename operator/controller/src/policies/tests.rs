@@ -174,15 +174,9 @@ fn policy_status_reports_whether_the_policy_takes_effect() {
         let (policies, mut verdicts) = loader.load(before, vec![object]);
         (policies, verdicts.remove(0))
     };
-    let describe_status = |verdict: &_| {
-        let status = build_status(
-            verdict,
-            Some(1),
-            &[],
-            "h",
-            ObjectViolations::default(),
-            Timestamp::UNIX_EPOCH,
-        );
+    let describe = |verdict: &_, unknown| {
+        let set = ("h", ObjectViolations::default());
+        let status = build_status(verdict, unknown, Some(1), &[], set, Timestamp::UNIX_EPOCH);
         let conditions: String = status
             .conditions
             .iter()
@@ -195,8 +189,14 @@ fn policy_status_reports_whether_the_policy_takes_effect() {
         );
         (conditions, status.conditions[0].message.clone())
     };
+    let describe_status = |verdict: &_| describe(verdict, None);
     let (good, verdict) = load(None, 1, ALL);
     assert_eq!(describe_status(&verdict).0, "TFTFF");
+    let (conditions, message) = describe(&verdict, Some("nothing writes it"));
+    assert_eq!(conditions, "TTTFF");
+    let start =
+        "who requests a job is unknown, so policies that depend on it deny: nothing writes it";
+    assert!(message.starts_with(start), "{message}");
     let (_, verdict) = load(Some(&good), 2, "permit(");
     assert_eq!(verdict.state, PolicyObjectState::Degraded);
     let (conditions, message) = describe_status(&verdict);

@@ -1,9 +1,8 @@
-//! The admission policies of the chart, as the watches show them: policies that stamp requesters,
-//! and policies that protect Trellis's objects from users.
+//! The admission policies of the chart, as the watches show them: objects that write and protect
+//! requester stamps, and policies that protect Trellis's objects from users.
 
 use kube::Resource;
 use tracing::{error, info, warn};
-use trellis_cache::policy::AuthenticSince;
 use trellis_cache::watch::Sink;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimAdmission;
@@ -12,13 +11,13 @@ use super::{Context, WatchSink};
 
 impl Context {
     /// Logs whether requesters are known.
-    pub fn log_stamping(&self, since: &AuthenticSince) {
-        if self.cache.stamping.is_trusted() {
-            return;
-        }
-        match since {
-            Ok(since) => info!(%since, "who asks is known, of jobs created since"),
-            Err(why) => warn!(%why, "who asks is not known: no job has a requester"),
+    pub fn log_stamping(&self) {
+        let stamping = &self.cache.stamping;
+        match (stamping.unknown_reason(), stamping.authentic_since()) {
+            (Some(why), _) => warn!(%why, "who asks is not known: no job has a requester"),
+            (None, Ok(since)) => info!(%since, "who asks is known, of jobs created since"),
+            // All stamps are trusted.
+            (None, Err(_)) => {}
         }
     }
 
@@ -38,10 +37,10 @@ impl Context {
         }
     }
 
-    fn stamping_changed(&self, since: Option<AuthenticSince>) {
+    fn stamping_changed(&self) {
         // Before all kinds are listed, the state is unknown.
-        if let Some(since) = since.filter(|_| self.cache.is_synced()) {
-            self.log_stamping(&since);
+        if self.cache.is_synced() {
+            self.log_stamping();
             self.requeue_jobs(|_| true);
         }
     }
@@ -54,8 +53,9 @@ impl<K: Resource<DynamicType = ()> + 'static> Sink<SlimAdmission<K>> for WatchSi
     fn apply(&self, _: Key, object: SlimAdmission<K>) {
         let stamping = &self.context.cache.stamping;
         let kind = K::kind(&());
-        let now = stamping.apply(&kind, &object.metadata, &object.spec);
-        self.context.stamping_changed(now);
+        if stamping.apply(&kind, &object.metadata, &object.spec) {
+            self.context.stamping_changed();
+        }
         let guards = &self.context.cache.guards;
         if guards.apply(&kind, &object.metadata, &object.spec) {
             self.context.guards_changed();
@@ -64,8 +64,9 @@ impl<K: Resource<DynamicType = ()> + 'static> Sink<SlimAdmission<K>> for WatchSi
 
     fn delete(&self, key: &Key, uid: &str) {
         let kind = K::kind(&());
-        let now = self.context.cache.stamping.delete(&kind, &key.name, uid);
-        self.context.stamping_changed(now);
+        if self.context.cache.stamping.delete(&kind, &key.name, uid) {
+            self.context.stamping_changed();
+        }
         if self.context.cache.guards.delete(&kind, &key.name, uid) {
             self.context.guards_changed();
         }

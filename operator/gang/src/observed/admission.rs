@@ -1,4 +1,4 @@
-//! Admission policies and their bindings, as stored in the cluster.
+//! Admission policies, their bindings, and webhook configurations, as stored in the cluster.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -18,8 +18,8 @@ pub struct SlimAdmission<K> {
     /// Metadata.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// Spec.
-    #[serde(default)]
+    /// Spec, or the webhooks of a webhook configuration.
+    #[serde(default, alias = "webhooks")]
     pub spec: Value,
     #[serde(skip)]
     kind: PhantomData<fn() -> K>,

@@ -21,6 +21,8 @@ pub(super) enum ReviewDecision {
     Passed,
     /// The webhook cannot decide now; the controller will.
     Undecided,
+    /// The webhook corrected the requester stamp of a job.
+    Stamped,
 }
 
 impl ReviewDecision {
@@ -31,6 +33,7 @@ impl ReviewDecision {
             Self::Refused => "Refused",
             Self::Passed => "Passed",
             Self::Undecided => "Undecided",
+            Self::Stamped => "Stamped",
         }
     }
 }

@@ -62,8 +62,24 @@ pub(crate) fn answer_review(body: &[u8]) -> Result<serde_json::Value, String> {
             settings: Arc::default(),
         }
     });
-    let uid = review::read_uid(body).map_err(|error| error.to_string())?;
-    let request = review::parse_request(body).map_err(|error| error.to_string())?;
+    let (uid, request) = parse_review(body)?;
     let answer = JUDGE.judge(request).answer;
     Ok(serde_json::to_value(review::review_body(answer, uid)).unwrap())
+}
+
+/// Answers a review by the requester stamp, as the server does once it has read the body.
+#[cfg(feature = "fixtures")]
+pub(crate) fn answer_stamp(body: &[u8]) -> Result<serde_json::Value, String> {
+    let (uid, request) = parse_review(body)?;
+    let answer = super::stamp::correct_stamp(&request);
+    Ok(serde_json::to_value(answer.into_body(uid)).unwrap())
+}
+
+#[cfg(feature = "fixtures")]
+fn parse_review(body: &[u8]) -> Result<(String, super::review::ReviewRequest), String> {
+    use super::review;
+
+    let uid = review::read_uid(body).map_err(|error| error.to_string())?;
+    let request = review::parse_request(body).map_err(|error| error.to_string())?;
+    Ok((uid, request))
 }

@@ -5,6 +5,9 @@
 //! cannot judge it in time. Every replica answers, not only the leader, from its own caches: a
 //! review causes no further request.
 //!
+//! Where the API server has no policy for it, a second webhook writes the requester of each job into
+//! an annotation (`stamp`).
+//!
 //! `review` parses and writes AdmissionReviews, `judge` decides, with `job`, `policy`, `quota` and
 //! `profile` for one kind each; `server` limits size, time and concurrency; `caches` holds the
 //! known state.
@@ -22,6 +25,7 @@ mod profile;
 mod quota;
 mod review;
 mod server;
+mod stamp;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -46,7 +50,7 @@ use trellis_dispatch::context::Context;
 
 use server::WebhookServer;
 
-/// Name of the webhook's Service, Secret and ValidatingWebhookConfiguration.
+/// Name of the webhook's Service, Secret and configurations.
 pub const NAME: &str = "trellis-webhook";
 
 /// The webhook's certificate.

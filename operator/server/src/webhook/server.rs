@@ -18,6 +18,7 @@ use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
+use trellis_cache::policy::STAMP_PATH;
 use trellis_compiler::Settings;
 use trellis_dispatch::evaluation_turns::share_core;
 use trellis_machine::threads;
@@ -29,6 +30,7 @@ use super::judge::ObjectKind;
 use super::judgement::{Judge, JudgedRequest};
 use super::metrics::WebhookMetrics;
 use super::review::{self, MalformedReview};
+use super::stamp::{self, StampAnswer};
 use crate::callers::access::RequiredRight;
 use crate::callers::fair_turns::{FairTurn, FairTurns};
 use crate::callers::{self, CallerLimits, Failure};
@@ -121,8 +123,7 @@ impl WebhookServer {
     async fn review(&self, request: HttpRequest) -> Result<Response, Failure> {
         let began = Instant::now();
         let _in_flight = self.metrics.track_request();
-        let certificates = request.extensions().get::<ClientCertificates>().cloned();
-        let address = certificates.unwrap_or_default().address();
+        let address = client_address(&request);
         let (_room, body) = self.read_request(request, address).await?;
         let uid = review::read_uid(&body).map_err(malformed)?;
         let (kind, answer) =
@@ -133,6 +134,32 @@ impl WebhookServer {
         self.metrics
             .count_answer(kind, answer.decision, began.elapsed());
         Ok(Json(review::review_body(answer, uid)).into_response())
+    }
+
+    /// Answers with the patch that corrects the requester stamp of a job.
+    async fn stamp(&self, request: HttpRequest) -> Result<Response, Failure> {
+        let began = Instant::now();
+        let _in_flight = self.metrics.track_request();
+        let address = client_address(&request);
+        let (_room, body) = self.read_request(request, address).await?;
+        let uid = review::read_uid(&body).map_err(malformed)?;
+        let answer = match self.acquire_turns(&body, address).await {
+            None => {
+                self.log_overload();
+                StampAnswer::Skipped
+            }
+            Some(turns) => {
+                let corrected = threads::spawn_blocking(move || {
+                    let _turns = turns;
+                    review::parse_request(&body).map(|request| stamp::correct_stamp(&request))
+                });
+                let corrected = corrected.await;
+                corrected.map_err(unjudged)?.map_err(malformed)?
+            }
+        };
+        self.metrics
+            .count_answer(ObjectKind::Job, answer.decision(), began.elapsed());
+        Ok(Json(answer.into_body(uid)).into_response())
     }
 
     /// Reads the whole body once there is memory for it.
@@ -194,12 +221,7 @@ impl WebhookServer {
         body: &Bytes,
         address: IpAddr,
     ) -> Result<Option<JudgedReview>, Failure> {
-        let turns = async {
-            let namespace = (address, review::read_namespace(body));
-            let turn = self.namespaces.acquire(namespace).await.ok()?;
-            Some((turn, self.cores.acquire(address).await.ok()?))
-        };
-        let Ok(Some((turn, core))) = tokio::time::timeout(CORE_TIMEOUT, turns).await else {
+        let Some((turn, core)) = self.acquire_turns(body, address).await else {
             return Ok(None);
         };
         let context = self.caches.context();
@@ -235,20 +257,39 @@ impl WebhookServer {
         });
         match judging.await {
             Ok(judged) => judged.map(Some).map_err(malformed),
-            Err(error) => {
-                warn!(%error, "a request could not be looked at");
-                Err(unavailable("the request could not be looked at"))
-            }
+            Err(error) => Err(unjudged(error)),
         }
     }
 
-    /// Passes the request with a warning. Logs overload at most once a second.
+    /// Acquires a turn of the request's namespace, and a core. None: no core is free.
+    async fn acquire_turns(&self, body: &Bytes, address: IpAddr) -> Option<(FairTurn, FairTurn)> {
+        let turns = async {
+            let namespace = (address, review::read_namespace(body));
+            let turn = self.namespaces.acquire(namespace).await.ok()?;
+            Some((turn, self.cores.acquire(address).await.ok()?))
+        };
+        let acquired = tokio::time::timeout(CORE_TIMEOUT, turns).await;
+        acquired.ok().flatten()
+    }
+
+    fn report_failure(&self, failure: Failure) -> Response {
+        self.metrics.count_failure(failure.code());
+        debug!(%failure, "a request is not answered");
+        failure.into_response()
+    }
+
+    /// Passes the request with a warning.
     fn overload_answer(&self) -> ReviewAnswer {
+        self.log_overload();
+        ReviewAnswer::undecided("too much is being asked for an early answer")
+    }
+
+    /// Logs overload at most once a second.
+    fn log_overload(&self) {
         let now = self.started_at.elapsed().as_secs().saturating_add(1);
         if self.last_overload_log.swap(now, Ordering::Relaxed) != now {
             warn!("too many ask the admission webhook: they pass, and the controller decides");
         }
-        ReviewAnswer::undecided("too much is being asked for an early answer")
     }
 }
 
@@ -313,6 +354,16 @@ fn unavailable(why: &str) -> Failure {
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
+fn unjudged(error: impl std::fmt::Display) -> Failure {
+    warn!(%error, "a request could not be looked at");
+    unavailable("the request could not be looked at")
+}
+
+fn client_address(request: &HttpRequest) -> IpAddr {
+    let certificates = request.extensions().get::<ClientCertificates>().cloned();
+    certificates.unwrap_or_default().address()
+}
+
 fn malformed(why: MalformedReview) -> Failure {
     Failure::new(StatusCode::BAD_REQUEST, why.to_string())
 }
@@ -321,11 +372,12 @@ fn router(server: WebhookServer) -> Router {
     let metrics = Router::new().route("/metrics", get(serve_metrics));
     Router::new()
         .route(VALIDATE_PATH, post(validate))
+        .route(STAMP_PATH, post(write_stamp))
         .route("/readyz", get(serve_ready))
         .merge(callers::limit_time(metrics))
         .fallback(async || {
             let message =
-                format!("there is nothing here: POST {VALIDATE_PATH}, GET /readyz or /metrics");
+                format!("there is nothing here: POST {VALIDATE_PATH} or {STAMP_PATH}, GET /readyz or /metrics");
             Failure::new(StatusCode::NOT_FOUND, message)
         })
         .with_state(Arc::new(server))
@@ -333,11 +385,12 @@ fn router(server: WebhookServer) -> Router {
 
 async fn validate(State(server): State<Arc<WebhookServer>>, request: HttpRequest) -> Response {
     let answered = server.review(request).await;
-    answered.unwrap_or_else(|failure| {
-        server.metrics.count_failure(failure.code());
-        debug!(%failure, "a request is not answered");
-        failure.into_response()
-    })
+    answered.unwrap_or_else(|failure| server.report_failure(failure))
+}
+
+async fn write_stamp(State(server): State<Arc<WebhookServer>>, request: HttpRequest) -> Response {
+    let answered = server.stamp(request).await;
+    answered.unwrap_or_else(|failure| server.report_failure(failure))
 }
 
 /// Readiness for reviews.

@@ -1,28 +1,35 @@
-//! The object in which API servers read the authorities to trust.
+//! The objects in which API servers read the authorities to trust.
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tracing::info;
 use trellis_api::names;
 use trellis_dispatch::commands::WriteError;
 
-/// The object in which API servers read the authorities to trust.
+/// The objects in which API servers read the authorities to trust.
 #[derive(Clone, Debug)]
 pub(super) enum TrustBundle {
-    /// For a webhook.
-    Webhook(Api<ValidatingWebhookConfiguration>, &'static str),
+    /// For webhooks: configurations with the name, of which at least one exists.
+    Webhook([Api<DynamicObject>; 2], &'static str),
     /// For an API group.
     Group(Api<APIService>, &'static str),
 }
 
 impl TrustBundle {
     pub(super) fn webhook(client: &Client, name: &'static str) -> Self {
-        Self::Webhook(Api::all(client.clone()), name)
+        let api = |resource| Api::all_with(client.clone(), &resource);
+        let configurations = [
+            api(ApiResource::erase::<ValidatingWebhookConfiguration>(&())),
+            api(ApiResource::erase::<MutatingWebhookConfiguration>(&())),
+        ];
+        Self::Webhook(configurations, name)
     }
 
     pub(super) fn group(client: &Client, name: &'static str) -> Self {
@@ -33,39 +40,33 @@ impl TrustBundle {
     fn describe(&self, file: &str) -> String {
         match self {
             Self::Webhook(_, name) => {
-                format!("the ValidatingWebhookConfiguration {name:?}: apply {file} of the chart")
+                format!("the webhook configuration {name:?}: apply {file} of the chart")
             }
             Self::Group(_, name) => format!("the APIService {name:?}: apply {file} of the chart"),
         }
     }
 
-    /// Writes these authorities to the object, unless it already has them. Returns true if it had
-    /// them.
+    /// Writes these authorities to the objects, unless they already have them. Returns true if they
+    /// had them.
     pub(super) async fn publish(&self, bundle: &str, file: &str) -> anyhow::Result<bool> {
         let what = || self.describe(file);
         let bytes = ByteString(bundle.as_bytes().to_vec());
         match self {
-            Self::Webhook(api, name) => {
-                let object = api.get(name).await.map_err(WriteError::from);
-                let object = object.with_context(what)?;
-                let hooks = object.webhooks.unwrap_or_default();
-                if hooks.is_empty() {
-                    bail!("{} has no webhooks in it", what());
+            Self::Webhook(configurations, name) => {
+                let (mut exists, mut had_them) = (false, true);
+                for api in configurations {
+                    let object = match api.get(name).await.map_err(WriteError::from) {
+                        Err(WriteError::NotFound(_)) => continue,
+                        object => object.with_context(what)?,
+                    };
+                    let published = publish_to_webhooks(api, &object, &bytes).await;
+                    had_them &= published.with_context(what)?;
+                    exists = true;
                 }
-                let is_told = |bundle: &Option<ByteString>| bundle.as_ref() == Some(&bytes);
-                if hooks.iter().all(|h| is_told(&h.client_config.ca_bundle)) {
-                    return Ok(true);
+                if !exists {
+                    bail!("{} does not exist", what());
                 }
-                let hooks_with_bundle = hooks
-                    .iter()
-                    .map(|hook| json!({"name": hook.name, "clientConfig": {"caBundle": bytes}}));
-                let patch = json!({
-                    "metadata": {"resourceVersion": object.metadata.resource_version},
-                    "webhooks": hooks_with_bundle.collect::<Vec<_>>(),
-                });
-                patch_object(api, name, Patch::Strategic(patch))
-                    .await
-                    .with_context(what)?;
+                Ok(had_them)
             }
             Self::Group(api, name) => {
                 let object = api.get(name).await.map_err(WriteError::from);
@@ -84,10 +85,39 @@ impl TrustBundle {
                 patch_object(api, name, Patch::Merge(patch))
                     .await
                     .with_context(what)?;
+                Ok(false)
             }
         }
-        Ok(false)
     }
+}
+
+/// Writes the authorities to each webhook of a configuration. Returns true if all had them.
+async fn publish_to_webhooks(
+    api: &Api<DynamicObject>,
+    object: &DynamicObject,
+    bundle: &ByteString,
+) -> anyhow::Result<bool> {
+    let bundle = json!(bundle);
+    let webhooks = object.data["webhooks"].as_array();
+    let Some(webhooks) = webhooks.filter(|webhooks| !webhooks.is_empty()) else {
+        bail!("it has no webhooks");
+    };
+    if webhooks
+        .iter()
+        .all(|webhook| webhook["clientConfig"]["caBundle"] == bundle)
+    {
+        return Ok(true);
+    }
+    let webhooks_with_bundle = webhooks
+        .iter()
+        .map(|webhook| json!({"name": webhook["name"], "clientConfig": {"caBundle": bundle}}));
+    let patch = json!({
+        "metadata": {"resourceVersion": object.metadata.resource_version},
+        "webhooks": webhooks_with_bundle.collect::<Vec<_>>(),
+    });
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    patch_object(api, name, Patch::Strategic(patch)).await?;
+    Ok(false)
 }
 
 async fn patch_object<K>(api: &Api<K>, name: &str, patch: Patch<Value>) -> Result<(), WriteError>
