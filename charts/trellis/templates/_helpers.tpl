@@ -107,3 +107,20 @@ webhook
 none
 {{- end -}}
 {{- end }}
+
+{{/*
+The CRD for Kubernetes 1.33, whose API server assumes for the cost of a rule that an amount is
+megabytes long, and refuses rules about the amounts in long lists. A pattern replaces the rule of
+amounts that must not be negative. Other rules about amounts in TrainingJobs hold always: the
+webhook and the operator check them.
+*/}}
+{{- define "trellis.crdFor133" -}}
+{{- $amount := "^\\+?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$$" -}}
+{{- $bounds := printf "${1}minimum: 0\n${1}pattern: '%s'\n${1}x-kubernetes-int-or-string: true" $amount -}}
+{{- $notNegative := "(?m)^( +)x-kubernetes-int-or-string: true\n +x-kubernetes-validations:\n.*\n +rule: \"type\\(self\\) == int \\? self >= 0 : .*$" -}}
+{{- $text := regexReplaceAll $notNegative . $bounds -}}
+{{- if contains "\n    kind: TrainingJob\n" $text -}}
+{{- $text = regexReplaceAll "(?m)^( +)rule: .*uantity\\(.*$" $text "${1}rule: \"true\"" -}}
+{{- end -}}
+{{ $text }}
+{{- end }}

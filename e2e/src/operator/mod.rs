@@ -1,6 +1,7 @@
 //! The operator on a control plane. It is installed from the chart's own files and runs with the
 //! rights of its own ServiceAccount, so that a missing right fails a test.
 
+mod crds;
 mod deployed;
 mod process;
 
@@ -21,6 +22,7 @@ use crate::binaries::KubernetesVersion;
 use crate::control_plane::{ControlPlane, ControlPlaneOptions};
 use crate::wait::eventually;
 
+pub use crds::chart_crds;
 pub use deployed::start_as_deployed;
 pub use process::{LaunchOptions, Operator, process_cpu_seconds};
 
@@ -54,12 +56,8 @@ fn read_chart_file(file: &str) -> Result<String> {
 /// # Errors
 /// If the chart's files cannot be read.
 pub fn control_plane_options() -> Result<ControlPlaneOptions> {
-    let manifests = trellis_api::crds::all()
-        .iter()
-        .map(|crd| read_chart_file(&format!("crds/{}.yaml", crd.spec.names.plural)))
-        .collect::<Result<_>>()?;
     Ok(ControlPlaneOptions {
-        manifests,
+        manifests: chart_crds(KubernetesVersion::chosen()?)?,
         ..ControlPlaneOptions::default()
     })
 }

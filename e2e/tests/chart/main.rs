@@ -37,6 +37,14 @@ fn main() -> ExitCode {
             rendering::test_plain_files,
         ),
         trial(
+            "requester_stamp_is_written_by_what_the_version_has",
+            rendering::test_requester_stamp,
+        ),
+        trial(
+            "crds_for_kubernetes_1_33_lack_only_rules_about_amounts",
+            rendering::test_crds_of_1_33,
+        ),
+        trial(
             "unknown_value_is_refused_with_its_path",
             values::schema::test_unknown_values,
         ),

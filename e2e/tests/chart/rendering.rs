@@ -8,7 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
+use trellis_e2e::binaries::KubernetesVersion;
 use trellis_e2e::helm::{Helm, chart_folder};
+use trellis_e2e::operator;
 
 use crate::fixtures::{OTHER_NAMESPACE, all_enabled_values, object_key};
 
@@ -54,12 +56,93 @@ fn without_chart_metadata(mut object: Value) -> Value {
     object
 }
 
+fn rendered_by_name(helm: &Helm, values: &Value) -> Result<BTreeMap<String, Value>> {
+    let rendered = helm.render_objects(OTHER_NAMESPACE, values)?;
+    let by_name = |object| (object_key(&object), without_chart_metadata(object));
+    Ok(rendered.into_iter().map(by_name).collect())
+}
+
+/// The chart chooses what writes the requester stamp by the version of the cluster.
+pub(crate) fn test_requester_stamp(helm: &Helm) -> Result<()> {
+    let writers = |values: Value, flags: &[&str]| -> Result<Vec<String>> {
+        let text = helm.run_chart_command("template", OTHER_NAMESPACE, &values, flags)?;
+        let kinds = text.lines().filter_map(|line| line.strip_prefix("kind: "));
+        let kinds = kinds.filter(|kind| kind.starts_with("Mutating"));
+        Ok(kinds.map(str::to_owned).collect())
+    };
+    let stamp = |by: &str| json!({"admission": {"requesterStamp": by}});
+    let policy = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
+    let webhook = ["MutatingWebhookConfiguration"];
+    let (old, new) = ("--kube-version=v1.35.2-gke.100", "--kube-version=1.36.0");
+    // A cluster names all its kinds, as Helm and Argo CD pass them on.
+    let lacks_kind: &[&str] = &[new, "--api-versions=v1/Pod"];
+    let cases: [(Value, &[&str], &[&str]); 7] = [
+        (json!({}), &[new], &policy),
+        (json!({}), &[old], &webhook),
+        (json!({}), lacks_kind, &webhook),
+        (json!({"webhook": {"enabled": false}}), &[old], &[]),
+        (stamp("webhook"), &[new], &webhook),
+        (stamp("policy"), &[new], &policy),
+        (stamp("none"), &[new], &[]),
+    ];
+    for (values, flags, expected) in cases {
+        let found = writers(values.clone(), flags)?;
+        ensure!(found == expected, "{values} {flags:?}: {found:?}");
+    }
+    for (values, flags, message) in [
+        (
+            stamp("policy"),
+            [old],
+            "admission.requesterStamp=policy needs MutatingAdmissionPolicy in v1",
+        ),
+        (
+            json!({"admission": {"requesterStamp": "webhook"}, "webhook": {"enabled": false}}),
+            [new],
+            "admission.requesterStamp=webhook needs the webhook; set webhook.enabled to true",
+        ),
+        (
+            json!({}),
+            ["--kube-version=1.32.9"],
+            "chart requires kubeVersion: >=1.33.0-0",
+        ),
+    ] {
+        let Err(error) = writers(values.clone(), &flags) else {
+            anyhow::bail!("{values} is accepted");
+        };
+        ensure!(error.to_string().contains(message), "{error:#}");
+    }
+    Ok(())
+}
+
+/// The end-to-end tests on Kubernetes 1.33 install CRDs as the chart renders them for it.
+pub(crate) fn test_crds_of_1_33(helm: &Helm) -> Result<()> {
+    let version = KubernetesVersion::V1_33;
+    let flags = [
+        "--show-only=templates/crds.yaml",
+        &format!("--kube-version={}", version.release()),
+    ];
+    let text = helm.run_chart_command("template", OTHER_NAMESPACE, &json!({}), &flags)?;
+    let rendered: Vec<Value> = serde_saphyr::from_multiple(&text)?;
+    let rendered = rendered.into_iter().map(without_chart_metadata);
+    let rendered: Vec<Value> = rendered.collect();
+    let installed = operator::chart_crds(version)?;
+    ensure!(rendered.len() == installed.len(), "{}", rendered.len());
+    let mut changed = 0;
+    for crd in &installed {
+        let crd = without_chart_metadata(serde_saphyr::from_str(crd)?);
+        ensure!(
+            rendered.contains(&crd),
+            "{} differs",
+            crd["metadata"]["name"]
+        );
+        changed += crd.to_string().matches("\"rule\":\"true\"").count();
+    }
+    ensure!(changed == 7, "{changed} rules hold always");
+    Ok(())
+}
+
 pub(crate) fn test_plain_files(helm: &Helm) -> Result<()> {
-    let rendered = helm.render_objects(OTHER_NAMESPACE, &json!({}))?;
-    let rendered: BTreeMap<String, Value> = rendered
-        .into_iter()
-        .map(|object| (object_key(&object), without_chart_metadata(object)))
-        .collect();
+    let rendered = rendered_by_name(helm, &json!({}))?;
     let folder = chart_folder().join("files");
     let mut found = 0;
     for name in [
@@ -69,6 +152,7 @@ pub(crate) fn test_plain_files(helm: &Helm) -> Result<()> {
         "rbac-webhook",
         "visibility",
         "admission",
+        "requester-policy",
         "webhook",
         "queue",
         "policies",
@@ -80,6 +164,11 @@ pub(crate) fn test_plain_files(helm: &Helm) -> Result<()> {
         found += compare_with_file(&rendered, &file?.path())?;
     }
     ensure!(found > 25, "only {found} objects");
+    let values = json!({"admission": {"requesterStamp": "webhook"}});
+    let rendered = rendered_by_name(helm, &values)?;
+    compare_with_file(&rendered, &folder.join("requester-webhook.yaml"))?;
+    let policy = "MutatingAdmissionPolicy /trellis-requested-by";
+    ensure!(!rendered.contains_key(policy), "two parts write the stamp");
     Ok(())
 }
 

@@ -88,15 +88,15 @@ async fn reinstall_over_retained_objects(helm: Helm, flag: &str) -> Result<()> {
 }
 
 /// The reader must state the cluster's Kubernetes version to render with Helm 3, which otherwise
-/// assumes the version that was current at its own release.
+/// assumes the version that was current at its own release: here one before 1.36, for which the
+/// chart has no MutatingAdmissionPolicy.
 pub(crate) async fn test_render_by_helm_3(_: Helm) -> Result<()> {
     let helm = Helm::find_or_build_helm_3()?;
-    let Err(alone) = helm.run_chart_command("template", NAMESPACE, &json!({}), &[]) else {
-        anyhow::bail!(
-            "this test is useless: Helm assumes a Kubernetes version that the chart accepts"
-        );
-    };
-    ensure!(alone.to_string().contains("kubeVersion"), "{alone:#}");
+    let alone = helm.run_chart_command("template", NAMESPACE, &json!({}), &[])?;
+    ensure!(
+        !alone.contains("kind: MutatingAdmissionPolicy\n"),
+        "this test is useless: Helm assumes a Kubernetes version with MutatingAdmissionPolicy"
+    );
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     run_commands(
         &helm,
@@ -105,5 +105,5 @@ pub(crate) async fn test_render_by_helm_3(_: Helm) -> Result<()> {
     )?;
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     queues.get("default").await?;
-    run_commands(&helm, &control_plane, &install_block("helm template")?)
+    run_commands(&helm, &control_plane, &install_block("SERVER=")?)
 }
