@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::binaries::{Binaries, Executable};
+use crate::binaries::{Binaries, Executable, KubernetesVersion};
 use crate::control_plane::ControlPlane;
 
 /// Name of the release.
@@ -134,7 +134,21 @@ impl Helm {
     ///
     /// When Helm refuses the values, or the output is no YAML.
     pub fn render_objects(&self, namespace: &str, values: &Value) -> Result<Vec<Value>> {
-        let text = self.run_chart_command("template", namespace, values, &[])?;
+        self.render_with(namespace, values, &[])
+    }
+
+    /// Like [`Self::render_objects`], for the version of Kubernetes that the tests run on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::render_objects`].
+    pub fn render_for_cluster(&self, namespace: &str, values: &Value) -> Result<Vec<Value>> {
+        let version = KubernetesVersion::chosen()?.release();
+        self.render_with(namespace, values, &[&format!("--kube-version={version}")])
+    }
+
+    fn render_with(&self, namespace: &str, values: &Value, flags: &[&str]) -> Result<Vec<Value>> {
+        let text = self.run_chart_command("template", namespace, values, flags)?;
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text)?;
         Ok(objects.into_iter().filter(|o| !o.is_null()).collect())
     }

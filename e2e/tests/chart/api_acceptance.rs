@@ -121,6 +121,7 @@ fn other_sample_values() -> Vec<Value> {
             "topologySpreadConstraints": [{"topologyKey": "rack", "maxSkew": 1,
                 "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}],
             "podAnnotations": {"a": "b"}, "podLabels": {"c": "d"}, "commonLabels": {"team": "platform"}}),
+        json!({"admission": {"requesterStamp": "webhook"}}),
         // Values from a parent chart, with this chart as a subchart.
         json!({"global": {"whatever": 1}, "enabled": true}),
         openshift_values(),
@@ -133,7 +134,7 @@ pub(crate) async fn test_toggled_values(helm: Helm) -> Result<()> {
     let mut accepted = BTreeSet::new();
     let mut wrong = Vec::new();
     for values in toggled_values()?.into_iter().chain(other_sample_values()) {
-        for object in helm.render_objects(NAMESPACE, &values)? {
+        for object in helm.render_for_cluster(NAMESPACE, &values)? {
             if !accepted.insert(object.to_string()) {
                 continue;
             }
@@ -157,7 +158,7 @@ pub(crate) async fn test_restricted_namespace(helm: Helm) -> Result<()> {
         ..PostParams::default()
     };
     for values in [json!({}), all_enabled_values(), openshift_values()] {
-        let objects = helm.render_objects(namespace.name(), &values)?;
+        let objects = helm.render_for_cluster(namespace.name(), &values)?;
         let deployment = objects.iter().find(|o| o["kind"] == "Deployment");
         let mut pod = deployment.context("no Deployment")?["spec"]["template"].clone();
         pod["metadata"]["name"] = json!("operator");

@@ -25,7 +25,7 @@ const FLOW_SCHEMA_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(
 pub(crate) async fn test_priority_level(helm: Helm) -> Result<()> {
     let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     for namespace in [NAMESPACE, "kube-system"] {
-        for object in helm.render_objects(namespace, &json!({}))? {
+        for object in helm.render_for_cluster(namespace, &json!({}))? {
             let kind = object["kind"].as_str().unwrap_or_default();
             let is_needed = kind == "FlowSchema" || kind == "PriorityLevelConfiguration";
             if is_needed {

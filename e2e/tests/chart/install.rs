@@ -23,7 +23,7 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::API_SERVICE;
 use trellis_api::{ClusterJobPolicy, TrainingJob, TrainingQueue};
-use trellis_e2e::binaries::Executable;
+use trellis_e2e::binaries::{Executable, KubernetesVersion};
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 use trellis_e2e::helm::{Helm, chart_folder};
@@ -57,6 +57,12 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
     let helm = helm.with_control_plane(&control_plane);
     let output = helm.run_chart_command("install", NAMESPACE, &json!({}), CREATE_NAMESPACE)?;
     ensure!(output.contains("STATUS: deployed"), "{output}");
+    let version = KubernetesVersion::chosen()?;
+    let note = "The operator's webhook records who requests a job";
+    ensure!(
+        output.contains(note) != version.has_mutating_policies(),
+        "{output}"
+    );
     let mut running = start_operator(&control_plane, "first").await?;
     operator::wait_until_jobs_accepted(&control_plane).await?;
     let site = TestSite::new(&control_plane, "chart", NodeTemplate::new(3).gpus(8)).await;

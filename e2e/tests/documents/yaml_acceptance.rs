@@ -121,8 +121,8 @@ async fn check_rendered(values: Value) -> Result<()> {
     tokio::task::spawn_blocking(move || {
         let helm = Helm::find_or_build()?;
         let (plain, changed) = (
-            helm.render_objects(NAMESPACE, &json!({}))?,
-            helm.render_objects(NAMESPACE, &values)?,
+            helm.render_for_cluster(NAMESPACE, &json!({}))?,
+            helm.render_for_cluster(NAMESPACE, &values)?,
         );
         // Otherwise the values equal the defaults of the chart, and the block is useless.
         ensure!(changed != plain, "the values equal the defaults");

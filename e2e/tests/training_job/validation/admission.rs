@@ -6,6 +6,7 @@ use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_e2e::admission::PodPolicy;
+use trellis_e2e::binaries::KubernetesVersion;
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::site::jobs::message;
 
@@ -46,9 +47,10 @@ async fn gang_follows_constraints_added_by_admission() {
 #[tokio::test]
 async fn gang_waits_when_admission_adds_an_unsupported_constraint() {
     let site = create_site("spread", 1).await;
+    // The API server of 1.33 panics at a typed object in a patch.
     let spread = "[JSONPatch{op: \"add\", path: \"/spec/topologySpreadConstraints\", value: [\
-        Object.spec.topologySpreadConstraints{maxSkew: 1, topologyKey: \"zone\", \
-        whenUnsatisfiable: \"DoNotSchedule\"}]}]";
+        {\"maxSkew\": dyn(1), \"topologyKey\": dyn(\"zone\"), \
+        \"whenUnsatisfiable\": dyn(\"DoNotSchedule\")}]}]";
     PodPolicy::patch(shared_control_plane().await, site.name(), spread)
         .await
         .unwrap();
@@ -133,6 +135,31 @@ async fn gang_is_delayed_when_admission_alternates_its_flavor() {
         .await;
     assert!(
         message(&pending).contains("admission changes what the pods ask for"),
+        "{}",
+        message(&pending)
+    );
+    assert_eq!(site.list_pods("j").await.len(), 0);
+}
+
+/// Before 1.35, the API server drops the source of an image volume, and the pod would have an empty
+/// directory in its place.
+#[tokio::test]
+async fn job_waits_if_the_api_server_drops_a_field_of_its_pods() {
+    let site = create_site("dropped", 1).await;
+    let mut job = site.job("j", 1, 8);
+    let volume = json!({"name": "data", "image": {"reference": "registry.example/data:1"}});
+    job["spec"]["taskGroups"][0]["podTemplate"] = json!({"spec": {"volumes": [volume]}});
+    site.create(job).await.unwrap();
+    if KubernetesVersion::chosen().unwrap() >= KubernetesVersion::V1_35 {
+        site.wait_for_phase("j", JobPhase::Running).await;
+        return;
+    }
+    let pending = site
+        .wait_for_status("j", |s| s.reason == Some(Reason::PodRefused))
+        .await;
+    let expected = "the API server drops spec.volumes[name=data].image of the pods";
+    assert!(
+        message(&pending).contains(expected),
         "{}",
         message(&pending)
     );

@@ -1,9 +1,9 @@
 //! Checks whether requester stamps are trusted, and whether anything writes them.
 //!
 //! A stamp is trusted if the chart's ValidatingAdmissionPolicy, which refuses a stamp of another
-//! user than that of the request, has been in force since before the job's creation. What writes
-//! the stamps needs no trust: a MutatingAdmissionPolicy of the chart, or below Kubernetes 1.36 the
-//! operator's webhook.
+//! user than that of the request, has been in force since before the job's creation. The writer of
+//! the stamps needs no trust. It is a MutatingAdmissionPolicy of the chart, or below Kubernetes 1.36
+//! the operator's webhook.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -15,7 +15,7 @@ use super::answer::{ReviewAnswer, ReviewDecision};
 use super::judge::ObjectKind;
 use super::review::{self, ReviewRequest};
 
-/// What a request needs so that its object has the right stamp.
+/// The change by which the object of a request has the right stamp.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum StampAnswer {
     /// The stamp is right, or a false claim, which the admission policy refuses.

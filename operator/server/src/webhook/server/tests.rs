@@ -102,6 +102,37 @@ async fn review_is_answered_with_its_uid() {
 }
 
 #[tokio::test]
+async fn stamp_review_is_answered_with_a_patch_or_passes_without_a_core() {
+    let server = Arc::new(server(Some(NONE)));
+    let router = Router::new()
+        .route(STAMP_PATH, post(write_stamp))
+        .with_state(server.clone());
+    let stamp = async || {
+        let body = Body::from(review("u").to_string());
+        let request = HttpRequest::post(STAMP_PATH).body(body).unwrap();
+        let (code, answer) = send_request(&router, request).await;
+        assert_eq!((code, &answer["response"]["allowed"]), (200, &json!(true)));
+        assert_eq!(answer["response"]["uid"], "u");
+        answer["response"].clone()
+    };
+    assert_eq!(stamp().await["patchType"], "JSONPatch");
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    let all = u32::try_from(all).unwrap();
+    let _cores = server.cores.acquire_many(HERE, all).await.unwrap();
+    let skipped = stamp().await;
+    assert_eq!(skipped.get("patch"), None);
+    let warning = "the requester of the job was not recorded: Trellis decides once it is stored";
+    assert_eq!(skipped["warnings"], json!([warning]));
+    let text = server.metrics.render(&Identity::default()).unwrap();
+    for decision in ["Stamped", "Undecided"] {
+        let line = format!(
+            "trellis_webhook_requests_total{{kind=\"TrainingJob\",decision=\"{decision}\"}} 1"
+        );
+        assert!(text.lines().any(|l| l == line), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn invalid_review_is_a_bad_request() {
     let router = router(server(None));
     let cut = review("u").to_string();
