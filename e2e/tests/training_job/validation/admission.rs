@@ -146,6 +146,16 @@ async fn gang_is_delayed_when_admission_alternates_its_flavor() {
 #[tokio::test]
 async fn job_waits_if_the_api_server_drops_a_field_of_its_pods() {
     let site = create_site("dropped", 1).await;
+    let permit = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
+        "metadata": {"name": site.name()},
+        "spec": {
+            "cedar": "permit(principal, action, resource == Trellis::Privilege::\"volume image\");",
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": site.name()}},
+        },
+    });
+    let control_plane = shared_control_plane().await;
+    control_plane.apply_yaml(&permit.to_string()).await.unwrap();
     let mut job = site.job("j", 1, 8);
     let volume = json!({"name": "data", "image": {"reference": "registry.example/data:1"}});
     job["spec"]["taskGroups"][0]["podTemplate"] = json!({"spec": {"volumes": [volume]}});
