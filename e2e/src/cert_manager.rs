@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 
-use crate::binaries::{Binaries, Executable, download_module, missing_build_reason};
+use crate::binaries::{Binaries, Executable, download_module};
 use crate::control_plane::ControlPlane;
 use crate::process::Process;
 
@@ -22,11 +22,7 @@ const KINDS: [&str; 4] = [
 /// Returns why cert-manager is not available on this machine, in one line.
 #[must_use]
 pub fn unavailable_reason() -> Option<String> {
-    match Binaries::is_available(Executable::CertManager) {
-        Ok(true) => None,
-        Ok(false) => missing_build_reason("cert-manager", "3 minutes"),
-        Err(error) => Some(format!("{error:#}")),
-    }
+    Binaries::unavailable_reason(Executable::CertManager, "cert-manager", "3 minutes")
 }
 
 /// Returns the CRDs of cert-manager, without those of ACME.

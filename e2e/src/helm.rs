@@ -38,6 +38,12 @@ impl Helm {
         Self::from_program(Executable::Helm)
     }
 
+    /// Returns why Helm 3 is not available on this machine, in one line.
+    #[must_use]
+    pub fn helm_3_unavailable_reason() -> Option<String> {
+        Binaries::unavailable_reason(Executable::Helm3, "Helm 3", "2 minutes")
+    }
+
     /// Returns Helm 3 without a cluster.
     ///
     /// # Errors

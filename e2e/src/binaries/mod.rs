@@ -20,8 +20,8 @@ use anyhow::Result;
 pub use go_module::download_module;
 pub use kubernetes_version::KubernetesVersion;
 
-/// With the value `all`, tests build programs of other projects that take many minutes: Argo CD and
-/// cert-manager. Without it, the tests that need these programs run only if the programs are
+/// With the value `all`, tests build programs of other projects that take minutes: Argo CD,
+/// cert-manager and Helm 3. Without it, the tests that need these programs run only if the programs are
 /// already built.
 const BUILD_VARIABLE: &str = "TRELLIS_BUILD";
 
@@ -124,6 +124,20 @@ impl Binaries {
     /// When the user has no cache folder.
     pub fn is_available(program: Executable) -> Result<bool> {
         Ok(find_program(&installed_folders(), program)?.is_some())
+    }
+
+    /// Returns why a program with a long build is not available on this machine, in one line. None:
+    /// it is there, or may be built.
+    pub(crate) fn unavailable_reason(
+        program: Executable,
+        name: &str,
+        usually: &str,
+    ) -> Option<String> {
+        match Self::is_available(program) {
+            Ok(true) => None,
+            Ok(false) => missing_build_reason(name, usually),
+            Err(error) => Some(format!("{error:#}")),
+        }
     }
 
     /// Finds each of `programs`, and builds missing ones. A build takes minutes, shows its progress

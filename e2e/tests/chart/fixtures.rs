@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use anyhow::{Result, ensure};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::{Completion, Failed, Trial};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use trellis_e2e::helm::Helm;
@@ -32,6 +32,21 @@ pub(crate) fn cluster_trial(
     Trial::test(name, move || {
         let tested = Helm::find_or_build();
         let tested = tested.and_then(|helm| RUNTIME.block_on(test(helm)));
+        tested.map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}
+
+/// A test of Helm 3 on a control plane. It is ignored where Helm 3 is not built.
+pub(crate) fn helm_3_trial(
+    name: &'static str,
+    test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
+) -> Trial {
+    Trial::ignorable_test(name, move || {
+        if let Some(reason) = Helm::helm_3_unavailable_reason() {
+            return Ok(Completion::ignored_with(reason));
+        }
+        let tested = Helm::find_or_build().and_then(|helm| RUNTIME.block_on(test(helm)));
+        let tested = tested.map(|()| Completion::Completed);
         tested.map_err(|error| Failed::from(format!("{error:#}")))
     })
 }

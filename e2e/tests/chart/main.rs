@@ -21,7 +21,7 @@ mod values;
 
 use std::process::ExitCode;
 
-use fixtures::{cluster_trial, trial};
+use fixtures::{cluster_trial, helm_3_trial, trial};
 use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
@@ -134,11 +134,11 @@ fn main() -> ExitCode {
             "reinstall_preserves_retained_objects",
             install::reinstall::test_reinstall_by_helm,
         ),
-        cluster_trial(
+        helm_3_trial(
             "helm_3_reinstall_preserves_retained_objects",
             install::reinstall::test_reinstall_by_helm_3,
         ),
-        cluster_trial(
+        helm_3_trial(
             "helm_3_renders_the_chart",
             install::reinstall::test_render_by_helm_3,
         ),
