@@ -210,9 +210,10 @@ fn find_part(kind: &str, name: Option<&str>) -> Option<&'static str> {
 fn calls_stamp_path(webhooks: &Value) -> bool {
     let mut webhooks = webhooks.as_array().into_iter().flatten();
     webhooks.any(|webhook| {
-        let config = &webhook["clientConfig"];
-        let url = config["url"].as_str();
-        config["service"]["path"] == STAMP_PATH || url.is_some_and(|url| url.ends_with(STAMP_PATH))
+        let text = |pointer: &str| webhook.pointer(pointer).and_then(Value::as_str);
+        let url = text("/clientConfig/url");
+        text("/clientConfig/service/path") == Some(STAMP_PATH)
+            || url.is_some_and(|url| url.ends_with(STAMP_PATH))
     })
 }
 

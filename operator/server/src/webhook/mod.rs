@@ -13,6 +13,7 @@
 //! known state.
 
 mod answer;
+mod body;
 mod caches;
 #[cfg(any(test, feature = "fixtures"))]
 pub(crate) mod fixtures;

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use http_body_util::LengthLimitError;
 use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +24,7 @@ use trellis_machine::threads;
 use trellis_policies::cedar::PolicyLoader;
 
 use super::answer::{ReviewAnswer, ReviewDecision};
+use super::body::{MAX_BODY, read_body, too_large};
 use super::caches::WebhookCaches;
 use super::judge::ObjectKind;
 use super::judgement::{Judge, JudgedRequest};
@@ -40,8 +40,6 @@ use crate::serve::{ClientCertificates, ConnectionLimits, Identity};
 /// Path to which the API server sends reviews.
 pub(super) const VALIDATE_PATH: &str = "/validate";
 
-/// Largest body: the API server's own limit for a request.
-const MAX_BODY: usize = 3 << 20;
 /// Memory for all bodies together, in KiB.
 const BODY_MEMORY_KIB: usize = 64 << 10;
 /// Longest wait for a body, and for memory for it.
@@ -328,26 +326,6 @@ impl JudgedReview {
         }
         (kind, answer)
     }
-}
-
-async fn read_body(body: Body) -> Result<Bytes, Failure> {
-    axum::body::to_bytes(body, MAX_BODY).await.map_err(|error| {
-        let is_large =
-            std::error::Error::source(&error).is_some_and(|e| e.is::<LengthLimitError>());
-        if is_large {
-            too_large()
-        } else {
-            Failure::new(
-                StatusCode::BAD_REQUEST,
-                format!("the body has not come: {error}"),
-            )
-        }
-    })
-}
-
-fn too_large() -> Failure {
-    let message = format!("the body has more than {MAX_BODY} bytes");
-    Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
 fn unavailable(why: &str) -> Failure {

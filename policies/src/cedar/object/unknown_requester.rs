@@ -43,15 +43,10 @@ pub(super) fn close_for_unknown(
     policy: &Policy,
 ) -> Result<Option<Policy>, Box<dyn std::error::Error>> {
     let mut text = policy.to_json()?;
-    let Some(conditions) = text["conditions"].as_array() else {
+    let conditions = text.get_mut("conditions").and_then(Value::as_array_mut);
+    let Some(conditions) = conditions.filter(|all| all.iter().any(reads_requester)) else {
         return Ok(None);
     };
-    if !conditions
-        .iter()
-        .any(|condition| reads_requester(&condition["body"]))
-    {
-        return Ok(None);
-    }
     let is_known = json!({"has": {"left": {"Var": "context"}, "attr": REQUESTER}});
     let condition = conjunction(conditions, None);
     let body = match policy.effect() {
@@ -64,18 +59,19 @@ pub(super) fn close_for_unknown(
             and(condition, or(is_known, worst))
         }
     };
-    text["conditions"] = json!([{"kind": "when", "body": body}]);
+    *conditions = vec![json!({"kind": "when", "body": body})];
     Ok(Some(Policy::from_json(Some(policy.id().clone()), text)?))
 }
 
 /// Returns all `when` and `unless` clauses as one expression: exact, or a bound of it.
 fn conjunction(conditions: &[Value], bound: Option<Bound>) -> Value {
     let clauses = conditions.iter().map(|condition| {
-        let is_unless = condition["kind"] == "unless";
+        let is_unless = is_text(condition, "/kind", "unless");
         let bound = bound.map(|bound| if is_unless { bound.opposite() } else { bound });
+        let body = condition.get("body").unwrap_or(&Value::Null);
         let body = match bound {
-            Some(bound) => bounded(&condition["body"], bound, false),
-            None => condition["body"].clone(),
+            Some(bound) => bounded(body, bound, false),
+            None => body.clone(),
         };
         if is_unless { not(body) } else { body }
     });
@@ -127,19 +123,19 @@ fn bounded(expression: &Value, bound: Bound, is_guard: bool) -> Value {
 
 /// Returns true if the expression depends on more of the requester than whether it is known.
 pub(super) fn reads_requester(expression: &Value) -> bool {
-    let is_context = |left: &Value| left["Var"] == "context";
+    let is_context = |operand: &Value| is_text(operand, "/left/Var", "context");
     let mut rest = vec![expression];
     while let Some(value) = rest.pop() {
         match value {
             Value::Object(fields) => {
                 for (operator, operand) in fields {
                     match operator.as_str() {
-                        "." if is_context(&operand["left"]) => {
-                            if operand["attr"] == REQUESTER {
+                        "." if is_context(operand) => {
+                            if is_text(operand, "/attr", REQUESTER) {
                                 return true;
                             }
                         }
-                        "has" if is_context(&operand["left"]) => {}
+                        "has" if is_context(operand) => {}
                         "Var" if operand == "context" => return true,
                         "Value" => {}
                         _ => rest.push(operand),
@@ -154,8 +150,11 @@ pub(super) fn reads_requester(expression: &Value) -> bool {
 }
 
 fn has_requester(expression: &Value) -> bool {
-    let has = &expression["has"];
-    has["left"]["Var"] == "context" && has["attr"] == REQUESTER
+    is_text(expression, "/has/left/Var", "context") && is_text(expression, "/has/attr", REQUESTER)
+}
+
+fn is_text(value: &Value, pointer: &str, text: &str) -> bool {
+    value.pointer(pointer).and_then(Value::as_str) == Some(text)
 }
 
 fn and(left: Value, right: Value) -> Value {

@@ -4,7 +4,7 @@ use serde_json::json;
 use trellis_api::{Enforcement, Reason};
 use trellis_policies::cedar::{
     Policies, PolicyObject, PolicyObjectState, PolicyRequest, RequestDecision, RequestVerdict,
-    Requester, UndecidedReason,
+    UndecidedReason,
 };
 
 use super::support::{

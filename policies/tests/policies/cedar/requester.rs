@@ -64,6 +64,15 @@ fn forbid_that_reads_the_requester_applies_to_an_unknown_requester() {
     }
 }
 
+/// The longest policy gets a stack for its evaluation that is large enough.
+#[test]
+fn longest_policy_that_reads_the_requester_is_evaluated() {
+    let long = " && context.gpus < 64".repeat(160);
+    let forbid = format!("forbid(principal, action, resource) when {{ {IS_BOB}{long} }};");
+    let policies = set(vec![cluster("all", ALLOW_ALL), cluster("x", &forbid)]);
+    assert_eq!(allowed(&policies), [true, false, false]);
+}
+
 #[test]
 fn permit_that_reads_the_requester_permits_no_unknown_requester() {
     let cases = [

@@ -17,15 +17,15 @@ use trellis_dispatch::commands::WriteError;
 #[derive(Clone, Debug)]
 pub(super) enum TrustBundle {
     /// For webhooks: configurations with the name, of which at least one exists.
-    Webhook([Api<DynamicObject>; 2], &'static str),
+    Webhook(Vec<Api<DynamicObject>>, &'static str),
     /// For an API group.
-    Group(Api<APIService>, &'static str),
+    Group(Box<Api<APIService>>, &'static str),
 }
 
 impl TrustBundle {
     pub(super) fn webhook(client: &Client, name: &'static str) -> Self {
         let api = |resource| Api::all_with(client.clone(), &resource);
-        let configurations = [
+        let configurations = vec![
             api(ApiResource::erase::<ValidatingWebhookConfiguration>(&())),
             api(ApiResource::erase::<MutatingWebhookConfiguration>(&())),
         ];
@@ -33,7 +33,7 @@ impl TrustBundle {
     }
 
     pub(super) fn group(client: &Client, name: &'static str) -> Self {
-        Self::Group(Api::all(client.clone()), name)
+        Self::Group(Box::new(Api::all(client.clone())), name)
     }
 
     /// Describes the object for a log.
@@ -98,19 +98,19 @@ async fn publish_to_webhooks(
     bundle: &ByteString,
 ) -> anyhow::Result<bool> {
     let bundle = json!(bundle);
-    let webhooks = object.data["webhooks"].as_array();
+    let webhooks = object.data.get("webhooks").and_then(Value::as_array);
     let Some(webhooks) = webhooks.filter(|webhooks| !webhooks.is_empty()) else {
         bail!("it has no webhooks");
     };
     if webhooks
         .iter()
-        .all(|webhook| webhook["clientConfig"]["caBundle"] == bundle)
+        .all(|webhook| webhook.pointer("/clientConfig/caBundle") == Some(&bundle))
     {
         return Ok(true);
     }
     let webhooks_with_bundle = webhooks
         .iter()
-        .map(|webhook| json!({"name": webhook["name"], "clientConfig": {"caBundle": bundle}}));
+        .map(|webhook| json!({"name": webhook.get("name"), "clientConfig": {"caBundle": bundle}}));
     let patch = json!({
         "metadata": {"resourceVersion": object.metadata.resource_version},
         "webhooks": webhooks_with_bundle.collect::<Vec<_>>(),

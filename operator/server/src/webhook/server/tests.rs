@@ -1,3 +1,4 @@
+use axum::body::Body;
 use futures::stream;
 use serde_json::{Value, json};
 use tower::Service as _;
