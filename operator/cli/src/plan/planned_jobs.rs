@@ -94,8 +94,8 @@ pub(super) fn plan_jobs(
         .read_at
         .map_or(submission.last_time, |now| now.max(submission.last_time));
     let mut engine = build_engine(&mut snapshot, &to_place, now);
-    for gang in waiting {
-        engine.apply_gang(gang);
+    for gang in &waiting {
+        engine.apply_gang(gang.clone());
     }
     let mut quotas = NamespaceQuotas::from_snapshot(&snapshot, &to_place);
     // A gang that may not start releases its nodes, and the engine tries other gangs there.
@@ -106,7 +106,29 @@ pub(super) fn plan_jobs(
         &mut planned,
     ) {}
     claim_bindings::bind_claims(&mut planned, &mut snapshot);
+    for gang in &waiting {
+        let key = engine::job_key(&gang.id);
+        let job = planned.iter_mut().find(|job| job.key == key);
+        if let Some(Err(hold)) = job.map(|job| &mut job.place)
+            && let Ok(trial) = engine.try_gang(gang, engine::to_engine_time(now))
+        {
+            hold.message.push_str(&describe_new_nodes(&trial.new_nodes));
+        }
+    }
     planned
+}
+
+/// Describes the new nodes with which a job would start, as an addition to its reason.
+fn describe_new_nodes(nodes: &BTreeMap<FlavorName, u32>) -> String {
+    let parts = nodes.iter().map(|(flavor, count)| {
+        let plural = if *count == 1 { "" } else { "s" };
+        format!("{count} new node{plural} of flavor {:?}", flavor.as_str())
+    });
+    let parts: Vec<String> = parts.collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!("; it would start with {}", parts.join(" and ")),
+    }
 }
 
 /// Returns the task groups of the stages after `stage`, with their stage numbers.

@@ -62,6 +62,18 @@ fn pods_get_labels_and_tolerations_of_their_flavor() {
 }
 
 #[test]
+fn waiting_job_is_told_the_new_nodes_with_which_it_would_start() {
+    let flavor = "apiVersion: trellis.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {name: spot}\nspec: {nodeLabels: {pool: spot}, provisioning: {by: Placeholders, maxNodes: 8, node: {allocatable: {cpu: 128, memory: 2Ti, nvidia.com/gpu: 8}}}}\n";
+    let queue = format!("{}  provisioning: {{order: Nominal}}\n", QUEUE.trim_start());
+    let dump = [queue.as_str(), flavor].join("---\n");
+    let nodes = ["--nodes", "nodes.yaml", "--nodes", "-"];
+    let run = plan_with(&[["-f", "job.yaml"].as_slice(), &nodes].concat(), &dump);
+    assert_eq!(run.code, 1, "{run:?}");
+    let told = "it would start with 4 new nodes of flavor \"spot\"";
+    assert!(run.out.contains(told), "{run:?}");
+}
+
+#[test]
 fn invalid_topology_is_reported() {
     let topology = "apiVersion: trellis.dev/v1alpha1\nkind: Topology\nmetadata: {name: network}\nspec: {levels: [{nodeLabel: rack}, {nodeLabel: rack}]}\n";
     let run = plan_with(

@@ -46,6 +46,8 @@ pub(super) struct AdmissionHistory {
     pub(super) not_before: Option<Time>,
     /// True if another gang has preempted it.
     pub(super) preempted: bool,
+    /// When it began to lack only room. None: nodes may be provisioned for it at once.
+    pub(super) short_since: Option<Time>,
 }
 
 impl Engine {
@@ -62,6 +64,7 @@ impl Engine {
         let before = AdmissionHistory {
             not_before: state.earliest_start(),
             preempted: state.preempted || gang.preempted || self.cycle_placements.is_withdrawn(at),
+            short_since: self.provisioning_delay_start(at),
         };
         Some(self.admit(&gang, &ways, before, log))
     }
@@ -129,7 +132,7 @@ impl Engine {
         }
         let policy = self.provisioning_policy(gang);
         if policy.is_some_and(|policy| !policy.after_preemption)
-            && let Some(start) = self.try_provisioning(gang, ways, &mut closed)
+            && let Some(start) = self.try_provisioning(gang, ways, before, &mut closed)
         {
             return Ok(start);
         }
@@ -139,7 +142,7 @@ impl Engine {
             return Ok(GangStart::AfterVictims(Box::new(plan)));
         }
         if policy.is_some_and(|policy| policy.after_preemption)
-            && let Some(start) = self.try_provisioning(gang, ways, &mut closed)
+            && let Some(start) = self.try_provisioning(gang, ways, before, &mut closed)
         {
             return Ok(start);
         }
@@ -151,12 +154,14 @@ impl Engine {
         &mut self,
         gang: &Gang,
         ways: &FlavorAssignments,
+        before: AdmissionHistory,
         closed: &mut Blockage,
     ) -> Option<GangStart> {
         if !closed.lacks_only_room() {
             return None;
         }
-        let mut plan = self.plan_provisioning(gang, ways, &mut closed.wake)?;
+        let since = before.short_since;
+        let mut plan = self.plan_provisioning(gang, (ways, since), &mut closed.wake)?;
         plan.wake.merge(&closed.wake);
         Some(GangStart::AfterNodes(Box::new(plan)))
     }

@@ -282,6 +282,9 @@ fn small_gangs_share_a_new_node() {
 fn only_gangs_that_say_so_cause_new_nodes() {
     let mut engine = growing_engine(64);
     assert!(submit(&mut engine, priority_gang(0, "w", 1)).is_empty());
+    // A trial does not wait for running gangs to end, even that of a pending gang.
+    engine.apply_gang(growing_gang("trial", 2));
+    run_cycle_at(&mut engine, seconds(31));
     let trial = engine
         .try_gang(&growing_gang("trial", 2), seconds(31))
         .unwrap();

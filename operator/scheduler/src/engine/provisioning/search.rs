@@ -11,6 +11,8 @@ use crate::ids::FlavorName;
 use crate::placement::{Placement, UndoLog};
 use crate::provisioning::{ProvisioningPolicy, ProvisioningScope};
 use crate::queueing::{Signal, WakeCondition};
+use crate::state::GangIdx;
+use crate::time::Time;
 
 /// Most gangs for which nodes of one flavor are provisioned at the same time.
 const MAX_GANGS: usize = 8;
@@ -23,27 +25,33 @@ impl Engine {
         (may && self.queues.flavors().can_grow()).then_some(policy)
     }
 
+    /// Returns since when a gang has lacked only room, which delays its first nodes. None: nodes are
+    /// provisioned for it already, or it restarts, so nothing delays them.
+    pub(in crate::engine) fn provisioning_delay_start(&self, at: GangIdx) -> Option<Time> {
+        let state = self.gangs.get(at)?;
+        let is_known = state.provisioning.is_some() || self.kept_places.contains(at);
+        (!is_known).then(|| state.short_since.unwrap_or(self.now))
+    }
+
     /// Returns the new nodes with which a gang could start, for its first flavor assignment that
-    /// has any. The caller must have lifted its kept place. Adds to `wake` when the result may
-    /// change.
+    /// has any. `since` is when it began to lack only room. The caller must have lifted its kept
+    /// place. Adds to `wake` when the result may change.
     pub(in crate::engine) fn plan_provisioning(
         &mut self,
         gang: &Gang,
-        ways: &FlavorAssignments,
+        (ways, since): (&FlavorAssignments, Option<Time>),
         wake: &mut WakeCondition,
     ) -> Option<ProvisioningPlan> {
         let policy = self.provisioning_policy(gang)?;
+        if let Some(from) = since.map(|since| since.plus(policy.after))
+            && from > self.now
+        {
+            wake.at_latest(from);
+            return None;
+        }
         let state = self.gangs.find(&gang.id).and_then(|at| self.gangs.get(at));
         let current = state.and_then(|state| state.provisioning.as_deref());
         let current = current.map(|provisioning| provisioning.choices.clone());
-        let since = state.and_then(|state| state.short_since);
-        if current.is_none() && state.is_some() && !self.has_kept_place(gang) {
-            let from = since.unwrap_or(self.now).plus(policy.after);
-            if from > self.now {
-                wake.at_latest(from);
-                return None;
-            }
-        }
         wake.on_least_rise(Signal::Nodes, 1)
             .on_least_rise(Signal::Queues, 1);
         for way in ways.iter() {

@@ -30,6 +30,7 @@ impl Engine {
         let before = AdmissionHistory {
             not_before: gang.not_before,
             preempted: gang.preempted,
+            short_since: None,
         };
         let answer = self.admit(gang, &ways, before, &mut log);
         log.roll_back(&mut self.nodes);
