@@ -10,8 +10,9 @@ use trellis_api::document;
 use crate::Right;
 
 /// The roles of the operator. The roles of users are in other files.
-const ROLE_FILES: [&str; 5] = [
+const ROLE_FILES: [&str; 6] = [
     "rbac.yaml",
+    "rbac-placeholders.yaml",
     "rbac-secrets.yaml",
     "rbac-visibility.yaml",
     "rbac-endpoint.yaml",
