@@ -50,7 +50,7 @@ pub async fn maintain_placeholders(context: Arc<Context>, commands: Commands) {
             if listed.is_none_or(|at| at.elapsed() >= LIST_INTERVAL) {
                 match maintenance.list_orders().await {
                     Ok(found) => {
-                        maintenance.report_lost_orders(&found);
+                        maintenance.report_lost_orders(&found).await;
                         orders.extend(found.into_keys());
                         listed = Some(Instant::now());
                     }
@@ -122,10 +122,13 @@ impl Maintenance<'_> {
 
     /// Lets the scheduler create the placeholders of open orders again whose Jobs are gone or have
     /// failed: a Job fails as a whole if one of its pods is deleted.
-    fn report_lost_orders(&self, found: &BTreeMap<String, bool>) {
+    async fn report_lost_orders(&self, found: &BTreeMap<String, bool>) {
         for (order, job) in self.open_orders() {
-            if found.get(&order) == Some(&false) {
-                continue;
+            match found.get(&order) {
+                Some(false) => continue,
+                // The next Jobs have the same names.
+                Some(true) => self.delete_order(&order).await,
+                None => {}
             }
             self.context.placeholders.lost.write().insert(order);
             self.context.send_event(SchedulerEvent::Recheck(job));
@@ -137,10 +140,15 @@ impl Maintenance<'_> {
         let open = self.open_orders();
         for order in orders.iter().filter(|order| !open.contains_key(*order)) {
             info!(%order, "placeholders that no journal names are deleted");
-            let selector = format!("{}={order}", names::PLACEHOLDER_ORDER);
-            if let Err(error) = self.commands.delete_jobs(self.namespace, &selector).await {
-                warn!(%order, %error, "placeholders were not deleted");
-            }
+            self.delete_order(order).await;
+        }
+    }
+
+    /// Deletes the placeholder Jobs of an order. Without an answer, the next round deletes them.
+    async fn delete_order(&self, order: &str) {
+        let selector = format!("{}={order}", names::PLACEHOLDER_ORDER);
+        if let Err(error) = self.commands.delete_jobs(self.namespace, &selector).await {
+            warn!(%order, %error, "placeholders were not deleted");
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod ends;
 mod order;
+mod random;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -15,7 +15,7 @@ use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId};
 use crate::provisioning::{FlavorGrowth, Provisioning, ProvisioningRequest};
 use crate::queue::GroupFlavors;
-use crate::queueing::{Blockage, GangClass, OrderKey, Signal};
+use crate::queueing::{Blockage, GangClass, OrderKey, Signal, WakeCondition};
 use crate::state::GangIdx;
 use crate::time::Time;
 
@@ -41,8 +41,16 @@ impl Engine {
         plan: ProvisioningPlan,
         log: &mut CycleLog,
     ) -> Option<Decision> {
-        self.spend_place(lifted);
         let gang = Arc::clone(&self.gangs.get(at)?.gang);
+        if self.keeps_place(at, &gang, &plan) {
+            // A change would wake other gangs with nodes on order, which would wake this one again.
+            self.put_back_place(lifted);
+            let known = self.gangs.get(at)?.provisioning.as_deref()?;
+            let detail = self.provisioning_detail(&known.state);
+            self.park_provisioned(at, detail, plan.wake, log);
+            return None;
+        }
+        self.spend_place(lifted);
         let (state, is_new) = self.advance_provisioning(at, plan.nodes.clone());
         let until = state.end(self.idle_limit(state.wanted.keys()));
         let choices = plan.assignment.choices.clone();
@@ -52,11 +60,7 @@ impl Engine {
             flavors: gang_table::group_flavors(&gang, &choices),
             until,
         });
-        let detail = WaitDetail::Provisioning {
-            nodes: state.wanted.iter().map(|(f, n)| (f.clone(), *n)).collect(),
-            arrived: state.progress().1,
-            until,
-        };
+        let detail = self.provisioning_detail(&state);
         let pods = self.room_of_plan(&gang, &plan);
         self.charge_gang(at, &gang, plan.assignment.demand.clone());
         if let Some(known) = self.gangs.get_mut(at) {
@@ -76,10 +80,51 @@ impl Engine {
             pods,
         };
         self.insert_kept_place(at, keep);
-        let mut wake = plan.wake;
-        wake.on_least_rise(Signal::Nodes, 1).at_latest(until);
-        self.block_gang(at, Blockage::new(detail, wake), log);
+        self.park_provisioned(at, detail, plan.wake, log);
         request.map(Decision::Provision)
+    }
+
+    /// True if a gang with nodes on order keeps exactly the place of a plan.
+    fn keeps_place(&self, at: GangIdx, gang: &Gang, plan: &ProvisioningPlan) -> bool {
+        let provisioning = self
+            .gangs
+            .get(at)
+            .and_then(|state| state.provisioning.as_deref());
+        let keep = self.kept_places.get(at);
+        let Some((known, keep)) = provisioning.zip(keep) else {
+            return false;
+        };
+        let kept = keep
+            .pods
+            .iter()
+            .map(|pod| (pod.group, self.nodes.name(pod.node)));
+        let groups = gang.groups.iter().enumerate();
+        let planned = groups.flat_map(|(number, group)| {
+            let runs = plan.placement.runs(&group.name).unwrap_or(&[]).iter();
+            let nodes = runs.flat_map(|(node, pods)| (0..*pods).map(move |_| node));
+            nodes.map(move |node| (number, node))
+        });
+        *keep.gang == *gang && known.choices == plan.assignment.choices && kept.eq(planned)
+    }
+
+    fn provisioning_detail(&self, state: &Provisioning) -> WaitDetail {
+        WaitDetail::Provisioning {
+            nodes: state.wanted.iter().map(|(f, n)| (f.clone(), *n)).collect(),
+            arrived: state.progress().1,
+            until: state.end(self.idle_limit(state.wanted.keys())),
+        }
+    }
+
+    /// Parks a gang with nodes on order until a node arrives, or the plan's condition is met.
+    fn park_provisioned(
+        &mut self,
+        at: GangIdx,
+        detail: WaitDetail,
+        mut wake: WakeCondition,
+        log: &mut CycleLog,
+    ) {
+        wake.on_least_rise(Signal::Nodes, 1);
+        self.block_gang(at, Blockage::new(detail, wake), log);
     }
 
     /// Returns the state of a gang's provisioning once it lacks these nodes, and if it begins now.
