@@ -1,105 +1,194 @@
 //! A site whose jobs get new nodes from their own NodePool.
 
+use std::fmt::Debug;
 use std::ops::Deref;
+use std::time::Duration;
 
+use anyhow::ensure;
 use k8s_openapi::api::batch::v1::Job;
-use kube::Api;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_api::{TrainingJob, names};
 use trellis_e2e::cluster::{NodeTemplate, SCOPE_LABEL};
-use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::control_plane::{ControlPlane, apply};
 use trellis_e2e::karpenter::{NodePoolTemplate, TestNodePool};
 use trellis_e2e::operator::PLACEHOLDER_NAMESPACE;
 use trellis_e2e::site::TestSite;
+use trellis_e2e::site::jobs::phase;
 use trellis_e2e::site::queues::resource_groups;
+use trellis_e2e::wait::{eventually, wait_for};
 
 use crate::shared_control_plane;
+
+/// Longest time until nodes have come and a gang runs on them. Some tests let nodes come late, or
+/// let an order end, which takes a minute.
+const START_TIMEOUT: Duration = Duration::from_secs(240);
+/// Longest time until Karpenter has removed empty nodes.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The nodes of a [`GrowingSite`].
+#[derive(Debug, Clone, Copy)]
+pub struct Growth {
+    /// Nodes that exist from the start.
+    pub nodes: usize,
+    /// The most nodes that a flavor may have.
+    pub max_nodes: usize,
+    /// `timeoutSeconds` and `idleSeconds` of an order.
+    pub timeout_seconds: u32,
+}
+
+impl Default for Growth {
+    fn default() -> Self {
+        Self {
+            nodes: 0,
+            max_nodes: 64,
+            timeout_seconds: 600,
+        }
+    }
+}
 
 /// A site with a NodePool, a flavor of the pool's nodes, and a queue with quota of the flavor. All
 /// have the name of the site.
 pub struct GrowingSite {
     pub pool: TestNodePool,
     site: TestSite,
-    control_plane: &'static ControlPlane,
+    client: Client,
+    growth: Growth,
 }
 
 impl GrowingSite {
-    /// Creates a site with a queue of 1,000 GPUs, whose jobs get new nodes at once. `nodes` exist
-    /// from the start, and the flavor may have `max_nodes`.
+    /// Creates a site on the shared control plane, with a queue of 1,000 GPUs whose jobs get new
+    /// nodes at once. `configure` changes the NodePool.
     pub async fn new(
         prefix: &str,
-        nodes: usize,
-        max_nodes: usize,
+        growth: Growth,
         configure: impl FnOnce(NodePoolTemplate) -> NodePoolTemplate,
     ) -> Self {
         let control_plane = shared_control_plane().await;
-        let nodes = NodeTemplate::new(nodes).gpus(8);
+        Self::on(control_plane, prefix, growth, configure).await
+    }
+
+    /// Like [`Self::new`], on a control plane of the test.
+    pub async fn on(
+        control_plane: &ControlPlane,
+        prefix: &str,
+        growth: Growth,
+        configure: impl FnOnce(NodePoolTemplate) -> NodePoolTemplate,
+    ) -> Self {
+        let nodes = NodeTemplate::new(growth.nodes).gpus(8);
         let site = TestSite::new(control_plane, prefix, nodes).await;
         let pool = configure(NodePoolTemplate::new(site.name()));
         let site = Self {
             pool: pool.create(control_plane).await.unwrap(),
             site,
-            control_plane,
+            client: control_plane.client(),
+            growth,
         };
-        site.apply_flavor(json!({"maxNodes": max_nodes})).await;
-        site.apply_queue(1_000).await;
+        site.apply_flavor(site.name()).await;
+        site.apply_queue(&[(site.name(), 1_000)]).await;
         site
     }
 
-    /// Applies the flavor, with these fields of `provisioning`.
-    pub async fn apply_flavor(&self, fields: Value) {
+    /// Creates the flavor of the nodes with this scope.
+    pub async fn apply_flavor(&self, scope: &str) {
         let allocatable = json!({"cpu": 90, "memory": "900Gi", "nvidia.com/gpu": 8});
-        let mut provisioning = json!({
-            "by": "Placeholders",
-            "node": {"allocatable": allocatable},
-            "timeoutSeconds": 600,
-        });
-        let provisioning_fields = provisioning.as_object_mut().unwrap();
-        provisioning_fields.extend(fields.as_object().unwrap().clone());
         let spec = json!({
-            "nodeLabels": {SCOPE_LABEL: self.name()},
-            "provisioning": provisioning,
+            "nodeLabels": {SCOPE_LABEL: scope},
+            "provisioning": {
+                "by": "Placeholders",
+                "node": {"allocatable": allocatable},
+                "maxNodes": self.growth.max_nodes,
+                "timeoutSeconds": self.growth.timeout_seconds,
+                "idleSeconds": self.growth.timeout_seconds,
+            },
         });
-        self.apply("ResourceFlavor", spec).await;
+        self.apply("ResourceFlavor", scope, spec).await;
     }
 
-    /// Applies the queue, with this number of GPUs.
-    pub async fn apply_queue(&self, gpus: i64) {
+    /// Applies the queue, with these numbers of GPUs of flavors.
+    pub async fn apply_queue(&self, flavors: &[(&str, i64)]) {
         let spec = json!({
             "namespaceSelector": {},
-            "resourceGroups": resource_groups(&[(self.name(), gpus)]),
+            "resourceGroups": resource_groups(flavors),
             "provisioning": {"order": "Nominal", "afterSeconds": 0},
         });
-        self.apply("TrainingQueue", spec).await;
+        self.apply("TrainingQueue", self.name(), spec).await;
     }
 
-    async fn apply(&self, kind: &str, spec: Value) {
+    async fn apply(&self, kind: &str, name: &str, spec: Value) {
         let object = json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": kind,
-            "metadata": {"name": self.name()}, "spec": spec,
+            "metadata": {"name": name}, "spec": spec,
         });
-        self.control_plane
-            .apply_yaml(&object.to_string())
+        apply(&self.client, &object.to_string(), "default")
             .await
             .unwrap();
     }
 
-    /// Submits a job of this many pods with 8 GPUs each to the queue of the site.
-    pub async fn submit_gang(&self, name: &str, pods: u32) -> TrainingJob {
+    /// Returns a job of this many pods with 8 GPUs each in the queue of the site. Its nodes are
+    /// those of the queue's flavors.
+    pub fn gang_job(&self, name: &str, pods: u32) -> Value {
         let mut job = self.job(name, pods, 8);
         job["spec"]["queueName"] = json!(self.name());
-        self.create(job).await.unwrap()
+        job["spec"]["taskGroups"][0]["nodeSelector"] = json!({});
+        job
     }
 
-    /// Returns the names of the placeholder Jobs of a job.
-    pub async fn placeholder_jobs(&self, job: &TrainingJob) -> Vec<String> {
+    /// Submits the job of [`Self::gang_job`].
+    pub async fn submit_gang(&self, name: &str, pods: u32) -> TrainingJob {
+        self.create(self.gang_job(name, pods)).await.unwrap()
+    }
+
+    /// Waits until a job runs.
+    pub async fn wait_until_running(&self, name: &str) -> TrainingJob {
+        let is_running = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
+        let jobs = self.api::<TrainingJob>();
+        wait_for(&jobs, name, START_TIMEOUT, is_running)
+            .await
+            .unwrap_or_else(|error| panic!("{error:#}; {:?}", self.pool.claims()))
+    }
+
+    /// Waits until Karpenter removes or has removed `count` nodes of the site's pool.
+    pub async fn wait_for_lost_claims(&self, count: usize) {
+        eventually(REMOVAL_TIMEOUT, || async {
+            let lost = self.pool.lost_claims();
+            ensure!(lost.len() == count, "{lost:?}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+
+    /// Returns the names of the placeholders of a job: their Jobs, or the pods.
+    pub async fn placeholders<K>(&self, job: &TrainingJob) -> Vec<String>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
         let uid = job.metadata.uid.as_deref().unwrap();
-        let jobs: Api<Job> = Api::namespaced(self.control_plane.client(), PLACEHOLDER_NAMESPACE);
-        let labels = format!("capacity.trellis.dev/job-uid={uid}");
-        let found = jobs.list(&ListParams::default().labels(&labels)).await;
-        let names = found.unwrap().into_iter();
-        names.filter_map(|job| job.metadata.name).collect()
+        let objects: Api<K> = Api::namespaced(self.client.clone(), PLACEHOLDER_NAMESPACE);
+        let labels = format!("{}={uid}", names::PLACEHOLDER_JOB_UID);
+        let found = objects.list(&ListParams::default().labels(&labels)).await;
+        found.unwrap().iter().map(ResourceExt::name_any).collect()
+    }
+
+    /// Waits until a job has neither placeholder Jobs nor their pods.
+    pub async fn wait_until_no_placeholders(&self, job: &TrainingJob) {
+        eventually(REMOVAL_TIMEOUT, || async {
+            let jobs = self.placeholders::<Job>(job).await;
+            let pods = self.placeholders::<Pod>(job).await;
+            ensure!(jobs.is_empty() && pods.is_empty(), "{jobs:?}, {pods:?}");
+            Ok(())
+        })
+        .await
+        .unwrap();
     }
 }
 

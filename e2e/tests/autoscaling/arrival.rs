@@ -1,0 +1,51 @@
+//! New nodes from their arrival to the end of a gang.
+
+use trellis_e2e::cluster::SCOPE_LABEL;
+use trellis_e2e::karpenter::NodePoolTemplate;
+
+use crate::growing_site::{GrowingSite, Growth};
+use crate::{SETTLED, shared_control_plane};
+
+/// The pools let Karpenter remove empty nodes at once. It takes about 30 seconds for that, and the
+/// last nodes come after 45 seconds.
+#[tokio::test]
+async fn nodes_that_come_first_are_kept_until_the_last_have_come() {
+    let site = GrowingSite::new("stagger", Growth::default(), |pool| {
+        pool.limit("nvidia.com/gpu", "16")
+    })
+    .await;
+    let late = NodePoolTemplate::new(&format!("{}-late", site.name()))
+        .label(SCOPE_LABEL, site.name())
+        .limit("nvidia.com/gpu", "16")
+        .registration_delay("45s")
+        .create(shared_control_plane().await)
+        .await
+        .unwrap();
+    site.submit_gang("train", 4).await;
+    site.pool.wait_for_nodes(2).await.unwrap();
+    site.wait_until_running("train").await;
+    site.wait_for_whole_gang("train", 4).await;
+    tokio::time::sleep(SETTLED).await;
+    for pool in [&site.pool, &late] {
+        assert_eq!(pool.claims().len(), 2);
+        assert_eq!(pool.lost_claims().len(), 0, "{:?}", pool.claims());
+    }
+}
+
+/// Karpenter removes the node of a job that has ended, and keeps the nodes of the gang that runs.
+#[tokio::test]
+async fn running_gang_survives_the_consolidation_of_its_pool() {
+    let site = GrowingSite::new("consolid", Growth::default(), |pool| pool).await;
+    site.submit_gang("long", 2).await;
+    site.wait_until_running("long").await;
+    site.submit_gang("short", 1).await;
+    site.wait_until_running("short").await;
+    site.end_pod("short-worker-0", "0").await;
+    site.wait_for_lost_claims(1).await;
+    tokio::time::sleep(SETTLED).await;
+    assert_eq!(site.pool.claims().len(), 3);
+    assert_eq!(site.pool.lost_claims().len(), 1, "{:?}", site.pool.claims());
+    let job = site.wait_until_running("long").await;
+    let status = job.status.unwrap();
+    assert_eq!((status.attempt, status.disruptions), (Some(1), Some(0)));
+}
