@@ -4,6 +4,7 @@
 mod crds;
 mod deployed;
 mod process;
+mod succession;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::wait::eventually;
 pub use crds::chart_crds;
 pub use deployed::start_as_deployed;
 pub use process::{LaunchOptions, Operator, process_cpu_seconds};
+pub use succession::{LATE_WRITE_TIME, RECOVERY_TIMEOUT, Succession, kill_after_every_write};
 
 /// Namespace of the operator.
 pub const NAMESPACE: &str = "trellis-system";

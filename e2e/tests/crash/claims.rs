@@ -8,16 +8,13 @@ use serde_json::{Value, json};
 use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::kubelet::HANG;
+use trellis_e2e::operator::{RECOVERY_TIMEOUT, Succession, kill_after_every_write};
 use trellis_e2e::proxy::{Request, TrapTiming};
 use trellis_e2e::site::TestSite;
 use trellis_e2e::volumes::{disk_yaml, late_binding_claim_yaml, late_binding_class_yaml};
 use trellis_e2e::wait::eventually;
 
-use super::succession::Succession;
-use super::{
-    RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, is_running, kill_after_every_write,
-    wait_through_kill,
-};
+use super::{counted_write_filter, delete_jobs, is_running, start_succession};
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
@@ -139,7 +136,7 @@ async fn survives_kill(
             site.annotate_pod("j-worker-0", HANG, "false").await;
         }
     };
-    let final_status = wait_through_kill(operators, &site, (fired, k, moment), is_running);
+    let final_status = operators.wait_through_kill(&site, "j", (fired, k, moment), is_running);
     let ((status, reached), ()) = tokio::join!(final_status, bound);
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
@@ -166,7 +163,7 @@ async fn survives_kill(
 }
 
 async fn shared_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
-    let mut operators = Succession::start().await;
+    let mut operators = start_succession().await;
     // The writes are 3 children, the journal twice, the volume, the pods and a status.
     let minimum = 3 + 2 + 1 + 2 + 1;
     let check = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Shared).await;
@@ -174,7 +171,7 @@ async fn shared_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
 }
 
 async fn ephemeral_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
-    let mut operators = Succession::start().await;
+    let mut operators = start_succession().await;
     // The writes are 3 children, the journal twice, a pod, the node of its claim and a status.
     let minimum = 3 + 2 + 1 + 1 + 1;
     let survives = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Ephemeral).await;

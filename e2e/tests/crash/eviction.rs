@@ -9,15 +9,14 @@ use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{ClusterJobPolicy, PodGroup, Reason, TrainingJob};
 use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::operator::{
+    LATE_WRITE_TIME, RECOVERY_TIMEOUT, Succession, kill_after_every_write,
+};
 use trellis_e2e::proxy::TrapTiming;
 use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::succession::Succession;
-use super::{
-    LATE_WRITE_TIME, RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, is_running,
-    kill_after_every_write,
-};
+use super::{counted_write_filter, delete_jobs, is_running, start_succession};
 
 /// Number of pods of the gang.
 const GANG_SIZE: u32 = 2;
@@ -96,7 +95,7 @@ async fn wait_until_evicted(site: &TestSite, k: u64, moment: TrapTiming) {
 }
 
 async fn eviction_completes_after_a_crash_at_each_write(moment: TrapTiming) {
-    let mut operators = Succession::start().await;
+    let mut operators = start_succession().await;
     // The writes are the end of the attempt, its journal twice, the pods and the refusal.
     let minimum = 1 + 2 + u64::from(GANG_SIZE) + 1;
     kill_after_every_write(minimum, async |k| {

@@ -10,13 +10,15 @@ use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, names};
 use trellis_e2e::cluster::{NodeTemplate, SCOPE_LABEL};
+use trellis_e2e::operator::{
+    LATE_WRITE_TIME, RECOVERY_TIMEOUT, Succession, kill_after_every_write,
+};
 use trellis_e2e::proxy::{Request, TrapTiming};
 use trellis_e2e::site::TestSite;
 use trellis_e2e::site::queues::resource_groups;
 use trellis_e2e::wait::eventually;
 
-use super::succession::Succession;
-use super::{LATE_WRITE_TIME, RECOVERY_TIMEOUT, counted_write_filter, kill_after_every_write};
+use super::{counted_write_filter, start_succession};
 
 const GANG_SIZE: u32 = 4;
 
@@ -130,7 +132,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 }
 
 async fn external_gang_is_bound_whole_after_a_crash_at_each_write(moment: TrapTiming) {
-    let mut operators = Succession::start().await;
+    let mut operators = start_succession().await;
     // The writes are the journal twice and a binding of each pod.
     let minimum = 2 + u64::from(GANG_SIZE);
     kill_after_every_write(minimum, async |k| {
@@ -143,7 +145,7 @@ async fn external_gang_is_bound_whole_after_a_crash_at_each_write(moment: TrapTi
 /// node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn external_gang_is_placed_again_after_another_scheduler_binds_a_pod() {
-    let mut operators = Succession::start().await;
+    let mut operators = start_succession().await;
     let site = TestSite::new(
         &operators.control_plane,
         "torn",
@@ -204,7 +206,7 @@ async fn external_gang_is_placed_again_after_another_scheduler_binds_a_pod() {
 /// their assigned flavors.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_leader_counts_bound_external_pods() {
-    let mut operators = Succession::start().await;
+    let mut operators = start_succession().await;
     let site = TestSite::new(
         &operators.control_plane,
         "counts",

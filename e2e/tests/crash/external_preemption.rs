@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, TrainingJob, names};
 use trellis_e2e::cluster::{NodeTemplate, SCOPE_LABEL};
+use trellis_e2e::operator::{
+    LATE_WRITE_TIME, RECOVERY_TIMEOUT, Succession, kill_after_every_write,
+};
 use trellis_e2e::proxy::TrapTiming;
 use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::preemption::start_operators;
-use super::succession::Succession;
-use super::{
-    LATE_WRITE_TIME, RECOVERY_TIMEOUT, counted_write_filter, is_running, kill_after_every_write,
-};
+use super::{counted_write_filter, is_running};
 
 /// Number of pods of each gang. Each pod has half of the node's GPUs.
 const GANG_SIZE: u32 = 2;

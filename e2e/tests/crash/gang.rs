@@ -5,16 +5,13 @@ use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::operator::{RECOVERY_TIMEOUT, Succession, kill_after_every_write};
 use trellis_e2e::proxy::TrapTiming;
 use trellis_e2e::site::TestSite;
 use trellis_e2e::site::jobs::pod_uids;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::succession::Succession;
-use super::{
-    RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, is_running, kill_after_every_write,
-    wait_through_kill,
-};
+use super::{counted_write_filter, delete_jobs, is_running, start_succession};
 
 const GANG_SIZE: u32 = 8;
 
@@ -27,8 +24,9 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     .await;
     let fired = operators.kill_after_write(k, moment, counted_write_filter(site.name()));
     site.submit("j", GANG_SIZE, 1).await;
-    let (status, reached) =
-        wait_through_kill(operators, &site, (fired, k, moment), is_running).await;
+    let (status, reached) = operators
+        .wait_through_kill(&site, "j", (fired, k, moment), is_running)
+        .await;
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
         (Some(1), Some(0), Some(0)),
@@ -44,7 +42,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 }
 
 async fn gang_is_placed_after_a_crash_at_each_write(moment: TrapTiming) {
-    let mut operators = Succession::start().await;
+    let mut operators = start_succession().await;
     // The writes are 3 children, the journal twice, the pods and a status.
     let minimum = 3 + 2 + u64::from(GANG_SIZE) + 1;
     kill_after_every_write(minimum, async |k| {
@@ -59,7 +57,7 @@ at_both_moments!(gang_is_placed_after_a_crash_at_each_write);
 /// expired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whole_gang_runs_on_after_its_plan_expires_before_the_commit() {
-    let mut operators = Succession::start().await;
+    let mut operators = start_succession().await;
     let site = TestSite::new(
         &operators.control_plane,
         "late",

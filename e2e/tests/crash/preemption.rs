@@ -5,16 +5,15 @@ use serde_json::{Value, json};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, TrainingJob};
 use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::operator::{
+    LATE_WRITE_TIME, RECOVERY_TIMEOUT, Succession, kill_after_every_write,
+};
 use trellis_e2e::proxy::{Request, TrapTiming};
 use trellis_e2e::site::TestSite;
 use trellis_e2e::site::jobs::pod_uids;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::succession::Succession;
-use super::{
-    LATE_WRITE_TIME, RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, is_running,
-    kill_after_every_write,
-};
+use super::{counted_write_filter, delete_jobs, is_running, start_succession};
 
 /// Number of pods of each gang.
 const GANG_SIZE: u32 = 2;
@@ -42,7 +41,7 @@ fn gang_job(site: &TestSite, name: &str, class: Option<&str>) -> Value {
 }
 
 pub(crate) async fn start_operators() -> Succession {
-    let operators = Succession::start().await;
+    let operators = start_succession().await;
     operators
         .control_plane
         .apply_yaml(PRIORITY_OBJECTS)

@@ -5,15 +5,13 @@ use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::operator::{RECOVERY_TIMEOUT, Succession, kill_after_every_write};
 use trellis_e2e::proxy::TrapTiming;
 use trellis_e2e::site::TestSite;
 use trellis_e2e::site::jobs::pod_uids;
 use trellis_e2e::wait::wait_for;
 
-use super::succession::Succession;
-use super::{
-    RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, kill_after_every_write, wait_through_kill,
-};
+use super::{counted_write_filter, delete_jobs, start_succession};
 
 /// Waits until all pods run in this round, and no pod is missing.
 fn is_recovered(job: &TrainingJob, round: i64) -> bool {
@@ -47,7 +45,9 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     let fired = operators.kill_after_write(k, moment, counted_write_filter(site.name()));
     site.end_pod("j-worker-1", "1").await;
     let back = |job: &TrainingJob| is_recovered(job, 1);
-    let (status, reached) = wait_through_kill(operators, &site, (fired, k, moment), back).await;
+    let (status, reached) = operators
+        .wait_through_kill(&site, "j", (fired, k, moment), back)
+        .await;
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
         (Some(1), Some(1), Some(0)),
@@ -61,7 +61,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 }
 
 async fn rank_recovers_after_a_crash_at_each_write(moment: TrapTiming) {
-    let mut operators = Succession::start().await;
+    let mut operators = start_succession().await;
     // The writes are the status, a delete, a create and a status.
     kill_after_every_write(4, async |k| survives_kill(&mut operators, k, moment).await).await;
 }

@@ -5,15 +5,13 @@ use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::operator::{RECOVERY_TIMEOUT, Succession, kill_after_every_write};
 use trellis_e2e::proxy::TrapTiming;
 use trellis_e2e::site::TestSite;
 use trellis_e2e::site::jobs::pod_uids;
 use trellis_e2e::wait::wait_for;
 
-use super::succession::Succession;
-use super::{
-    RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, kill_after_every_write, wait_through_kill,
-};
+use super::{counted_write_filter, delete_jobs, start_succession};
 
 /// Returns true if the job runs this stage.
 fn runs_stage(job: &TrainingJob, number: i64) -> bool {
@@ -50,8 +48,9 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
         site.end_pod(pod, "0").await;
     }
     let is_running = |job: &TrainingJob| runs_stage(job, 2);
-    let (status, reached) =
-        wait_through_kill(operators, &site, (fired, k, moment), is_running).await;
+    let (status, reached) = operators
+        .wait_through_kill(&site, "j", (fired, k, moment), is_running)
+        .await;
     // The second stage is one more attempt and no restart, and no finished pod has run again.
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
@@ -66,7 +65,7 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
 }
 
 async fn next_stage_starts_after_a_crash_at_each_write(moment: TrapTiming) {
-    let mut operators = Succession::start().await;
+    let mut operators = start_succession().await;
     // The writes are the status, the journal that is rolled back and cleared, the PodGroup of the
     // next stage, its journal, two pods, the end of its journal, and the status.
     kill_after_every_write(8, async |k| survives_kill(&mut operators, k, moment).await).await;
