@@ -1,6 +1,6 @@
 //! Gangs that wait for new nodes, on a real Karpenter. `purchase`, `hand_over` and `placeholder_job`
 //! act as the operator: they check the behaviour of Karpenter and of the Job controller that Trellis
-//! relies on. The other modules run the operator.
+//! relies on. The other modules run the operator; `takeover` kills it.
 
 mod arrival;
 mod changes;
@@ -11,6 +11,7 @@ mod hand_over;
 mod limits;
 mod placeholder_job;
 mod purchase;
+mod takeover;
 
 use std::path::Path;
 use std::time::Duration;
