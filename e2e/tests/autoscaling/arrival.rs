@@ -1,5 +1,8 @@
-//! New nodes from their arrival to the end of a gang.
+//! New nodes that come one after the other, or that cannot hold pods at first.
 
+use std::time::Duration;
+
+use trellis_api::Reason;
 use trellis_e2e::cluster::SCOPE_LABEL;
 use trellis_e2e::karpenter::NodePoolTemplate;
 
@@ -9,6 +12,7 @@ use crate::{SETTLED, shared_control_plane};
 /// The pools let Karpenter remove empty nodes at once. It takes about 30 seconds for that, and the
 /// last nodes come after 45 seconds.
 #[tokio::test]
+#[ignore = "mostly waits: .ci/run runs it beside the soak"]
 async fn nodes_that_come_first_are_kept_until_the_last_have_come() {
     let site = GrowingSite::new("stagger", Growth::default(), |pool| {
         pool.limit("nvidia.com/gpu", "16")
@@ -30,6 +34,52 @@ async fn nodes_that_come_first_are_kept_until_the_last_have_come() {
         assert_eq!(pool.claims().len(), 2);
         assert_eq!(pool.lost_claims().len(), 0, "{:?}", pool.claims());
     }
+}
+
+#[tokio::test]
+async fn gang_starts_only_once_its_nodes_have_devices_and_no_startup_taint() {
+    const TAINT: &str = "test.trellis.dev/starting";
+    let site = GrowingSite::new("bare", Growth::default(), |pool| {
+        pool.startup_taint(TAINT, "true", "NoSchedule")
+    })
+    .await;
+    site.submit_gang("train", 2).await;
+    let nodes = site.pool.wait_for_registered_nodes(2).await.unwrap();
+    let [bare, whole] = nodes.names() else {
+        panic!("{nodes:?}");
+    };
+    check_waiting(&site, 0).await;
+
+    nodes
+        .set_allocatable(bare, "nvidia.com/gpu", "0")
+        .await
+        .unwrap();
+    for node in [bare, whole] {
+        nodes.untaint(node, TAINT).await.unwrap();
+    }
+    check_waiting(&site, 1).await;
+
+    nodes
+        .set_allocatable(bare, "nvidia.com/gpu", "8")
+        .await
+        .unwrap();
+    site.wait_until_running("train").await;
+    site.wait_for_whole_gang("train", 2).await;
+    assert_eq!(site.pool.claims().len(), 2);
+}
+
+/// Checks that the job of two pods waits, and that its status counts this many ready nodes.
+async fn check_waiting(site: &GrowingSite, ready: usize) {
+    let verb = if ready == 1 { "is" } else { "are" };
+    let count = format!("{ready} {verb} ready");
+    site.wait_for_status("train", |status| {
+        let message = status.message.as_deref().unwrap_or_default();
+        status.reason == Some(Reason::Provisioning) && message.contains(&count)
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(site.list_pods("train").await.is_empty());
+    assert_eq!(site.pool.claims().len(), 2);
 }
 
 /// Karpenter removes the node of a job that has ended, and keeps the nodes of the gang that runs.

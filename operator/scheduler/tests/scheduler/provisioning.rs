@@ -136,6 +136,16 @@ fn gang_starts_once_as_many_nodes_as_it_needs_have_arrived() {
 }
 
 #[test]
+fn explanation_counts_the_nodes_that_are_ready() {
+    let mut engine = growing_engine(64);
+    submit(&mut engine, growing_gang("w", 2));
+    engine.apply_node(pool_node("n0", "h100"));
+    run_cycle_at(&mut engine, seconds(40));
+    let explanation = engine.explain(&id("w"), seconds(41)).unwrap().to_string();
+    assert!(explanation.contains("1 is ready"), "{explanation}");
+}
+
+#[test]
 fn free_nodes_are_used_before_new_ones() {
     let mut engine = growing_engine(64);
     for node in ["n0", "n1", "n2"] {

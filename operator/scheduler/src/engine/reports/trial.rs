@@ -89,7 +89,12 @@ impl Engine {
         if unsettled {
             self.reservations.mark_heads_stale();
         }
-        Some(answer?.err()?.explanation)
+        match answer? {
+            Err(blocked) => Some(blocked.explanation),
+            // The last cycle has counted the nodes on order.
+            Ok(GangStart::AfterNodes(_)) => self.explanation(&gang.id).cloned(),
+            Ok(_) => None,
+        }
     }
 
     /// Explains why a gang is pending, with current numbers. If only its turn has not come, returns
