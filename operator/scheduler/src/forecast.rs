@@ -8,7 +8,6 @@ use crate::engine::{Engine, GangSnapshot, PlacedStateSnapshot, Snapshot};
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, NodeName, PodKey};
 use crate::provisioning::FlavorGrowth;
-use crate::queue::Flavor;
 use crate::time::Time;
 
 /// The expected start times of pending gangs, if no new gang arrives and running gangs end on time.
@@ -73,8 +72,13 @@ struct ForecastRun {
 
 impl ForecastRun {
     fn new(snapshot: &Snapshot) -> Self {
+        let simplified = simplify(snapshot);
+        let growths = simplified.flavors.iter().filter_map(|flavor| {
+            let growth = flavor.growth.clone()?;
+            Some((flavor.name.clone(), growth))
+        });
         let mut player = Self {
-            engine: Engine::from_snapshot(&simplify(snapshot)),
+            engine: Engine::from_snapshot(&simplified),
             gangs: BTreeMap::new(),
             agenda: BTreeSet::new(),
             due: BTreeMap::new(),
@@ -82,7 +86,7 @@ impl ForecastRun {
             starts: BTreeMap::new(),
             ends: BTreeMap::new(),
             stopped: BTreeSet::new(),
-            growths: snapshot.flavors.iter().filter_map(known_growth).collect(),
+            growths: growths.collect(),
             arrivals: BTreeMap::new(),
             new_node_count: 0,
             now: snapshot.now,
@@ -250,19 +254,13 @@ fn departing_pods(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
         .collect()
 }
 
-/// Returns the new nodes of a flavor, if it is known how long they take.
-fn known_growth(flavor: &Flavor) -> Option<(FlavorName, FlavorGrowth)> {
-    let growth = flavor.growth.clone()?;
-    growth.usual?;
-    Some((flavor.name.clone(), growth))
-}
-
 /// Returns the snapshot with the pods of placed gangs counted as not yet created, so that they
 /// leave with their gang. Flavors whose new nodes take an unknown time get none.
 fn simplify(snapshot: &Snapshot) -> Snapshot {
     let mut snapshot = snapshot.clone();
     for flavor in &mut snapshot.flavors {
-        flavor.growth = known_growth(flavor).map(|(_, growth)| growth);
+        let growth = flavor.growth.take();
+        flavor.growth = growth.filter(|growth| growth.usual.is_some());
     }
     snapshot.pods.retain(|pod| !pod.held);
     for place in snapshot.gangs.iter_mut().filter_map(|g| g.place.as_mut()) {

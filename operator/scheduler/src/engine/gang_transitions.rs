@@ -35,10 +35,11 @@ impl Engine {
             self.complete_explanation(&gang, &ways, &mut blocked);
             self.put_back_place(lifted);
         }
-        self.record_shortage(at, blocked.lacks_only_room());
         let Some(state) = self.gangs.get_mut(at) else {
             return;
         };
+        let short_since = state.short_since.unwrap_or(self.now);
+        state.short_since = blocked.lacks_only_room().then_some(short_since);
         if asks_for_topology(&state.shape) {
             // The topology level of the gang may come or go, so the gang always wakes on changes of
             // topologies.

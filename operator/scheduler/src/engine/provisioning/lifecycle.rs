@@ -23,14 +23,6 @@ use crate::time::Time;
 /// this time.
 const PAUSE: Duration = Duration::from_secs(5);
 
-impl Provisioning {
-    /// Returns when the engine gives the nodes up. `idle` is how long nodes may stand idle.
-    fn end(&self, idle: Duration) -> Time {
-        let idle = self.first_arrival.map(|first| first.plus(idle));
-        idle.map_or(self.timeout, |idle| idle.min(self.timeout))
-    }
-}
-
 impl Engine {
     /// Keeps the place of a plan for a gang, with its planned nodes. Returns the decision to
     /// provision the nodes, if they are not provisioned already.
@@ -52,7 +44,7 @@ impl Engine {
         }
         self.spend_place(lifted);
         let (state, is_new) = self.advance_provisioning(at, plan.nodes.clone());
-        let until = state.end(self.idle_limit(state.wanted.keys()));
+        let until = self.provisioning_end(&state);
         let choices = plan.assignment.choices.clone();
         let request = is_new.then(|| ProvisioningRequest {
             gang: gang.id.clone(),
@@ -111,7 +103,7 @@ impl Engine {
         WaitDetail::Provisioning {
             nodes: state.wanted.iter().map(|(f, n)| (f.clone(), *n)).collect(),
             arrived: state.progress().1,
-            until: state.end(self.idle_limit(state.wanted.keys())),
+            until: self.provisioning_end(state),
         }
     }
 
@@ -157,8 +149,11 @@ impl Engine {
         (state, false)
     }
 
-    fn idle_limit<'a>(&self, flavors: impl Iterator<Item = &'a FlavorName>) -> Duration {
-        self.shortest(flavors, |growth| growth.idle)
+    /// Returns when the engine gives the nodes up.
+    fn provisioning_end(&self, state: &Provisioning) -> Time {
+        let idle = self.shortest(state.wanted.keys(), |growth| growth.idle);
+        let idle_end = state.first_arrival.map(|first| first.plus(idle));
+        idle_end.map_or(state.timeout, |end| end.min(state.timeout))
     }
 
     /// Returns the shortest of the flavors' limits.
@@ -179,10 +174,12 @@ impl Engine {
         for (number, (group, shape)) in groups {
             let mut index = 0_u32;
             for (name, count) in plan.placement.runs(&group.name).unwrap_or(&[]) {
+                let Some(node) = (0..*count).map(|_| self.nodes.hold(name)).last() else {
+                    continue;
+                };
+                self.charge_node(node, &shape.demand, *count, true);
                 for _ in 0..*count {
-                    let node = self.nodes.hold(name);
                     self.catalog.retain_demand(shape.demand_idx);
-                    self.charge_node(node, &shape.demand, 1, true);
                     pods.push(PodRoom {
                         key: gang.pod_key(group, index),
                         group: number,
@@ -255,8 +252,7 @@ impl Engine {
             };
             let gang = Arc::clone(&state.gang);
             let provisioning = provisioning.state.clone();
-            let end = provisioning.end(self.idle_limit(provisioning.wanted.keys()));
-            let is_late = end <= self.now;
+            let is_late = self.provisioning_end(&provisioning) <= self.now;
             if is_late {
                 for flavor in provisioning.missing.keys() {
                     self.back_offs.add_failure(&gang.queue, flavor, self.now);
@@ -349,32 +345,16 @@ impl Engine {
 
     /// Returns all gangs for which nodes are provisioned.
     pub fn provisioned_gangs(&self) -> impl Iterator<Item = (&GangId, &Provisioning)> {
-        let states = self
-            .provisioning
-            .iter()
-            .filter_map(|at| self.gangs.get(*at));
+        let states = self.provisioning.iter();
+        let states = states.filter_map(|at| self.gangs.get(*at));
         states.filter_map(|state| Some((&state.gang.id, &state.provisioning.as_deref()?.state)))
     }
 
     /// Returns when the first provisioning ends.
     pub(in crate::engine) fn first_provisioning_end(&self) -> Option<Time> {
-        let states = self
-            .provisioning
-            .iter()
-            .filter_map(|at| self.gangs.get(*at));
-        let all = states.filter_map(|state| state.provisioning.as_deref());
-        all.map(|p| p.state.end(self.idle_limit(p.state.wanted.keys())))
+        let provisioned = self.provisioned_gangs();
+        provisioned
+            .map(|(_, state)| self.provisioning_end(state))
             .min()
-    }
-
-    /// Records since when a gang has lacked only room. `lacks_room`: if it does now.
-    pub(in crate::engine) fn record_shortage(&mut self, at: GangIdx, lacks_room: bool) {
-        let now = self.now;
-        if let Some(state) = self.gangs.get_mut(at) {
-            state.short_since = match lacks_room {
-                true => state.short_since.or(Some(now)),
-                false => None,
-            };
-        }
     }
 }

@@ -25,8 +25,8 @@ impl Engine {
         (may && self.queues.flavors().can_grow()).then_some(policy)
     }
 
-    /// Returns since when a gang has lacked only room, which delays its first nodes. None: nodes are
-    /// provisioned for it already, or it restarts, so nothing delays them.
+    /// Returns since when a gang has lacked only room, which delays its first nodes. None: nodes
+    /// are provisioned for it already, or it restarts, so nothing delays them.
     pub(in crate::engine) fn provisioning_delay_start(&self, at: GangIdx) -> Option<Time> {
         let state = self.gangs.get(at)?;
         let is_known = state.provisioning.is_some() || self.kept_places.contains(at);
@@ -115,14 +115,9 @@ impl Engine {
 
     /// Returns the number of other gangs for which nodes of a flavor are provisioned.
     fn count_provisioning_gangs(&self, gang: &Gang, flavor: &FlavorName) -> usize {
-        let states = self
-            .provisioning
-            .iter()
-            .filter_map(|at| self.gangs.get(*at));
-        let others = states.filter(|state| state.gang.id != gang.id);
-        let provisioning = others.filter_map(|state| state.provisioning.as_deref());
-        provisioning
-            .filter(|other| other.state.missing.contains_key(flavor))
+        let others = self.provisioned_gangs().filter(|(id, _)| **id != gang.id);
+        others
+            .filter(|(_, other)| other.missing.contains_key(flavor))
             .count()
     }
 
