@@ -175,7 +175,7 @@ fn restore_gang(engine: &mut Engine, snapshot: &ClusterSnapshot, key: &Key, grou
     engine.restore_gang_with_flavors(
         restored,
         engine::placement_from_plan(plan),
-        &engine::flavors_from_plan(plan),
+        &engine::flavors_from_groups(&plan.groups),
         plan_start(plan)
             .map(engine::to_engine_time)
             .unwrap_or_default(),

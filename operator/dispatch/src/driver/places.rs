@@ -215,7 +215,7 @@ impl Driver {
             None => self.planned_draws(plan),
         };
         let since = journal::plan_start(plan).unwrap_or_else(clock::now);
-        let flavors = engine::flavors_from_plan(plan);
+        let flavors = engine::flavors_from_groups(&plan.groups);
         self.engine
             .restore_gang_with_flavors(gang, place, &flavors, engine::to_engine_time(since));
         // A pod that has succeeded holds no resources, even if the plan names it.
@@ -278,7 +278,7 @@ impl Driver {
         self.engine.restore_nomination_with_flavors(
             gang,
             engine::placement_from_plan(plan),
-            &engine::flavors_from_plan(plan),
+            &engine::flavors_from_groups(&plan.groups),
             &victims,
         );
     }

@@ -10,10 +10,7 @@ use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{engine, journal, quota};
 use trellis_machine::clock;
-use trellis_scheduler::{
-    FlavorGrowth, FlavorName, GroupFlavors, GroupName, Provisioning, ProvisioningRequest,
-    ResourceName,
-};
+use trellis_scheduler::{FlavorGrowth, FlavorName, Provisioning, ProvisioningRequest};
 
 use super::{Driver, EngineState};
 use crate::SchedulerEvent;
@@ -176,18 +173,7 @@ impl Driver {
 
     /// Restores an order of an earlier leader in the engine.
     fn restore_provisioning(&mut self, job: &Key, nodes: &GangProvisioning) {
-        let flavors: Vec<GroupFlavors> = nodes
-            .groups
-            .iter()
-            .map(|group| GroupFlavors {
-                group: GroupName::new(group.name.as_str()),
-                flavors: group
-                    .flavors
-                    .iter()
-                    .map(|(r, f)| (ResourceName::new(r.as_str()), FlavorName::new(f.as_str())))
-                    .collect(),
-            })
-            .collect();
+        let flavors = engine::flavors_from_groups(&nodes.groups);
         let wanted = nodes.nodes.iter().map(|nodes| {
             let count = u32::try_from(nodes.count).unwrap_or(0);
             (FlavorName::new(nodes.flavor.as_str()), count)

@@ -216,7 +216,7 @@ impl Driver {
             let placement: Placement = group
                 .map(|name| (name, vec![(NodeName::new(node), 1)]))
                 .collect();
-            let mut flavors = engine::flavors_from_plan(plan);
+            let mut flavors = engine::flavors_from_groups(&plan.groups);
             flavors.retain(|group| group.group.as_str() == member.group);
             let now = engine::to_engine_time(clock::now());
             self.engine

@@ -6,9 +6,9 @@ use kube::Resource;
 use tracing::{info, warn};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_cache::CachedJob;
-use trellis_gang::external;
 use trellis_gang::journal::epoch::Epoch;
 use trellis_gang::key::Key;
+use trellis_gang::{external, journal};
 
 use super::Driver;
 use super::victims::holds_place;
@@ -49,13 +49,11 @@ impl Driver {
             let Some(journal) = &group.status else {
                 continue;
             };
-            if let Some(nodes) = &journal.provisioning {
+            if let Some(hash) = journal::intent_hash(journal) {
                 self.inheritance.add_job(job.clone());
-                self.inheritance.add_plan(job.clone(), nodes.hash.clone());
+                self.inheritance.add_plan(job.clone(), hash.to_owned());
             }
             let Some(plan) = &journal.plan else { continue };
-            self.inheritance.add_job(job.clone());
-            self.inheritance.add_plan(job.clone(), plan.hash.clone());
             let pods = self.committer.cache().pods.pods_of_job(&job);
             let beyond = pods.values().filter(|pod| pod.epoch.is_some());
             self.inheritance

@@ -18,7 +18,7 @@ pub use names::{
     victim_key,
 };
 pub use node::to_engine_node;
-pub use plan::{flavors_from_plan, placement_from_plan};
+pub use plan::{flavors_from_groups, placement_from_plan};
 pub use pod_group_gang::gang_from_pod_group;
 pub use queue::{decayed_quantity, restore_decayed_usage, to_engine_flavor, to_engine_queue};
 pub(crate) use reasons::append_reservation;

@@ -1,6 +1,6 @@
 //! Reads a plan in the engine's form.
 
-use trellis_api::pod_group::Plan;
+use trellis_api::pod_group::{Plan, PlannedGroup};
 use trellis_scheduler::{FlavorName, GroupFlavors, GroupName, NodeName, Placement, ResourceName};
 
 /// Returns the placement of a plan.
@@ -24,10 +24,10 @@ pub fn placement_from_plan(plan: &Plan) -> Placement {
     placement
 }
 
-/// Returns the flavors of a plan.
+/// Returns the flavors of a plan's task groups, or of those of an order of new nodes.
 #[must_use]
-pub fn flavors_from_plan(plan: &Plan) -> Vec<GroupFlavors> {
-    let groups = plan.groups.iter().map(|group| GroupFlavors {
+pub fn flavors_from_groups(groups: &[PlannedGroup]) -> Vec<GroupFlavors> {
+    let groups = groups.iter().map(|group| GroupFlavors {
         group: GroupName::new(group.name.as_str()),
         flavors: group
             .flavors

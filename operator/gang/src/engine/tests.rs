@@ -163,7 +163,7 @@ fn plan_records_flavors_and_includes_them_in_its_hash() {
         quota_version: 0,
     };
     let plan = journal::build_plan(run, &place, Timestamp::UNIX_EPOCH);
-    assert_eq!(flavors_from_plan(&plan), flavors);
+    assert_eq!(flavors_from_groups(&plan.groups), flavors);
     let without_flavors =
         journal::build_plan(run, &GangPlacement::default(), Timestamp::UNIX_EPOCH);
     assert_ne!(plan.hash, without_flavors.hash);
