@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Unit;
 use kube::Resource;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request as KubeRequest;
@@ -10,8 +11,12 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use trellis_api::names;
 use trellis_gang::observed::BindingAnnotations;
+use trellis_machine::clock;
 
 use super::{Commands, WriteError};
+
+/// The reason of kube-scheduler's condition PodScheduled, which cluster autoscalers look for.
+pub(crate) const UNSCHEDULABLE: &str = "Unschedulable";
 
 impl Commands {
     /// Binds one incarnation of a pod to a node, and annotates it with `by`. With a version, the
@@ -65,17 +70,27 @@ impl Commands {
         self.write(namespace, answer).await
     }
 
-    /// Writes one condition of a pod, if the pod still has this version. Other conditions stay.
+    /// Writes the condition by which autoscalers find an unschedulable pod, if the pod still has
+    /// this version. Other conditions stay.
     ///
     /// # Errors
     /// See [`WriteError`]. `Conflict` if the pod has changed since.
-    pub async fn set_condition(
+    pub async fn set_unschedulable(
         &self,
         namespace: &str,
         name: &str,
         version: &str,
-        condition: &serde_json::Value,
+        message: &str,
     ) -> Result<(), WriteError> {
+        let now = clock::now();
+        let now = now.round(Unit::Second).unwrap_or(now);
+        let condition = json!({
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": UNSCHEDULABLE,
+            "message": message,
+            "lastTransitionTime": now.to_string(),
+        });
         let params = PatchParams {
             field_manager: Some(names::SCHEDULER_MANAGER.to_owned()),
             ..PatchParams::default()

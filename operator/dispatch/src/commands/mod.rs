@@ -27,6 +27,7 @@ use crate::leader::{Leadership, NotLeading};
 use crate::{OperatorMetrics, span};
 
 pub use error::WriteError;
+pub(crate) use external_pods::UNSCHEDULABLE;
 use limiter::{Limiter, WritePriority};
 pub use removal::{DeletionResult, EvictionResult};
 

@@ -3,15 +3,12 @@
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::jiff::Unit;
 use kube::runtime::events::{Event, EventType};
 use parking_lot::Mutex;
-use serde_json::json;
 use tracing::debug;
 use trellis_api::Reason;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimPod;
-use trellis_machine::clock;
 
 use super::Committer;
 use crate::commands::WriteError;
@@ -20,8 +17,6 @@ use crate::commands::WriteError;
 const MAX_CONCURRENT_WRITES: usize = 8;
 /// Longest note of an event (events.k8s.io/v1), in bytes.
 const MAX_NOTE_LENGTH: usize = 1024;
-/// The reason of kube-scheduler's condition, which cluster autoscalers look for.
-const UNSCHEDULABLE: &str = "Unschedulable";
 
 /// Returns the condition's message: Trellis's own reason, then the explanation.
 fn condition_message(reason: Reason, message: &str) -> String {
@@ -39,15 +34,7 @@ impl Committer {
         message: String,
     ) -> Vec<String> {
         let commands = self.commands.with_low_priority();
-        let now = clock::now();
-        let now = now.round(Unit::Second).unwrap_or(now);
-        let condition = json!({
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": UNSCHEDULABLE,
-            "message": condition_message(reason, &message),
-            "lastTransitionTime": now.to_string(),
-        });
+        let condition_message = condition_message(reason, &message);
         let event = Event {
             type_: match reason.is_warning() {
                 true => EventType::Warning,
@@ -71,8 +58,9 @@ impl Committer {
             });
             let written = match waits {
                 Ok(Some(version)) => {
-                    let written = commands.set_condition(&namespace, &name, &version, &condition);
-                    written.await
+                    commands
+                        .set_unschedulable(&namespace, &name, &version, &condition_message)
+                        .await
                 }
                 Ok(None) => return,
                 Err(error) => Err(error),

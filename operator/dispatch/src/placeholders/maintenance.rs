@@ -6,15 +6,12 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::jiff::Unit;
 use kube::api::ListParams;
 use kube::{Resource as _, ResourceExt as _};
-use serde_json::json;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use trellis_api::names;
 use trellis_gang::key::Key;
-use trellis_machine::clock;
 
 use super::PlaceholderPod;
 use crate::SchedulerEvent;
@@ -77,10 +74,13 @@ impl Maintenance<'_> {
     /// Writes the condition by which autoscalers find unschedulable pods. No scheduler writes it,
     /// because none has the placeholders' scheduler name.
     async fn show_pods(&self) {
+        let hidden = self.context.placeholders.hidden_pods();
+        if hidden.is_empty() {
+            return;
+        }
         let orders = self.open_orders();
-        let hidden = self.context.placeholders.hidden_pods().into_iter();
-        let hidden = hidden.filter(|(_, pod)| orders.contains_key(&pod.order));
-        stream::iter(hidden)
+        let hidden = hidden.into_iter();
+        stream::iter(hidden.filter(|(_, pod)| orders.contains_key(&pod.order)))
             .for_each_concurrent(MAX_CONCURRENT_WRITES, async |(name, pod)| {
                 self.show_pod(&name, &pod).await;
             })
@@ -88,18 +88,10 @@ impl Maintenance<'_> {
     }
 
     async fn show_pod(&self, name: &str, pod: &PlaceholderPod) {
-        let now = clock::now();
-        let now = now.round(Unit::Second).unwrap_or(now);
-        let condition = json!({
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": "placeholder of a gang that waits for new nodes",
-            "lastTransitionTime": now.to_string(),
-        });
+        let message = "placeholder of a gang that waits for new nodes";
         let written = self
             .commands
-            .set_condition(self.namespace, name, &pod.version, &condition);
+            .set_unschedulable(self.namespace, name, &pod.version, message);
         match written.await {
             // The watch brings the newer version, and the next round writes again.
             Ok(()) | Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => {}
@@ -137,6 +129,9 @@ impl Maintenance<'_> {
 
     /// Deletes the placeholders of these orders, except those of open orders.
     async fn delete_orphans(&self, orders: BTreeSet<String>) {
+        if orders.is_empty() {
+            return;
+        }
         let open = self.open_orders();
         for order in orders.iter().filter(|order| !open.contains_key(*order)) {
             info!(%order, "placeholders that no journal names are deleted");

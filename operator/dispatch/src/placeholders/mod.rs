@@ -1,6 +1,6 @@
-//! Placeholder pods, which ask autoscalers for nodes. `trellis_gang::placeholder` builds them, and a
-//! gang's task creates and withdraws them. [`Placeholders`] has those that the watch has shown, and
-//! [`maintain_placeholders`] writes their conditions and deletes those that no journal names.
+//! Placeholder pods, which ask autoscalers for nodes. `trellis_gang::placeholder` builds them, and
+//! a gang's task creates and withdraws them. [`Placeholders`] has those that the watch has shown,
+//! and [`maintain_placeholders`] writes their conditions and deletes those that no journal names.
 
 mod maintenance;
 
@@ -10,6 +10,8 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use trellis_api::names;
 use trellis_gang::observed::SlimPod;
+
+use crate::commands::UNSCHEDULABLE;
 
 pub use maintenance::maintain_placeholders;
 
@@ -120,7 +122,7 @@ impl PlaceholderPod {
         let is_unschedulable = pod.status.conditions.iter().any(|condition| {
             condition.type_ == "PodScheduled"
                 && condition.status == "False"
-                && condition.reason.as_deref() == Some("Unschedulable")
+                && condition.reason.as_deref() == Some(UNSCHEDULABLE)
         });
         let has_ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
         Some(Self {
