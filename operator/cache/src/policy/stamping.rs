@@ -2,8 +2,8 @@
 //!
 //! A stamp is trusted if the chart's ValidatingAdmissionPolicy, which refuses a stamp of another
 //! user than that of the request, has been in force since before the job's creation. The writer of
-//! the stamps needs no trust. It is a MutatingAdmissionPolicy of the chart, or below Kubernetes 1.36
-//! the operator's webhook.
+//! the stamps needs no trust. It is a MutatingAdmissionPolicy of the chart, or below Kubernetes
+//! 1.36 the operator's webhook.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -197,13 +197,15 @@ impl Stamping {
 }
 
 fn find_part(kind: &str, name: Option<&str>) -> Option<&'static str> {
-    let mut parts = GUARD_KINDS.into_iter().chain(WRITER_KINDS);
-    match kind {
-        WEBHOOK_KIND => (name == Some(WEBHOOK_NAME)).then_some(WEBHOOK_KIND),
-        _ => parts
-            .find(|part| *part == kind)
-            .filter(|_| name == Some(POLICY_NAME)),
-    }
+    let policy_kinds = GUARD_KINDS.into_iter().chain(WRITER_KINDS);
+    let kind = policy_kinds
+        .chain([WEBHOOK_KIND])
+        .find(|part| *part == kind)?;
+    let expected_name = match kind {
+        WEBHOOK_KIND => WEBHOOK_NAME,
+        _ => POLICY_NAME,
+    };
+    (name == Some(expected_name)).then_some(kind)
 }
 
 /// Returns true if one of these webhooks is that of the operator for stamps.
