@@ -29,11 +29,7 @@ pub(crate) fn cluster_trial(
     name: &'static str,
     test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
 ) -> Trial {
-    Trial::test(name, move || {
-        let tested = Helm::find_or_build();
-        let tested = tested.and_then(|helm| RUNTIME.block_on(test(helm)));
-        tested.map_err(|error| Failed::from(format!("{error:#}")))
-    })
+    ignorable_trial(name, || None, test)
 }
 
 /// A test of Helm 3 on a control plane. It is ignored where Helm 3 is not built.
@@ -41,8 +37,17 @@ pub(crate) fn helm_3_trial(
     name: &'static str,
     test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
 ) -> Trial {
+    ignorable_trial(name, Helm::helm_3_unavailable_reason, test)
+}
+
+/// A test on a control plane. It is ignored if `unavailable` returns a reason.
+pub(crate) fn ignorable_trial(
+    name: &'static str,
+    unavailable: impl FnOnce() -> Option<String> + Send + 'static,
+    test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
+) -> Trial {
     Trial::ignorable_test(name, move || {
-        if let Some(reason) = Helm::helm_3_unavailable_reason() {
+        if let Some(reason) = unavailable() {
             return Ok(Completion::ignored_with(reason));
         }
         let tested = Helm::find_or_build().and_then(|helm| RUNTIME.block_on(test(helm)));

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
-use libtest_mimic::{Completion, Failed, Trial};
+use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
@@ -19,7 +19,7 @@ use trellis_e2e::real_nodes::{self, IMAGE_NAME, RealNode, RealNodes};
 use trellis_e2e::site::jobs::phase;
 use trellis_e2e::wait::wait_for;
 
-use crate::fixtures::RUNTIME;
+use crate::fixtures::ignorable_trial;
 use crate::install::image;
 
 /// Longest time for a job, or until a new leader leads.
@@ -42,15 +42,11 @@ pub(crate) fn trial_with(
     unable: fn() -> Option<String>,
     test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
 ) -> Trial {
-    Trial::ignorable_test(name, move || {
+    let unavailable = move || {
         let reason = real_nodes::unavailable_reason().or_else(image::unavailable_reason);
-        if let Some(reason) = reason.or_else(unable) {
-            return Ok(Completion::ignored_with(reason));
-        }
-        let tested = Helm::find_or_build().and_then(|helm| RUNTIME.block_on(test(helm)));
-        let tested = tested.map(|()| Completion::Completed);
-        tested.map_err(|error| Failed::from(format!("{error:#}")))
-    })
+        reason.or_else(unable)
+    };
+    ignorable_trial(name, unavailable, test)
 }
 
 /// The nodes, the processes that they need, and the namespace of the release, which enforces the
