@@ -68,7 +68,7 @@ pub struct FlavorProvisioning {
     /// How the operator asks for nodes. Placeholders: by pods that no scheduler places, which
     /// Karpenter and Cluster Autoscaler add nodes for.
     pub by: ProvisioningMethod,
-    /// What one new node offers.
+    /// Resources and labels of one new node.
     #[garde(dive)]
     pub node: NewNode,
     /// The most nodes that the flavor may have, including those that exist.
@@ -96,7 +96,7 @@ pub enum ProvisioningMethod {
     Placeholders,
 }
 
-/// What a new node of a flavor offers. Its taints are the flavor's `nodeTaints`.
+/// A new node of a flavor. Its taints are the flavor's `nodeTaints`.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]

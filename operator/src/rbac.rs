@@ -1,8 +1,8 @@
 //! The operator's rights. The table of watched kinds (`WATCHED_KINDS`) gives the rights to list and
-//! watch; the tables here give the rest.
-//! The chart's roles are generated from these tables, and a test fails if a permission is missing.
-//! `placeholders` has the rights to ask autoscalers for nodes, `roles` the rights of users, `visibility` the rights to serve `visibility.trellis.dev`, and
-//! `certificates` the rights to maintain certificates.
+//! watch; the tables here give the rest. The chart's roles are generated from these tables, and a
+//! test fails if a permission is missing. `placeholders` has the rights to ask autoscalers for
+//! nodes, `roles` the rights of users, `visibility` the rights to serve `visibility.trellis.dev`,
+//! and `certificates` the rights to maintain certificates.
 
 mod certificates;
 mod placeholders;

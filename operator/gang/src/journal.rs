@@ -260,8 +260,8 @@ pub fn cancel_nomination(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     without_intent(before)
 }
 
-/// Returns the status of a plan or order that this leader continues. Only the epoch changes, so that the
-/// previous leader cannot write the status any more.
+/// Returns the status of a plan or order that this leader continues. Only the epoch changes, so
+/// that the previous leader cannot write the status any more.
 #[must_use]
 pub fn take_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     status_in_phase(

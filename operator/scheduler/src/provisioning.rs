@@ -20,7 +20,7 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FlavorGrowth {
-    /// What a new node looks like.
+    /// A new node.
     pub node: NodeTemplate,
     /// The most nodes that the flavor may have, including those that exist.
     pub max_nodes: u32,

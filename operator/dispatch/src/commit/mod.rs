@@ -1,9 +1,8 @@
 //! Turns a placement into pods: preflight and journal (`plan_opening`), claims (`claim_binding`),
 //! pods (`pod_creation`), close. A rollback releases the claims (`claim_release`). If victims have
 //! to leave first, this module writes a nomination to the journal (`nomination`) once their
-//! disruption budgets allow it (`disruption_budgets`). If new nodes have to come first, it writes an
-//! order (`provisioning`). The rest of the operator decides, and this
-//! module writes.
+//! disruption budgets allow it (`disruption_budgets`). If new nodes have to come first, it writes
+//! an order (`provisioning`). The rest of the operator decides, and this module writes.
 
 mod children;
 mod claim_binding;

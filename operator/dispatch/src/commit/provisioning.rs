@@ -175,8 +175,8 @@ impl Committer {
         TaskOutcome::Done
     }
 
-    /// Deletes the placeholders of a gang, and waits until they are gone. Otherwise autoscalers would
-    /// buy the gang's nodes a second time once its pods have nodes.
+    /// Deletes the placeholders of a gang, and waits until they are gone. Otherwise autoscalers
+    /// would buy the gang's nodes a second time once its pods have nodes.
     pub(super) async fn withdraw_placeholders(
         &self,
         run: &AuthorizedAttempt,

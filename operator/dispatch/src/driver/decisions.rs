@@ -247,8 +247,8 @@ impl Driver {
         }
     }
 
-    /// Records why a gang waits. The controller writes it to status if the reason is new, at a limited
-    /// rate.
+    /// Records why a gang waits. The controller writes it to status if the reason is new, at a
+    /// limited rate.
     pub(super) fn record_explanation(&mut self, job: &Key, explanation: GangExplanation) {
         if external::is_external(job) {
             return self.explain_to_external_pods(job, explanation);

@@ -63,8 +63,9 @@ impl<'a> Members for CreatedMembers<'a> {
     type Addition = MissingPod;
     type SpecialStep = CreatedStep;
 
-    /// Removes pods of a gang that is nominated or waits for new nodes. Such a gang has no pods yet. A process that did not lead created
-    /// them, or the journal was deleted. The victims continue to leave.
+    /// Removes pods of a gang that is nominated or waits for new nodes. Such a gang has no pods
+    /// yet. A process that did not lead created them, or the journal was deleted. The victims
+    /// continue to leave.
     fn remove_strays(gang: &ObservedGang<'_, Self>) -> Option<Step> {
         match gang.journal.phase.unwrap_or_default() {
             PodGroupPhase::Provisioning | PodGroupPhase::Nominated => {

@@ -142,8 +142,8 @@ impl Engine {
         }
     }
 
-    /// Starts a gang, makes its victims leave, provisions nodes for it, or blocks it. While the engine tries the gang, the
-    /// place that is kept for it counts as free.
+    /// Starts a gang, makes its victims leave, provisions nodes for it, or blocks it. While the
+    /// engine tries the gang, the place that is kept for it counts as free.
     fn decide_gang(&mut self, at: GangIdx, log: &mut CycleLog) -> Option<Decision> {
         let lifted = self.lift_place(at);
         let mut charges = UndoLog::default();

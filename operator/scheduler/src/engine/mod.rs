@@ -7,8 +7,9 @@
 //!
 //! The other files change several parts together. `cycle` is the scheduling cycle from top to
 //! bottom: `admission` decides if a gang may start, `preempt` finds victims, and `reservations` the
-//! gangs with reserved room. `provisioning` finds new nodes for gangs that lack room. `changes` applies the changes that the caller reports, and `reports`
-//! answers its queries. `stages`, `charges` and `node_usage` are the steps that these share.
+//! gangs with reserved room. `provisioning` finds new nodes for gangs that lack room. `changes`
+//! applies the changes that the caller reports, and `reports` answers its queries. `stages`,
+//! `charges` and `node_usage` are the steps that these share.
 
 mod admission;
 mod blockage_cache;
