@@ -31,7 +31,7 @@ pub use commit::{Committer, is_live_child, is_owned};
 pub use driver::Driver;
 pub use event_channel::{EventReceiver, EventSender, SchedulerEvent, event_channel};
 pub use metric_catalog::markdown;
-pub use metrics::{OperatorMetrics, ReconcileResult};
+pub use metrics::{NodeOrderEnd, OperatorMetrics, ReconcileResult};
 pub use placeholders::maintain_placeholders;
 pub use reports::{QueueReport, TotalsReport};
 pub use watched_kinds::{WATCHED_KINDS, WatchedKind, start_watches};

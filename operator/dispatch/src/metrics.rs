@@ -96,6 +96,27 @@ pub enum ReconcileResult {
     Failed,
 }
 
+/// How an order of new nodes ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NodeOrderEnd {
+    /// Its gang starts.
+    Used,
+    /// The nodes did not come in time.
+    Late,
+    /// Its gang no longer wants the nodes, or its queue no longer lets it have them.
+    Withdrawn,
+}
+
+impl NodeOrderEnd {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Used => "used",
+            Self::Late => "late",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
 impl OperatorMetrics {
     /// Counts a reconciliation of a job.
     pub fn count_reconcile(&self, how: ReconcileResult, took: Duration) {
@@ -142,21 +163,21 @@ impl OperatorMetrics {
     }
 
     /// Counts an order of new nodes that has ended, for one of its flavors.
-    pub(crate) fn count_node_order(&self, flavor: &str, outcome: &'static str) {
+    pub fn count_node_order(&self, flavor: &str, end: NodeOrderEnd) {
         let labels = vec![
             ("flavor", flavor.to_owned()),
-            ("outcome", outcome.to_owned()),
+            ("outcome", end.label().to_owned()),
         ];
         increment(&self.node_orders, labels);
     }
 
     /// Counts the time from an order of new nodes to the start of its gang.
-    pub(crate) fn observe_node_order(&self, took: Duration) {
+    pub fn observe_node_order(&self, took: Duration) {
         self.node_order.observe(took.as_secs_f64());
     }
 
     /// Records the new nodes on order. `elapsed` is the time since the last call.
-    pub(crate) fn record_nodes_on_order(&self, arrived: u32, missing: u32, elapsed: Duration) {
+    pub fn record_nodes_on_order(&self, arrived: u32, missing: u32, elapsed: Duration) {
         for (state, nodes) in [("arrived", arrived), ("missing", missing)] {
             let labels = vec![("state", state.to_owned())];
             let gauge = self.nodes_on_order.get_or_create_owned(&labels);

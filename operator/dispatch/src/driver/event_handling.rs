@@ -251,7 +251,7 @@ impl Driver {
         self.inheritance.forget(job);
         self.learned_runs.remove(job);
         self.leaving.remove(job);
-        self.engine.retire_gang(&engine::gang_id(job));
+        self.retire_gang(job);
         self.release_victims(job);
     }
 }

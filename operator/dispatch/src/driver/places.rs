@@ -175,7 +175,7 @@ impl Driver {
             && state.engine_state != EngineState::Absent
         {
             state.engine_state = EngineState::Absent;
-            self.engine.retire_gang(&engine::gang_id(job));
+            self.retire_gang(job);
         }
         self.withdraw_surplus(job);
         self.release_victims(job);

@@ -15,6 +15,7 @@ use trellis_scheduler::{FlavorGrowth, FlavorName, Provisioning, ProvisioningRequ
 use super::{Driver, EngineState};
 use crate::SchedulerEvent;
 use crate::commit::NodeOrder;
+use crate::metrics::NodeOrderEnd;
 
 impl Driver {
     /// Writes the order of new nodes to the gang's journal.
@@ -58,13 +59,11 @@ impl Driver {
         provisioning: &Provisioning,
         is_late: bool,
     ) {
-        let (wanted, arrived) = provisioning.progress();
-        info!(%job, wanted, arrived, is_late, "new nodes are given up");
-        let outcome = if is_late { "late" } else { "withdrawn" };
-        for flavor in provisioning.wanted.keys() {
-            let metrics = &self.committer.context().metrics;
-            metrics.count_node_order(flavor.as_str(), outcome);
-        }
+        let end = match is_late {
+            true => NodeOrderEnd::Late,
+            false => NodeOrderEnd::Withdrawn,
+        };
+        self.count_node_order(job, provisioning, end);
         let Some(state) = self.gangs.get(job) else {
             return;
         };
@@ -80,6 +79,24 @@ impl Driver {
         });
     }
 
+    /// Removes a gang from the engine. Its order of new nodes ends, if it has one.
+    pub(super) fn retire_gang(&mut self, job: &Key) {
+        let id = engine::gang_id(job);
+        if let Some(provisioning) = self.engine.provisioning(&id) {
+            self.count_node_order(job, provisioning, NodeOrderEnd::Withdrawn);
+        }
+        self.engine.retire_gang(&id);
+    }
+
+    fn count_node_order(&self, job: &Key, provisioning: &Provisioning, end: NodeOrderEnd) {
+        let (wanted, arrived) = provisioning.progress();
+        info!(%job, wanted, arrived, ?end, "new nodes are given up");
+        let metrics = &self.committer.context().metrics;
+        for flavor in provisioning.wanted.keys() {
+            metrics.count_node_order(flavor.as_str(), end);
+        }
+    }
+
     /// Records that a gang starts, if new nodes were on order for it.
     pub(super) fn note_used_nodes(&mut self, job: &Key) {
         let group = self.committer.cache().pod_groups.get(job);
@@ -92,7 +109,9 @@ impl Driver {
         let context = self.committer.context().clone();
         context.metrics.observe_node_order(took);
         for flavor in nodes.nodes.iter().map(|nodes| nodes.flavor.clone()) {
-            context.metrics.count_node_order(&flavor, "used");
+            context
+                .metrics
+                .count_node_order(&flavor, NodeOrderEnd::Used);
             let name = FlavorName::new(flavor.as_str());
             self.provisioning_times.add(name, took);
             context.send_event(SchedulerEvent::Flavor(flavor.into()));

@@ -1,3 +1,4 @@
+mod provisioning;
 mod restart;
 
 use std::time::Duration;

@@ -9,7 +9,8 @@ use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
 use trellis_dispatch::leader::Leadership;
 use trellis_dispatch::{
-    EventReceiver, QueueReport, ReconcileResult, SchedulerEvent, TotalsReport, markdown,
+    EventReceiver, NodeOrderEnd, QueueReport, ReconcileResult, SchedulerEvent, TotalsReport,
+    markdown,
 };
 use trellis_gang::key::Key;
 use trellis_scheduler::{
@@ -102,6 +103,9 @@ fn busy_leader() -> (ActiveLeader, EventReceiver) {
     counts.count_ended_job(JobPhase::Failed, Reason::PodFailed);
     counts.count_write(Ok(()), took);
     counts.count_write(Err(&WriteError::Withdrawn), took);
+    counts.count_node_order("a100", NodeOrderEnd::Used);
+    counts.observe_node_order(took);
+    counts.record_nodes_on_order(3, 13, Duration::from_secs(2));
     (leading, events)
 }
 
@@ -181,6 +185,10 @@ async fn all_metrics_have_their_values() {
         "trellis_jobs_ended_total{phase=\"Failed\",reason=\"PodFailed\"} 1",
         "trellis_writes_total{outcome=\"not_wanted\"} 1",
         "trellis_nodes{state=\"lost\"} 1.0",
+        "trellis_node_orders_total{flavor=\"a100\",outcome=\"used\"} 1",
+        "trellis_nodes_on_order{state=\"arrived\"} 3",
+        "trellis_nodes_on_order{state=\"missing\"} 13",
+        "trellis_ordered_node_idle_seconds_total 6.0",
         "trellis_jobs_held_oldest_seconds{phase=\"Waiting\"} 0.0",
     ] {
         assert!(text.lines().any(|l| l == line), "{line}: {text}");

@@ -1,0 +1,101 @@
+//! Ends of orders of new nodes.
+
+use k8s_openapi::jiff::SignedDuration;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use trellis_api::pod_group::{FlavorNodes, PodGroupPhase, PodGroupStatus};
+use trellis_gang::{engine, journal};
+use trellis_machine::clock;
+
+use super::*;
+
+/// Returns the samples of `trellis_node_orders_total`, without those of no orders.
+fn counted_orders(driver: &Driver) -> Vec<String> {
+    let mut registry = Registry::with_prefix("trellis");
+    driver.committer.context().metrics.register(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    let samples = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("trellis_node_orders_total"));
+    samples.map(str::to_owned).collect()
+}
+
+/// Returns a driver that has taken over the order of two nodes of the job "team-a/llm".
+fn driver_with_order() -> (Driver, Key) {
+    let (mut driver, sink) = driver_with_job();
+    let job = Key::new("team-a", "llm");
+    let run = desired_run(1);
+    let nodes = vec![FlavorNodes {
+        flavor: "h100".to_owned(),
+        count: 2,
+    }];
+    let now = clock::now();
+    let times = (
+        now,
+        now.saturating_add(SignedDuration::from_hours(1)).unwrap(),
+    );
+    let order = journal::build_provisioning(run.attempt().unwrap(), Vec::new(), nodes, times);
+    driver.inheritance.add_job(job.clone());
+    driver.inheritance.add_plan(job.clone(), order.hash.clone());
+    let journal = PodGroupStatus {
+        phase: Some(PodGroupPhase::Provisioning),
+        epoch: Some(driver.committer.commands().epoch().unwrap().0),
+        provisioning: Some(order),
+        ..PodGroupStatus::default()
+    };
+    sink.apply(
+        job.clone(),
+        pod_group(serde_json::to_value(&journal).unwrap()),
+    );
+    handle_events(&mut driver, &job, Some(run));
+    driver.advance(&job);
+    (driver, job)
+}
+
+fn handle_events(driver: &mut Driver, job: &Key, desired: Option<DesiredGang>) {
+    let mut to_advance = BTreeSet::new();
+    let mut events = driver.events.take_all();
+    events.push(judged(driver, job));
+    events.push(SchedulerEvent::DesiredGang(job.clone(), desired));
+    for event in events {
+        driver.handle_event(event, &mut to_advance);
+    }
+}
+
+#[tokio::test]
+async fn order_of_a_waiting_gang_is_not_counted() {
+    let (driver, job) = driver_with_order();
+    assert!(driver.engine.provisioning(&engine::gang_id(&job)).is_some());
+    assert!(counted_orders(&driver).is_empty());
+}
+
+#[tokio::test]
+async fn order_of_a_suspended_job_is_counted_as_withdrawn_once() {
+    let (mut driver, job) = driver_with_order();
+    handle_events(
+        &mut driver,
+        &job,
+        Some(DesiredGang::stop(Reason::Suspended)),
+    );
+    // The journal is written by the second step at the latest.
+    for _ in 0..2 {
+        driver.gangs.get_mut(&job).unwrap().task = None;
+        driver.advance(&job);
+    }
+    assert_eq!(
+        counted_orders(&driver),
+        ["{flavor=\"h100\",outcome=\"withdrawn\"} 1"]
+    );
+}
+
+#[tokio::test]
+async fn order_of_a_deleted_job_is_counted_as_withdrawn() {
+    let (mut driver, job) = driver_with_order();
+    driver.gangs.get_mut(&job).unwrap().task = None;
+    handle_events(&mut driver, &job, None);
+    assert_eq!(
+        counted_orders(&driver),
+        ["{flavor=\"h100\",outcome=\"withdrawn\"} 1"]
+    );
+}
