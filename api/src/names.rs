@@ -46,13 +46,16 @@ pub const FLAVORS: &str = "trellis.dev/flavors";
 pub const ROLE: &str = "trellis.dev/role";
 /// Value of [`ROLE`].
 pub const LEADER: &str = "leader";
-/// Label of placeholder Jobs and their pods: the hash of the order that they are part of. The
-/// controller of Jobs writes it, so it is not one of the keys that only Trellis may write.
-pub const PLACEHOLDER_ORDER: &str = "capacity.trellis.dev/order";
-/// Label of placeholder Jobs and their pods: the uid of the TrainingJob that waits for the nodes.
-pub const PLACEHOLDER_JOB_UID: &str = "capacity.trellis.dev/job-uid";
-/// Annotation of placeholder Jobs and their pods: namespace and name of the TrainingJob.
-pub const PLACEHOLDER_JOB: &str = "capacity.trellis.dev/job";
+/// Label of the objects that ask an autoscaler for nodes: the hash of the order that they are part
+/// of. The controller of Jobs writes it to pods, so it is not one of the keys that only Trellis may
+/// write.
+pub const NODE_ORDER: &str = "capacity.trellis.dev/order";
+/// Label of these objects: the uid of the TrainingJob that waits for the nodes.
+pub const ORDERING_JOB_UID: &str = "capacity.trellis.dev/job-uid";
+/// Annotation of these objects: namespace and name of the TrainingJob.
+pub const ORDERING_JOB: &str = "capacity.trellis.dev/job";
+/// Label of ProvisioningRequests: the flavor whose nodes they ask for.
+pub const ORDERED_FLAVOR: &str = "capacity.trellis.dev/flavor";
 /// Scheduler name of placeholder pods. No scheduler has this name, so no pod is placed.
 pub const PLACEHOLDER_SCHEDULER: &str = "trellis.dev-placeholder";
 /// PriorityClass of placeholder pods, from the chart: its pods preempt no pod.

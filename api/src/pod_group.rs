@@ -349,6 +349,9 @@ pub struct PlannedGroup {
     /// Tolerations that the pods get from their flavors, in addition to the job's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
+    /// Annotations by which the pods use the nodes of a ProvisioningRequest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// An elastic task group at the placement of its gang.

@@ -29,6 +29,8 @@ pub struct PodPlacement<'a> {
     pub node: &'a str,
     /// Tolerations from the flavors that the group is assigned, beside those of the job.
     pub tolerations: &'a [Toleration],
+    /// Further annotations, over those of the job.
+    pub annotations: &'a BTreeMap<String, String>,
 }
 
 impl PodPlacement<'_> {
@@ -41,6 +43,7 @@ impl PodPlacement<'_> {
         epoch: None,
         node: "",
         tolerations: &[],
+        annotations: &BTreeMap::new(),
     };
 }
 

@@ -1,16 +1,16 @@
 //! The operator's rights. The table of watched kinds (`WATCHED_KINDS`) gives the rights to list and
 //! watch; the tables here give the rest. The chart's roles are generated from these tables, and a
-//! test fails if a permission is missing. `placeholders` has the rights to ask autoscalers for
+//! test fails if a permission is missing. `provisioning` has the rights to ask autoscalers for
 //! nodes, `roles` the rights of users, `visibility` the rights to serve `visibility.trellis.dev`,
 //! and `certificates` the rights to maintain certificates.
 
 mod certificates;
-mod placeholders;
+mod provisioning;
 mod roles;
 mod visibility;
 
 pub use certificates::{render_endpoint_rbac, render_webhook_rbac};
-pub use placeholders::render_placeholder_rbac;
+pub use provisioning::render_provisioning_rbac;
 pub use roles::{render_authenticated_role, render_metrics_role, render_user_roles};
 pub use visibility::render_visibility_rbac;
 

@@ -16,7 +16,7 @@ use trellis_dispatch::commands::Commands;
 use trellis_dispatch::context::Context;
 use trellis_dispatch::leader::{Candidate, LeaderLabel, Leadership, TermWriter};
 use trellis_dispatch::tasks::Tasks;
-use trellis_dispatch::{Committer, Driver, WATCHED_KINDS, maintain_placeholders, start_watches};
+use trellis_dispatch::{Committer, Driver, WATCHED_KINDS, maintain_node_orders, start_watches};
 use trellis_gang::observed::UnhealthyRules;
 use trellis_policies::cedar::PolicyLoader;
 use trellis_server::telemetry::{ActiveLeader, LeaderSlot};
@@ -150,8 +150,8 @@ impl Replica {
         tasks.start("the controller", Arc::new(controller).run());
         tasks.start("the scheduler", Driver::new(committer, events).run());
         tasks.start(
-            "the placeholder pods",
-            maintain_placeholders(context.clone(), commands.clone()),
+            "orders of new nodes",
+            maintain_node_orders(context.clone(), commands.clone()),
         );
         tasks.start(
             "the look at lost nodes",

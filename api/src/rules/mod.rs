@@ -12,6 +12,7 @@ mod leader_term;
 mod names;
 mod policy;
 mod profile;
+mod provisioning;
 mod quantities;
 mod quota_policy;
 mod restart;
@@ -32,6 +33,7 @@ pub use leader_term::*;
 pub use names::*;
 pub use policy::*;
 pub use profile::*;
+pub use provisioning::*;
 pub use quantities::number_ranges::*;
 pub use quantities::*;
 pub use quota_policy::*;
@@ -56,7 +58,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 33] = [
+const MULTI_FIELD_RULES: [Rule; 34] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -79,6 +81,7 @@ const MULTI_FIELD_RULES: [Rule; 33] = [
     UNIQUE_FLAVORS,
     BORROW_WITHIN,
     MAX_PRIORITY,
+    PROVISIONING_METHOD,
     UNIQUE_MOUNTS,
     UNIQUE_PORTS,
     UNIQUE_ENV,

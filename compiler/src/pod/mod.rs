@@ -92,6 +92,7 @@ impl SharedPodParts {
         labels.insert(names::INDEX.to_owned(), identity.index.to_string());
         labels.insert(names::ATTEMPT.to_owned(), identity.attempt.to_string());
         let annotations = metadata.annotations.get_or_insert_default();
+        annotations.extend(placement.annotations.clone());
         annotations.insert(names::PLAN.to_owned(), placement.plan.to_owned());
         if placement.round > 0 {
             annotations.insert(names::ROUND.to_owned(), placement.round.to_string());

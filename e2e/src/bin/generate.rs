@@ -20,7 +20,7 @@ fn main() -> anyhow::Result<()> {
     }
     for (name, yaml) in [
         ("rbac.yaml", rbac::render_operator_rbac()),
-        ("rbac-placeholders.yaml", rbac::render_placeholder_rbac()),
+        ("rbac-provisioning.yaml", rbac::render_provisioning_rbac()),
         ("rbac-secrets.yaml", rbac::render_secrets_rbac()),
         ("rbac-visibility.yaml", rbac::render_visibility_rbac()),
         ("rbac-endpoint.yaml", rbac::render_endpoint_rbac()),

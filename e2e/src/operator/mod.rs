@@ -100,7 +100,7 @@ pub const PLACEHOLDER_NAMESPACE: &str = "trellis-capacity";
 /// # Errors
 /// If the API server refuses an object.
 pub async fn install_placeholder_objects(control_plane: &ControlPlane) -> Result<()> {
-    let rights = read_chart_file("rbac-placeholders.yaml")?;
+    let rights = read_chart_file("rbac-provisioning.yaml")?;
     let rights = rights.replace(
         "namespace: NAMESPACE",
         &format!("namespace: {PLACEHOLDER_NAMESPACE}"),

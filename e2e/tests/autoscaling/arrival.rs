@@ -6,7 +6,8 @@ use trellis_api::Reason;
 use trellis_e2e::cluster::SCOPE_LABEL;
 use trellis_e2e::karpenter::NodePoolTemplate;
 
-use crate::growing_site::{GrowingSite, Growth};
+use crate::growing_site::GrowingSite;
+use crate::ordering_site::Growth;
 use crate::{SETTLED, shared_control_plane};
 
 /// The pools let Karpenter remove empty nodes at once. It takes about 30 seconds for that, and the

@@ -10,7 +10,8 @@ use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::SETTLED;
-use crate::growing_site::{GrowingSite, Growth};
+use crate::growing_site::GrowingSite;
+use crate::ordering_site::Growth;
 
 const CHANGED_IMAGE: &str = "registry.example/train:2.0";
 

@@ -4,7 +4,8 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 
 use crate::SETTLED;
-use crate::growing_site::{GrowingSite, Growth};
+use crate::growing_site::GrowingSite;
+use crate::ordering_site::Growth;
 
 #[tokio::test]
 async fn gang_of_sixteen_starts_on_sixteen_new_nodes_and_no_more_are_bought() {

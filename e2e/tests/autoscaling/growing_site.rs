@@ -9,56 +9,25 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use trellis_api::job::JobPhase;
+use serde_json::json;
 use trellis_api::{TrainingJob, names};
-use trellis_e2e::cluster::{NodeTemplate, SCOPE_LABEL};
-use trellis_e2e::control_plane::{ControlPlane, apply};
+use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::karpenter::{NodePoolTemplate, TestNodePool};
 use trellis_e2e::operator::PLACEHOLDER_NAMESPACE;
-use trellis_e2e::site::TestSite;
-use trellis_e2e::site::jobs::phase;
-use trellis_e2e::site::queues::resource_groups;
-use trellis_e2e::wait::{eventually, wait_for};
+use trellis_e2e::wait::eventually;
 
+use crate::ordering_site::{Growth, OrderingSite};
 use crate::shared_control_plane;
 
-/// Longest time until nodes have come and a gang runs on them. Some tests let nodes come late, or
-/// let an order end, which takes a minute.
-const START_TIMEOUT: Duration = Duration::from_secs(240);
 /// Longest time until Karpenter has removed empty nodes.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The nodes of a [`GrowingSite`].
-#[derive(Debug, Clone, Copy)]
-pub struct Growth {
-    /// Nodes that exist from the start.
-    pub nodes: usize,
-    /// The most nodes that a flavor may have.
-    pub max_nodes: usize,
-    /// `timeoutSeconds` and `idleSeconds` of an order.
-    pub timeout_seconds: u32,
-}
-
-impl Default for Growth {
-    fn default() -> Self {
-        Self {
-            nodes: 0,
-            max_nodes: 64,
-            timeout_seconds: 600,
-        }
-    }
-}
-
-/// A site with a NodePool, a flavor of the pool's nodes, and a queue with quota of the flavor. All
-/// have the name of the site.
+/// A site with a NodePool of its name, whose nodes are those of the site's flavor.
 pub struct GrowingSite {
     pub pool: TestNodePool,
-    site: TestSite,
-    client: Client,
-    growth: Growth,
+    site: OrderingSite,
 }
 
 impl GrowingSite {
@@ -80,77 +49,13 @@ impl GrowingSite {
         growth: Growth,
         configure: impl FnOnce(NodePoolTemplate) -> NodePoolTemplate,
     ) -> Self {
-        let nodes = NodeTemplate::new(growth.nodes).gpus(8);
-        let site = TestSite::new(control_plane, prefix, nodes).await;
+        let method = json!({"by": "Placeholders"});
+        let site = OrderingSite::new(control_plane, prefix, growth, method).await;
         let pool = configure(NodePoolTemplate::new(site.name()));
-        let site = Self {
+        Self {
             pool: pool.create(control_plane).await.unwrap(),
             site,
-            client: control_plane.client(),
-            growth,
-        };
-        site.apply_flavor(site.name()).await;
-        site.apply_queue(&[(site.name(), 1_000)]).await;
-        site
-    }
-
-    /// Creates the flavor of the nodes with this scope.
-    pub async fn apply_flavor(&self, scope: &str) {
-        let allocatable = json!({"cpu": 90, "memory": "900Gi", "nvidia.com/gpu": 8});
-        let spec = json!({
-            "nodeLabels": {SCOPE_LABEL: scope},
-            "provisioning": {
-                "by": "Placeholders",
-                "node": {"allocatable": allocatable},
-                "maxNodes": self.growth.max_nodes,
-                "timeoutSeconds": self.growth.timeout_seconds,
-                "idleSeconds": self.growth.timeout_seconds,
-            },
-        });
-        self.apply("ResourceFlavor", scope, spec).await;
-    }
-
-    /// Applies the queue, with these numbers of GPUs of flavors.
-    pub async fn apply_queue(&self, flavors: &[(&str, i64)]) {
-        let spec = json!({
-            "namespaceSelector": {},
-            "resourceGroups": resource_groups(flavors),
-            "provisioning": {"order": "Nominal", "afterSeconds": 0},
-        });
-        self.apply("TrainingQueue", self.name(), spec).await;
-    }
-
-    async fn apply(&self, kind: &str, name: &str, spec: Value) {
-        let object = json!({
-            "apiVersion": "trellis.dev/v1alpha1", "kind": kind,
-            "metadata": {"name": name}, "spec": spec,
-        });
-        apply(&self.client, &object.to_string(), "default")
-            .await
-            .unwrap();
-    }
-
-    /// Returns a job of this many pods with 8 GPUs each in the queue of the site. Its nodes are
-    /// those of the queue's flavors.
-    pub fn gang_job(&self, name: &str, pods: u32) -> Value {
-        let mut job = self.job(name, pods, 8);
-        job["spec"]["queueName"] = json!(self.name());
-        job["spec"]["taskGroups"][0]["nodeSelector"] = json!({});
-        job
-    }
-
-    /// Submits the job of [`Self::gang_job`].
-    pub async fn submit_gang(&self, name: &str, pods: u32) -> TrainingJob {
-        self.create(self.gang_job(name, pods)).await.unwrap()
-    }
-
-    /// Waits until a job runs.
-    pub async fn wait_until_running(&self, name: &str) -> TrainingJob {
-        let is_running = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
-        let jobs = self.api::<TrainingJob>();
-        wait_for(&jobs, name, START_TIMEOUT, is_running)
-            .await
-            .unwrap_or_else(|error| panic!("{error:#}; {:?}", self.pool.claims()))
+        }
     }
 
     /// Waits until Karpenter removes or has removed `count` nodes of the site's pool.
@@ -173,8 +78,8 @@ impl GrowingSite {
             + DeserializeOwned,
     {
         let uid = job.metadata.uid.as_deref().unwrap();
-        let objects: Api<K> = Api::namespaced(self.client.clone(), PLACEHOLDER_NAMESPACE);
-        let labels = format!("{}={uid}", names::PLACEHOLDER_JOB_UID);
+        let objects: Api<K> = Api::namespaced(self.client(), PLACEHOLDER_NAMESPACE);
+        let labels = format!("{}={uid}", names::ORDERING_JOB_UID);
         let found = objects.list(&ListParams::default().labels(&labels)).await;
         found.unwrap().iter().map(ResourceExt::name_any).collect()
     }
@@ -193,9 +98,9 @@ impl GrowingSite {
 }
 
 impl Deref for GrowingSite {
-    type Target = TestSite;
+    type Target = OrderingSite;
 
-    fn deref(&self) -> &TestSite {
+    fn deref(&self) -> &OrderingSite {
         &self.site
     }
 }

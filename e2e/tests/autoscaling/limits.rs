@@ -4,7 +4,8 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use trellis_api::Reason;
 use trellis_e2e::karpenter::NodePoolTemplate;
 
-use crate::growing_site::{GrowingSite, Growth};
+use crate::growing_site::GrowingSite;
+use crate::ordering_site::Growth;
 use crate::{SETTLED, shared_control_plane};
 
 #[tokio::test]

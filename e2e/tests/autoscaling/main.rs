@@ -1,4 +1,5 @@
-//! Gangs that wait for new nodes, on a real Karpenter. `purchase`, `hand_over` and `placeholder_job`
+//! Gangs that wait for new nodes, on a real Karpenter. `provisioning_request` has a stand-in for
+//! Cluster Autoscaler, which cannot be built here. `purchase`, `hand_over` and `placeholder_job`
 //! act as the operator: they check the behaviour of Karpenter and of the Job controller that Trellis
 //! relies on. The other modules run the operator; `takeover` kills it.
 
@@ -9,8 +10,11 @@ mod gangs;
 mod growing_site;
 mod hand_over;
 mod limits;
+mod ordering_site;
 mod placeholder_job;
+mod provisioning_request;
 mod purchase;
+mod stand_in;
 mod takeover;
 
 use std::path::Path;
@@ -54,6 +58,7 @@ async fn shared_control_plane() -> &'static ControlPlane {
 fn control_plane_options() -> ControlPlaneOptions {
     let mut options = operator::control_plane_options().unwrap();
     options.manifests.extend(karpenter::crds().unwrap());
+    options.manifests.push(stand_in::crd());
     options
 }
 

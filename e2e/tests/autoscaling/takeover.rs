@@ -10,7 +10,8 @@ use trellis_e2e::operator::{PLACEHOLDER_NAMESPACE, Succession, kill_after_every_
 use trellis_e2e::proxy::{Request, TrapTiming};
 use trellis_e2e::site::jobs::phase;
 
-use crate::growing_site::{GrowingSite, Growth};
+use crate::growing_site::GrowingSite;
+use crate::ordering_site::Growth;
 use crate::{SETTLED, control_plane_options, install, launch_options, operator_program};
 
 /// Returns true for the writes for a gang and for its placeholders.

@@ -20,7 +20,9 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use trellis_api::queue::DEFAULT_FLAVOR;
-use trellis_api::{PodGroup, ResourceFlavor, Topology, TrainingJob, TrainingQueue};
+use trellis_api::{
+    PodGroup, ResourceFlavor, ResourceFlavorSpec, Topology, TrainingJob, TrainingQueue,
+};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{
     AntiAffinityIndex, DaemonPodIndex, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass,
@@ -223,6 +225,15 @@ impl Cache {
     #[must_use]
     pub fn has_flavor(&self, flavor: &str) -> bool {
         flavor == DEFAULT_FLAVOR || self.flavors.get(&Key::new("", flavor)).is_some()
+    }
+
+    /// Returns the specs of the flavors by name.
+    #[must_use]
+    pub fn flavor_specs(&self) -> BTreeMap<String, ResourceFlavorSpec> {
+        let flavors = self.flavors.all().into_iter();
+        flavors
+            .filter_map(|flavor| Some((flavor.metadata.name.clone()?, flavor.spec.clone())))
+            .collect()
     }
 
     /// Returns the labels of a namespace. None if the watch has not shown the namespace: then its

@@ -7,7 +7,7 @@
 //! failed attempts, and `surplus` for the pods beyond the gang. `gang_step` decides the next
 //! step of its gang and of external gangs, and `external` describes pods of other controllers.
 //! `journal` is the record in the PodGroup, `explanation` the reason why a gang waits, and `engine`
-//! converts gangs into the engine's form.
+//! converts gangs into the engine's form. `node_order` has the objects that ask autoscalers for nodes.
 
 pub mod admitted_pod;
 pub mod build;
@@ -27,9 +27,9 @@ pub mod journal;
 pub mod key;
 pub mod lifecycle;
 pub mod lookup;
+pub mod node_order;
 pub mod observed;
 pub mod patch;
-pub mod placeholder;
 pub mod quota;
 pub mod requirements;
 pub mod surplus;

@@ -81,12 +81,12 @@ const UNSUPPORTED: [(&str, &str, &str); 15] = [
     (
         "kueue.x-k8s.io",
         "AdmissionCheck",
-        "policies decide which jobs may run (docs/policies.md), and Trellis requests no nodes",
+        "policies decide which jobs may run (docs/policies.md); flavors and queues say which jobs get new nodes (docs/autoscaling.md)",
     ),
     (
         "kueue.x-k8s.io",
         "ProvisioningRequestConfig",
-        "Trellis requests no nodes; leave it out",
+        "set provisioning of the ResourceFlavor and the TrainingQueue (docs/autoscaling.md)",
     ),
     (
         "kueue.x-k8s.io",

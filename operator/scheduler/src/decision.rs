@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::explain::WaitExplanation;
 use crate::ids::{FlavorName, GangId};
 use crate::placement::Placement;
-use crate::provisioning::{Provisioning, ProvisioningRequest};
+use crate::provisioning::{NodeRequest, Provisioning};
 use crate::time::Time;
 
 /// A decision of a scheduling cycle.
@@ -55,7 +55,7 @@ pub enum Decision {
     /// room for the whole gang: the autoscaler counts existing nodes itself. The engine keeps quota
     /// and room for the gang until it starts ([`Decision::Place`]) or gives up
     /// ([`Decision::EndProvisioning`]).
-    Provision(ProvisioningRequest),
+    Provision(NodeRequest),
     /// The engine no longer waits for new nodes for the gang. The caller gives them back.
     EndProvisioning {
         /// The gang.

@@ -92,8 +92,7 @@ pub use limits::{LimitClosure, LimitDraw, LimitUnit};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, Placement, TaskHistory};
 pub use provisioning::{
-    FlavorGrowth, NodeTemplate, Provisioning, ProvisioningPolicy, ProvisioningRequest,
-    ProvisioningScope,
+    FlavorGrowth, NodeRequest, NodeTemplate, Provisioning, ProvisioningPolicy, ProvisioningScope,
 };
 pub use queue::{
     BorrowWithinPolicy, Flavor, FlavorQuotas, GroupFlavors, PreemptionPolicy, Queue, QueueCounts,

@@ -85,7 +85,7 @@ pub enum ProvisioningScope {
 
 /// Nodes that are provisioned for a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProvisioningRequest {
+pub struct NodeRequest {
     /// The gang.
     pub gang: GangId,
     /// The number of new nodes that the gang needs, by flavor.

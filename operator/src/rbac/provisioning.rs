@@ -6,13 +6,31 @@ use super::{RuleRow, render_binding, render_file, render_role, render_rules};
 const PLACEHOLDER_RULES: &[RuleRow] =
     &[("batch", &["jobs"], &["list", "create", "deletecollection"])];
 
-/// Renders charts/trellis/files/rbac-placeholders.yaml.
+/// ProvisioningRequests are in the namespaces of their jobs, with the PodTemplates that they name.
+const REQUEST_RULES: &[RuleRow] = &[
+    (
+        "autoscaling.x-k8s.io",
+        &["provisioningrequests"],
+        &["list", "create", "delete", "deletecollection"],
+    ),
+    (
+        "",
+        &["podtemplates"],
+        &["list", "create", "deletecollection"],
+    ),
+];
+
+/// Renders charts/trellis/files/rbac-provisioning.yaml.
 /// The chart replaces NAMESPACE with the namespace of placeholder pods.
 #[must_use]
-pub fn render_placeholder_rbac() -> String {
+pub fn render_provisioning_rbac() -> String {
     let (name, there) = ("trellis-placeholders", Some("NAMESPACE"));
+    let requests = "trellis-provisioning-requests";
+    let rules = |rules| render_rules(rules, None);
     render_file(&[
-        render_role("Role", name, there, &render_rules(PLACEHOLDER_RULES, None)),
+        render_role("Role", name, there, &rules(PLACEHOLDER_RULES)),
         render_binding("Role", name, there),
+        render_role("ClusterRole", requests, None, &rules(REQUEST_RULES)),
+        render_binding("ClusterRole", requests, None),
     ])
 }

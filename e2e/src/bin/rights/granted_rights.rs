@@ -12,7 +12,7 @@ use crate::Right;
 /// The roles of the operator. The roles of users are in other files.
 const ROLE_FILES: [&str; 6] = [
     "rbac.yaml",
-    "rbac-placeholders.yaml",
+    "rbac-provisioning.yaml",
     "rbac-secrets.yaml",
     "rbac-visibility.yaml",
     "rbac-endpoint.yaml",

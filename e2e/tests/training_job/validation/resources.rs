@@ -186,6 +186,40 @@ async fn flavor_with_an_invalid_toleration_is_refused() {
 }
 
 #[tokio::test]
+async fn flavor_needs_the_fields_of_its_provisioning_method_alone() {
+    let with = |by: &str, fields: Value| {
+        let node = json!({"allocatable": {"nvidia.com/gpu": 8}});
+        let mut provisioning = json!({"by": by, "node": node, "maxNodes": 4});
+        let fields = fields.as_object().unwrap().clone();
+        provisioning.as_object_mut().unwrap().extend(fields);
+        json!({"provisioning": provisioning})
+    };
+    let class = |name: &str| json!({"provisioningRequest": {"provisioningClassName": name}});
+    let atomic = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
+    let words = "by ProvisioningRequest needs provisioningRequest";
+    let name = "must be the name of a class";
+    check_refused::<ResourceFlavor>(&[
+        (with("ProvisioningRequest", json!({})), words),
+        (with("Placeholders", class(atomic)), words),
+        (with("ProvisioningRequest", class("Atomic")), name),
+        (with("ProvisioningRequest", class("a..b")), name),
+    ])
+    .await;
+    check_accepted::<ResourceFlavor>(&[
+        with("Placeholders", json!({})),
+        with("ProvisioningRequest", class(atomic)),
+        with(
+            "ProvisioningRequest",
+            json!({"provisioningRequest": {
+                "provisioningClassName": "queued-provisioning.gke.io",
+                "parameters": {"maxRunDurationSeconds": "604800"},
+            }}),
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
 async fn topology_levels_need_unique_valid_names_and_labels() {
     let levels = |keys: &[&str]| {
         let keys: Vec<Value> = keys.iter().map(|key| json!({"nodeLabel": key})).collect();

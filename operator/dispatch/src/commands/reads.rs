@@ -26,7 +26,26 @@ impl Commands {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
     {
-        let path = K::url_path(&(), Some(namespace));
+        self.list_at(K::url_path(&(), Some(namespace)), params)
+            .await
+    }
+
+    /// Reads the objects of all namespaces from the API server instead of a cache.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub(crate) async fn list_all<K>(&self, params: &ListParams) -> Result<Vec<K>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+    {
+        self.list_at(K::url_path(&(), None), params).await
+    }
+
+    async fn list_at<K: DeserializeOwned>(
+        &self,
+        path: String,
+        params: &ListParams,
+    ) -> Result<Vec<K>, WriteError> {
         let list: RawList = self
             .send_request(KubeRequest::new(path).list(params))
             .await?;

@@ -1,6 +1,5 @@
 //! Removes objects: by a delete, or by an eviction, which a PodDisruptionBudget may postpone.
 
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
@@ -82,16 +81,19 @@ impl Commands {
         Ok(())
     }
 
-    /// Deletes the Jobs with these labels. The garbage collector then deletes their pods.
+    /// Deletes the objects with these labels. The garbage collector then deletes their dependents.
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub(crate) async fn delete_jobs(
+    pub(crate) async fn delete_labelled<K>(
         &self,
         namespace: &str,
         selector: &str,
-    ) -> Result<(), WriteError> {
-        let request = KubeRequest::new(Job::url_path(&(), Some(namespace)));
+    ) -> Result<(), WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
         let labels = ListParams::default().labels(selector);
         let request = request.delete_collection(&DeleteParams::background(), &labels);
         let IgnoredAny = self.write(namespace, self.send_request(request)).await?;

@@ -14,6 +14,7 @@ mod journal_write;
 mod missing_pods;
 mod nomination;
 mod open_plans;
+mod order_objects;
 mod plan_opening;
 mod pod_conditions;
 mod pod_creation;

@@ -45,6 +45,7 @@ pub(super) struct PlannedMember<'a> {
 
 impl<'a> PlannedMember<'a> {
     fn placement(self, run: &AuthorizedAttempt, plan: &'a Plan) -> PodPlacement<'a> {
+        let group = self.template.group().name();
         PodPlacement {
             attempt: run.attempt.number,
             round: self.round,
@@ -53,8 +54,9 @@ impl<'a> PlannedMember<'a> {
             node: self.node,
             tolerations: match self.surplus {
                 Some((brought, _)) => brought,
-                None => flavors::group_tolerations(&plan.groups, self.template.group().name()),
+                None => flavors::group_tolerations(&plan.groups, group),
             },
+            annotations: flavors::group_annotations(&plan.groups, group),
         }
     }
 }
@@ -109,7 +111,7 @@ impl Committer {
     ) -> TaskOutcome {
         let mounts = claim_binding::plan_mounts(run, plan, counted);
         let until = plan.deadline.as_ref().map_or(Timestamp::MIN, |d| d.0);
-        if let Err(outcome) = self.withdraw_placeholders(run, until).await {
+        if let Err(outcome) = self.withdraw_order(job, run, until).await {
             return outcome;
         }
         if let Err(outcome) = self.bind_claims(job, plan, &mounts, until, stop).await {

@@ -3,21 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::Resource;
+use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Event, EventType};
-use serde::de::IgnoredAny;
-use tokio::time::Instant;
+use kube::Resource;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use trellis_api::pod_group::{FlavorNodes, GangProvisioning};
-use trellis_api::{Reason, TrainingJob, names};
+use trellis_api::pod_group::FlavorNodes;
+use trellis_api::{Reason, TrainingJob};
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::key::Key;
-use trellis_gang::placeholder::PlaceholderOrder;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{AuthorizedAttempt, journal};
 use trellis_machine::clock;
@@ -25,13 +21,7 @@ use trellis_scheduler::{GroupName, NodeName, Placement};
 
 use super::Committer;
 use super::plan_opening::plan_quota;
-use crate::commands::WriteError;
 use crate::task_outcome::TaskOutcome;
-
-/// How much longer than the order its placeholders exist, if no operator withdraws them.
-const DEADLINE_MARGIN: SignedDuration = SignedDuration::from_secs(60);
-/// Time after which placeholders are deleted again.
-const WITHDRAWAL_PAUSE: Duration = Duration::from_secs(2);
 
 /// Nodes to order for a gang.
 #[derive(Clone, Debug)]
@@ -46,7 +36,7 @@ pub struct NodeOrder {
 
 impl Committer {
     /// Writes an order of nodes to the journal, unless admission or a ResourceQuota would forbid
-    /// the gang's pods. The next step creates the placeholders.
+    /// the gang's pods. The next step creates the objects that ask for them.
     pub async fn provision(
         &self,
         job: Key,
@@ -132,79 +122,6 @@ impl Committer {
             debug!(%error, "an event was not written");
         }
         TaskOutcome::Done
-    }
-
-    /// Creates the placeholders of an order that the journal names. Those that exist stay.
-    pub async fn create_placeholders(
-        &self,
-        run: Arc<AuthorizedAttempt>,
-        order: GangProvisioning,
-        admitted: BTreeMap<String, AdmittedPod>,
-    ) -> TaskOutcome {
-        let Some(namespace) = self.context.placeholders.namespace() else {
-            return TaskOutcome::Done;
-        };
-        let left = order.until.0.duration_since(clock::now());
-        let deadline = left.saturating_add(DEADLINE_MARGIN).as_secs().max(1);
-        let flavors = self.context.cache.flavors.all().into_iter();
-        let labels = flavors.filter_map(|flavor| {
-            let labels = flavor.spec.node_labels.clone();
-            Some((flavor.metadata.name.clone()?, labels))
-        });
-        let jobs = PlaceholderOrder {
-            run: &run,
-            nodes: &order,
-            admitted: &admitted,
-            flavor_labels: &labels.collect(),
-            namespace,
-            deadline_seconds: deadline,
-        }
-        .jobs();
-        for job in &jobs {
-            let created: Result<IgnoredAny, _> = self
-                .commands
-                .create(namespace, names::SCHEDULER_MANAGER, job, false)
-                .await;
-            match created {
-                Ok(IgnoredAny) | Err(WriteError::AlreadyExists(_)) => {}
-                Err(error) => {
-                    return TaskOutcome::Retry(format!("placeholder pods: {error}"));
-                }
-            }
-        }
-        TaskOutcome::Done
-    }
-
-    /// Deletes the placeholders of a gang, and waits until they are gone. Otherwise autoscalers
-    /// would buy the gang's nodes a second time once its pods have nodes.
-    pub(super) async fn withdraw_placeholders(
-        &self,
-        run: &AuthorizedAttempt,
-        until: Timestamp,
-    ) -> Result<(), TaskOutcome> {
-        let placeholders = &self.context.placeholders;
-        let Some(namespace) = placeholders.namespace() else {
-            return Ok(());
-        };
-        let selector = format!("{}={}", names::PLACEHOLDER_JOB_UID, run.uid);
-        let mut deleted: Option<Instant> = None;
-        let mut changes = placeholders.changes();
-        while placeholders.has_pods_of_job(&run.uid) {
-            if clock::now() >= until {
-                let message = "its placeholder pods still exist, so autoscalers would buy its nodes a second time";
-                return Err(TaskOutcome::Retry(message.to_owned()));
-            }
-            let is_due = deleted.is_none_or(|at| at.elapsed() >= WITHDRAWAL_PAUSE);
-            if is_due {
-                self.commands.delete_jobs(namespace, &selector).await?;
-                deleted = Some(Instant::now());
-            }
-            tokio::select! {
-                _ = changes.changed() => {}
-                () = tokio::time::sleep(WITHDRAWAL_PAUSE) => {}
-            }
-        }
-        Ok(())
     }
 }
 

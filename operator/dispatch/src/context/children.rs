@@ -169,8 +169,8 @@ impl Sink<PodGroup> for WatchSink {
 
 impl Sink<SlimPod> for WatchSink {
     fn apply(&self, key: Key, object: SlimPod) {
-        let placeholders = &self.context.placeholders;
-        placeholders.apply(&key.namespace, &key.name, &object);
+        let orders = &self.context.node_orders;
+        orders.apply_pod(&key.namespace, &key.name, &object);
         let Some(changes) = self.context.cache.pods.apply(&key, &object) else {
             return;
         };
@@ -234,8 +234,8 @@ impl Sink<SlimPod> for WatchSink {
     fn undecodable(&self, _: &Key, _: Undecodable) {}
 
     fn delete(&self, key: &Key, uid: &str) {
-        let placeholders = &self.context.placeholders;
-        placeholders.delete(&key.namespace, &key.name);
+        let orders = &self.context.node_orders;
+        orders.delete_pod(&key.namespace, &key.name);
         let job = self.context.cache.pods.delete(key, uid);
         let external = self.context.cache.external_pods.delete(key, uid);
         let terms = self.context.cache.repulsions.write().delete(key);

@@ -30,7 +30,7 @@ use trellis_gang::observed::UnhealthyRules;
 use trellis_gang::{GangExplanation, external};
 
 use crate::evaluation_turns::EvaluationTurns;
-use crate::placeholders::Placeholders;
+use crate::node_orders::NodeOrders;
 use crate::{EventReceiver, EventSender, OperatorMetrics, SchedulerEvent, WorkQueue};
 
 /// State that all tasks of the operator share.
@@ -48,8 +48,8 @@ pub struct Context {
     pub metrics: OperatorMetrics,
     /// When the scheduler last began to handle its events.
     pub scheduler_pulse: Pulse,
-    /// Placeholder pods, which ask autoscalers for nodes.
-    pub placeholders: Placeholders,
+    /// Orders of new nodes.
+    pub node_orders: NodeOrders,
     /// Sends events to the scheduler.
     pub events: EventSender,
 }
@@ -76,7 +76,7 @@ impl Context {
             work_queue: WorkQueue::default(),
             metrics: OperatorMetrics::default(),
             scheduler_pulse: Pulse::default(),
-            placeholders: Placeholders::new(placeholder_namespace),
+            node_orders: NodeOrders::new(placeholder_namespace),
             events: sender,
         };
         (Arc::new(context), receiver)

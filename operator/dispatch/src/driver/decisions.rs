@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use trellis_api::Reason;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
@@ -109,6 +110,11 @@ impl Driver {
             .and_then(TrackedGang::run);
         let claim = run.and_then(|run| volumes::explain_one_node(&run.volumes, reason));
         message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
+        if reason == Reason::Provisioning
+            && let Some(delay) = self.delay_of_order(&engine::job_key(id))
+        {
+            message.extend([format!("; the autoscaler says: {delay}")]);
+        }
         GangExplanation {
             reason,
             message,
@@ -152,8 +158,9 @@ impl Driver {
     /// Returns a place with the additions of its flavors.
     pub(super) fn build_place(&self, id: &GangId, placement: Placement) -> GangPlacement {
         let flavors = self.engine.flavors(id).unwrap_or_default();
-        let groups = self.flavors.plan_groups(&flavors);
+        let mut groups = self.flavors.plan_groups(&flavors);
         let job = engine::job_key(id);
+        self.consume_requests(&job, &mut groups);
         let limits = self.gangs.get(&job);
         let limits = limits.and_then(|state| state.limits.as_deref());
         let limits = limits.or_else(|| self.external_limits(&job));

@@ -91,8 +91,8 @@ struct TrackedGang {
     pause: RetryPause,
     /// When its job may get another reason.
     reason_pace: ReasonPace,
-    /// The order whose placeholders this replica has created.
-    placeholders_of: Option<String>,
+    /// The order whose objects this replica has created.
+    order: Option<String>,
     /// Why its last task failed.
     last_failure: Option<String>,
     /// Nodes on which its pods were refused.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::info;
-use trellis_api::pod_group::{FlavorNodes, GangProvisioning, PodGroupStatus};
+use trellis_api::pod_group::{FlavorNodes, GangProvisioning, PlannedGroup, PodGroupStatus};
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{engine, journal, quota};
 use trellis_machine::clock;
-use trellis_scheduler::{FlavorGrowth, FlavorName, Provisioning, ProvisioningRequest};
+use trellis_scheduler::{FlavorGrowth, FlavorName, NodeRequest, Provisioning};
 
 use super::{Driver, EngineState};
 use crate::SchedulerEvent;
@@ -19,7 +19,7 @@ use crate::metrics::NodeOrderEnd;
 
 impl Driver {
     /// Writes the order of new nodes to the gang's journal.
-    pub(super) fn provision(&mut self, request: &ProvisioningRequest) {
+    pub(super) fn provision(&mut self, request: &NodeRequest) {
         let job = engine::job_key(&request.gang);
         let Some(state) = self.gangs.get(&job) else {
             return;
@@ -71,7 +71,7 @@ impl Driver {
             return task.stop.cancel();
         }
         let Some(uid) = self.job_uid(job) else { return };
-        let message = is_late.then(|| describe_failure(provisioning));
+        let message = is_late.then(|| self.describe_failure(job, provisioning));
         let committer = self.committer.clone();
         let key = job.clone();
         self.start_task(job, None, |_| async move {
@@ -125,7 +125,7 @@ impl Driver {
         flavor: &FlavorName,
         growth: Option<FlavorGrowth>,
     ) -> Option<FlavorGrowth> {
-        self.committer.context().placeholders.namespace()?;
+        self.committer.context().node_orders.namespace()?;
         Some(FlavorGrowth {
             usual: self.provisioning_times.median(flavor),
             ..growth?
@@ -148,8 +148,8 @@ impl Driver {
         metrics.record_nodes_on_order(arrived, missing, elapsed);
     }
 
-    /// Keeps an order of the journal going: the engine tries the gang, and the gang's placeholders
-    /// exist.
+    /// Keeps an order of the journal going: the engine tries the gang, and the objects that ask for
+    /// the nodes exist. If the autoscaler adds no nodes, the engine gives them up.
     pub(super) fn continue_provisioning(
         &mut self,
         job: &Key,
@@ -170,24 +170,84 @@ impl Driver {
             self.write_journal(job, journal::end_provisioning);
             return;
         }
+        let orders = &self.committer.context().node_orders;
+        if orders.requests.failure(&nodes.hash).is_some() {
+            return self.engine.fail_provisioning(&id);
+        }
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
         let Some(run) = state.run().cloned() else {
             return;
         };
-        let placeholders = &self.committer.context().placeholders;
-        let is_lost = placeholders.take_lost(&nodes.hash);
-        if !is_lost && state.placeholders_of.as_ref() == Some(&nodes.hash) {
+        let is_lost = orders.take_lost(&nodes.hash);
+        if !is_lost && state.order.as_ref() == Some(&nodes.hash) {
             return;
         }
-        state.placeholders_of = Some(nodes.hash.clone());
+        state.order = Some(nodes.hash.clone());
         let admitted = state.admitted_pods(&run);
         let committer = self.committer.clone();
-        let nodes = nodes.clone();
+        let (key, nodes) = (job.clone(), nodes.clone());
         self.start_task(job, Some(run.clone()), |_| async move {
-            committer.create_placeholders(run, nodes, admitted).await
+            committer
+                .create_order_objects(key, run, nodes, admitted)
+                .await
         });
+    }
+
+    /// Describes nodes that did not come in time, or that the autoscaler does not add.
+    fn describe_failure(&self, job: &Key, provisioning: &Provisioning) -> String {
+        let order = self.journaled_order(job);
+        let requests = &self.committer.context().node_orders.requests;
+        let refusal = order.and_then(|order| requests.failure(&order.hash));
+        let why = match refusal {
+            Some(message) => format!(
+                "the autoscaler adds no new nodes of {}: {message}",
+                ordered_flavors(provisioning)
+            ),
+            None => describe_late_nodes(provisioning),
+        };
+        format!("{why}; the order is given up, and the next flavor of the queue is tried")
+    }
+
+    /// Returns why the autoscaler has not asked for the gang's nodes yet.
+    pub(super) fn delay_of_order(&self, job: &Key) -> Option<String> {
+        let order = self.journaled_order(job)?;
+        self.committer
+            .context()
+            .node_orders
+            .requests
+            .delay(&order.hash)
+    }
+
+    /// Returns the order of new nodes in the journal of a gang.
+    fn journaled_order(&self, job: &Key) -> Option<GangProvisioning> {
+        let group = self.committer.cache().pod_groups.get(job)?;
+        group.status.as_ref()?.provisioning.clone()
+    }
+
+    /// Returns the label values of nodes that came for the gang alone.
+    pub(super) fn own_node_values(&self, job: &Key) -> Vec<String> {
+        let requests = &self.committer.context().node_orders.requests;
+        let uid = self.job_uid(job);
+        uid.map(|uid| requests.node_values(&uid))
+            .unwrap_or_default()
+    }
+
+    /// Adds to the pods of the groups that they consume the job's ProvisioningRequests.
+    pub(super) fn consume_requests(&self, job: &Key, groups: &mut [PlannedGroup]) {
+        let requests = &self.committer.context().node_orders.requests;
+        let Some(uid) = self.job_uid(job) else { return };
+        let consumed = requests.consumed(&uid);
+        for group in groups {
+            let request = group
+                .flavors
+                .values()
+                .find_map(|flavor| consumed.get(flavor));
+            if let Some(request) = request {
+                group.annotations = request.annotations();
+            }
+        }
     }
 
     /// Restores an order of an earlier leader in the engine.
@@ -211,19 +271,22 @@ impl Driver {
 }
 
 /// Describes nodes that did not come in time.
-fn describe_failure(provisioning: &Provisioning) -> String {
+fn describe_late_nodes(provisioning: &Provisioning) -> String {
     let (wanted, arrived) = provisioning.progress();
+    let flavors = ordered_flavors(provisioning);
+    format!("{arrived} of {wanted} new nodes of {flavors} came in time")
+}
+
+/// Names the flavors of ordered nodes.
+fn ordered_flavors(provisioning: &Provisioning) -> String {
     let flavors = provisioning.wanted.keys();
     let flavors: Vec<String> = flavors
         .map(|flavor| format!("{:?}", flavor.as_str()))
         .collect();
-    format!(
-        "{arrived} of {wanted} new nodes of flavor {} came in time; the order is given up, and the next flavor of the queue is tried",
-        flavors.join(" and ")
-    )
+    format!("flavor {}", flavors.join(" and "))
 }
 
-fn to_flavor_nodes(request: &ProvisioningRequest) -> Vec<FlavorNodes> {
+fn to_flavor_nodes(request: &NodeRequest) -> Vec<FlavorNodes> {
     let nodes = request.nodes.iter().map(|(flavor, count)| FlavorNodes {
         flavor: flavor.as_str().to_owned(),
         count: i64::from(*count),

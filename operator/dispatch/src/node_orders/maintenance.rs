@@ -1,4 +1,5 @@
-//! Makes placeholder pods visible to autoscalers, and deletes those that no journal names.
+//! Makes placeholder pods visible to autoscalers, reads what autoscalers say of
+//! ProvisioningRequests, and deletes the objects of orders that no journal names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,55 +7,50 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::PodTemplate;
 use kube::api::ListParams;
 use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
-use trellis_api::names;
+use trellis_api::pod_group::{GangProvisioning, PodGroupPhase};
+use trellis_api::{PodGroup, names};
 use trellis_gang::key::Key;
+use trellis_gang::node_order::cluster_autoscaler::{ProvisioningRequest, RequestState};
+use trellis_gang::node_order::{has_placeholders, request_flavors};
 
-use super::PlaceholderPod;
+use super::placeholders::PlaceholderPod;
 use crate::SchedulerEvent;
 use crate::commands::{Commands, WriteError};
 use crate::context::Context;
 
 /// Longest time between two rounds.
-const INTERVAL: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_secs(5);
 /// Pause between two rounds, in which further pods may appear.
 const GATHER: Duration = Duration::from_millis(200);
-/// Time between two lists of placeholder Jobs.
+/// Time between two lists of ProvisioningRequests.
+const REQUEST_INTERVAL: Duration = Duration::from_secs(4);
+/// Time between two lists of placeholder Jobs and PodTemplates.
 const LIST_INTERVAL: Duration = Duration::from_secs(60);
 /// Most conditions that are written at once.
 const MAX_CONCURRENT_WRITES: usize = 8;
 
-/// Keeps the placeholder pods in order as long as this replica leads.
-pub async fn maintain_placeholders(context: Arc<Context>, commands: Commands) {
-    let Some(namespace) = context.placeholders.namespace().map(str::to_owned) else {
+/// Keeps the objects of orders in order as long as this replica leads.
+pub async fn maintain_node_orders(context: Arc<Context>, commands: Commands) {
+    let Some(namespace) = context.node_orders.namespace().map(str::to_owned) else {
         return std::future::pending().await;
     };
-    let mut listed: Option<Instant> = None;
-    let mut changes = context.placeholders.changes();
+    let mut maintenance = Maintenance {
+        context: &context,
+        commands: &commands,
+        namespace: &namespace,
+        requests_listed: None,
+        objects_listed: None,
+    };
+    let mut changes = context.node_orders.placeholders.changes();
     loop {
         changes.mark_unchanged();
         if context.cache.is_synced() {
-            let maintenance = Maintenance {
-                context: &context,
-                commands: &commands,
-                namespace: &namespace,
-            };
-            maintenance.show_pods().await;
-            let mut orders = context.placeholders.orders();
-            if listed.is_none_or(|at| at.elapsed() >= LIST_INTERVAL) {
-                match maintenance.list_orders().await {
-                    Ok(found) => {
-                        maintenance.report_lost_orders(&found).await;
-                        orders.extend(found.into_keys());
-                        listed = Some(Instant::now());
-                    }
-                    Err(error) => warn!(%error, "placeholder Jobs were not listed"),
-                }
-            }
-            maintenance.delete_orphans(orders).await;
+            maintenance.run_round().await;
         }
         tokio::time::sleep(GATHER).await;
         tokio::select! {
@@ -67,14 +63,49 @@ pub async fn maintain_placeholders(context: Arc<Context>, commands: Commands) {
 struct Maintenance<'a> {
     context: &'a Context,
     commands: &'a Commands,
+    /// Namespace of placeholders.
     namespace: &'a str,
+    requests_listed: Option<Instant>,
+    objects_listed: Option<Instant>,
 }
 
+/// An order and the namespace of some of its objects.
+type FoundOrder = (String, String);
+
 impl Maintenance<'_> {
+    async fn run_round(&mut self) {
+        self.show_pods().await;
+        let placeholders = self.context.node_orders.placeholders.orders().into_iter();
+        let mut found: BTreeSet<FoundOrder> = placeholders
+            .map(|order| (order, self.namespace.to_owned()))
+            .collect();
+        if is_due(self.requests_listed, REQUEST_INTERVAL) {
+            match self.list_requests().await {
+                Ok(requests) => {
+                    self.follow_requests(&requests).await;
+                    let orders = requests.iter().filter(|request| !self.is_kept(request));
+                    found.extend(orders.filter_map(found_order));
+                    self.requests_listed = Some(Instant::now());
+                }
+                Err(error) => warn!(%error, "ProvisioningRequests were not listed"),
+            }
+        }
+        if is_due(self.objects_listed, LIST_INTERVAL) {
+            match self.list_objects().await {
+                Ok(orders) => {
+                    found.extend(orders);
+                    self.objects_listed = Some(Instant::now());
+                }
+                Err(error) => warn!(%error, "the objects of orders were not listed"),
+            }
+        }
+        self.delete_orphans(&found).await;
+    }
+
     /// Writes the condition by which autoscalers find unschedulable pods. No scheduler writes it,
     /// because none has the placeholders' scheduler name.
     async fn show_pods(&self) {
-        let hidden = self.context.placeholders.hidden_pods();
+        let hidden = self.context.node_orders.placeholders.hidden_pods();
         if hidden.is_empty() {
             return;
         }
@@ -99,64 +130,188 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Returns the orders of the placeholder Jobs, and if one of their Jobs has failed.
-    async fn list_orders(&self) -> Result<BTreeMap<String, bool>, WriteError> {
-        let params = ListParams::default().labels(names::PLACEHOLDER_ORDER);
-        let jobs: Vec<Job> = self.commands.list(self.namespace, &params).await?;
-        let mut orders = BTreeMap::new();
-        for job in jobs {
-            let order = job.labels().get(names::PLACEHOLDER_ORDER).cloned();
-            let failed: &mut bool = orders.entry(order.unwrap_or_default()).or_default();
-            *failed |= has_failed(&job);
+    async fn list_requests(&self) -> Result<Vec<ProvisioningRequest>, WriteError> {
+        match self
+            .commands
+            .list_all(&ListParams::default().labels(names::NODE_ORDER))
+            .await
+        {
+            // The cluster has no such kind.
+            Err(WriteError::NotFound(_)) => Ok(Vec::new()),
+            listed => listed,
         }
-        Ok(orders)
     }
 
-    /// Lets the scheduler create the placeholders of open orders again whose Jobs are gone or have
-    /// failed: a Job fails as a whole if one of its pods is deleted.
-    async fn report_lost_orders(&self, found: &BTreeMap<String, bool>) {
-        for (order, job) in self.open_orders() {
-            match found.get(&order) {
-                Some(false) => continue,
-                // The next Jobs have the same names.
-                Some(true) => self.delete_order(&order).await,
-                None => {}
+    /// Tells the scheduler what has become of the requests. Those that have expired are deleted,
+    /// and the scheduler creates the requests of open orders that do not exist.
+    async fn follow_requests(&self, requests: &[ProvisioningRequest]) {
+        let flavors = self.context.cache.flavor_specs();
+        for (order, open) in self.open_orders() {
+            let own = requests
+                .iter()
+                .filter(|request| request.labels().get(names::NODE_ORDER) == Some(&order));
+            let own: Vec<_> = own.collect();
+            let expired = own
+                .iter()
+                .filter(|request| request.state() == RequestState::Expired);
+            let expired: Vec<_> = expired.collect();
+            for request in &expired {
+                self.delete_request(request).await;
             }
-            self.context.placeholders.lost.write().insert(order);
+            let wanted = request_flavors(&open.nodes, &flavors).len();
+            if !expired.is_empty() || own.len() < wanted {
+                self.report_lost_order(order, open.job);
+            }
+        }
+        for job in self.context.node_orders.requests.replace(requests) {
             self.context.send_event(SchedulerEvent::Recheck(job));
         }
     }
 
-    /// Deletes the placeholders of these orders, except those of open orders.
-    async fn delete_orphans(&self, orders: BTreeSet<String>) {
-        if orders.is_empty() {
+    async fn delete_request(&self, request: &ProvisioningRequest) {
+        let (namespace, name) = (request.namespace().unwrap_or_default(), request.name_any());
+        let uid = request.uid().unwrap_or_default();
+        let deleted = self
+            .commands
+            .delete::<ProvisioningRequest>(&namespace, &name, &uid, None);
+        if let Err(error) = deleted.await {
+            warn!(%namespace, %name, %error, "an expired ProvisioningRequest was not deleted");
+        }
+    }
+
+    /// Returns true if the nodes of a request serve only that request, and its job may still need
+    /// them: an autoscaler may remove the nodes of a request that is deleted.
+    fn is_kept(&self, request: &ProvisioningRequest) -> bool {
+        let (Some(job), Some(order)) = (
+            request.labels().get(names::ORDERING_JOB_UID),
+            request.labels().get(names::NODE_ORDER),
+        ) else {
+            return false;
+        };
+        let groups = self.context.cache.pod_groups.all();
+        let mut groups = groups.iter().filter(|group| is_of_job(group, job));
+        request.has_own_nodes()
+            && groups.any(|group| {
+                let journal = group.status.as_ref();
+                let is_over = journal.and_then(|j| j.phase) == Some(PodGroupPhase::Finished);
+                let newer = journal.and_then(|j| j.provisioning.as_ref());
+                !is_over && newer.is_none_or(|newer| newer.hash == *order)
+            })
+    }
+
+    /// Lists the placeholder Jobs and the PodTemplates. The scheduler creates the placeholders of
+    /// open orders again whose Jobs are gone or have failed: a Job fails as a whole if one of its
+    /// pods is deleted.
+    async fn list_objects(&self) -> Result<Vec<FoundOrder>, WriteError> {
+        let labels = ListParams::default().labels(names::NODE_ORDER);
+        let jobs: Vec<Job> = self.commands.list(self.namespace, &labels).await?;
+        let mut failed: BTreeMap<String, bool> = BTreeMap::new();
+        for job in &jobs {
+            let order = job.labels().get(names::NODE_ORDER).cloned();
+            *failed.entry(order.unwrap_or_default()).or_default() |= has_failed(job);
+        }
+        let flavors = self.context.cache.flavor_specs();
+        for (order, open) in self.open_orders() {
+            match failed.get(&order) {
+                Some(false) => continue,
+                // The next Jobs have the same names.
+                Some(true) => self.delete_objects(&order, self.namespace).await,
+                None if !has_placeholders(&open.nodes, &flavors) => continue,
+                None => {}
+            }
+            self.report_lost_order(order, open.job);
+        }
+        let templates: Vec<PodTemplate> = self.commands.list_all(&labels).await?;
+        let kept = self.context.node_orders.requests.orders();
+        let templates = templates.iter().filter_map(found_order);
+        let templates = templates.filter(|(order, _)| !kept.contains(order));
+        Ok(jobs
+            .iter()
+            .filter_map(found_order)
+            .chain(templates)
+            .collect())
+    }
+
+    fn report_lost_order(&self, order: String, job: Key) {
+        self.context.node_orders.lost.write().insert(order);
+        self.context.send_event(SchedulerEvent::Recheck(job));
+    }
+
+    /// Deletes the objects of these orders, except those of open orders.
+    async fn delete_orphans(&self, found: &BTreeSet<FoundOrder>) {
+        if found.is_empty() {
             return;
         }
         let open = self.open_orders();
-        for order in orders.iter().filter(|order| !open.contains_key(*order)) {
-            info!(%order, "placeholders that no journal names are deleted");
-            self.delete_order(order).await;
+        for (order, namespace) in found.iter().filter(|(order, _)| !open.contains_key(order)) {
+            info!(%order, %namespace, "objects of an order that no journal names are deleted");
+            self.delete_objects(order, namespace).await;
         }
     }
 
-    /// Deletes the placeholder Jobs of an order. Without an answer, the next round deletes them.
-    async fn delete_order(&self, order: &str) {
-        let selector = format!("{}={order}", names::PLACEHOLDER_ORDER);
-        if let Err(error) = self.commands.delete_jobs(self.namespace, &selector).await {
-            warn!(%order, %error, "placeholders were not deleted");
+    /// Deletes the objects of an order in a namespace. Without an answer, the next round deletes
+    /// them.
+    async fn delete_objects(&self, order: &str, namespace: &str) {
+        let selector = format!("{}={order}", names::NODE_ORDER);
+        let deleted = match namespace == self.namespace {
+            true => {
+                self.commands
+                    .delete_labelled::<Job>(namespace, &selector)
+                    .await
+            }
+            false => self.delete_requests(namespace, &selector).await,
+        };
+        if let Err(error) = deleted {
+            warn!(%order, %namespace, %error, "the objects of an order were not deleted");
         }
     }
 
-    /// Returns the orders that journals name, with their jobs.
-    fn open_orders(&self) -> BTreeMap<String, Key> {
+    async fn delete_requests(&self, namespace: &str, selector: &str) -> Result<(), WriteError> {
+        let requests = self
+            .commands
+            .delete_labelled::<ProvisioningRequest>(namespace, selector);
+        match requests.await {
+            Ok(()) | Err(WriteError::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+        self.commands
+            .delete_labelled::<PodTemplate>(namespace, selector)
+            .await
+    }
+
+    /// Returns the orders that journals name.
+    fn open_orders(&self) -> BTreeMap<String, OpenOrder> {
         let groups = self.context.cache.pod_groups.all().into_iter();
         groups
             .filter_map(|group| {
-                let nodes = group.status.as_ref()?.provisioning.as_ref()?;
-                Some((nodes.hash.clone(), Key::from_meta(group.meta())))
+                let nodes = group.status.as_ref()?.provisioning.clone()?;
+                let job = Key::from_meta(group.meta());
+                Some((nodes.hash.clone(), OpenOrder { job, nodes }))
             })
             .collect()
     }
+}
+
+/// An order that a journal names.
+struct OpenOrder {
+    job: Key,
+    nodes: GangProvisioning,
+}
+
+fn is_due(last: Option<Instant>, interval: Duration) -> bool {
+    last.is_none_or(|at| at.elapsed() >= interval)
+}
+
+fn found_order<K: kube::Resource>(object: &K) -> Option<FoundOrder> {
+    let order = object.labels().get(names::NODE_ORDER)?.clone();
+    Some((order, object.namespace()?))
+}
+
+fn is_of_job(group: &PodGroup, uid: &str) -> bool {
+    group
+        .owner_references()
+        .iter()
+        .any(|owner| owner.uid == uid)
 }
 
 fn has_failed(job: &Job) -> bool {

@@ -1,8 +1,4 @@
-//! Placeholder pods, which ask autoscalers for nodes. `trellis_gang::placeholder` builds them, and
-//! a gang's task creates and withdraws them. [`Placeholders`] has those that the watch has shown,
-//! and [`maintain_placeholders`] writes their conditions and deletes those that no journal names.
-
-mod maintenance;
+//! The placeholder pods that the watch has shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +9,10 @@ use trellis_gang::observed::SlimPod;
 
 use crate::commands::UNSCHEDULABLE;
 
-pub use maintenance::maintain_placeholders;
-
-/// The placeholder pods that exist.
-#[derive(Debug)]
-pub struct Placeholders {
-    /// Their namespace. None: nodes are not provisioned.
-    namespace: Option<String>,
+/// The placeholder pods that exist, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Placeholders {
     pods: RwLock<BTreeMap<String, PlaceholderPod>>,
-    /// Orders whose placeholder Jobs are gone or have failed.
-    lost: RwLock<BTreeSet<String>>,
     changed: watch::Sender<()>,
 }
 
@@ -43,26 +33,8 @@ pub(crate) struct PlaceholderPod {
 }
 
 impl Placeholders {
-    pub(crate) fn new(namespace: Option<String>) -> Self {
-        Self {
-            namespace,
-            pods: RwLock::default(),
-            lost: RwLock::default(),
-            changed: watch::Sender::default(),
-        }
-    }
-
-    /// Returns the namespace of placeholder pods. None: nodes are not provisioned.
-    #[must_use]
-    pub fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
-    }
-
-    /// Records a pod of the cluster, if it is a placeholder.
-    pub(crate) fn apply(&self, namespace: &str, name: &str, pod: &SlimPod) {
-        if self.namespace() != Some(namespace) {
-            return;
-        }
+    /// Records a pod of their namespace, if it is a placeholder.
+    pub(super) fn apply(&self, name: &str, pod: &SlimPod) {
         let Some(known) = PlaceholderPod::from_pod(pod) else {
             return;
         };
@@ -73,8 +45,8 @@ impl Placeholders {
     }
 
     /// Removes a pod that is gone.
-    pub(crate) fn delete(&self, namespace: &str, name: &str) {
-        if self.namespace() == Some(namespace) && self.pods.write().remove(name).is_some() {
+    pub(super) fn delete(&self, name: &str) {
+        if self.pods.write().remove(name).is_some() {
             self.changed.send_replace(());
         }
     }
@@ -86,25 +58,19 @@ impl Placeholders {
         pods.values().any(|pod| pod.job == uid && !pod.has_ended)
     }
 
-    /// Returns true if the placeholders of an order must be created again. The next call returns
-    /// false.
-    pub(crate) fn take_lost(&self, order: &str) -> bool {
-        self.lost.write().remove(order)
-    }
-
     /// Returns a receiver that is told of changes from now on.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
     /// Returns the orders of the placeholders.
-    fn orders(&self) -> BTreeSet<String> {
+    pub(super) fn orders(&self) -> BTreeSet<String> {
         let pods = self.pods.read();
         pods.values().map(|pod| pod.order.clone()).collect()
     }
 
     /// Returns the placeholders that autoscalers do not see yet, by name.
-    fn hidden_pods(&self) -> Vec<(String, PlaceholderPod)> {
+    pub(super) fn hidden_pods(&self) -> Vec<(String, PlaceholderPod)> {
         let pods = self.pods.read();
         let hidden = pods
             .iter()
@@ -127,8 +93,8 @@ impl PlaceholderPod {
         let has_ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
         Some(Self {
             version: pod.metadata.resource_version.clone().unwrap_or_default(),
-            order: labels.get(names::PLACEHOLDER_ORDER)?.clone(),
-            job: labels.get(names::PLACEHOLDER_JOB_UID)?.clone(),
+            order: labels.get(names::NODE_ORDER)?.clone(),
+            job: labels.get(names::ORDERING_JOB_UID)?.clone(),
             is_unschedulable,
             is_terminating: pod.metadata.deletion_timestamp.is_some(),
             has_ended,
@@ -152,17 +118,13 @@ mod tests {
 
     #[test]
     fn placeholder_is_hidden_until_its_condition_says_unschedulable() {
-        let placeholders = Placeholders::new(Some("capacity".to_owned()));
-        placeholders.apply("capacity", "p", &pod(json!({}), json!({})));
+        let placeholders = Placeholders::default();
+        placeholders.apply("p", &pod(json!({}), json!({})));
         assert_eq!(placeholders.hidden_pods().len(), 1);
         assert!(placeholders.has_pods_of_job("uid"));
         let condition =
             json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
-        placeholders.apply(
-            "capacity",
-            "p",
-            &pod(json!({}), json!({"conditions": [condition]})),
-        );
+        placeholders.apply("p", &pod(json!({}), json!({"conditions": [condition]})));
         assert!(placeholders.hidden_pods().is_empty());
         assert!(placeholders.has_pods_of_job("uid"));
     }
@@ -174,19 +136,12 @@ mod tests {
             (pod(deleted, json!({})), true),
             (pod(json!({}), json!({"phase": "Failed"})), false),
         ] {
-            let placeholders = Placeholders::new(Some("capacity".to_owned()));
-            placeholders.apply("capacity", "p", &pod);
+            let placeholders = Placeholders::default();
+            placeholders.apply("p", &pod);
             assert_eq!(placeholders.has_pods_of_job("uid"), counts);
             assert!(placeholders.hidden_pods().is_empty());
-            placeholders.delete("capacity", "p");
+            placeholders.delete("p");
             assert!(!placeholders.has_pods_of_job("uid"));
         }
-    }
-
-    #[test]
-    fn pod_with_the_labels_in_another_namespace_is_no_placeholder() {
-        let placeholders = Placeholders::new(Some("capacity".to_owned()));
-        placeholders.apply("team-a", "p", &pod(json!({}), json!({})));
-        assert!(placeholders.orders().is_empty());
     }
 }

@@ -37,6 +37,8 @@ pub struct AttemptState {
     pub volumes: VolumeRequirements,
     /// Label domains that anti-affinity of other pods closes to the gang's pods, by group.
     pub closed_domains: BTreeMap<String, BTreeSet<LabelDomain>>,
+    /// Values of the label of nodes that GKE has added for this job alone.
+    pub own_node_values: Vec<String>,
 }
 
 /// Returns the engine's form of a compiled job. `actual` holds the pods after admission, by group,
@@ -181,6 +183,10 @@ fn to_task_group(
     // Sorted and deduplicated, so that gangs with equal volumes share one scan of the nodes.
     volumes.sort_unstable();
     volumes.dedup();
+    let own_nodes = state
+        .own_node_values
+        .iter()
+        .map(|value| super::node::own_node_toleration(value));
     let constraints = Constraints {
         volumes,
         kept_out: state
@@ -188,6 +194,7 @@ fn to_task_group(
             .get(group.name())
             .cloned()
             .unwrap_or_default(),
+        tolerations: own_nodes.chain(admitted.constraints.tolerations).collect(),
         ..admitted.constraints
     };
     TaskGroup {

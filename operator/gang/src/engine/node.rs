@@ -1,17 +1,25 @@
 //! Converts nodes into the engine's form.
 
-use trellis_scheduler::{Node, NodeName, Taint, TaintEffect};
+use trellis_scheduler::{Node, NodeName, Taint, TaintEffect, Toleration, TolerationOperator};
 
+use crate::node_order::cluster_autoscaler::GKE_NODE_LABEL;
 use crate::observed::{SlimNode, UnhealthyRules};
 use crate::requirements::constraints;
 use crate::requirements::resource_request;
 
-/// Returns the engine's form of a node, with all its allocatable resources.
+/// Returns the engine's form of a node, with all its allocatable resources. A node that GKE has
+/// added for one ProvisioningRequest has a taint that only the jobs of that request tolerate
+/// ([`own_node_toleration`]).
 #[must_use]
 pub fn to_engine_node(node: &SlimNode, unhealthy: &UnhealthyRules) -> Node {
     let name = node.metadata.name.as_deref().unwrap_or_default();
+    let labels = node.metadata.labels.clone().unwrap_or_default();
+    let own = labels.get(GKE_NODE_LABEL).map(|value| Taint {
+        key: GKE_NODE_LABEL.to_owned(),
+        value: value.clone(),
+        effect: TaintEffect::NoSchedule,
+    });
     Node {
-        labels: node.metadata.labels.clone().unwrap_or_default(),
         taints: node
             .spec
             .taints
@@ -22,7 +30,9 @@ pub fn to_engine_node(node: &SlimNode, unhealthy: &UnhealthyRules) -> Node {
                 // A taint with an unknown effect keeps pods away.
                 effect: constraints::parse_effect(&t.effect).unwrap_or(TaintEffect::NoSchedule),
             })
+            .chain(own)
             .collect(),
+        labels,
         ready: node.is_ready(),
         unschedulable: node.spec.unschedulable,
         unhealthy: unhealthy.unhealthy_reason(node),
@@ -30,5 +40,42 @@ pub fn to_engine_node(node: &SlimNode, unhealthy: &UnhealthyRules) -> Node {
             NodeName::new(name),
             resource_request::node_allocatable(node),
         )
+    }
+}
+
+/// Returns the toleration of a job whose ProvisioningRequest has brought the nodes with this label
+/// value.
+pub(super) fn own_node_toleration(value: &str) -> Toleration {
+    Toleration {
+        key: Some(GKE_NODE_LABEL.to_owned()),
+        operator: TolerationOperator::Equal,
+        value: value.to_owned(),
+        effect: Some(TaintEffect::NoSchedule),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn node_of_a_request_is_kept_for_the_jobs_of_that_request() {
+        let node = json!({
+            "metadata": {"name": "n", "labels": {GKE_NODE_LABEL: "resize-1"}},
+            "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]},
+        });
+        let node: SlimNode = serde_json::from_value(node).unwrap();
+        let node = to_engine_node(&node, &UnhealthyRules::default());
+        let taints: Vec<_> = node.taints.iter().map(|taint| taint.key.as_str()).collect();
+        assert_eq!(taints, ["gpu", GKE_NODE_LABEL]);
+        let own = own_node_toleration("resize-1");
+        let taint = &node.taints[1];
+        assert_eq!(
+            (own.key.as_ref(), &own.value),
+            (Some(&taint.key), &taint.value)
+        );
+        assert_eq!(own.effect, Some(taint.effect));
     }
 }

@@ -62,8 +62,20 @@ impl FlavorTolerations {
                 .map(|(r, f)| (r.as_str().to_owned(), f.as_str().to_owned()))
                 .collect(),
             tolerations,
+            annotations: BTreeMap::new(),
         }
     }
+}
+
+/// Returns the annotations that the pods of one task group get from their plan.
+#[must_use]
+pub fn group_annotations<'a>(
+    groups: &'a [PlannedGroup],
+    group: &str,
+) -> &'a BTreeMap<String, String> {
+    const NONE: &BTreeMap<String, String> = &BTreeMap::new();
+    let found = groups.iter().find(|g| g.name == group);
+    found.map_or(NONE, |g| &g.annotations)
 }
 
 /// Returns the tolerations that the pods of one task group get from their flavors.

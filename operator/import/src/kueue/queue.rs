@@ -133,7 +133,7 @@ fn note_unsupported(fields: &Fields<'_>) {
         fields.note_at(
             key,
             "asks an external check before a job starts, and in Trellis only policies decide",
-            "write a policy for the jobs that may run (docs/policies.md); Trellis requests no nodes",
+            "write a policy for the jobs that may run (docs/policies.md); for checks that get new nodes, set provisioning (docs/autoscaling.md)",
         );
     }
     fields.note_at(

@@ -13,7 +13,7 @@ use crate::decision::Decision;
 use crate::explain::WaitDetail;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId};
-use crate::provisioning::{FlavorGrowth, Provisioning, ProvisioningRequest};
+use crate::provisioning::{FlavorGrowth, NodeRequest, Provisioning};
 use crate::queue::GroupFlavors;
 use crate::queueing::{Blockage, GangClass, OrderKey, Signal, WakeCondition};
 use crate::state::GangIdx;
@@ -46,7 +46,7 @@ impl Engine {
         let (state, is_new) = self.advance_provisioning(at, plan.nodes.clone());
         let until = self.provisioning_end(&state);
         let choices = plan.assignment.choices.clone();
-        let request = is_new.then(|| ProvisioningRequest {
+        let request = is_new.then(|| NodeRequest {
             gang: gang.id.clone(),
             nodes: state.wanted.clone(),
             flavors: gang_table::group_flavors(&gang, &choices),
@@ -313,6 +313,16 @@ impl Engine {
         if let Some(at) = self.gangs.find(gang) {
             self.put_provisioning(at, flavors, provisioning);
             self.make_due(at);
+        }
+    }
+
+    /// Gives up the provisioning for a gang in the next cycle, as if its time were over. The caller
+    /// calls it when the autoscaler adds no nodes.
+    pub fn fail_provisioning(&mut self, gang: &GangId) {
+        let at = self.gangs.find(gang);
+        let state = at.and_then(|at| self.gangs.get_mut(at));
+        if let Some(provisioning) = state.and_then(|state| state.provisioning.as_mut()) {
+            provisioning.state.timeout = self.now;
         }
     }
 

@@ -63,6 +63,24 @@ fn nodes_stand_idle_only_for_a_limited_time() {
 }
 
 #[test]
+fn order_for_which_the_autoscaler_adds_no_nodes_ends_in_the_next_cycle() {
+    let mut engine = growing_engine(64);
+    submit(&mut engine, growing_gang("w", 2));
+    engine.fail_provisioning(&id("w"));
+    engine.fail_provisioning(&id("unknown"));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(40)),
+        ["xw late", "-w NoMatchingNodes"]
+    );
+    assert!(run_cycle_at(&mut engine, seconds(99)).is_empty());
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(100)),
+        ["$w 2 h100", "-w Provisioning"],
+        "the flavor is tried again after its back-off"
+    );
+}
+
+#[test]
 fn provisioning_ends_when_its_queue_is_stopped() {
     let mut engine = growing_engine(64);
     submit(&mut engine, growing_gang("w", 2));

@@ -1,0 +1,235 @@
+//! Jobs whose nodes are ordered by ProvisioningRequests, and the conditions in which these may be.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::{Event, Pod, PodTemplate};
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::{Reason, TrainingJob};
+use trellis_e2e::site::jobs::{SOON, message};
+use trellis_e2e::wait::eventually;
+use trellis_gang::node_order::cluster_autoscaler::{
+    CONSUMED_CLASS, CONSUMED_REQUEST, GKE_CLASS, ProvisioningRequest,
+};
+
+use crate::ordering_site::{Growth, OrderingSite};
+use crate::shared_control_plane;
+use crate::stand_in::{Answer, Arrival, StandIn};
+
+const ATOMIC: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
+
+/// A site whose flavor orders nodes by ProvisioningRequests of a class.
+async fn request_site(
+    prefix: &str,
+    class: &str,
+    growth: Growth,
+    answer: Answer,
+) -> (OrderingSite, StandIn) {
+    let control_plane = shared_control_plane().await;
+    let method = json!({
+        "by": "ProvisioningRequest",
+        "provisioningRequest": {"provisioningClassName": class},
+    });
+    let site = OrderingSite::new(control_plane, prefix, growth, method).await;
+    let stand_in = StandIn::start(control_plane, site.name(), answer);
+    (site, stand_in)
+}
+
+fn requests(site: &OrderingSite) -> Api<ProvisioningRequest> {
+    site.api()
+}
+
+/// Waits until a site has no ProvisioningRequests and PodTemplates.
+async fn wait_until_no_requests(site: &OrderingSite) {
+    eventually(Duration::from_secs(90), || async {
+        let requests = requests(site).list(&ListParams::default()).await?;
+        let templates = site
+            .api::<PodTemplate>()
+            .list(&ListParams::default())
+            .await?;
+        ensure!(
+            requests.items.is_empty() && templates.items.is_empty(),
+            "{requests:?}"
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// Waits for the event that an order has failed, and returns its message.
+async fn wait_for_failure(site: &OrderingSite) -> String {
+    eventually(SOON, || async {
+        let events = site.api::<Event>().list(&ListParams::default()).await?;
+        let mut events = events.into_iter();
+        let failed = events.find(|event| event.reason.as_deref() == Some("ProvisioningFailed"));
+        failed
+            .and_then(|event| event.message)
+            .context("no event ProvisioningFailed")
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn gang_waits_for_the_nodes_themselves_and_uses_free_ones_first() {
+    let growth = Growth {
+        nodes: 1,
+        ..Growth::default()
+    };
+    let arrival = Arrival {
+        after: Duration::from_secs(8),
+        ..Arrival::default()
+    };
+    let (site, stand_in) = request_site("pr", ATOMIC, growth, Answer::Nodes(arrival)).await;
+    site.submit_gang("train", 3).await;
+    eventually(SOON, || async {
+        let requests = requests(&site).list(&ListParams::default()).await?;
+        let status = requests
+            .items
+            .first()
+            .and_then(|request| request.status.clone());
+        let conditions = status.unwrap_or_default().conditions;
+        ensure!(
+            conditions.iter().any(|c| c.type_ == "Provisioned"),
+            "{conditions:?}"
+        );
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let waiting = site
+        .wait_until_queued_for("train", Reason::Provisioning)
+        .await;
+    assert!(
+        message(&waiting).contains("2 new nodes of flavor"),
+        "{}",
+        message(&waiting)
+    );
+    site.wait_for_pod_count("train", 0).await;
+    site.wait_until_running("train").await;
+    site.wait_for_whole_gang("train", 3).await;
+    wait_until_no_requests(&site).await;
+    assert_eq!((stand_in.bought(), stand_in.requests()), (2, 1));
+}
+
+#[tokio::test]
+async fn failed_request_ends_the_order_with_the_words_of_the_autoscaler() {
+    let (site, stand_in) = request_site("failed", ATOMIC, Growth::default(), Answer::Failure).await;
+    site.submit_gang("train", 2).await;
+    let failure = wait_for_failure(&site).await;
+    assert!(
+        failure.contains("the project has no quota of GPUs"),
+        "{failure}"
+    );
+    wait_until_no_requests(&site).await;
+    // The next order follows after a minute.
+    assert_eq!((stand_in.bought(), stand_in.requests()), (0, 1));
+}
+
+#[tokio::test]
+async fn nodes_that_the_provider_takes_back_end_the_order() {
+    let answer = Answer::Nodes(Arrival {
+        after: Duration::from_secs(3_600),
+        revocation: Some(Duration::from_secs(3)),
+        ..Arrival::default()
+    });
+    let (site, _stand_in) = request_site("revoked", ATOMIC, Growth::default(), answer).await;
+    site.submit_gang("train", 2).await;
+    let failure = wait_for_failure(&site).await;
+    assert!(
+        failure.contains("the provider took the nodes back"),
+        "{failure}"
+    );
+    wait_until_no_requests(&site).await;
+}
+
+#[tokio::test]
+async fn expired_booking_is_renewed_and_buys_no_node_twice() {
+    let answer = Answer::Nodes(Arrival {
+        after: Duration::from_secs(20),
+        booking: Some(Duration::from_secs(2)),
+        ..Arrival::default()
+    });
+    let (site, stand_in) = request_site("expired", ATOMIC, Growth::default(), answer).await;
+    site.submit_gang("train", 2).await;
+    site.wait_until_running("train").await;
+    assert_eq!(stand_in.bought(), 2);
+    assert!(stand_in.requests() > 1);
+    wait_until_no_requests(&site).await;
+}
+
+#[tokio::test]
+async fn job_without_room_shows_the_words_of_the_autoscaler_until_it_is_suspended() {
+    let (site, _stand_in) = request_site("room", ATOMIC, Growth::default(), Answer::NoRoom).await;
+    site.submit_gang("train", 2).await;
+    site.wait_for_status("train", |status| {
+        let words = "the autoscaler says: Capacity is not found";
+        status.full_message().contains(words)
+    })
+    .await;
+    site.patch("train", json!({"spec": {"suspend": true}}))
+        .await
+        .unwrap();
+    site.wait_for_phase("train", JobPhase::Suspended).await;
+    wait_until_no_requests(&site).await;
+}
+
+#[tokio::test]
+async fn deleted_request_is_made_again() {
+    let (site, stand_in) = request_site("again", ATOMIC, Growth::default(), Answer::Silence).await;
+    site.submit_gang("train", 2).await;
+    eventually(SOON, || async {
+        ensure!(stand_in.requests() == 1, "no request");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    requests(&site)
+        .delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await
+        .unwrap();
+    eventually(SOON, || async {
+        ensure!(stand_in.requests() == 2, "{} requests", stand_in.requests());
+        Ok(())
+    })
+    .await
+    .unwrap();
+    site.delete::<TrainingJob>("train").await;
+    wait_until_no_requests(&site).await;
+}
+
+/// GKE adds nodes for one request alone.
+#[tokio::test]
+async fn nodes_of_queued_provisioning_serve_only_the_job_of_their_request() {
+    let answer = Answer::Nodes(Arrival {
+        after: Duration::from_secs(2),
+        ..Arrival::default()
+    });
+    let (site, stand_in) = request_site("gke", GKE_CLASS, Growth::default(), answer).await;
+    site.submit_gang("first", 2).await;
+    site.wait_until_running("first").await;
+    let request = requests(&site).list(&ListParams::default()).await.unwrap();
+    let (first, name) = (request.items[0].uid(), request.items[0].name_any());
+    let pod = site.api::<Pod>().get("first-worker-0").await.unwrap();
+    assert_eq!(pod.annotations().get(CONSUMED_REQUEST), Some(&name));
+    assert_eq!(pod.annotations()[CONSUMED_CLASS], GKE_CLASS);
+    // A rank fails: the next attempt runs on the same nodes, whose request still exists.
+    site.end_pod("first-worker-0", "1").await;
+    site.wait_for_running_attempt("first", 2).await;
+    assert_eq!(stand_in.bought(), 2);
+    let request = requests(&site).list(&ListParams::default()).await.unwrap();
+    assert_eq!(request.items[0].uid(), first);
+    for pod in ["first-worker-0", "first-worker-1"] {
+        site.end_pod(pod, "0").await;
+    }
+    site.wait_for_phase("first", JobPhase::Complete).await;
+    wait_until_no_requests(&site).await;
+    // Both nodes are free, but another job gets nodes of its own.
+    site.submit_gang("second", 1).await;
+    site.wait_until_running("second").await;
+    assert_eq!(stand_in.bought(), 3);
+}

@@ -1,0 +1,188 @@
+//! Creates and withdraws the objects that ask autoscalers for the nodes of a gang.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::PodTemplate;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::IgnoredAny;
+use tokio::time::Instant;
+use trellis_api::names;
+use trellis_api::pod_group::GangProvisioning;
+use trellis_gang::AuthorizedAttempt;
+use trellis_gang::admitted_pod::AdmittedPod;
+use trellis_gang::key::Key;
+use trellis_gang::node_order::cluster_autoscaler::ProvisioningRequest;
+use trellis_gang::node_order::{self, OrderObjects};
+use trellis_machine::clock;
+
+use super::Committer;
+use crate::commands::WriteError;
+use crate::task_outcome::TaskOutcome;
+
+/// API group of ProvisioningRequests.
+const AUTOSCALER_GROUP: &str = "autoscaling.x-k8s.io";
+/// How much longer than the order its placeholders exist, if no operator withdraws them.
+const DEADLINE_MARGIN: SignedDuration = SignedDuration::from_secs(60);
+/// Time after which placeholders are deleted again.
+const WITHDRAWAL_PAUSE: Duration = Duration::from_secs(2);
+
+impl Committer {
+    /// Creates the objects of an order that the journal names. Those that exist stay.
+    pub async fn create_order_objects(
+        &self,
+        job: Key,
+        run: Arc<AuthorizedAttempt>,
+        nodes: GangProvisioning,
+        admitted: BTreeMap<String, AdmittedPod>,
+    ) -> TaskOutcome {
+        let tried = self.try_to_create_order_objects(&job, &run, &nodes, &admitted);
+        tried.await.err().unwrap_or(TaskOutcome::Done)
+    }
+
+    async fn try_to_create_order_objects(
+        &self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+        nodes: &GangProvisioning,
+        admitted: &BTreeMap<String, AdmittedPod>,
+    ) -> Result<(), TaskOutcome> {
+        let Some(namespace) = self.context.node_orders.namespace() else {
+            return Ok(());
+        };
+        let objects = OrderObjects {
+            run,
+            nodes,
+            admitted,
+            flavors: &self.context.cache.flavor_specs(),
+        };
+        let left = nodes.until.0.duration_since(clock::now());
+        let deadline = left.saturating_add(DEADLINE_MARGIN).as_secs().max(1);
+        for placeholders in objects.placeholder_jobs(namespace, deadline) {
+            self.create_order_object(namespace, &placeholders).await?;
+        }
+        let group = self.context.cache.pod_groups.get(job);
+        let Some(owner) = group.and_then(|group| group.controller_owner_ref(&())) else {
+            return Err(TaskOutcome::Retry(
+                "the PodGroup is not there yet".to_owned(),
+            ));
+        };
+        for wanted in objects.requests(&owner) {
+            for template in &wanted.templates {
+                self.create_order_object(&job.namespace, template).await?;
+            }
+            self.create_order_object(&job.namespace, &wanted.request)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Creates an object that asks for nodes, unless it exists.
+    async fn create_order_object<K>(&self, namespace: &str, object: &K) -> Result<(), TaskOutcome>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize,
+    {
+        let created: Result<IgnoredAny, _> = self
+            .commands
+            .create(namespace, names::SCHEDULER_MANAGER, object, false)
+            .await;
+        match created {
+            Ok(IgnoredAny) | Err(WriteError::AlreadyExists(_)) => Ok(()),
+            Err(WriteError::NotFound(error)) if K::group(&()) == AUTOSCALER_GROUP => {
+                let message = format!(
+                    "no ProvisioningRequest can be made ({error}): install the kind with Cluster Autoscaler, or set provisioning.by of the flavor to Placeholders"
+                );
+                Err(TaskOutcome::Retry(message))
+            }
+            Err(error) => {
+                let message = format!("{} that asks for new nodes: {error}", K::kind(&()));
+                Err(TaskOutcome::Retry(message))
+            }
+        }
+    }
+
+    /// Withdraws what asks autoscalers for the nodes of a gang. Otherwise they would buy these nodes
+    /// a second time once the gang's pods have nodes.
+    pub(super) async fn withdraw_order(
+        &self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+        until: Timestamp,
+    ) -> Result<(), TaskOutcome> {
+        self.withdraw_requests(job, run).await?;
+        self.withdraw_placeholders(run, until).await
+    }
+
+    /// Deletes the ProvisioningRequests of a gang, except those whose nodes came for it alone.
+    async fn withdraw_requests(
+        &self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+    ) -> Result<(), TaskOutcome> {
+        if !node_order::uses_requests(&self.context.cache.flavor_specs()) {
+            return Ok(());
+        }
+        let labels = format!("{}={}", names::ORDERING_JOB_UID, run.uid);
+        let params = ListParams::default().labels(&labels);
+        let listed = self.commands.list(&job.namespace, &params).await;
+        let requests: Vec<ProvisioningRequest> = match listed {
+            // The cluster has no such kind.
+            Err(WriteError::NotFound(_)) => Vec::new(),
+            listed => listed?,
+        };
+        let is_kept = |request: &ProvisioningRequest| request.node_value().is_some();
+        let (kept, withdrawn): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_kept);
+        for request in &withdrawn {
+            let (name, uid) = (request.name_any(), request.uid().unwrap_or_default());
+            self.commands
+                .delete::<ProvisioningRequest>(&job.namespace, &name, &uid, None)
+                .await?;
+        }
+        if kept.is_empty() && !withdrawn.is_empty() {
+            self.commands
+                .delete_labelled::<PodTemplate>(&job.namespace, &labels)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the placeholders of a gang, and waits until they are gone: Karpenter buys nodes for
+    /// terminating pods, too.
+    async fn withdraw_placeholders(
+        &self,
+        run: &AuthorizedAttempt,
+        until: Timestamp,
+    ) -> Result<(), TaskOutcome> {
+        let Some(namespace) = self.context.node_orders.namespace() else {
+            return Ok(());
+        };
+        let placeholders = &self.context.node_orders.placeholders;
+        let selector = format!("{}={}", names::ORDERING_JOB_UID, run.uid);
+        let mut deleted: Option<Instant> = None;
+        let mut changes = placeholders.changes();
+        while placeholders.has_pods_of_job(&run.uid) {
+            if clock::now() >= until {
+                let message = "its placeholder pods still exist, so autoscalers would buy its nodes a second time";
+                return Err(TaskOutcome::Retry(message.to_owned()));
+            }
+            let is_due = deleted.is_none_or(|at| at.elapsed() >= WITHDRAWAL_PAUSE);
+            if is_due {
+                self.commands
+                    .delete_labelled::<Job>(namespace, &selector)
+                    .await?;
+                deleted = Some(Instant::now());
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = tokio::time::sleep(WITHDRAWAL_PAUSE) => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! Orders of new nodes. `trellis_gang::node_order` builds the objects that ask autoscalers for
+//! them, and a gang's task creates and withdraws them. [`NodeOrders`] has what autoscalers and the
+//! watch tell of them, and [`maintain_node_orders`] keeps them in order.
+
+mod maintenance;
+mod placeholders;
+mod requests;
+
+use std::collections::BTreeSet;
+
+use parking_lot::RwLock;
+use trellis_gang::observed::SlimPod;
+
+pub use maintenance::maintain_node_orders;
+pub(crate) use placeholders::Placeholders;
+pub(crate) use requests::Requests;
+
+/// The objects that ask autoscalers for nodes.
+#[derive(Debug)]
+pub struct NodeOrders {
+    /// Namespace of placeholder pods. None: no nodes are ordered.
+    namespace: Option<String>,
+    pub(crate) placeholders: Placeholders,
+    pub(crate) requests: Requests,
+    /// Orders whose objects are gone or have failed.
+    lost: RwLock<BTreeSet<String>>,
+}
+
+impl NodeOrders {
+    pub(crate) fn new(namespace: Option<String>) -> Self {
+        Self {
+            namespace,
+            placeholders: Placeholders::default(),
+            requests: Requests::default(),
+            lost: RwLock::default(),
+        }
+    }
+
+    /// Returns the namespace of placeholder pods. None: no nodes are ordered.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// Records a pod of the cluster, if it is a placeholder.
+    pub(crate) fn apply_pod(&self, namespace: &str, name: &str, pod: &SlimPod) {
+        if self.namespace() == Some(namespace) {
+            self.placeholders.apply(name, pod);
+        }
+    }
+
+    /// Removes a pod that is gone.
+    pub(crate) fn delete_pod(&self, namespace: &str, name: &str) {
+        if self.namespace() == Some(namespace) {
+            self.placeholders.delete(name);
+        }
+    }
+
+    /// Returns true if the objects of an order must be created again. The next call returns false.
+    pub(crate) fn take_lost(&self, order: &str) -> bool {
+        self.lost.write().remove(order)
+    }
+}

@@ -1,0 +1,123 @@
+//! The objects that ask an autoscaler for the nodes of one order. [`OrderObjects::placeholder_jobs`]
+//! and [`OrderObjects::requests`] return them; `cluster_autoscaler` has the kind ProvisioningRequest.
+
+pub mod cluster_autoscaler;
+mod placeholder;
+mod pod_spec;
+mod request;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::api::ObjectMeta;
+use trellis_api::pod_group::{GangProvisioning, PlannedGroup};
+use trellis_api::resource_flavor::ClusterAutoscalerRequest;
+use trellis_api::{ResourceFlavorSpec, names};
+use trellis_compiler::CompiledGroup;
+
+use crate::AuthorizedAttempt;
+use crate::admitted_pod::AdmittedPod;
+
+pub use request::FlavorRequest;
+
+/// Characters of the job's name in the names of an order's objects.
+const NAME_PREFIX_LENGTH: usize = 36;
+/// Characters of the order's hash in the names of its objects.
+const HASH_LENGTH: usize = 10;
+
+/// Specs of flavors by name.
+pub type FlavorSpecs = BTreeMap<String, ResourceFlavorSpec>;
+
+/// An order and what its objects are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct OrderObjects<'a> {
+    /// The run that waits for the nodes.
+    pub run: &'a AuthorizedAttempt,
+    /// The order, as the journal names it.
+    pub nodes: &'a GangProvisioning,
+    /// The pods as admission leaves them, by group.
+    pub admitted: &'a BTreeMap<String, AdmittedPod>,
+    /// The flavors that exist.
+    pub flavors: &'a FlavorSpecs,
+}
+
+/// Returns the flavors for which the order needs a ProvisioningRequest each.
+#[must_use]
+pub fn request_flavors<'a>(
+    nodes: &'a GangProvisioning,
+    flavors: &FlavorSpecs,
+) -> BTreeSet<&'a str> {
+    let groups = nodes.groups.iter();
+    groups
+        .filter_map(|group| request_flavor(group, flavors))
+        .collect()
+}
+
+/// Returns true if the order needs placeholders.
+#[must_use]
+pub fn has_placeholders(nodes: &GangProvisioning, flavors: &FlavorSpecs) -> bool {
+    let mut ordered = nodes.nodes.iter();
+    let mut groups = nodes.groups.iter();
+    ordered.any(|nodes| request_of(&nodes.flavor, flavors).is_none())
+        && groups.any(|group| request_flavor(group, flavors).is_none())
+}
+
+/// Returns true if nodes of any flavor are ordered by ProvisioningRequests.
+#[must_use]
+pub fn uses_requests(flavors: &FlavorSpecs) -> bool {
+    flavors
+        .keys()
+        .any(|name| request_of(name, flavors).is_some())
+}
+
+/// Returns the flavor whose ProvisioningRequest contains the pods of a group.
+fn request_flavor<'a>(group: &'a PlannedGroup, flavors: &FlavorSpecs) -> Option<&'a str> {
+    let mut names = group.flavors.values().map(String::as_str);
+    names.find(|name| request_of(name, flavors).is_some())
+}
+
+fn request_of<'a>(name: &str, flavors: &'a FlavorSpecs) -> Option<&'a ClusterAutoscalerRequest> {
+    let provisioning = flavors.get(name)?.provisioning.as_ref()?;
+    provisioning.provisioning_request.as_ref()
+}
+
+impl OrderObjects<'_> {
+    /// Returns the groups of the gang with their numbers: the whole gang, because autoscalers first
+    /// count the free room on existing nodes.
+    fn groups(&self) -> impl Iterator<Item = (usize, &CompiledGroup)> {
+        let groups = self.run.job.compiled().groups().iter().enumerate();
+        groups.filter(|(_, group)| group.gang_size() > 0)
+    }
+
+    fn planned(&self, group: &CompiledGroup) -> Option<&PlannedGroup> {
+        let mut planned = self.nodes.groups.iter();
+        planned.find(|planned| planned.name == group.name())
+    }
+
+    /// Returns the flavor whose ProvisioningRequest contains the pods of a group.
+    fn request_flavor(&self, group: &CompiledGroup) -> Option<&str> {
+        request_flavor(self.planned(group)?, self.flavors)
+    }
+
+    /// Returns the metadata of the order's object of this number.
+    fn metadata(&self, namespace: &str, number: usize) -> ObjectMeta {
+        let job = self.run.job.compiled().job();
+        let prefix: String = job.name().chars().take(NAME_PREFIX_LENGTH).collect();
+        let hash: String = self.nodes.hash.chars().take(HASH_LENGTH).collect();
+        let labels = BTreeMap::from([
+            (names::MANAGED_BY.to_owned(), names::MANAGER.to_owned()),
+            (names::NODE_ORDER.to_owned(), self.nodes.hash.clone()),
+            (names::ORDERING_JOB_UID.to_owned(), self.run.uid.clone()),
+        ]);
+        let waits = format!("{}/{}", job.namespace(), job.name());
+        ObjectMeta {
+            name: Some(format!("{prefix}-{hash}-{number}")),
+            namespace: Some(namespace.to_owned()),
+            labels: Some(labels),
+            annotations: Some(BTreeMap::from([(names::ORDERING_JOB.to_owned(), waits)])),
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
