@@ -240,6 +240,15 @@ pub struct QueueProvisioning {
     pub when: Option<ProvisioningTime>,
 }
 
+impl QueueSpec {
+    /// Returns true if the operator asks for new nodes for some jobs of the queue.
+    #[must_use]
+    pub fn orders_nodes(&self) -> bool {
+        let order = self.provisioning.as_ref().and_then(|policy| policy.order);
+        order.unwrap_or_default() != NodeOrder::Never
+    }
+}
+
 impl QueueProvisioning {
     /// Returns the seconds that a job must have lacked only nodes, by default 30.
     #[must_use]

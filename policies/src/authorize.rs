@@ -40,6 +40,7 @@ pub struct ClusterFacts<'a> {
 ///     set: String::new(),
 ///     version: String::new(),
 ///     attempt: 1,
+///     denied_node_orders: Default::default(),
 /// };
 /// # }
 /// ```
@@ -49,12 +50,19 @@ pub struct AuthorizedJob {
     set_hash: String,
     version: String,
     attempt: i64,
+    denied_node_orders: BTreeMap<String, String>,
 }
 
 impl AuthorizedJob {
     /// For the door of policies alone.
-    pub(crate) fn new(job: CompiledJob, policies: &Policies, attempt: i64) -> Self {
+    pub(crate) fn new(
+        job: CompiledJob,
+        policies: &Policies,
+        attempt: i64,
+        denied_node_orders: BTreeMap<String, String>,
+    ) -> Self {
         Self {
+            denied_node_orders,
             set_hash: policies.hash().to_owned(),
             version: policies.version(job.job().namespace()),
             job,
@@ -78,6 +86,12 @@ impl AuthorizedJob {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// The flavors of which the job gets no new nodes, and why: policies do not permit it.
+    #[must_use]
+    pub fn denied_node_orders(&self) -> &BTreeMap<String, String> {
+        &self.denied_node_orders
     }
 
     /// The attempt that is allowed.

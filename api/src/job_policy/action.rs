@@ -28,6 +28,8 @@ actions! {
     UsePriorityClass,
     /// Use nodes of a ResourceFlavor.
     UseFlavor,
+    /// Get new nodes of a ResourceFlavor. Without it, the job waits for existing nodes.
+    ProvisionNodes,
     /// Run an image.
     UseImage,
     /// Run as a ServiceAccount.

@@ -1,7 +1,9 @@
 //! Jobs beyond the limits of a pool, of a flavor or of quota.
 
 use k8s_openapi::api::core::v1::ResourceQuota;
-use trellis_api::Reason;
+use serde_json::json;
+use trellis_api::{JobPolicy, Reason};
+use trellis_e2e::control_plane::apply;
 use trellis_e2e::karpenter::NodePoolTemplate;
 
 use crate::growing_site::GrowingSite;
@@ -74,6 +76,31 @@ async fn nothing_is_bought_for_a_job_beyond_quota_or_the_limit_of_its_flavor() {
     // The operator works: a job within both limits gets its nodes.
     site.submit_gang("fits", 2).await;
     site.wait_until_running("fits").await;
+    assert_eq!(site.pool.claims().len(), 2);
+}
+
+#[tokio::test]
+async fn nothing_is_bought_for_a_job_whose_new_nodes_policies_forbid() {
+    let site = GrowingSite::new("forbidden", Growth::default(), |pool| pool).await;
+    let policy = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
+        "metadata": {"name": "no-nodes", "namespace": site.name()},
+        "spec": {"cedar":
+            "forbid(principal, action == Trellis::Action::\"ProvisionNodes\", resource);"},
+    });
+    apply(&site.client(), &policy.to_string(), site.name())
+        .await
+        .unwrap();
+    site.submit_gang("train", 2).await;
+    site.wait_for_status("train", |status| {
+        let words = format!("which the policy \"{}/no-nodes/0\" forbids", site.name());
+        status.full_message().contains(&words)
+    })
+    .await;
+    tokio::time::sleep(SETTLED).await;
+    assert_eq!(site.pool.claims().len(), 0);
+    site.delete::<JobPolicy>("no-nodes").await;
+    site.wait_until_running("train").await;
     assert_eq!(site.pool.claims().len(), 2);
 }
 

@@ -131,6 +131,7 @@ async fn failed_request_ends_the_order_with_the_words_of_the_autoscaler() {
 }
 
 #[tokio::test]
+#[ignore = "mostly waits: .ci/run runs it beside the soak"]
 async fn nodes_that_the_provider_takes_back_end_the_order() {
     let answer = Answer::Nodes(Arrival {
         after: Duration::from_secs(3_600),
@@ -148,6 +149,7 @@ async fn nodes_that_the_provider_takes_back_end_the_order() {
 }
 
 #[tokio::test]
+#[ignore = "mostly waits: .ci/run runs it beside the soak"]
 async fn expired_booking_is_renewed_and_buys_no_node_twice() {
     let answer = Answer::Nodes(Arrival {
         after: Duration::from_secs(20),
@@ -163,6 +165,7 @@ async fn expired_booking_is_renewed_and_buys_no_node_twice() {
 }
 
 #[tokio::test]
+#[ignore = "mostly waits: .ci/run runs it beside the soak"]
 async fn job_without_room_shows_the_words_of_the_autoscaler_until_it_is_suspended() {
     let (site, _stand_in) = request_site("room", ATOMIC, Growth::default(), Answer::NoRoom).await;
     site.submit_gang("train", 2).await;
@@ -179,6 +182,7 @@ async fn job_without_room_shows_the_words_of_the_autoscaler_until_it_is_suspende
 }
 
 #[tokio::test]
+#[ignore = "mostly waits: .ci/run runs it beside the soak"]
 async fn deleted_request_is_made_again() {
     let (site, stand_in) = request_site("again", ATOMIC, Growth::default(), Answer::Silence).await;
     site.submit_gang("train", 2).await;

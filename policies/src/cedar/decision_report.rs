@@ -23,7 +23,7 @@ impl JobDecision {
                 matches!(v, RequestVerdict::Undecided(_))
             }),
         };
-        let decisions = || self.decisions.iter().map(|(_, decision)| decision);
+        let decisions = || self.required().map(|(_, decision)| decision);
         let deciding = decisions().filter(|d| verdict(&d.verdict));
         let undecided = matches!(outcome, Err(NotAuthorized::Undecided { .. }));
         let errors = decisions().filter(|_| undecided);

@@ -1,11 +1,13 @@
 //! Decides a whole job: all of its requests, and the denial if some are refused.
 
+use std::collections::BTreeMap;
+
 use trellis_api::Reason;
 use trellis_compiler::CompiledJob;
 
 use super::evaluation::{RequestDecision, RequestVerdict, UndecidedReason};
 use super::job_requests::{self, DescribedRequest, SubmissionFacts};
-use super::request::RequestingNamespace;
+use super::request::{PolicyRequest, RequestingNamespace};
 use super::set::Policies;
 use crate::authorize::fixed_refusals;
 use crate::denial::join_first;
@@ -18,6 +20,32 @@ pub struct JobDecision {
     pub set_hash: Option<String>,
     /// Each demand of the job, with the decision about it.
     pub decisions: Vec<(DescribedRequest, RequestDecision)>,
+}
+
+impl JobDecision {
+    /// Returns the demands without which the job does not run.
+    pub(super) fn required(&self) -> impl Iterator<Item = &(DescribedRequest, RequestDecision)> {
+        let decisions = self.decisions.iter();
+        decisions.filter(|(demanded, _)| !demanded.request.is_optional())
+    }
+
+    /// Returns the flavors of which the job gets no new nodes, and why.
+    fn denied_node_orders(&self) -> BTreeMap<String, String> {
+        let decisions = self.decisions.iter();
+        decisions
+            .filter(|(_, decision)| !decision.is_allowed())
+            .filter_map(|decided| {
+                let (demanded, decision) = decided;
+                let PolicyRequest::ProvisionNodes(flavor) = &demanded.request else {
+                    return None;
+                };
+                let refusals = refusals_from_decision(decided).into_iter();
+                let why = refusals.map(|refusal| refusal.to_string()).next();
+                let why = why.or_else(|| decision.undecided_message());
+                Some((flavor.clone(), why.unwrap_or_default()))
+            })
+            .collect()
+    }
 }
 
 /// A job that may not run.
@@ -76,7 +104,15 @@ pub fn authorize(
         policies,
     ) {
         (Err(not), _) => Err(not),
-        (Ok(()), Some(policies)) => Ok(AuthorizedJob::new(job, policies, submission.attempt)),
+        (Ok(()), Some(policies)) => {
+            let denied = decision.denied_node_orders();
+            Ok(AuthorizedJob::new(
+                job,
+                policies,
+                submission.attempt,
+                denied,
+            ))
+        }
         (Ok(()), None) => Err(not_synced_error()),
     };
     (decision, outcome)
@@ -87,7 +123,7 @@ pub(super) fn combine_refusals(
     decision: &JobDecision,
     mut refusals: Vec<Refusal>,
 ) -> Result<(), NotAuthorized> {
-    refusals.extend(decision.decisions.iter().flat_map(refusals_from_decision));
+    refusals.extend(decision.required().flat_map(refusals_from_decision));
     refusals.sort_by(|a, b| (&a.source, &a.demand).cmp(&(&b.source, &b.demand)));
     // A demand that a rule and a policy both refuse is reported once.
     let mut reported = std::collections::BTreeSet::new();
@@ -161,7 +197,7 @@ fn refusals_from_decision(
 fn undecided_error(decision: &JobDecision) -> Option<NotAuthorized> {
     let mut causes = std::collections::BTreeSet::new();
     let mut reason = None;
-    for (_, decision) in &decision.decisions {
+    for (_, decision) in decision.required() {
         if let RequestVerdict::Undecided(why) = &decision.verdict {
             reason = reason.or_else(|| Some(why.reason()));
             causes.extend(decision.undecided_message());

@@ -51,11 +51,11 @@ pub(super) fn collect_requests(
     );
     let class = facts.priority_class.map(str::to_owned);
     all.extend(class.map(PolicyRequest::UsePriorityClass));
-    all.extend(
-        possible_flavors(job, facts)
-            .into_iter()
-            .map(PolicyRequest::UseFlavor),
-    );
+    let flavors = possible_flavors(job, facts);
+    if facts.queue_spec.orders_nodes() {
+        all.extend(flavors.iter().cloned().map(PolicyRequest::ProvisionNodes));
+    }
+    all.extend(flavors.into_iter().map(PolicyRequest::UseFlavor));
     let mut all: Vec<_> = all
         .into_iter()
         .map(|request| DescribedRequest {

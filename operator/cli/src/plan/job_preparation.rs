@@ -17,8 +17,15 @@ use super::job_judgement::JudgementContext;
 use super::snapshot::ClusterSnapshot;
 
 /// Inputs for the placement of a job that may run.
-/// These are the nodes that reach its volumes, and the limits that it counts against.
-pub(crate) type PlacementInputs = (VolumeRequirements, JobLimits);
+#[derive(Clone)]
+pub(crate) struct PlacementInputs {
+    /// Node requirements of its volumes.
+    pub(crate) volumes: VolumeRequirements,
+    /// Limits that it counts against.
+    pub(crate) limits: JobLimits,
+    /// Flavors of which policies permit no new nodes for it.
+    pub(crate) fixed_flavors: Vec<String>,
+}
 
 /// Compiles the job as far as possible, and decides whether it may be placed.
 /// `requester` submits the job; None: the requester is unknown.
@@ -82,14 +89,18 @@ fn authorize(
     let (compiled, verdict) = (judged.compiled, judged.verdict);
     let inputs = judged
         .result
-        .and_then(|job| find_volumes(&job, snapshot))
-        .and_then(|volumes| {
+        .and_then(|job| Ok((find_volumes(&job, snapshot)?, job)))
+        .and_then(|(volumes, job)| {
             check_root(&compiled, &namespace, &labels)?;
             let limits = JobLimits {
                 draws: verdict.draws,
                 ..JobLimits::default()
             };
-            Ok((volumes, limits))
+            Ok(PlacementInputs {
+                volumes,
+                limits,
+                fixed_flavors: job.denied_node_orders().keys().cloned().collect(),
+            })
         });
     (Some(compiled), inputs)
 }

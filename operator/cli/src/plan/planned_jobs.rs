@@ -58,7 +58,7 @@ pub(super) fn plan_jobs(
         let not_decided = JobHold::waiting(Reason::Queued, "not planned".to_owned());
         let mut jobs_ahead_count = 0;
         let mut place = Err(inputs.clone().err().unwrap_or(not_decided));
-        if let (Some(compiled), Ok((volumes, limits))) = (&compiled, &inputs) {
+        if let (Some(compiled), Ok(inputs)) = (&compiled, &inputs) {
             if let Some(current) = current_place(&key, compiled, &snapshot) {
                 to_place.remove(&key);
                 place = Ok(current);
@@ -66,13 +66,14 @@ pub(super) fn plan_jobs(
                 let ticket = AttemptState {
                     submitted,
                     never_preempts: snapshot.never_preempts(compiled.job().spec()),
-                    volumes: volumes.clone(),
+                    volumes: inputs.volumes.clone(),
                     closed_domains: excluded_domains(compiled, &snapshot, &repulsions),
+                    fixed_flavors: inputs.fixed_flavors.clone(),
                     ..AttemptState::default()
                 };
                 jobs_ahead_count = count_jobs_ahead(compiled, submitted, &snapshot, &all);
                 waiting.push(Gang {
-                    draws: limits.to_draws(),
+                    draws: inputs.limits.to_draws(),
                     ..engine::gang_from_job(compiled, &ticket, &BTreeMap::new())
                 });
             }
@@ -85,7 +86,7 @@ pub(super) fn plan_jobs(
             place,
             victims: Vec::new(),
             claims: Vec::new(),
-            volumes: inputs.map(|(volumes, _)| volumes).unwrap_or_default(),
+            volumes: inputs.map(|inputs| inputs.volumes).unwrap_or_default(),
             jobs_ahead: jobs_ahead_count,
             has_ended: check_ended(existing).is_some(),
         });

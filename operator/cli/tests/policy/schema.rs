@@ -22,6 +22,6 @@ fn json_schema_has_the_same_version_and_actions() {
     let schema: Value = serde_json::from_str(quiet(&run).1).unwrap();
     assert_eq!(schema["Trellis"]["annotations"]["version"], "1");
     let actions = schema["Trellis"]["actions"].as_object().unwrap();
-    assert_eq!(actions.len(), 11);
+    assert_eq!(actions.len(), 12);
     assert!(actions.contains_key("UseQueue"));
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
-use kube::runtime::events::{Event, EventType};
 use kube::Resource;
+use kube::runtime::events::{Event, EventType};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use trellis_api::pod_group::FlavorNodes;

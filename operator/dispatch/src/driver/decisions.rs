@@ -110,6 +110,13 @@ impl Driver {
             .and_then(TrackedGang::run);
         let claim = run.and_then(|run| volumes::explain_one_node(&run.volumes, reason));
         message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
+        if matches!(
+            reason,
+            Reason::InsufficientCapacity | Reason::NoMatchingNodes
+        ) {
+            let denied = run.into_iter().flat_map(|run| run.job.denied_node_orders());
+            message.extend(denied.map(|(_, why)| format!("; {why}")));
+        }
         if reason == Reason::Provisioning
             && let Some(delay) = self.delay_of_order(&engine::job_key(id))
         {

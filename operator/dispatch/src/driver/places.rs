@@ -77,6 +77,7 @@ impl Driver {
             volumes: run.volumes.clone(),
             closed_domains: kept_out,
             own_node_values,
+            fixed_flavors: run.job.denied_node_orders().keys().cloned().collect(),
         };
         let mut gang = engine::gang_from_job(run.job.compiled(), &ticket, &state.admitted);
         gang.draws = state.draws();

@@ -39,6 +39,8 @@ pub struct AttemptState {
     pub closed_domains: BTreeMap<String, BTreeSet<LabelDomain>>,
     /// Values of the label of nodes that GKE has added for this job alone.
     pub own_node_values: Vec<String>,
+    /// Flavors of which policies permit no new nodes for the job.
+    pub fixed_flavors: Vec<String>,
 }
 
 /// Returns the engine's form of a compiled job. `actual` holds the pods after admission, by group,
@@ -87,6 +89,11 @@ pub fn gang_from_job(
         preempts: !state.never_preempts,
         preempted: state.preempted,
         provisions: true,
+        fixed_flavors: state
+            .fixed_flavors
+            .iter()
+            .map(|flavor| FlavorName::new(flavor.as_str()))
+            .collect(),
         min_runtime: to_duration(spec.min_runtime_seconds.unwrap_or(0)),
         runtime: longest_hold_time(spec),
         grace: to_duration(spec.grace_period_seconds()),

@@ -15,6 +15,8 @@ fn applies_to_placed_gang(plan: &Plan, request: &PolicyRequest) -> bool {
             .groups
             .iter()
             .any(|group| group.flavors.values().any(|flavor| flavor == name)),
+        // Its nodes exist.
+        PolicyRequest::ProvisionNodes(_) => false,
         _ => true,
     }
 }

@@ -108,6 +108,11 @@ requests! {
         words: |flavor, _| format!("the job may be given the flavor {flavor:?}"),
         remedy: |_| "name others in taskGroups[].flavors".to_owned(),
     }
+    /// To get new nodes of a flavor from an autoscaler. A job that may not waits for existing nodes.
+    ProvisionNodes(String) on ResourceFlavor {
+        words: |flavor, _| format!("the job may get new nodes of flavor {flavor:?}"),
+        remedy: |_| "wait for existing nodes".to_owned(),
+    }
     /// To run an image.
     UseImage(ImageReference) on Image {
         words: |image, _| format!("the job runs the image {:?}", image.0),
@@ -157,6 +162,12 @@ impl PolicyRequest {
     /// The kind of the resource.
     pub(super) const fn kind(&self) -> EntityKind {
         resource_kind(self.action())
+    }
+
+    /// Returns true if a job runs without what it requests, where policies deny it.
+    #[must_use]
+    pub fn is_optional(&self) -> bool {
+        matches!(self, Self::ProvisionNodes(_))
     }
 
     /// The resource, in words. None: the job itself.

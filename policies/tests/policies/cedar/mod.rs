@@ -9,6 +9,7 @@ mod hostile_names;
 mod invalid_policies;
 mod job;
 mod namespaced_policies;
+mod node_orders;
 mod parts;
 mod policy_set;
 mod remote_secrets;

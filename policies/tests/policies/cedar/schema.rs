@@ -59,6 +59,7 @@ fn one_request_of_each_action() -> Vec<PolicyRequest> {
         queue_request("prod"),
         PolicyRequest::UsePriorityClass(text("high")),
         PolicyRequest::UseFlavor(text("h100")),
+        PolicyRequest::ProvisionNodes(text("h100")),
         PolicyRequest::UseImage(ImageReference(text("train"))),
         PolicyRequest::UseImage(ImageReference(text(
             "registry.example/team/train:1@sha256:00",

@@ -102,8 +102,9 @@ impl CaseResult {
             .iter()
             .find_map(|judged| judged.outcome.as_ref().err());
         let is_allowed = refused.is_none();
-        let deciding = decisions().filter(|decision| decision.is_allowed() == is_allowed);
-        let deciding: BTreeSet<String> = deciding.flat_map(|d| d.policies.clone()).collect();
+        let required = decided().filter(|(demanded, _)| !demanded.request.is_optional());
+        let deciding = required.filter(|(_, decision)| decision.is_allowed() == is_allowed);
+        let deciding: BTreeSet<String> = deciding.flat_map(|(_, d)| d.policies.clone()).collect();
         let deciding: Vec<String> = deciding.into_iter().collect();
         let unenforced = unenforced_policies(decisions());
         let result = match refused {

@@ -7,7 +7,7 @@ use trellis_api::document::Document;
 use trellis_gang::engine;
 use trellis_gang::key::Key;
 use trellis_policies::quota::LimitedQuantity;
-use trellis_scheduler::Time;
+use trellis_scheduler::{FlavorName, Time};
 use trellis_simulate::{ScriptChange, WithheldJob};
 
 use super::group_pods::GroupPods;
@@ -74,9 +74,12 @@ impl ScriptAuthor {
         let (compiled, inputs) =
             job_preparation::prepare_job(waiting.job.clone(), None, requester, &self.snapshot);
         let hold = match (compiled, inputs) {
-            (Some(compiled), Ok((volumes, limits))) => {
+            (Some(compiled), Ok(inputs)) => {
+                let limits = inputs.limits;
                 let joining = limits.for_joining_pods().to_draws();
-                let mut job = build_queued_job(&compiled, &waiting, volumes, &joining);
+                let mut job = build_queued_job(&compiled, &waiting, inputs.volumes, &joining);
+                let fixed = inputs.fixed_flavors.into_iter();
+                job.gang.fixed_flavors = fixed.map(FlavorName::new).collect();
                 self.group_pods.insert(key, GroupPods::from_job(&compiled));
                 job.gang.preempts = !self.snapshot.never_preempts(compiled.job().spec());
                 job.gang.draws = limits.to_draws();

@@ -239,8 +239,8 @@ impl Engine {
         })
     }
 
-    /// Ends the provisioning for gangs whose time is over, or whose queue no longer starts gangs or
-    /// lets nodes be provisioned.
+    /// Ends the provisioning for gangs whose time is over, or whose queue no longer starts gangs, and
+    /// for gangs that may no longer have these nodes.
     pub(in crate::engine) fn expire_provisioning(&mut self) -> Vec<Decision> {
         let mut ended = Vec::new();
         for at in self.provisioning.clone() {
@@ -259,6 +259,10 @@ impl Engine {
                 }
             } else if self.queues.check_open(&gang.queue).is_ok()
                 && self.provisioning_policy(&gang).is_some()
+                && !provisioning
+                    .wanted
+                    .keys()
+                    .any(|flavor| gang.fixed_flavors.contains(flavor))
             {
                 continue;
             }

@@ -90,7 +90,8 @@ impl Engine {
     ) -> BTreeMap<FlavorName, u32> {
         let flavors = self.queues.flavors();
         let mut addable = BTreeMap::new();
-        for flavor in way.choices.iter().flat_map(|choice| choice.values()) {
+        let chosen = way.choices.iter().flat_map(|choice| choice.values());
+        for flavor in chosen.filter(|flavor| !gang.fixed_flavors.contains(*flavor)) {
             let Some(growth) = flavors.growth(flavor) else {
                 continue;
             };

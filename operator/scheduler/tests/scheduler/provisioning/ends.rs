@@ -81,6 +81,35 @@ fn order_for_which_the_autoscaler_adds_no_nodes_ends_in_the_next_cycle() {
 }
 
 #[test]
+fn order_ends_if_its_gang_may_no_longer_have_nodes_of_the_flavor() {
+    let mut engine = growing_engine(64);
+    engine.apply_flavor(growing_flavor("a100", 64));
+    engine.apply_queue(growing_queue("default", 1_000, &["h100", "a100"]));
+    submit(&mut engine, growing_gang("w", 2));
+    let fixed = |flavors: &[&str]| Gang {
+        fixed_flavors: flavors.iter().map(|name| FlavorName::new(*name)).collect(),
+        ..growing_gang("w", 2)
+    };
+    engine.apply_gang(fixed(&["a100"]));
+    assert!(run_cycle_at(&mut engine, seconds(40)).is_empty());
+    engine.apply_gang(fixed(&["h100"]));
+    let decisions = run_cycle_at(&mut engine, seconds(41));
+    assert_eq!(decisions.first().map(String::as_str), Some("xw closed"));
+    let next = engine.next_wakeup().unwrap();
+    assert_eq!(
+        run_cycle_at(&mut engine, next),
+        ["$w 2 a100", "-w Provisioning"]
+    );
+    engine.apply_gang(fixed(&["a100", "h100"]));
+    let decisions = run_cycle_at(&mut engine, next.plus(Duration::from_secs(1)));
+    assert_eq!(decisions.first().map(String::as_str), Some("xw closed"));
+    while let Some(at) = engine.next_wakeup() {
+        let decisions = run_cycle_at(&mut engine, at);
+        assert!(decisions.is_empty(), "no nodes follow: {decisions:?}");
+    }
+}
+
+#[test]
 fn provisioning_ends_when_its_queue_is_stopped() {
     let mut engine = growing_engine(64);
     submit(&mut engine, growing_gang("w", 2));
