@@ -6,9 +6,11 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Event, Pod, PodTemplate};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingJob};
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::operator::{self, Succession};
 use trellis_e2e::site::jobs::{SOON, message};
 use trellis_e2e::wait::eventually;
 use trellis_gang::node_order::cluster_autoscaler::{
@@ -16,10 +18,18 @@ use trellis_gang::node_order::cluster_autoscaler::{
 };
 
 use crate::ordering_site::{Growth, OrderingSite};
-use crate::shared_control_plane;
 use crate::stand_in::{Answer, Arrival, StandIn};
+use crate::{launch_options, operator_program, shared_control_plane};
 
 const ATOMIC: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
+
+/// Returns the fields of a flavor that orders nodes by ProvisioningRequests of a class.
+fn method(class: &str) -> Value {
+    json!({
+        "by": "ProvisioningRequest",
+        "provisioningRequest": {"provisioningClassName": class},
+    })
+}
 
 /// A site whose flavor orders nodes by ProvisioningRequests of a class.
 async fn request_site(
@@ -29,11 +39,7 @@ async fn request_site(
     answer: Answer,
 ) -> (OrderingSite, StandIn) {
     let control_plane = shared_control_plane().await;
-    let method = json!({
-        "by": "ProvisioningRequest",
-        "provisioningRequest": {"provisioningClassName": class},
-    });
-    let site = OrderingSite::new(control_plane, prefix, growth, method).await;
+    let site = OrderingSite::new(control_plane, prefix, growth, method(class)).await;
     let stand_in = StandIn::start(control_plane, site.name(), answer);
     (site, stand_in)
 }
@@ -236,4 +242,33 @@ async fn nodes_of_queued_provisioning_serve_only_the_job_of_their_request() {
     site.submit_gang("second", 1).await;
     site.wait_until_running("second").await;
     assert_eq!(stand_in.bought(), 3);
+}
+
+/// The cluster has no Cluster Autoscaler.
+#[tokio::test]
+#[ignore = "mostly waits: .ci/run runs it beside the soak"]
+async fn job_tells_that_the_cluster_has_no_provisioning_requests() {
+    let options = operator::control_plane_options().unwrap();
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    operator::install_chart_objects(&control_plane)
+        .await
+        .unwrap();
+    operator::install_placeholder_objects(&control_plane)
+        .await
+        .unwrap();
+    let operators = Succession::start(control_plane, operator_program(), launch_options()).await;
+    let site = OrderingSite::new(
+        &operators.control_plane,
+        "absent",
+        Growth::default(),
+        method(ATOMIC),
+    )
+    .await;
+    site.submit_gang("train", 2).await;
+    site.wait_for_status("train", |status| {
+        let message = status.full_message();
+        message.contains("no ProvisioningRequest can be made")
+            && message.contains("install the kind with Cluster Autoscaler")
+    })
+    .await;
 }
