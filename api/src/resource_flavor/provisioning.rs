@@ -20,7 +20,7 @@ pub struct FlavorProvisioning {
     /// Karpenter and Cluster Autoscaler add nodes for. ProvisioningRequest: by an object of that
     /// kind, which Cluster Autoscaler and GKE read.
     pub by: ProvisioningMethod,
-    /// What a ProvisioningRequest says, with `by: ProvisioningRequest` only.
+    /// Fields of the ProvisioningRequest, with `by: ProvisioningRequest` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::provisioning_method(self)), dive)]
     pub provisioning_request: Option<ClusterAutoscalerRequest>,

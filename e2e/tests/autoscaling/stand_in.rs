@@ -31,7 +31,7 @@ pub fn crd() -> String {
     fs::read_to_string(module.join(file)).unwrap()
 }
 
-/// What becomes of each request.
+/// The course of each request.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     /// It is accepted, and nothing follows.

@@ -1,4 +1,4 @@
-//! What autoscalers say of the ProvisioningRequests of orders.
+//! The ProvisioningRequests of orders, and the words of autoscalers about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

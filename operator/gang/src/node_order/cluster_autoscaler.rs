@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Class of GKE's queued provisioning. Its nodes serve only the request that they came for.
 pub const GKE_CLASS: &str = "queued-provisioning.gke.io";
 /// Label of nodes that came for a request of [`GKE_CLASS`]. Its value is the request's detail
-/// [`GKE_DETAIL`].
+/// `ResizeRequestName`.
 pub const GKE_NODE_LABEL: &str = "autoscaling.gke.io/provisioning-request";
 /// Detail of a request of [`GKE_CLASS`] that tells the value of its nodes' label.
 const GKE_DETAIL: &str = "ResizeRequestName";
@@ -59,7 +59,7 @@ pub struct TemplateName {
     pub name: String,
 }
 
-/// What the autoscaler says.
+/// The words of the autoscaler.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvisioningRequestStatus {
@@ -71,7 +71,7 @@ pub struct ProvisioningRequestStatus {
     pub provisioning_class_details: BTreeMap<String, String>,
 }
 
-/// What becomes of a request.
+/// The course of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestState {
     /// Its nodes may still come.
@@ -83,7 +83,7 @@ pub enum RequestState {
 }
 
 impl ProvisioningRequest {
-    /// Returns what becomes of the request.
+    /// Returns the course of the request.
     #[must_use]
     pub fn state(&self) -> RequestState {
         let ended = self.true_condition("Failed");
