@@ -182,13 +182,13 @@ impl Pool {
         let pods = request.request.spec.pod_sets.iter().map(|pods| pods.count);
         let pods = usize::try_from(pods.sum::<i64>()).unwrap();
         let has_own_nodes = request.request.has_own_nodes();
-        let free = match has_own_nodes {
-            true => 0,
-            false => self.free_nodes().await,
-        };
+        let free = self.free_nodes().await;
         let (first, count) = {
             let mut state = self.state.lock();
-            let free = free + if has_own_nodes { 0 } else { state.upcoming };
+            let free = match has_own_nodes {
+                true => 0,
+                false => free + state.upcoming,
+            };
             let (first, count) = (state.bought, pods.saturating_sub(free));
             state.bought += count;
             state.upcoming += count;

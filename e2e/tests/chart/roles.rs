@@ -75,9 +75,9 @@ pub(crate) fn test_operator_roles(helm: &Helm) -> Result<()> {
             trellis_operator::rbac::render_secrets_rbac().replace("NAMESPACE", namespace);
         tables.extend(serde_saphyr::from_multiple::<Value>(&secrets_role)?);
     }
-    let placeholder_role = trellis_operator::rbac::render_provisioning_rbac();
-    let placeholder_role = placeholder_role.replace("NAMESPACE", PLACEHOLDER_NAMESPACE);
-    tables.extend(serde_saphyr::from_multiple::<Value>(&placeholder_role)?);
+    let provisioning_role = trellis_operator::rbac::render_provisioning_rbac();
+    let provisioning_role = provisioning_role.replace("NAMESPACE", PLACEHOLDER_NAMESPACE);
+    tables.extend(serde_saphyr::from_multiple::<Value>(&provisioning_role)?);
     // The chart binds the roles for users to no subject.
     let of_people = [
         "trellis-view",
