@@ -7,7 +7,6 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PodTemplate;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
@@ -24,10 +23,9 @@ use trellis_machine::clock;
 
 use super::Committer;
 use crate::commands::WriteError;
+use crate::node_orders::list_requests;
 use crate::task_outcome::TaskOutcome;
 
-/// API group of ProvisioningRequests.
-const AUTOSCALER_GROUP: &str = "autoscaling.x-k8s.io";
 /// How much longer than the order its placeholders exist, if no operator withdraws them.
 const DEADLINE_MARGIN: SignedDuration = SignedDuration::from_secs(60);
 /// Time after which placeholders are deleted again.
@@ -94,7 +92,7 @@ impl Committer {
             .await;
         match created {
             Ok(IgnoredAny) | Err(WriteError::AlreadyExists(_)) => Ok(()),
-            Err(WriteError::NotFound(error)) if K::group(&()) == AUTOSCALER_GROUP => {
+            Err(WriteError::NotFound(error)) if K::kind(&()) == ProvisioningRequest::kind(&()) => {
                 let message = format!(
                     "no ProvisioningRequest can be made ({error}): install the kind with Cluster Autoscaler, or set provisioning.by of the flavor to Placeholders"
                 );
@@ -125,17 +123,13 @@ impl Committer {
         job: &Key,
         run: &AuthorizedAttempt,
     ) -> Result<(), TaskOutcome> {
-        if !node_order::uses_requests(&self.context.cache.flavor_specs()) {
+        let flavors = self.context.cache.flavors.all();
+        let mut specs = flavors.iter().map(|flavor| &flavor.spec);
+        if !specs.any(|spec| node_order::request_method(spec).is_some()) {
             return Ok(());
         }
         let labels = format!("{}={}", names::ORDERING_JOB_UID, run.uid);
-        let params = ListParams::default().labels(&labels);
-        let listed = self.commands.list(&job.namespace, &params).await;
-        let requests: Vec<ProvisioningRequest> = match listed {
-            // The cluster has no such kind.
-            Err(WriteError::NotFound(_)) => Vec::new(),
-            listed => listed?,
-        };
+        let requests = list_requests(&self.commands, Some(&job.namespace), &labels).await?;
         let is_kept = |request: &ProvisioningRequest| request.node_value().is_some();
         let (kept, withdrawn): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_kept);
         for request in &withdrawn {

@@ -238,15 +238,11 @@ impl Driver {
     pub(super) fn consume_requests(&self, job: &Key, groups: &mut [PlannedGroup]) {
         let requests = &self.committer.context().node_orders.requests;
         let Some(uid) = self.job_uid(job) else { return };
-        let consumed = requests.consumed(&uid);
+        let annotations = requests.pod_annotations(&uid);
         for group in groups {
-            let request = group
-                .flavors
-                .values()
-                .find_map(|flavor| consumed.get(flavor));
-            if let Some(request) = request {
-                group.annotations = request.annotations();
-            }
+            let mut flavors = group.flavors.values();
+            let of_request = flavors.find_map(|flavor| annotations.get(flavor));
+            group.annotations = of_request.cloned().unwrap_or_default();
         }
     }
 

@@ -12,16 +12,17 @@ use kube::api::ListParams;
 use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
+use trellis_api::names;
 use trellis_api::pod_group::{GangProvisioning, PodGroupPhase};
-use trellis_api::{PodGroup, names};
 use trellis_gang::key::Key;
 use trellis_gang::node_order::cluster_autoscaler::{ProvisioningRequest, RequestState};
 use trellis_gang::node_order::{has_placeholders, request_flavors};
 
+use super::list_requests;
 use super::placeholders::PlaceholderPod;
-use crate::SchedulerEvent;
 use crate::commands::{Commands, WriteError};
 use crate::context::Context;
+use crate::{SchedulerEvent, is_owned};
 
 /// Longest time between two rounds.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -80,7 +81,7 @@ impl Maintenance<'_> {
             .map(|order| (order, self.namespace.to_owned()))
             .collect();
         if is_due(self.requests_listed, REQUEST_INTERVAL) {
-            match self.list_requests().await {
+            match list_requests(self.commands, None, names::NODE_ORDER).await {
                 Ok(requests) => {
                     self.follow_requests(&requests).await;
                     let orders = requests.iter().filter(|request| !self.is_kept(request));
@@ -127,18 +128,6 @@ impl Maintenance<'_> {
             // The watch brings the newer version, and the next round writes again.
             Ok(()) | Err(WriteError::NotFound(_) | WriteError::Conflict(_)) => {}
             Err(error) => debug!(pod = name, %error, "the condition was not written"),
-        }
-    }
-
-    async fn list_requests(&self) -> Result<Vec<ProvisioningRequest>, WriteError> {
-        match self
-            .commands
-            .list_all(&ListParams::default().labels(names::NODE_ORDER))
-            .await
-        {
-            // The cluster has no such kind.
-            Err(WriteError::NotFound(_)) => Ok(Vec::new()),
-            listed => listed,
         }
     }
 
@@ -189,7 +178,7 @@ impl Maintenance<'_> {
             return false;
         };
         let groups = self.context.cache.pod_groups.all();
-        let mut groups = groups.iter().filter(|group| is_of_job(group, job));
+        let mut groups = groups.iter().filter(|group| is_owned(group.as_ref(), job));
         request.has_own_nodes()
             && groups.any(|group| {
                 let journal = group.status.as_ref();
@@ -305,13 +294,6 @@ fn is_due(last: Option<Instant>, interval: Duration) -> bool {
 fn found_order<K: kube::Resource>(object: &K) -> Option<FoundOrder> {
     let order = object.labels().get(names::NODE_ORDER)?.clone();
     Some((order, object.namespace()?))
-}
-
-fn is_of_job(group: &PodGroup, uid: &str) -> bool {
-    group
-        .owner_references()
-        .iter()
-        .any(|owner| owner.uid == uid)
 }
 
 fn has_failed(job: &Job) -> bool {

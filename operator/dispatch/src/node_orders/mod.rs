@@ -13,7 +13,7 @@ use trellis_gang::observed::SlimPod;
 
 pub use maintenance::maintain_node_orders;
 pub(crate) use placeholders::Placeholders;
-pub(crate) use requests::Requests;
+pub(crate) use requests::{Requests, list_requests};
 
 /// The objects that ask autoscalers for nodes.
 #[derive(Debug)]
@@ -59,5 +59,26 @@ impl NodeOrders {
     /// Returns true if the objects of an order must be created again. The next call returns false.
     pub(crate) fn take_lost(&self, order: &str) -> bool {
         self.lost.write().remove(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pod_with_the_labels_in_another_namespace_is_no_placeholder() {
+        let labels =
+            json!({"capacity.trellis.dev/order": "order", "capacity.trellis.dev/job-uid": "uid"});
+        let pod = json!({"metadata": {"name": "p", "labels": labels}, "spec": {}, "status": {}});
+        let pod = serde_json::from_value(pod).unwrap();
+        let orders = NodeOrders::new(Some("capacity".to_owned()));
+        orders.apply_pod("team-a", "p", &pod);
+        assert!(orders.placeholders.orders().is_empty());
+        orders.apply_pod("capacity", "p", &pod);
+        orders.delete_pod("team-a", "p");
+        assert_eq!(orders.placeholders.orders().len(), 1);
     }
 }

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt as _;
+use kube::api::ListParams;
 use parking_lot::RwLock;
 use trellis_api::names;
 use trellis_gang::key::Key;
 use trellis_gang::node_order::cluster_autoscaler::{
     CONSUMED_CLASS, CONSUMED_REQUEST, ProvisioningRequest, RequestState,
 };
+
+use crate::commands::{Commands, WriteError};
 
 /// The ProvisioningRequests that the last list has shown.
 #[derive(Debug, Default)]
@@ -31,24 +34,6 @@ struct KnownRequest {
     delay: Option<String>,
     /// Value of the label of nodes that came for this request alone.
     node_value: Option<String>,
-}
-
-/// The request that pods of a flavor consume.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ConsumedRequest {
-    name: String,
-    class: String,
-}
-
-impl ConsumedRequest {
-    /// Returns the annotations of such pods.
-    pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
-        [
-            (CONSUMED_REQUEST.to_owned(), self.name.clone()),
-            (CONSUMED_CLASS.to_owned(), self.class.clone()),
-        ]
-        .into()
-    }
 }
 
 impl Requests {
@@ -91,21 +76,18 @@ impl Requests {
             .collect()
     }
 
-    /// Returns the requests whose nodes came for the job with this uid alone, by flavor. Its pods
-    /// name them.
-    pub(crate) fn consumed(&self, job_uid: &str) -> BTreeMap<String, ConsumedRequest> {
+    /// Returns the annotations by which pods of the job with this uid use the nodes that came for it
+    /// alone, by flavor.
+    pub(crate) fn pod_annotations(
+        &self,
+        job_uid: &str,
+    ) -> BTreeMap<String, BTreeMap<String, String>> {
         let requests = self.0.read();
         let own = requests
             .iter()
             .filter(|request| request.job_uid == job_uid && request.node_value.is_some());
-        own.map(|request| {
-            let consumed = ConsumedRequest {
-                name: request.name.clone(),
-                class: request.class.clone(),
-            };
-            (request.flavor.clone(), consumed)
-        })
-        .collect()
+        own.map(|request| (request.flavor.clone(), request.pod_annotations()))
+            .collect()
     }
 
     /// Returns the orders that have a request.
@@ -146,6 +128,33 @@ impl KnownRequest {
             node_value: request.node_value().map(str::to_owned),
         })
     }
+
+    /// Returns the annotations of pods that use the nodes of the request.
+    fn pod_annotations(&self) -> BTreeMap<String, String> {
+        [
+            (CONSUMED_REQUEST.to_owned(), self.name.clone()),
+            (CONSUMED_CLASS.to_owned(), self.class.clone()),
+        ]
+        .into()
+    }
+}
+
+/// Lists the ProvisioningRequests with these labels in a namespace, or in all. None exist if the
+/// cluster has no such kind.
+pub(crate) async fn list_requests(
+    commands: &Commands,
+    namespace: Option<&str>,
+    labels: &str,
+) -> Result<Vec<ProvisioningRequest>, WriteError> {
+    let params = ListParams::default().labels(labels);
+    let listed = match namespace {
+        Some(namespace) => commands.list(namespace, &params).await,
+        None => commands.list_all(&params).await,
+    };
+    match listed {
+        Err(WriteError::NotFound(_)) => Ok(Vec::new()),
+        listed => listed,
+    }
 }
 
 #[cfg(test)]
@@ -184,7 +193,10 @@ mod tests {
         assert_eq!(requests.delay("a").as_deref(), Some("12 minutes"));
         let details = json!({"provisioningClassDetails": {"ResizeRequestName": "v"}});
         assert_eq!(requests.replace(&[request("a", details)]), job);
-        assert_eq!(requests.consumed("u")["h100"].name, "llm-a");
+        assert_eq!(
+            requests.pod_annotations("u")["h100"][CONSUMED_REQUEST],
+            "llm-a"
+        );
         assert_eq!(
             (requests.node_values("u"), requests.delay("a")),
             (vec!["v".to_owned()], None)
@@ -194,6 +206,6 @@ mod tests {
         assert_eq!(requests.failure("a").as_deref(), Some("no quota"));
         assert_eq!(requests.failure("b"), None);
         assert!(requests.node_values("other").is_empty());
-        assert!(requests.consumed("u").is_empty());
+        assert!(requests.pod_annotations("u").is_empty());
     }
 }

@@ -16,6 +16,7 @@ use trellis_compiler::CompiledGroup;
 
 use crate::AuthorizedAttempt;
 use crate::admitted_pod::AdmittedPod;
+use crate::requirements::flavors::planned_group;
 
 pub use request::FlavorRequest;
 
@@ -61,12 +62,10 @@ pub fn has_placeholders(nodes: &GangProvisioning, flavors: &FlavorSpecs) -> bool
         && groups.any(|group| request_flavor(group, flavors).is_none())
 }
 
-/// Returns true if nodes of any flavor are ordered by ProvisioningRequests.
+/// Returns the fields of a flavor's ProvisioningRequests. None: its nodes are not ordered by them.
 #[must_use]
-pub fn uses_requests(flavors: &FlavorSpecs) -> bool {
-    flavors
-        .keys()
-        .any(|name| request_of(name, flavors).is_some())
+pub fn request_method(flavor: &ResourceFlavorSpec) -> Option<&ClusterAutoscalerRequest> {
+    flavor.provisioning.as_ref()?.provisioning_request.as_ref()
 }
 
 /// Returns the flavor whose ProvisioningRequest contains the pods of a group.
@@ -76,8 +75,7 @@ fn request_flavor<'a>(group: &'a PlannedGroup, flavors: &FlavorSpecs) -> Option<
 }
 
 fn request_of<'a>(name: &str, flavors: &'a FlavorSpecs) -> Option<&'a ClusterAutoscalerRequest> {
-    let provisioning = flavors.get(name)?.provisioning.as_ref()?;
-    provisioning.provisioning_request.as_ref()
+    request_method(flavors.get(name)?)
 }
 
 impl OrderObjects<'_> {
@@ -89,8 +87,7 @@ impl OrderObjects<'_> {
     }
 
     fn planned(&self, group: &CompiledGroup) -> Option<&PlannedGroup> {
-        let mut planned = self.nodes.groups.iter();
-        planned.find(|planned| planned.name == group.name())
+        planned_group(&self.nodes.groups, group.name())
     }
 
     /// Returns the flavor whose ProvisioningRequest contains the pods of a group.

@@ -74,15 +74,19 @@ pub fn group_annotations<'a>(
     group: &str,
 ) -> &'a BTreeMap<String, String> {
     const NONE: &BTreeMap<String, String> = &BTreeMap::new();
-    let found = groups.iter().find(|g| g.name == group);
-    found.map_or(NONE, |g| &g.annotations)
+    planned_group(groups, group).map_or(NONE, |g| &g.annotations)
 }
 
 /// Returns the tolerations that the pods of one task group get from their flavors.
 #[must_use]
 pub fn group_tolerations<'a>(groups: &'a [PlannedGroup], group: &str) -> &'a [Toleration] {
-    let found = groups.iter().find(|g| g.name == group);
-    found.map_or(&[], |g| g.tolerations.as_slice())
+    planned_group(groups, group).map_or(&[], |g| g.tolerations.as_slice())
+}
+
+/// Returns the task group of this name.
+#[must_use]
+pub fn planned_group<'a>(groups: &'a [PlannedGroup], name: &str) -> Option<&'a PlannedGroup> {
+    groups.iter().find(|group| group.name == name)
 }
 
 #[cfg(test)]
