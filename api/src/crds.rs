@@ -270,8 +270,8 @@ mod tests {
             }
         });
         assert_eq!(
-            conditions, 6,
-            "jobs, queues, profiles, and policies of three kinds"
+            conditions, 7,
+            "jobs, queues, flavors, profiles, and policies of three kinds"
         );
     }
 

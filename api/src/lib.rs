@@ -48,7 +48,7 @@ pub use queue::{QueueSpec, TrainingQueue};
 pub use quota_ledger::{QuotaLedger, QuotaLedgerSpec};
 pub use quota_policy::{QuotaPolicy, QuotaPolicySpec};
 pub use resolved_job::{ComputeResources, QueueResources, ResolvedJob};
-pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
+pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec, ResourceFlavorStatus};
 pub use runtime_profile::{RuntimeProfile, RuntimeProfileSpec, ValidatedProfile};
 pub use status::reason::Reason;
 pub use status::short_message::shorten_message;

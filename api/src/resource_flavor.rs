@@ -5,7 +5,9 @@ mod provisioning;
 use std::collections::BTreeMap;
 
 use garde::Validate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Toleration, TolerationEffect};
@@ -27,9 +29,11 @@ pub use provisioning::{ClusterAutoscalerRequest, FlavorProvisioning, NewNode, Pr
     plural = "resourceflavors",
     shortname = "trf",
     category = "trellis",
+    status = "ResourceFlavorStatus",
     derive = "PartialEq",
     doc = "A kind of nodes that quota is counted by.",
     validation = rules::FLAVOR_OBJECT_NAME.to_cel_rule(),
+    printcolumn(name = "Autoscaler", type_ = "string", json_path = ".status.conditions[?(@.type==\"AutoscalerSuitable\")].reason"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -60,6 +64,22 @@ pub struct ResourceFlavorSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub provisioning: Option<FlavorProvisioning>,
+}
+
+/// The condition of a flavor that shows whether the settings of the autoscaler that adds its nodes
+/// suit gangs.
+pub const AUTOSCALER_SUITABLE: &str = "AutoscalerSuitable";
+
+/// Observed state of a ResourceFlavor.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceFlavorStatus {
+    /// Condition AutoscalerSuitable, of flavors with `provisioning`. False: the autoscaler would
+    /// remove nodes of running gangs, buy nodes twice, or add none; the message states each setting
+    /// to change. Unknown: its settings are not visible.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
 }
 
 /// A taint of a node.

@@ -152,9 +152,15 @@ fn cluster_rules() -> String {
 }
 
 fn render_rules(rows: &[RuleRow], name: Option<&str>) -> String {
+    format!("rules:\n{}", render_rule_rows(rows, name))
+}
+
+/// Returns the rules without their key. `name`: the only object that they permit.
+fn render_rule_rows(rows: &[RuleRow], name: Option<&str>) -> String {
     let rules = rows.iter();
-    let rules = rules.map(|(group, resources, verbs)| render_rule(group, resources, verbs, name));
-    format!("rules:\n{}", rules.collect::<String>())
+    rules
+        .map(|(group, resources, verbs)| render_rule(group, resources, verbs, name))
+        .collect()
 }
 
 fn render_rule(group: &str, resources: &[&str], verbs: &[&str], name: Option<&str>) -> String {

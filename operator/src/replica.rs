@@ -10,7 +10,9 @@ use trellis_cache::policy::keep_policies_fresh;
 use trellis_compiler::Settings;
 use trellis_controller::policies::{maintain_policies, maintain_policy_status};
 use trellis_controller::quotas::maintain_quota_status;
-use trellis_controller::{Controller, maintain_profile_status, maintain_queue_status};
+use trellis_controller::{
+    Controller, maintain_flavor_status, maintain_profile_status, maintain_queue_status,
+};
 use trellis_dispatch::clients::Clients;
 use trellis_dispatch::commands::Commands;
 use trellis_dispatch::context::Context;
@@ -169,6 +171,10 @@ impl Replica {
         tasks.start("the status of quota policies", written);
         let written = maintain_profile_status(context.cache.clone(), commands.clone());
         tasks.start("the status of profiles", written);
+        if context.node_orders.namespace().is_some() {
+            let written = maintain_flavor_status(context.cache.clone(), commands.clone());
+            tasks.start("the status of flavors", written);
+        }
         tasks.start(
             "the status of queues",
             maintain_queue_status(context, commands),

@@ -162,6 +162,15 @@ reasons! {
     Provisioning (Normal): "Nothing: the job starts when enough nodes are ready. If the nodes do not come, look at the events of the placeholder pods and at the autoscaler.";
     /// New nodes that were on order for the job did not come in time. Only in events.
     ProvisioningFailed (Warning): "Look at the events of the autoscaler: limits of the node pool, quota of the cloud, or no capacity. The scheduler tries the queue's next flavor, and this one again after a back-off.";
+    /// No setting of the autoscaler that adds a flavor's nodes harms gangs. Only in conditions of
+    /// ResourceFlavors.
+    AutoscalerChecked (Normal): "Nothing.";
+    /// The autoscaler that adds a flavor's nodes would remove nodes of running gangs, buy nodes
+    /// twice, or add none. Only in conditions of ResourceFlavors.
+    AutoscalerMisconfigured (Warning): "Change the settings that the message names, in the NodePool, the flags of Cluster Autoscaler, or the flavor.";
+    /// The settings of the autoscaler that adds a flavor's nodes are not visible. Only in conditions
+    /// of ResourceFlavors.
+    AutoscalerUnknown (Normal): "Compare the settings of your autoscaler with docs/autoscaling.md.";
     /// A PodDisruptionBudget protects the pods of a job that would be a victim.
     ProtectedByBudget (Warning): "Ask the owner of the PodDisruptionBudget that the message names, or wait: the scheduler retries by itself.";
     /// A core ResourceQuota of the namespace is too small for the whole gang.

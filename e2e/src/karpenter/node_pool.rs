@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, Config, ResourceExt};
 use serde_json::{Value, json};
@@ -184,6 +184,21 @@ impl TestNodePool {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Merges a patch into `spec` of the NodePool.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub async fn patch(&self, spec: &Value) -> Result<()> {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool"));
+        let client = Client::try_from(self.config.clone())?;
+        let api: Api<DynamicObject> = Api::all_with(client, &kind);
+        let patch = Patch::Merge(json!({"spec": spec}));
+        api.patch(&self.name, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
     }
 
     /// Returns every NodeClaim that a watch has ever shown, by name: what the pool has cost.

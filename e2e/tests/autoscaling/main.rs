@@ -4,6 +4,7 @@
 //! relies on. The other modules run the operator; `takeover` kills it.
 
 mod arrival;
+mod autoscaler_check;
 mod changes;
 mod fixtures;
 mod gangs;

@@ -7,6 +7,7 @@ mod children;
 mod ephemeral_claims;
 mod events;
 mod eviction;
+mod flavor_status;
 mod job_context;
 pub mod policies;
 mod prediction;
@@ -21,6 +22,7 @@ mod tests;
 mod undecodable;
 mod validate;
 
+pub use flavor_status::maintain_flavor_status;
 pub use prediction::predict_job;
 pub use profile_status::maintain_profile_status;
 pub use queue_status::format_share;

@@ -19,11 +19,15 @@ pub struct ConditionUpdate<'a> {
 }
 
 impl ConditionUpdate<'_> {
-    /// Returns the conditions, by type and status. A condition whose status is unchanged keeps its
-    /// transition time.
-    pub fn conditions(&self, holds: &[(&str, bool)]) -> Vec<Condition> {
-        let condition = |(type_, holds): &(&str, bool)| {
-            let status = if *holds { "True" } else { "False" };
+    /// Returns the conditions, by type and status: true, false, or None for Unknown. A condition
+    /// whose status is unchanged keeps its transition time.
+    pub fn conditions<T: Into<Option<bool>> + Copy>(&self, holds: &[(&str, T)]) -> Vec<Condition> {
+        let condition = |(type_, holds): &(&str, T)| {
+            let status = match (*holds).into() {
+                Some(true) => "True",
+                Some(false) => "False",
+                None => "Unknown",
+            };
             let same = |c: &&Condition| c.type_ == *type_ && c.status == status;
             let since = self.previous.iter().find(same);
             Condition {

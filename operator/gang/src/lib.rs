@@ -7,9 +7,11 @@
 //! failed attempts, and `surplus` for the pods beyond the gang. `gang_step` decides the next
 //! step of its gang and of external gangs, and `external` describes pods of other controllers.
 //! `journal` is the record in the PodGroup, `explanation` the reason why a gang waits, and `engine`
-//! converts gangs into the engine's form. `node_order` has the objects that ask autoscalers for nodes.
+//! converts gangs into the engine's form. `node_order` has the objects that ask autoscalers for nodes, and
+//! `autoscaler_check` judges the settings of autoscalers.
 
 pub mod admitted_pod;
+pub mod autoscaler_check;
 pub mod build;
 #[cfg(test)]
 mod commit_model;

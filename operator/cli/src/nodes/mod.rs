@@ -1,5 +1,7 @@
-//! `trellis nodes`: shows free devices, holders and problems, like Slurm's sinfo.
+//! `trellis nodes`: shows free devices, holders and problems, like Slurm's sinfo. `--check` shows
+//! whether autoscalers suit gangs.
 
+mod autoscaler_check;
 mod device_counts;
 mod map;
 mod node_table;
@@ -33,6 +35,11 @@ pub struct NodesOptions {
     /// Draw the devices of each node, grouped by racks or other topology domains.
     #[arg(long, conflicts_with = "output")]
     map: bool,
+    /// Check whether the settings of autoscalers suit gangs: whether they would remove nodes of
+    /// running gangs, buy nodes twice, or add none. Exit status 1: a setting must change. 2: the
+    /// settings of a flavor are not visible.
+    #[arg(long, conflicts_with_all = ["nodes", "free", "bad", "map", "watch"])]
+    check: bool,
     /// Refresh the output every few seconds.
     #[arg(short, long)]
     watch: bool,
@@ -55,6 +62,9 @@ pub struct NodesOptions {
 pub fn run(options: &NodesOptions) -> anyhow::Result<ExitCode> {
     let cluster =
         ClusterClient::connect(&options.cluster.to_kubeconfig_options(), USER_AGENT, None)?;
+    if options.check {
+        return Ok(autoscaler_check::run(&cluster, options.output)?.into());
+    }
     cluster.block_on(async {
         let api = Api::<NodeState>::all(cluster.client().clone());
         let look = async || {

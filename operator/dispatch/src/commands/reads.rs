@@ -30,13 +30,13 @@ impl Commands {
             .await
     }
 
-    /// Reads the objects of all namespaces from the API server instead of a cache.
+    /// Reads the objects of the whole cluster from the API server instead of a cache.
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub(crate) async fn list_all<K>(&self, params: &ListParams) -> Result<Vec<K>, WriteError>
+    pub async fn list_all<K>(&self, params: &ListParams) -> Result<Vec<K>, WriteError>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+        K: Resource<DynamicType = ()> + DeserializeOwned,
     {
         self.list_at(K::url_path(&(), None), params).await
     }

@@ -17,9 +17,11 @@ pub use names::{
     SurplusPodId, gang_id, job_key, parse_gang_id, pod_key, surplus_gang_id, surplus_pod_key,
     victim_key,
 };
+pub(crate) use node::convert_taint;
 pub use node::to_engine_node;
 pub use plan::{flavors_from_groups, placement_from_plan};
 pub use pod_group_gang::gang_from_pod_group;
+pub(crate) use queue::to_taint;
 pub use queue::{decayed_quantity, restore_decayed_usage, to_engine_flavor, to_engine_queue};
 pub(crate) use reasons::append_reservation;
 pub use reasons::{to_api_reason, to_preemption_reason};

@@ -1,5 +1,6 @@
 //! Converts nodes into the engine's form.
 
+use k8s_openapi::api::core::v1 as core;
 use trellis_scheduler::{Node, NodeName, Taint, TaintEffect, Toleration, TolerationOperator};
 
 use crate::node_order::cluster_autoscaler::GKE_NODE_LABEL;
@@ -24,12 +25,7 @@ pub fn to_engine_node(node: &SlimNode, unhealthy: &UnhealthyRules) -> Node {
             .spec
             .taints
             .iter()
-            .map(|t| Taint {
-                key: t.key.clone(),
-                value: t.value.clone().unwrap_or_default(),
-                // A taint with an unknown effect keeps pods away.
-                effect: constraints::parse_effect(&t.effect).unwrap_or(TaintEffect::NoSchedule),
-            })
+            .map(convert_taint)
             .chain(own)
             .collect(),
         labels,
@@ -40,6 +36,15 @@ pub fn to_engine_node(node: &SlimNode, unhealthy: &UnhealthyRules) -> Node {
             NodeName::new(name),
             resource_request::node_allocatable(node),
         )
+    }
+}
+
+/// Returns the engine's form of a taint. A taint with an unknown effect keeps pods away.
+pub(crate) fn convert_taint(taint: &core::Taint) -> Taint {
+    Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone().unwrap_or_default(),
+        effect: constraints::parse_effect(&taint.effect).unwrap_or(TaintEffect::NoSchedule),
     }
 }
 

@@ -185,7 +185,7 @@ fn to_growth(growth: &FlavorProvisioning, flavor: &ResourceFlavorSpec) -> Flavor
     }
 }
 
-fn to_taint(taint: &NodeTaint) -> Taint {
+pub(crate) fn to_taint(taint: &NodeTaint) -> Taint {
     Taint {
         key: taint.key.clone(),
         value: taint.value.clone().unwrap_or_default(),

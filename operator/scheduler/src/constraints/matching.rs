@@ -98,7 +98,9 @@ impl Constraints {
 }
 
 impl Toleration {
-    fn tolerates(&self, taint: &Taint) -> bool {
+    /// True if pods with this toleration tolerate the taint.
+    #[must_use]
+    pub fn tolerates(&self, taint: &Taint) -> bool {
         if self.effect.is_some_and(|effect| effect != taint.effect) {
             return false;
         }

@@ -1,0 +1,80 @@
+//! Checks whether the settings of an autoscaler suit a flavor whose nodes it adds: whether it would
+//! remove nodes of running gangs, buy nodes twice, or add none. `node_pool` has the rules for
+//! Karpenter, `cluster_autoscaler` those for Cluster Autoscaler, and `new_nodes` what the nodes show
+//! that have come.
+
+mod cluster_autoscaler;
+mod flavor_taints;
+mod new_nodes;
+mod node_pool;
+
+use trellis_api::ResourceFlavorSpec;
+
+pub use cluster_autoscaler::{ClusterAutoscaler, ClusterAutoscalerFlags};
+pub use new_nodes::TaintsOfNewNodes;
+pub use node_pool::{NODE_POOL_LABEL, NodePool};
+
+/// The autoscalers of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Autoscalers {
+    /// Karpenter's NodePools.
+    pub node_pools: Vec<NodePool>,
+    /// Cluster Autoscaler.
+    pub cluster_autoscaler: ClusterAutoscaler,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AutoscalerVerdict {
+    /// No rule is broken.
+    Suitable,
+    /// One sentence for each broken rule, with its effect and the remedy.
+    Unsuitable(Vec<String>),
+    /// The settings are not visible, for this reason.
+    Unknown(&'static str),
+}
+
+/// Checks the autoscaler that adds nodes of a flavor. None: the flavor gets no new nodes.
+/// `new_nodes` has the taints with which its nodes have come.
+#[must_use]
+pub fn check_flavor(
+    flavor: &ResourceFlavorSpec,
+    autoscalers: &Autoscalers,
+    new_nodes: &TaintsOfNewNodes,
+) -> Option<AutoscalerVerdict> {
+    let provisioning = flavor.provisioning.as_ref()?;
+    let pools = autoscalers.node_pools.iter();
+    let pools: Vec<_> = pools.filter(|pool| pool.adds_nodes_of(flavor)).collect();
+    if pools.is_empty()
+        && let Some(name) = flavor.node_labels.get(NODE_POOL_LABEL)
+    {
+        let problem = format!("NodePool {name:?} does not exist, or lacks a label of the flavor");
+        return Some(AutoscalerVerdict::Unsuitable(vec![problem]));
+    }
+    let problems: Vec<_> = match (pools.is_empty(), &autoscalers.cluster_autoscaler) {
+        (false, _) => pools
+            .iter()
+            .flat_map(|pool| pool.problems(flavor, provisioning, new_nodes))
+            .collect(),
+        (true, ClusterAutoscaler::Visible(flags)) => {
+            flags.problems(flavor, provisioning, new_nodes)
+        }
+        (true, ClusterAutoscaler::Hidden) => {
+            return Some(AutoscalerVerdict::Unknown(
+                "Cluster Autoscaler runs outside the cluster, where its flags cannot be read",
+            ));
+        }
+        (true, ClusterAutoscaler::Absent) => {
+            return Some(AutoscalerVerdict::Unknown(
+                "the cluster has no NodePool for the flavor and no Lease of Cluster Autoscaler",
+            ));
+        }
+    };
+    Some(match problems.is_empty() {
+        true => AutoscalerVerdict::Suitable,
+        false => AutoscalerVerdict::Unsuitable(problems),
+    })
+}
+
+#[cfg(test)]
+mod tests;
