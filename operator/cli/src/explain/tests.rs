@@ -106,6 +106,17 @@ fn job_that_can_never_start_has_neither_a_turn_nor_a_start() {
 }
 
 #[test]
+fn job_with_nodes_on_order_waits_for_no_gang() {
+    let mut known = pending_facts();
+    let explanation = known.explanation.as_mut().unwrap();
+    explanation.reason = Some(Reason::Provisioning);
+    explanation.expected_start = None;
+    let text = text(&known, false);
+    let start = "no expected start: the autoscaler does not say when the nodes are ready";
+    assert!(text.contains(start), "{text}");
+}
+
+#[test]
 fn job_waits_for_quota() {
     let mut known = pending_facts();
     let explanation = known.explanation.as_mut().unwrap();

@@ -226,6 +226,9 @@ fn render_turn(explanation: &Explanation, now: Timestamp) -> String {
             "now" => "expected to start now".to_owned(),
             span => format!("expected to start in {span} ({})", time.0),
         },
+        None if explanation.reason == Some(Reason::Provisioning) => {
+            "no expected start: the autoscaler does not say when the nodes are ready".to_owned()
+        }
         None => "no expected start: the gangs that it waits for have no known end".to_owned(),
     };
     let priority = explanation.priority;
