@@ -255,10 +255,8 @@ impl TestNodePool {
 
     async fn wait_for_labelled_nodes(&self, count: usize, label: &str) -> Result<NodeSet> {
         let api: Api<Node> = Api::all(Client::try_from(self.config.clone())?);
-        let labels = format!("{POOL_LABEL}={},{label}=true", self.name);
         let names = eventually(NODE_TIMEOUT, || async {
-            let nodes = api.list(&ListParams::default().labels(&labels)).await?;
-            let names: Vec<String> = nodes.iter().map(ResourceExt::name_any).collect();
+            let names = self.labelled_nodes(&api, label).await?;
             ensure!(names.len() == count, "{} nodes have {label}", names.len());
             Ok(names)
         })
@@ -267,6 +265,24 @@ impl TestNodePool {
         let nodes = NodeSet::of_controller(names, self.config.clone())?;
         nodes.wait_until_ready().await?;
         Ok(nodes)
+    }
+
+    /// Returns the nodes that Karpenter has registered so far. They may have startup taints, and
+    /// lack devices.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not answer.
+    pub async fn registered_nodes(&self) -> Result<NodeSet> {
+        let api: Api<Node> = Api::all(Client::try_from(self.config.clone())?);
+        let names = self.labelled_nodes(&api, REGISTERED_LABEL).await?;
+        NodeSet::of_controller(names, self.config.clone())
+    }
+
+    async fn labelled_nodes(&self, api: &Api<Node>, label: &str) -> Result<Vec<String>> {
+        let labels = format!("{POOL_LABEL}={},{label}=true", self.name);
+        let nodes = api.list(&ListParams::default().labels(&labels)).await?;
+        Ok(nodes.iter().map(ResourceExt::name_any).collect())
     }
 
     /// Waits until the pool has one NodeClaim or more, and `predicate` is true for all of them.

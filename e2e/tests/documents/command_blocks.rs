@@ -26,6 +26,8 @@ const NEEDS_RELEASE: BlockRunner = NotRun("needs a release of an image that its 
 const READERS_OBJECTS: BlockRunner = NotRun("plain kubectl on the reader's own objects");
 const NEEDS_OTHER_SYSTEM: BlockRunner = NotRun("needs the other system on the cluster");
 const NEEDS_TRACES: BlockRunner = NotRun("needs traces that are not in the repository");
+const AUTOSCALING_DEMO: BlockRunner =
+    NotRun("`cargo demo --autoscale --once` in .ci/run; its output is shortened here");
 
 const NEEDS_REGISTRY: BlockRunner =
     NotRun("pushes to a registry; .ci/image builds it for the tests of the chart");
@@ -41,12 +43,14 @@ const QUICK_START_TEST: BlockRunner = TestedBy(
 /// Blocks marked `sh` or `console`: page, heading, number of blocks below it, and the test that
 /// runs them.
 #[rustfmt::skip] // A row a line.
-const BLOCKS: [(&str, &str, usize, BlockRunner); 68] = [
+const BLOCKS: [(&str, &str, usize, BlockRunner); 70] = [
     ("CONTRIBUTING.md", "Another control plane", 2, TestedBy("e2e/tests/documents/main.rs", "contributing_commands_install_trellis")),
     ("README.md", "Try it", 3, NotRun("`cargo demo --once` in .ci/run; what it prints is cut short here")),
+    ("README.md", "New nodes", 1, AUTOSCALING_DEMO),
     ("README.md", "Real nodes", 1, NotRun("the demo on real nodes takes root; real_nodes/pytorch.rs trains the same")),
     ("README.md", "Install", 1, TestedBy("e2e/tests/chart/install.rs", "test_install_by_helm")),
     ("README.md", "Use", 1, NotRun("builds and installs for the reader")),
+    ("docs/autoscaling.md", "Try it", 1, AUTOSCALING_DEMO),
     ("docs/benchmarks.md", "Benchmarks", 1, NotRun("a benchmark is no test")),
     ("docs/benchmarks.md", "Packing: openb", 1, NEEDS_TRACES),
     ("docs/benchmarks.md", "Backfill: Helios", 1, NEEDS_TRACES),

@@ -87,6 +87,9 @@ async fn every_example_runs() {
         .gpus(8)
         .capacity("cpu", "192")
         .capacity("memory", "2Ti")
+        // The flavor of examples/queues/autoscaled.yaml. The job needs no new nodes here:
+        // `cargo demo --autoscale` runs it with Karpenter.
+        .label("karpenter.sh/nodepool", "h100")
         .gpu_taint()
         .blocks()
         .create(control_plane)

@@ -1,6 +1,7 @@
 //! Trellis in two minutes: a control plane with simulated GPU nodes, the operator on it, and the
 //! examples, step by step. The demo fails if a step does not have its announced result.
 
+mod autoscale;
 mod real_nodes;
 mod screen;
 mod steps;
@@ -53,6 +54,10 @@ struct Arguments {
     /// Requires root.
     #[arg(long)]
     real_nodes: bool,
+    /// Start with an empty pool. A real Karpenter adds 16 simulated nodes for a job, and removes
+    /// them after the job. Takes about two minutes.
+    #[arg(long, conflicts_with = "real_nodes")]
+    autoscale: bool,
 }
 
 fn main() -> ExitCode {
@@ -98,12 +103,11 @@ async fn run(arguments: &Arguments) -> Result<()> {
     if arguments.real_nodes {
         return real_nodes::run(arguments.once).await;
     }
+    if arguments.autoscale {
+        return autoscale::run(arguments.once).await;
+    }
     screen::print_step("a control plane (etcd, kube-apiserver, kube-controller-manager, kwok)");
-    let options = ControlPlaneOptions {
-        pod_log: POD_LOG.map(str::to_owned).to_vec(),
-        ..operator::control_plane_options()?
-    };
-    let control_plane = ControlPlane::start(options).await?;
+    let control_plane = ControlPlane::start(simulation_options()?).await?;
     let (gpu_nodes, _cpu_nodes) = create_nodes(&control_plane).await?;
     screen::print_line(&format!(
         "{GPU_NODES} simulated nodes of {GPUS_PER_NODE} GPUs, labelled by block and rack, {CPU_NODES} nodes without"
@@ -114,7 +118,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     );
     let claims = volumes::bound_claims_yaml("default", &CLAIMS);
     control_plane.apply_yaml(&claims).await?;
-    let mut operator = install_and_start_operator(&control_plane).await?;
+    let mut operator = install_and_start_operator(&control_plane, &[]).await?;
     failures::install(&control_plane).await?;
 
     steps::run_all(&control_plane)
@@ -132,8 +136,20 @@ async fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Installs Trellis and starts the operator, with its API group for queues and nodes.
-pub(crate) async fn install_and_start_operator(control_plane: &ControlPlane) -> Result<Operator> {
+/// Returns the options of a control plane whose pods are simulated and have [`POD_LOG`].
+pub(crate) fn simulation_options() -> Result<ControlPlaneOptions> {
+    Ok(ControlPlaneOptions {
+        pod_log: POD_LOG.map(str::to_owned).to_vec(),
+        ..operator::control_plane_options()?
+    })
+}
+
+/// Installs Trellis and starts the operator, with its API group for queues and nodes. `arguments`
+/// are further arguments of the operator.
+pub(crate) async fn install_and_start_operator(
+    control_plane: &ControlPlane,
+    arguments: &[&str],
+) -> Result<Operator> {
     operator::install_chart_objects(control_plane).await?;
     let port = free_port()?;
     visibility::install(control_plane, port).await?;
@@ -142,6 +158,9 @@ pub(crate) async fn install_and_start_operator(control_plane: &ControlPlane) -> 
     let launch = visibility::launch_options("operator", port)
         .lease_seconds(60)
         .argument(&format!("--snapshots={}", snapshots.display()));
+    let launch = arguments
+        .iter()
+        .fold(launch, |launch, argument| launch.argument(argument));
     let operator = visibility::start_as(control_plane, &program()?, &launch).await?;
     let availability = visibility::wait_for_availability(control_plane, true).await;
     availability.with_context(|| format!("operator: {}", operator.log_tail()))?;

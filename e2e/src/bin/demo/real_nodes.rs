@@ -55,7 +55,7 @@ pub(crate) async fn run(once: bool) -> Result<()> {
     print_step(
         "CRDs, roles, the default queue and the starter policies from charts/trellis, and the operator",
     );
-    let mut operator = install_and_start_operator(&control_plane).await?;
+    let mut operator = install_and_start_operator(&control_plane, &[]).await?;
     run_training(&control_plane)
         .await
         .with_context(|| format!("operator: {}", operator.log_tail()))?;

@@ -1,6 +1,7 @@
 //! The output of the demo: short plain text on standard output.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use anyhow::{Result, ensure};
 use trellis_e2e::control_plane::ControlPlane;
@@ -22,17 +23,34 @@ pub(crate) fn print_step(text: &str) {
 ///
 /// When the command fails; the error has its output.
 pub(crate) async fn run_trellis(control_plane: &ControlPlane, arguments: &[&str]) -> Result<()> {
+    run_trellis_with_status(control_plane, 0, arguments).await?;
+    Ok(())
+}
+
+/// Runs `trellis` in the root of the repository, and prints the command and its output. Returns the
+/// output.
+///
+/// # Errors
+///
+/// When the command has another exit status than `expected`; the error has its output.
+pub(crate) async fn run_trellis_with_status(
+    control_plane: &ControlPlane,
+    expected: i32,
+    arguments: &[&str],
+) -> Result<String> {
     print_line(&format!("$ trellis {}", arguments.join(" ")));
     let output = tokio::process::Command::new(crate::program()?)
         .args(arguments)
         .env("KUBECONFIG", control_plane.kubeconfig())
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
         .output()
         .await?;
-    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}: {error}", output.status);
+    let status = output.status;
+    ensure!(status.code() == Some(expected), "{status}: {error}{stdout}");
     print_line(stdout.trim_end());
-    Ok(())
+    Ok(stdout)
 }
 
 /// Runs kubectl, and prints the command and its output.
@@ -42,7 +60,11 @@ pub(crate) async fn run_trellis(control_plane: &ControlPlane, arguments: &[&str]
 /// When kubectl fails; the error has its output.
 pub(crate) async fn run_kubectl(control_plane: &ControlPlane, arguments: &[&str]) -> Result<()> {
     print_line(&format!("$ kubectl {}", arguments.join(" ")));
-    let answer = control_plane.kubectl_ok(arguments).await?;
-    print_line(answer.trim_end());
+    let output = control_plane.kubectl(arguments).await?;
+    // kubectl reports an empty list on standard error.
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {error}", output.status);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    print_line(format!("{stdout}{error}").trim_end());
     Ok(())
 }

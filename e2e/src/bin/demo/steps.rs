@@ -67,7 +67,8 @@ pub(crate) async fn run_all(control_plane: &ControlPlane) -> Result<()> {
     run_kubectl(control_plane, &["get", "tj", "-A"]).await
 }
 
-async fn apply_example(control_plane: &ControlPlane, name: &str) -> Result<()> {
+/// Applies `examples/<name>.yaml`.
+pub(crate) async fn apply_example(control_plane: &ControlPlane, name: &str) -> Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../examples/{name}.yaml"));
     let yaml =
         std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
@@ -128,6 +129,11 @@ async fn wait_until_pending(control_plane: &ControlPlane, name: &str) -> Result<
         "\"{name}\" waits for another reason than capacity: {reason}"
     );
     print_line(&format!("{reason}: {}", status.message.unwrap_or_default()));
+    check_no_pods(control_plane, name).await
+}
+
+/// Checks that a job that waits has no pods.
+pub(crate) async fn check_no_pods(control_plane: &ControlPlane, name: &str) -> Result<()> {
     let pods = list_pods(control_plane, name).await?.len();
     ensure!(pods == 0, "\"{name}\" waits and has {pods} pods");
     print_line("pods of it: 0");
@@ -153,7 +159,17 @@ pub(crate) async fn wait_for_status(
     name: &str,
     condition: impl Fn(&TrainingJobStatus) -> bool,
 ) -> Result<TrainingJobStatus> {
-    let job = wait_for(&jobs_api(control_plane), name, SOON, |job: &TrainingJob| {
+    wait_for_status_within(SOON, control_plane, name, condition).await
+}
+
+pub(crate) async fn wait_for_status_within(
+    timeout: Duration,
+    control_plane: &ControlPlane,
+    name: &str,
+    condition: impl Fn(&TrainingJobStatus) -> bool,
+) -> Result<TrainingJobStatus> {
+    let jobs = jobs_api(control_plane);
+    let job = wait_for(&jobs, name, timeout, |job: &TrainingJob| {
         job.status.as_ref().is_some_and(&condition)
     })
     .await?;
