@@ -43,7 +43,7 @@ const QUICK_START_TEST: BlockRunner = TestedBy(
 /// Blocks marked `sh` or `console`: page, heading, number of blocks below it, and the test that
 /// runs them.
 #[rustfmt::skip] // A row a line.
-const BLOCKS: [(&str, &str, usize, BlockRunner); 70] = [
+const BLOCKS: [(&str, &str, usize, BlockRunner); 71] = [
     ("CONTRIBUTING.md", "Another control plane", 2, TestedBy("e2e/tests/documents/main.rs", "contributing_commands_install_trellis")),
     ("README.md", "Try it", 3, NotRun("`cargo demo --once` in .ci/run; what it prints is cut short here")),
     ("README.md", "New nodes", 1, AUTOSCALING_DEMO),
@@ -51,6 +51,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 70] = [
     ("README.md", "Install", 1, TestedBy("e2e/tests/chart/install.rs", "test_install_by_helm")),
     ("README.md", "Use", 1, NotRun("builds and installs for the reader")),
     ("docs/autoscaling.md", "Try it", 1, AUTOSCALING_DEMO),
+    ("docs/autoscaling.md", "Check the autoscaler", 1, EXAMPLE_OUTPUT),
     ("docs/benchmarks.md", "Benchmarks", 1, NotRun("a benchmark is no test")),
     ("docs/benchmarks.md", "Packing: openb", 1, NEEDS_TRACES),
     ("docs/benchmarks.md", "Backfill: Helios", 1, NEEDS_TRACES),
