@@ -17,14 +17,14 @@ use super::job_judgement::JudgementContext;
 use super::snapshot::ClusterSnapshot;
 
 /// Inputs for the placement of a job that may run.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct PlacementInputs {
     /// Node requirements of its volumes.
     pub(crate) volumes: VolumeRequirements,
     /// Limits that it counts against.
     pub(crate) limits: JobLimits,
-    /// Flavors of which policies permit no new nodes for it.
-    pub(crate) fixed_flavors: Vec<String>,
+    /// The words of policies that deny it new nodes, by flavor.
+    pub(crate) denied_node_orders: BTreeMap<String, String>,
 }
 
 /// Compiles the job as far as possible, and decides whether it may be placed.
@@ -99,7 +99,7 @@ fn authorize(
             Ok(PlacementInputs {
                 volumes,
                 limits,
-                fixed_flavors: job.denied_node_orders().keys().cloned().collect(),
+                denied_node_orders: job.denied_node_orders().clone(),
             })
         });
     (Some(compiled), inputs)

@@ -4,8 +4,9 @@ use trellis_compiler::CompiledJob;
 use trellis_gang::JobHold;
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
-use trellis_gang::requirements::volumes::VolumeRequirements;
 use trellis_scheduler::Victim;
+
+use super::job_preparation::PlacementInputs;
 
 /// A planned job with its compiled objects and its placement.
 pub(super) struct PlannedJob {
@@ -23,8 +24,8 @@ pub(super) struct PlannedJob {
     pub(super) victims: Vec<Victim>,
     /// The volumes that its claims would be bound to before the pods are created.
     pub(super) claims: Vec<String>,
-    /// The nodes that reach its volumes, or can reach them.
-    pub(super) volumes: VolumeRequirements,
+    /// The inputs for its placement. Empty if it may not be placed.
+    pub(super) inputs: PlacementInputs,
     /// Jobs before it in its queue that the plan does not consider.
     pub(super) jobs_ahead: usize,
     /// True if a job with this name has ended, so that it does not run again.

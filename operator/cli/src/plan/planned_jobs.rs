@@ -8,6 +8,7 @@ use trellis_api::{PodGroup, Reason, TrainingJob};
 use trellis_compiler::CompiledJob;
 use trellis_gang::engine::AttemptState;
 use trellis_gang::key::Key;
+use trellis_gang::node_order::denial_messages;
 use trellis_gang::observed::AntiAffinityIndex;
 use trellis_gang::requirements::closed_domains::TargetGang;
 use trellis_gang::requirements::flavors::{FlavorTolerations, GangPlacement};
@@ -68,7 +69,7 @@ pub(super) fn plan_jobs(
                     never_preempts: snapshot.never_preempts(compiled.job().spec()),
                     volumes: inputs.volumes.clone(),
                     closed_domains: excluded_domains(compiled, &snapshot, &repulsions),
-                    fixed_flavors: inputs.fixed_flavors.clone(),
+                    fixed_flavors: inputs.denied_node_orders.keys().cloned().collect(),
                     ..AttemptState::default()
                 };
                 jobs_ahead_count = count_jobs_ahead(compiled, submitted, &snapshot, &all);
@@ -86,7 +87,7 @@ pub(super) fn plan_jobs(
             place,
             victims: Vec::new(),
             claims: Vec::new(),
-            volumes: inputs.map(|inputs| inputs.volumes).unwrap_or_default(),
+            inputs: inputs.unwrap_or_default(),
             jobs_ahead: jobs_ahead_count,
             has_ended: check_ended(existing).is_some(),
         });
@@ -178,12 +179,12 @@ fn decide_once(
                 let (reason, mut message) =
                     device_allocation::explain_wait(engine, &id, &explanation, &classes, nodes);
                 let job = planned.iter().find(|p| p.key == engine::job_key(&id));
-                let claim = job.and_then(|job| volumes::explain_one_node(&job.volumes, reason));
-                message.extend(
-                    claim
-                        .into_iter()
-                        .flat_map(|problem| ["; ".to_owned(), problem]),
-                );
+                if let Some(inputs) = job.map(|job| &job.inputs) {
+                    let claim = volumes::explain_one_node(&inputs.volumes, reason);
+                    let denied = denial_messages(&inputs.denied_node_orders, reason);
+                    let causes = claim.into_iter().chain(denied.map(str::to_owned));
+                    message.extend(causes.map(|cause| format!("; {cause}")));
+                }
                 let new_hold = if explanation.detail.is_refusal() {
                     JobHold::refused
                 } else {

@@ -61,16 +61,30 @@ fn pods_get_labels_and_tolerations_of_their_flavor() {
     }
 }
 
-#[test]
-fn waiting_job_is_told_the_new_nodes_with_which_it_would_start() {
+/// Plans the job on full nodes of a flavor that may grow, with these further objects.
+fn plan_with_growth(objects: &[&str]) -> Run {
     let flavor = "apiVersion: trellis.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {name: spot}\nspec: {nodeLabels: {pool: spot}, provisioning: {by: Placeholders, maxNodes: 8, node: {allocatable: {cpu: 128, memory: 2Ti, nvidia.com/gpu: 8}}}}\n";
     let queue = format!("{}  provisioning: {{order: Nominal}}\n", QUEUE.trim_start());
-    let dump = [queue.as_str(), flavor].join("---\n");
+    let dump = [&[queue.as_str(), flavor], objects].concat().join("---\n");
     let nodes = ["--nodes", "nodes.yaml", "--nodes", "-"];
     let run = plan_with(&[["-f", "job.yaml"].as_slice(), &nodes].concat(), &dump);
     assert_eq!(run.code, 1, "{run:?}");
+    run
+}
+
+#[test]
+fn waiting_job_is_told_the_new_nodes_with_which_it_would_start() {
+    let run = plan_with_growth(&[]);
     let told = "it would start with 4 new nodes of flavor \"spot\"";
     assert!(run.out.contains(told), "{run:?}");
+}
+
+#[test]
+fn waiting_job_is_told_the_policy_that_denies_new_nodes() {
+    let policy = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {name: nodes}\nspec:\n  cedar: |\n    @id(\"all\") permit(principal, action, resource);\n    @id(\"no-new-nodes\") forbid(principal, action == Trellis::Action::\"ProvisionNodes\", resource);\n";
+    let run = plan_with_growth(&[policy]);
+    assert!(!run.out.contains("it would start with"), "{run:?}");
+    assert!(run.out.contains("nodes/no-new-nodes"), "{run:?}");
 }
 
 #[test]

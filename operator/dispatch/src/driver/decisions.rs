@@ -8,7 +8,7 @@ use trellis_api::pod_group::PodGroupPhase;
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::requirements::{device_allocation, volumes};
-use trellis_gang::{GangExplanation, engine, external, journal, quota};
+use trellis_gang::{GangExplanation, engine, external, journal, node_order, quota};
 use trellis_machine::clock;
 use trellis_scheduler::{Decision, GangId, Placement, WaitExplanation as Refusal, WaitReason};
 
@@ -110,12 +110,9 @@ impl Driver {
             .and_then(TrackedGang::run);
         let claim = run.and_then(|run| volumes::explain_one_node(&run.volumes, reason));
         message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
-        if matches!(
-            reason,
-            Reason::InsufficientCapacity | Reason::NoMatchingNodes
-        ) {
-            let denied = run.into_iter().flat_map(|run| run.job.denied_node_orders());
-            message.extend(denied.map(|(_, why)| format!("; {why}")));
+        if let Some(run) = run {
+            let denied = node_order::denial_messages(run.job.denied_node_orders(), reason);
+            message.extend(denied.map(|why| format!("; {why}")));
         }
         if reason == Reason::Provisioning
             && let Some(delay) = self.delay_of_order(&engine::job_key(id))

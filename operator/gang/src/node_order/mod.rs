@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::api::ObjectMeta;
 use trellis_api::pod_group::{GangProvisioning, PlannedGroup};
 use trellis_api::resource_flavor::ClusterAutoscalerRequest;
-use trellis_api::{ResourceFlavorSpec, names};
+use trellis_api::{Reason, ResourceFlavorSpec, names};
 use trellis_compiler::CompiledGroup;
 
 use crate::AuthorizedAttempt;
@@ -60,6 +60,20 @@ pub fn has_placeholders(nodes: &GangProvisioning, flavors: &FlavorSpecs) -> bool
     let mut groups = nodes.groups.iter();
     ordered.any(|nodes| request_of(&nodes.flavor, flavors).is_none())
         && groups.any(|group| request_flavor(group, flavors).is_none())
+}
+
+/// Returns the words of policies that deny new nodes to a gang, if it waits for room. `denied`: the
+/// words by flavor.
+pub fn denial_messages(
+    denied: &BTreeMap<String, String>,
+    reason: Reason,
+) -> impl Iterator<Item = &str> {
+    let waits_for_room = matches!(
+        reason,
+        Reason::InsufficientCapacity | Reason::NoMatchingNodes
+    );
+    let words = waits_for_room.then(|| denied.values().map(String::as_str));
+    words.into_iter().flatten()
 }
 
 /// Returns the fields of a flavor's ProvisioningRequests. None: its nodes are not ordered by them.
