@@ -67,7 +67,7 @@ impl Engine {
             {
                 continue;
             }
-            let addable = self.addable_nodes(gang, way, wake);
+            let addable = self.addable_nodes((gang, current.is_some()), way, wake);
             if let Some(placement) = self.place_on_fewest_new_nodes(gang, way, addable) {
                 return Some(ProvisioningPlan {
                     assignment: way.clone(),
@@ -81,10 +81,10 @@ impl Engine {
     }
 
     /// Returns how many planned nodes of each flavor a gang may use, including those that other
-    /// gangs use.
+    /// gangs use. `is_ordered`: nodes are provisioned for the gang already.
     fn addable_nodes(
         &self,
-        gang: &Gang,
+        (gang, is_ordered): (&Gang, bool),
         way: &FlavorAssignment,
         wake: &mut WakeCondition,
     ) -> BTreeMap<FlavorName, u32> {
@@ -95,7 +95,8 @@ impl Engine {
             let Some(growth) = flavors.growth(flavor) else {
                 continue;
             };
-            if let Some(end) = self.back_offs.end(&gang.queue, flavor, self.now) {
+            // A back-off delays new orders only. The nodes of this one may still come.
+            if !is_ordered && let Some(end) = self.back_offs.end(&gang.queue, flavor, self.now) {
                 wake.at_latest(end);
                 continue;
             }

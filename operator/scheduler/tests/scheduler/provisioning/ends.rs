@@ -47,6 +47,18 @@ fn flavor_is_tried_again_after_its_back_off() {
 }
 
 #[test]
+fn back_off_of_a_flavor_does_not_end_the_orders_of_other_gangs() {
+    let mut engine = growing_engine(64);
+    submit(&mut engine, growing_gang("w", 2));
+    submit_at(&mut engine, 100, growing_gang("z", 2));
+    let late = run_cycle_at(&mut engine, seconds(30 + TIMEOUT));
+    assert_eq!(late, ["xw late", "-w NoMatchingNodes"]);
+    engine.apply_node(pool_node("n0", "h100"));
+    run_cycle_at(&mut engine, seconds(40 + TIMEOUT));
+    assert_eq!(engine.provisioning(&id("z")).unwrap().progress(), (2, 1));
+}
+
+#[test]
 fn nodes_stand_idle_only_for_a_limited_time() {
     let mut engine = growing_engine(64);
     submit(&mut engine, growing_gang("w", 3));
