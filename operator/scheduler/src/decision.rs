@@ -62,7 +62,8 @@ pub enum Decision {
         gang: GangId,
         /// The nodes that it waited for.
         provisioning: Provisioning,
-        /// True if they did not come in time. False: its queue no longer lets nodes be provisioned.
+        /// True if they did not come in time. False: other gangs have taken its quota or room, or
+        /// it may no longer have new nodes.
         is_late: bool,
     },
     /// The gang is still pending, but the reason has changed since the last report.

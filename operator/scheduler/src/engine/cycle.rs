@@ -56,6 +56,14 @@ impl Engine {
         self.wake_gangs();
         self.yield_provisioned_places();
         self.try_due_gangs(&mut log);
+        loop {
+            let ended = self.end_lost_provisioning();
+            if ended.is_empty() {
+                break;
+            }
+            log.extend(ended);
+            self.try_due_gangs(&mut log);
+        }
         self.cycle_placements = CyclePlacements::default();
 
         log.extend(self.report_reservations());

@@ -10,7 +10,7 @@ use super::super::gang_table;
 use super::super::kept_places::{KeptPlace, LiftedPlace, PodRoom};
 use super::{GangProvisioning, ProvisioningPlan};
 use crate::decision::Decision;
-use crate::explain::WaitDetail;
+use crate::explain::{WaitDetail, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId};
 use crate::provisioning::{FlavorGrowth, NodeRequest, Provisioning};
@@ -266,19 +266,44 @@ impl Engine {
             {
                 continue;
             }
-            self.forget_provisioning(at);
-            self.release_kept_place(at);
-            if let Some(state) = self.gangs.get_mut(at) {
-                state.short_since = Some(self.now.plus(PAUSE));
-                state.reported_reason = None;
-            }
-            ended.push(Decision::EndProvisioning {
-                gang: gang.id.clone(),
-                provisioning,
-                is_late,
-            });
+            ended.extend(self.end_provisioning(at, is_late));
         }
         ended
+    }
+
+    /// Ends the provisioning for gangs that are pending for another reason than missing nodes. Such
+    /// a gang may hold neither quota nor room: another gang has taken them, or the flavor may have
+    /// too few nodes. The caller would otherwise get nodes that no plan of the engine counts.
+    pub(in crate::engine) fn end_lost_provisioning(&mut self) -> Vec<Decision> {
+        let all = self.provisioning.clone().into_iter();
+        let lost = all.filter(|at| {
+            let state = self.gangs.get(*at).filter(|state| state.is_pending());
+            let explanation = state.and_then(|state| state.explanation());
+            explanation.is_some_and(|explanation| explanation.reason != WaitReason::Provisioning)
+        });
+        let lost: Vec<GangIdx> = lost.collect();
+        let ended = lost.into_iter();
+        ended
+            .filter_map(|at| self.end_provisioning(at, false))
+            .collect()
+    }
+
+    /// Ends the provisioning for a gang.
+    fn end_provisioning(&mut self, at: GangIdx, is_late: bool) -> Option<Decision> {
+        let state = self.gangs.get(at)?;
+        let gang = state.gang.id.clone();
+        let provisioning = state.provisioning.as_deref()?.state.clone();
+        self.forget_provisioning(at);
+        self.release_kept_place(at);
+        if let Some(state) = self.gangs.get_mut(at) {
+            state.short_since = Some(self.now.plus(PAUSE));
+            state.reported_reason = None;
+        }
+        Some(Decision::EndProvisioning {
+            gang,
+            provisioning,
+            is_late,
+        })
     }
 
     /// Forgets the provisioning for a gang that starts, leaves or is deleted.

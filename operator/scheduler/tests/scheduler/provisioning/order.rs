@@ -124,6 +124,29 @@ fn borrowed_room_on_order_goes_back_to_the_queue_that_owns_the_quota() {
     });
     assert_eq!(
         run_cycle_at(&mut engine, seconds(41)),
-        ["+own", "-w QuotaExceeded"]
+        ["+own", "xw closed", "-w QuotaExceeded"],
+        "nodes on order count against quota"
+    );
+    assert_eq!(engine.provisioning(&id("w")), None);
+}
+
+#[test]
+fn order_ends_if_its_gang_would_need_more_nodes_than_the_flavor_may_have() {
+    let mut engine = growing_engine(4);
+    engine.apply_node(pool_node("n0", "h100"));
+    submit(&mut engine, growing_gang("w", 4));
+    assert_eq!(engine.provisioning(&id("w")).unwrap().progress(), (3, 0));
+    engine.apply_gang(priority(1, growing_gang("first", 1)));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(40)),
+        ["+first", "xw closed", "-w ExceedsCluster"]
+    );
+    engine.delete_gang(&id("first"));
+    assert!(run_cycle_at(&mut engine, seconds(50)).is_empty());
+    let next = engine.next_wakeup().unwrap();
+    assert_eq!(
+        run_cycle_at(&mut engine, next),
+        ["$w 3 h100", "-w Provisioning"],
+        "the flavor has no back-off"
     );
 }
