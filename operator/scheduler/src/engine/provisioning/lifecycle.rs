@@ -291,12 +291,18 @@ impl Engine {
     /// Ends the provisioning for a gang.
     fn end_provisioning(&mut self, at: GangIdx, is_late: bool) -> Option<Decision> {
         let state = self.gangs.get(at)?;
-        let gang = state.gang.id.clone();
+        let (gang, queue) = (state.gang.id.clone(), state.gang.queue.clone());
         let provisioning = state.provisioning.as_deref()?.state.clone();
         self.forget_provisioning(at);
         self.release_kept_place(at);
+        // After nodes that were late the gang need not lack room for the delay of its queue again:
+        // the next flavor is tried before the back-off of this one ends.
+        let policy = self.queues.config(&queue).map(|queue| queue.provisioning);
+        let delay = policy.filter(|_| is_late).map(|policy| policy.after);
+        let delay = i64::try_from(delay.unwrap_or_default().as_millis()).unwrap_or(0);
         if let Some(state) = self.gangs.get_mut(at) {
-            state.short_since = Some(self.now.plus(PAUSE));
+            let since = self.now.plus(PAUSE).plus_millis(delay.saturating_neg());
+            state.short_since = Some(since);
             state.reported_reason = None;
         }
         Some(Decision::EndProvisioning {

@@ -8,15 +8,23 @@ use trellis_scheduler::{Forecast, GroupFlavors, GroupName, QueueStop};
 fn nodes_that_do_not_come_in_time_are_given_up_and_the_next_flavor_is_tried() {
     let mut engine = growing_engine(64);
     engine.apply_flavor(growing_flavor("a100", 64));
-    engine.apply_queue(growing_queue("default", 1_000, &["h100", "a100"]));
+    let mut queue = growing_queue("default", 1_000, &["h100", "a100"]);
+    // The queue waits for longer than the first back-off of a flavor.
+    queue.provisioning.after = Duration::from_secs(300);
+    engine.apply_queue(queue);
+    engine.apply_gang(growing_gang("w", 2));
     assert_eq!(
-        submit(&mut engine, growing_gang("w", 2)),
+        run_cycle_at(&mut engine, seconds(0)),
+        ["-w NoMatchingNodes"]
+    );
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(300)),
         ["$w 2 h100", "-w Provisioning"]
     );
-    assert!(run_cycle_at(&mut engine, seconds(29 + TIMEOUT)).is_empty());
-    assert_eq!(engine.next_wakeup(), Some(seconds(30 + TIMEOUT)));
+    assert!(run_cycle_at(&mut engine, seconds(299 + TIMEOUT)).is_empty());
+    assert_eq!(engine.next_wakeup(), Some(seconds(300 + TIMEOUT)));
     assert_eq!(
-        run_cycle_at(&mut engine, seconds(30 + TIMEOUT)),
+        run_cycle_at(&mut engine, seconds(300 + TIMEOUT)),
         ["xw late", "-w NoMatchingNodes"]
     );
     let used = engine.queue_usage(&QueueName::new("default"));
@@ -43,7 +51,7 @@ fn flavor_is_tried_again_after_its_back_off() {
         run_cycle_at(&mut engine, next);
         cycles.push(next.since(end).as_secs());
     }
-    assert_eq!(cycles, [35, 60]);
+    assert_eq!(cycles, [5, 60]);
 }
 
 #[test]
@@ -182,7 +190,7 @@ fn provisioning_survives_a_snapshot() {
     for engine in [&mut engine, &mut twin] {
         assert!(run_cycle_at(engine, seconds(101 + IDLE)).is_empty());
         // The back-off of 60 s and the pause before that are part of the snapshot.
-        let pause = seconds(100 + IDLE + 5 + 30);
+        let pause = seconds(100 + IDLE + 5);
         assert_eq!(engine.next_wakeup(), Some(pause));
         assert!(run_cycle_at(engine, pause).is_empty());
         assert_eq!(engine.next_wakeup(), Some(seconds(100 + IDLE + 60)));
