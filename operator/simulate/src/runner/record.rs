@@ -278,14 +278,18 @@ mod tests {
     #[test]
     fn times_use_the_clock_of_the_engine() {
         let until = Time::from_millis(90_000);
-        let explanation = WaitExplanation::from(WaitDetail::BackingOff { until });
-        assert!(
-            format_explanation(&explanation, RecordClock::Simulated).ends_with("not before 90 s")
-        );
-        assert!(
-            format_explanation(&explanation, RecordClock::Wall)
-                .ends_with("not before 1970-01-01T00:01:30Z")
-        );
+        let reserved = WaitDetail::Reserved {
+            head: GangId::new("team/head"),
+            start: Some(until),
+            nodes: 2,
+        };
+        for detail in [WaitDetail::BackingOff { until }, reserved] {
+            let explanation = WaitExplanation::from(detail);
+            let simulated = format_explanation(&explanation, RecordClock::Simulated);
+            assert!(simulated.contains(" 90 s"), "{simulated}");
+            let wall = format_explanation(&explanation, RecordClock::Wall);
+            assert!(wall.contains(" 1970-01-01T00:01:30Z"), "{wall}");
+        }
     }
 
     #[test]

@@ -10,35 +10,35 @@ impl WaitDetail {
     /// Writes the sentences about reservations.
     pub(super) fn write_reserved(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reserved { head, start, nodes } => write!(
-                f,
-                "there is room, but {:?} waits before it: {}, on {}",
-                head.as_str(),
-                StartText(*start),
-                CountText(*nodes, "node"),
-            ),
-            Self::QuotaReserved { queue, head, start } => write!(
-                f,
-                "there is quota, but {:?} waits before it in queue {:?}: {}",
-                head.as_str(),
-                queue.as_str(),
-                StartText(*start),
-            ),
+            Self::Reserved { head, start, nodes } => {
+                write!(
+                    f,
+                    "there is room, but {:?} waits before it: ",
+                    head.as_str()
+                )?;
+                write_start(f, *start)?;
+                write!(f, ", on {}", CountText(*nodes, "node"))
+            }
+            Self::QuotaReserved { queue, head, start } => {
+                let (head, queue) = (head.as_str(), queue.as_str());
+                write!(
+                    f,
+                    "there is quota, but {head:?} waits before it in queue {queue:?}: "
+                )?;
+                write_start(f, *start)
+            }
             _ => Ok(()),
         }
     }
 }
 
-struct StartText(Option<Time>);
-
-impl fmt::Display for StartText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(start) => {
-                f.write_str("that is expected to start at ")?;
-                start.fmt(f)
-            }
-            None => f.write_str("when that starts is not known"),
+/// Writes when another gang starts. The alternate form shows seconds of a simulation.
+fn write_start(f: &mut fmt::Formatter<'_>, start: Option<Time>) -> fmt::Result {
+    match start {
+        Some(start) => {
+            f.write_str("that is expected to start at ")?;
+            fmt::Display::fmt(&start, f)
         }
+        None => f.write_str("when that starts is not known"),
     }
 }
