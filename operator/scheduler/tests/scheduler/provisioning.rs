@@ -188,6 +188,25 @@ fn flavor_gets_no_more_nodes_than_it_may_have() {
 }
 
 #[test]
+fn gang_too_large_for_the_existing_nodes_gets_new_ones_once_the_rest_is_free() {
+    let mut engine = growing_engine(3);
+    for node in ["n0", "n1"] {
+        engine.apply_node(pool_node(node, "h100"));
+    }
+    engine.apply_gang(growing_gang("a", 1));
+    engine.apply_gang(growing_gang("b", 1));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+a", "+b"]);
+    assert!(submit_at(&mut engine, 1, growing_gang("w", 3)).is_empty());
+    engine.delete_gang(&id("a"));
+    assert!(run_cycle_at(&mut engine, seconds(40)).is_empty());
+    engine.delete_gang(&id("b"));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(50)),
+        ["$w 1 h100", "-w Provisioning"]
+    );
+}
+
+#[test]
 fn nothing_is_provisioned_for_a_gang_that_lacks_quota() {
     let mut engine = growing_engine(64);
     engine.apply_queue(growing_queue("default", 31, &["h100"]));

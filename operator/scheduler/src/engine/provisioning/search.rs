@@ -11,7 +11,7 @@ use crate::ids::FlavorName;
 use crate::placement::{Placement, UndoLog};
 use crate::provisioning::{ProvisioningPolicy, ProvisioningScope};
 use crate::queueing::{Signal, WakeCondition};
-use crate::state::GangIdx;
+use crate::state::{GangIdx, ResourceIdx};
 use crate::time::Time;
 
 /// Most gangs for which nodes of one flavor are provisioned at the same time.
@@ -68,6 +68,7 @@ impl Engine {
                 continue;
             }
             let addable = self.addable_nodes((gang, current.is_some()), way, wake);
+            self.wake_on_freed_room(way, &addable, wake);
             if let Some(placement) = self.place_on_fewest_new_nodes(gang, way, addable) {
                 return Some(ProvisioningPlan {
                     assignment: way.clone(),
@@ -113,6 +114,46 @@ impl Engine {
             }
         }
         addable
+    }
+
+    /// Wakes a gang once enough room is free for it beside the new nodes that it may get. The
+    /// existing nodes alone may never hold it, so nothing else wakes it then.
+    fn wake_on_freed_room(
+        &self,
+        way: &FlavorAssignment,
+        addable: &BTreeMap<FlavorName, u32>,
+        wake: &mut WakeCondition,
+    ) {
+        if addable.is_empty() {
+            return;
+        }
+        let flavors = self.queues.flavors();
+        let lack = |resource: ResourceIdx, need: i128| {
+            let name = self.catalog.name(resource);
+            let new = addable.iter().filter_map(|(flavor, count)| {
+                let offered = flavors.growth(flavor)?.node.allocatable.get(&name);
+                Some(i128::from(offered).saturating_mul(i128::from(*count)))
+            });
+            let free = self.nodes.iter();
+            let free = free.map(|(node, _)| i128::from(self.nodes.free(resource, node)));
+            need.saturating_sub(new.chain(free).fold(0, i128::saturating_add))
+        };
+        let total = &way.shape.total;
+        // Parts of shared devices do not add up.
+        let mut whole = total
+            .iter()
+            .filter(|(resource, _)| self.nodes.shared_device(*resource).is_none());
+        let lacking = whole.find_map(|(resource, need)| {
+            let lack = lack(*resource, *need);
+            (lack > 0).then_some((*resource, lack))
+        });
+        if let Some((resource, lack)) = lacking {
+            wake.on_least_rise(Signal::Freed(resource), lack);
+            return;
+        }
+        for (resource, _) in total {
+            wake.on_least_rise(Signal::Freed(*resource), 1);
+        }
     }
 
     /// Returns the number of other gangs for which nodes of a flavor are provisioned.
