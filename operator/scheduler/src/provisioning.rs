@@ -48,7 +48,8 @@ pub struct NodeTemplate {
 
 impl NodeTemplate {
     /// Returns a ready node of this kind.
-    pub(crate) fn to_node(&self, name: NodeName) -> Node {
+    #[must_use]
+    pub fn to_node(&self, name: NodeName) -> Node {
         Node {
             labels: self.labels.clone(),
             taints: self.taints.clone(),
@@ -121,5 +122,24 @@ impl Provisioning {
         };
         let wanted = sum(&self.wanted);
         (wanted, wanted.saturating_sub(sum(&self.missing)))
+    }
+
+    /// Names the flavors of the nodes, such as `flavor "h100"`.
+    #[must_use]
+    pub fn flavors_text(&self) -> String {
+        let flavors = self.wanted.keys();
+        let flavors: Vec<String> = flavors
+            .map(|flavor| format!("{:?}", flavor.as_str()))
+            .collect();
+        format!("flavor {}", flavors.join(" and "))
+    }
+
+    /// Describes nodes that did not come in time, such as `12 of 16 new nodes of flavor "h100" came
+    /// in time`.
+    #[must_use]
+    pub fn lateness_text(&self) -> String {
+        let (wanted, arrived) = self.progress();
+        let flavors = self.flavors_text();
+        format!("{arrived} of {wanted} new nodes of {flavors} came in time")
     }
 }

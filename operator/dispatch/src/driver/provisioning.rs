@@ -203,9 +203,9 @@ impl Driver {
         let why = match refusal {
             Some(message) => format!(
                 "the autoscaler adds no new nodes of {}: {message}",
-                ordered_flavors(provisioning)
+                provisioning.flavors_text()
             ),
-            None => describe_late_nodes(provisioning),
+            None => provisioning.lateness_text(),
         };
         format!("{why}; the order is given up, and the next flavor of the queue is tried")
     }
@@ -264,22 +264,6 @@ impl Driver {
         self.engine
             .restore_provisioning(&engine::gang_id(job), &flavors, provisioning);
     }
-}
-
-/// Describes nodes that did not come in time.
-fn describe_late_nodes(provisioning: &Provisioning) -> String {
-    let (wanted, arrived) = provisioning.progress();
-    let flavors = ordered_flavors(provisioning);
-    format!("{arrived} of {wanted} new nodes of {flavors} came in time")
-}
-
-/// Names the flavors of ordered nodes.
-fn ordered_flavors(provisioning: &Provisioning) -> String {
-    let flavors = provisioning.wanted.keys();
-    let flavors: Vec<String> = flavors
-        .map(|flavor| format!("{:?}", flavor.as_str()))
-        .collect();
-    format!("flavor {}", flavors.join(" and "))
 }
 
 fn to_flavor_nodes(request: &NodeRequest) -> Vec<FlavorNodes> {
