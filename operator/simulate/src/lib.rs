@@ -19,9 +19,9 @@ pub use helios::{HeliosError, HeliosTrace};
 pub use openb::{OpenbTrace, run_trace};
 pub use pools::{Pool, parse_pools};
 pub use runner::{
-    BackfillRuntimeSource, Expectations, ExpectedJobs, JobEvent, JobEventRecord, PodChange,
-    RecordClock, RecordSink, RequiredLevel, ScriptChange, ScriptJob, ScriptPodEvent,
-    ScriptSurplusPod, SimulationOptions, SimulationScript, WithheldJob, format_explanation,
-    run_script, to_seconds,
+    AutoscalerSettings, BackfillRuntimeSource, Expectations, ExpectedJobs, JobEvent,
+    JobEventRecord, NodeEvent, NodeEventRecord, PodChange, RecordClock, RecordSink, RequiredLevel,
+    ScriptChange, ScriptJob, ScriptPodEvent, ScriptSurplusPod, SimulationOptions, SimulationRecord,
+    SimulationScript, WithheldJob, format_explanation, run_script, to_seconds,
 };
-pub use summary::{DomainSummary, ExpectationResult, SimulationSummary, SizeRow};
+pub use summary::{DomainSummary, ExpectationResult, NodeSummary, SimulationSummary, SizeRow};

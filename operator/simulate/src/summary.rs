@@ -35,6 +35,10 @@ pub struct SimulationSummary {
     /// Entirely free racks, and gangs that need one. Only generated workloads have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domains: Option<DomainSummary>,
+    /// Hours and orders of nodes. Only scenarios with flavors that may get new nodes, and generated
+    /// workloads have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodeSummary>,
     /// Simulated time at the end.
     pub end_seconds: Option<f64>,
     /// True if every expectation held.
@@ -80,6 +84,25 @@ pub struct DomainSummary {
     pub p99_wait_seconds: Option<f64>,
 }
 
+/// Hours and orders of nodes, from the first job to the end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NodeSummary {
+    /// Hours that nodes existed, added up.
+    pub hours: f64,
+    /// Hours that nodes existed without a pod, added up.
+    pub idle_hours: f64,
+    /// The most nodes at one time.
+    pub most: u32,
+    /// Orders of new nodes, each for one gang.
+    pub orders: usize,
+    /// Orders whose nodes did not come in time.
+    pub failed_orders: usize,
+    /// Nodes that the autoscaler ordered.
+    pub ordered: usize,
+    /// Nodes that arrived. The other ones were withdrawn, or are still on their way.
+    pub arrived: usize,
+}
+
 /// Result of an expectation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExpectationResult {
@@ -109,6 +132,28 @@ impl DomainSummary {
             ("their mean wait".to_owned(), time(self.mean_wait_seconds)),
             ("their p50 wait".to_owned(), time(self.p50_wait_seconds)),
             ("their p99 wait".to_owned(), time(self.p99_wait_seconds)),
+        ];
+        let rows = rows.map(|(name, value)| format!("{name:<18} {value:>12}\n"));
+        format!("\n{}", rows.concat())
+    }
+}
+
+impl NodeSummary {
+    /// Renders the table for users, which follows the size classes.
+    fn render_table(&self) -> String {
+        let idle_percent = match self.hours {
+            hours if hours > 0.0 => 100.0 * self.idle_hours / hours,
+            _ => 0.0,
+        };
+        let rows = [
+            ("node-hours", format!("{:.1}", self.hours)),
+            ("idle node-hours", format!("{:.1}", self.idle_hours)),
+            ("idle", format!("{idle_percent:.2} %")),
+            ("most nodes", self.most.to_string()),
+            ("orders", self.orders.to_string()),
+            ("failed orders", self.failed_orders.to_string()),
+            ("nodes ordered", self.ordered.to_string()),
+            ("nodes arrived", self.arrived.to_string()),
         ];
         let rows = rows.map(|(name, value)| format!("{name:<18} {value:>12}\n"));
         format!("\n{}", rows.concat())
@@ -168,6 +213,9 @@ impl SimulationSummary {
         }
         if let Some(domains) = &self.domains {
             text.push_str(&domains.render_table());
+        }
+        if let Some(nodes) = &self.nodes {
+            text.push_str(&nodes.render_table());
         }
         if !self.expects.is_empty() {
             text.push('\n');

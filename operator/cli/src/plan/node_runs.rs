@@ -17,8 +17,25 @@ pub(crate) fn format_placement(placement: &Placement) -> String {
     groups.collect::<Vec<_>>().join("; ")
 }
 
+/// Formats the names of nodes, such as `gpu-0..gpu-3, gpu-7`.
+pub(crate) fn format_nodes(nodes: &[NodeName]) -> String {
+    let runs: Vec<(NodeName, u32)> = nodes.iter().map(|node| (node.clone(), 1)).collect();
+    format_with(&runs, |run| match run.nodes {
+        1 => run.first.to_owned(),
+        _ => format!("{}..{}", run.first, run.last),
+    })
+}
+
 /// Formats the runs. Nodes with consecutive names are merged.
 pub(crate) fn format_runs(runs: &[(NodeName, u32)]) -> String {
+    format_with(runs, |run| match run.nodes {
+        1 => format!("{} on {}", run.pods, run.first),
+        _ => format!("{} on each of {}..{}", run.pods, run.first, run.last),
+    })
+}
+
+/// Formats each stretch of nodes with consecutive names.
+fn format_with(runs: &[(NodeName, u32)], format: impl Fn(&NodeRun<'_>) -> String) -> String {
     let mut stretches: Vec<NodeRun<'_>> = Vec::new();
     let mut runs: Vec<(&str, u32)> = runs.iter().map(|(n, p)| (n.as_str(), *p)).collect();
     runs.sort_by_key(|(node, _)| (split_number(node), *node));
@@ -36,13 +53,7 @@ pub(crate) fn format_runs(runs: &[(NodeName, u32)]) -> String {
             }),
         }
     }
-    let words: Vec<String> = stretches
-        .iter()
-        .map(|s| match s {
-            NodeRun { nodes: 1, .. } => format!("{} on {}", s.pods, s.first),
-            _ => format!("{} on each of {}..{}", s.pods, s.first, s.last),
-        })
-        .collect();
+    let words: Vec<String> = stretches.iter().map(format).collect();
     words.join(", ")
 }
 

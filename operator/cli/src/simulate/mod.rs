@@ -221,6 +221,7 @@ fn run_timed(
         domains: options
             .workload
             .map(|WorkloadKind::Gangs| trellis_simulate::RACK),
+        counts_nodes: options.workload.is_some(),
     };
     let start = Instant::now();
     let summary = trellis_simulate::run_script(script, simulation_options, &mut |record| {

@@ -4,7 +4,7 @@ use std::io::{BufWriter, Stdout, Write};
 use std::time::Duration;
 
 use serde::Serialize;
-use trellis_simulate::{JobEventRecord, SimulationSummary, to_seconds};
+use trellis_simulate::{SimulationRecord, SimulationSummary, to_seconds};
 
 use super::SimulateFormat;
 use crate::plan::node_runs;
@@ -42,7 +42,7 @@ impl Printer {
         self.timeline = true;
     }
 
-    pub(super) fn print_record(&mut self, record: &JobEventRecord<'_>) {
+    pub(super) fn print_record(&mut self, record: &SimulationRecord<'_>) {
         if self.failed.is_some() {
             return;
         }
@@ -99,21 +99,26 @@ impl Printer {
 }
 
 /// Formats an event as a line.
-/// For example: `     12 s  placed     default/a  worker: 8 on each of gpu-0..gpu-7`.
-fn format_line(record: &JobEventRecord<'_>) -> String {
-    let time = format!("{} s", to_seconds(record.t));
-    let mut detail = record.reason.clone();
-    if let Some((_, placement)) = record.placement {
-        let separator = if detail.is_empty() { "" } else { "; " };
-        detail = format!(
-            "{}{separator}{detail}",
-            node_runs::format_placement(placement)
-        );
-    }
-    let line = format!(
-        "{time:>12}  {:<10} {:<24} {detail}",
-        record.event.as_str(),
-        record.job
-    );
+/// For example: `     12 s  placed     default/a worker: 8 on each of gpu-0..gpu-7`.
+fn format_line(record: &SimulationRecord<'_>) -> String {
+    let (t, event, subject, detail) = match record {
+        SimulationRecord::Job(record) => {
+            let mut detail = record.reason.clone();
+            if let Some((_, placement)) = record.placement {
+                let separator = if detail.is_empty() { "" } else { "; " };
+                let place = node_runs::format_placement(placement);
+                detail = format!("{place}{separator}{detail}");
+            }
+            let subject = record.job.to_string();
+            (record.t, record.event.as_str(), subject, detail)
+        }
+        SimulationRecord::Nodes(record) => {
+            let nodes = node_runs::format_nodes(record.nodes);
+            let subject = format!("flavor {}", record.flavor.as_str());
+            (record.t, record.event.as_str(), subject, nodes)
+        }
+    };
+    let time = format!("{} s", to_seconds(t));
+    let line = format!("{time:>12}  {event:<10} {subject} {detail}");
     format!("{}\n", line.trim_end())
 }

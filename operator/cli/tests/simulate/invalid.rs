@@ -124,6 +124,35 @@ fn invalid_nodes_are_refused() {
 }
 
 #[test]
+fn invalid_autoscalers_are_refused() {
+    let flavor = "---\napiVersion: trellis.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {name: h100}\nspec: {provisioning: {by: Placeholders, node: {allocatable: {nvidia.com/gpu: 8}}, maxNodes: 4}}\n";
+    let good = scenario(&format!("  - {{at: 0s, apply: {}}}\n", job("a", 1)));
+    let mut output = String::new();
+    for autoscaler in [
+        "{a100: {}}",
+        "{h100: {arriveAfter: 8m..3m}}",
+        "{h100: {arriveAfter: soon}}",
+        "{h100: {removeIdleAfter: -1}}",
+        "{h100: {stock: -1}}",
+        "{h100: {delay: 5m}}",
+    ] {
+        let given = good.replacen(
+            "spec:\n",
+            &format!("spec:\n  autoscaler: {autoscaler}\n"),
+            1,
+        );
+        let run = simulate_text(&[&given, flavor].concat(), &[]);
+        let result = (run.code, run.out.as_str());
+        assert_eq!(result, (2, ""), "{autoscaler}: {}", run.err);
+        output.push_str(&run.err);
+    }
+    let events = "  - {at: 0s, expect: {nodes: {a100: 1}}}\n";
+    let run = simulate_text(&[&scenario(events), flavor].concat(), &[]);
+    output.push_str(&run.err);
+    insta::assert_snapshot!("invalid-autoscaler", output);
+}
+
+#[test]
 fn all_problems_are_reported_together() {
     let events = format!(
         "  - {{at: 0s, apply: {}}}\n  - {{at: 1s, delete: {{kind: TrainingQueue, name: q}}}}\n",

@@ -3,7 +3,7 @@
 use trellis_scheduler::{Decision, GangId, Placement, Victim};
 
 use super::agenda::{DueEvent, RunEvent};
-use super::record::{JobEvent, JobEventRecord, RecordClock};
+use super::record::{JobEvent, JobEventRecord, RecordClock, SimulationRecord};
 use super::simulated_job::{self, SimulatedJobStage};
 use super::surplus_pods::state::job_of;
 use super::{SimulationRunner, add_duration};
@@ -40,7 +40,7 @@ impl SimulationRunner<'_, '_> {
             if record.event == JobEvent::Preempted && job_of(record.job).is_some() {
                 continue;
             }
-            (self.record_sink)(&record);
+            (self.record_sink)(&SimulationRecord::Job(record));
         }
         match decision {
             Decision::Wait { gang, explanation } if explanation.detail.is_refusal() => {
@@ -66,10 +66,14 @@ impl SimulationRunner<'_, '_> {
                 }
             }
             Decision::Drain { victim } => self.evict_victim(victim, None),
-            Decision::Wait { .. }
-            | Decision::Reserve { .. }
-            | Decision::Provision(_)
-            | Decision::EndProvisioning { .. } => {}
+            Decision::Provision(request) => {
+                self.node_hours.add_order();
+                let flavors = request.flavors.clone();
+                self.autoscaler.add_order(request.gang.clone(), flavors);
+            }
+            Decision::EndProvisioning { is_late: true, .. } => self.node_hours.add_failed_order(),
+            Decision::Wait { .. } | Decision::Reserve { .. } | Decision::EndProvisioning { .. } => {
+            }
         }
     }
 

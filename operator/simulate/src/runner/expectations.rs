@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_scheduler::{GangId, Time};
+use trellis_scheduler::{FlavorName, GangId, Time};
 
 use super::record::to_seconds;
 use crate::summary::ExpectationResult;
@@ -22,6 +22,8 @@ pub struct Expectations {
     pub running: BTreeMap<GangId, u64>,
     /// The flavors whose quota a job holds, by job.
     pub flavors: BTreeMap<GangId, BTreeSet<String>>,
+    /// The number of nodes, by flavor.
+    pub node_counts: BTreeMap<FlavorName, usize>,
 }
 
 /// The jobs that must be in a state.
@@ -72,6 +74,8 @@ pub(super) trait JobObserver {
     fn running_pods(&self, job: &GangId) -> u64;
     /// The flavors whose quota the job holds.
     fn flavors(&self, job: &GangId) -> BTreeSet<String>;
+    /// Number of nodes of a flavor.
+    fn node_count(&self, flavor: &FlavorName) -> usize;
     /// All jobs, by name.
     fn job_ids(&self) -> Vec<GangId>;
 }
@@ -123,6 +127,15 @@ impl Expectations {
             if has_state != expected {
                 differences.push(format!(
                     "{job} holds flavors {has_state}, expected {expected}"
+                ));
+            }
+        }
+        for (flavor, expected) in &self.node_counts {
+            let count = look.node_count(flavor);
+            if count != *expected {
+                let flavor = flavor.as_str();
+                differences.push(format!(
+                    "flavor {flavor} has {count} nodes, expected {expected}"
                 ));
             }
         }

@@ -1,8 +1,8 @@
-//! States of jobs and their pods, for expectations.
+//! States of jobs, their pods and nodes, for expectations.
 
 use std::collections::BTreeSet;
 
-use trellis_scheduler::GangId;
+use trellis_scheduler::{FlavorName, GangId};
 
 use super::SimulationRunner;
 use super::expectations::{JobObserver, SimulatedJobState};
@@ -74,6 +74,13 @@ impl JobObserver for SimulationRunner<'_, '_> {
         let groups = self.engine.flavors(id).unwrap_or_default();
         let flavors = groups.iter().flat_map(|group| group.flavors.values());
         flavors.map(ToString::to_string).collect()
+    }
+
+    fn node_count(&self, flavor: &FlavorName) -> usize {
+        let nodes = self.nodes.values();
+        nodes
+            .filter(|node| self.autoscaler.is_of_flavor(node, flavor))
+            .count()
     }
 
     fn job_ids(&self) -> Vec<GangId> {

@@ -5,6 +5,7 @@
 //! resources are in use until the gang is released or deleted.
 
 mod agenda;
+mod autoscaler;
 mod completion;
 mod decisions;
 mod expectations;
@@ -20,27 +21,35 @@ mod surplus_pods;
 #[cfg(test)]
 mod tests;
 
+pub use autoscaler::AutoscalerSettings;
 pub use expectations::{Expectations, ExpectedJobs};
-pub use record::{JobEvent, JobEventRecord, RecordClock, format_explanation, to_seconds};
+pub use record::{
+    JobEvent, JobEventRecord, NodeEvent, NodeEventRecord, RecordClock, SimulationRecord,
+    format_explanation, to_seconds,
+};
 pub use script::{
     PodChange, RequiredLevel, ScriptChange, ScriptJob, ScriptPodEvent, ScriptSurplusPod,
     SimulationScript, WithheldJob,
 };
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
 use std::time::Duration;
+use std::vec::IntoIter;
 
 use trellis_scheduler::{
-    Engine, Gang, GangId, NodeName, Placement, PodKey, RuntimePredictor, Time,
+    Engine, Gang, GangId, Node, NodeName, Placement, PodKey, Resources, RuntimePredictor, Time,
 };
 
 use super::random::Random;
 use super::summary::{ExpectationResult, SimulationSummary};
 use agenda::{Agenda, DueEvent, RunEvent};
+use autoscaler::Autoscaler;
 use gpu_hour_limits::GpuHourLimits;
 use measures::gpu_use_meter::GpuUseMeter;
 use measures::head_waits::HeadWaits;
 use measures::job_counts::JobCounts;
+use measures::node_hours::NodeHours;
 use simulated_job::{SimulatedJob, SimulatedJobStage};
 
 /// Runtimes that backfill uses.
@@ -68,10 +77,13 @@ pub struct SimulationOptions {
     pub seed: u64,
     /// Node label whose values are the domains; entirely free domains are counted. None: none are.
     pub domains: Option<&'static str>,
+    /// True: the summary has the hours of all nodes. False: only those of flavors that may get new
+    /// nodes.
+    pub counts_nodes: bool,
 }
 
 /// Receives each record.
-pub type RecordSink<'a> = dyn FnMut(&JobEventRecord<'_>) + 'a;
+pub type RecordSink<'a> = dyn FnMut(&SimulationRecord<'_>) + 'a;
 
 /// Runs a script and reports every record.
 pub fn run_script(
@@ -99,27 +111,25 @@ struct SimulationRunner<'a, 'b> {
     /// Pending jobs that are Refused.
     refused: BTreeSet<GangId>,
     gpu_hour_limits: GpuHourLimits,
-    /// External pods, with their GPUs.
-    external_pods: BTreeMap<PodKey, (NodeName, i64)>,
+    /// External pods, with the resources that they hold.
+    external_pods: BTreeMap<PodKey, (NodeName, Resources)>,
+    autoscaler: Autoscaler,
     meter: GpuUseMeter,
+    node_hours: NodeHours,
     tally: JobCounts,
     head_waits: HeadWaits,
     predictor: RuntimePredictor,
     random: Random,
     expectations: Vec<ExpectationResult>,
-    nodes: BTreeMap<NodeName, SimulatedNode>,
+    nodes: BTreeMap<NodeName, Node>,
     /// Jobs whose surplus pods have joined in this cycle.
     grown_jobs: BTreeSet<GangId>,
     /// True if the engine has more to decide at this time.
     is_unsettled: bool,
+    /// Wake-ups of the engine up to this time have been handled.
+    alarms_until: Option<Time>,
     now: Time,
     record_sink: &'a mut RecordSink<'b>,
-}
-
-/// A node as the simulation knows it.
-struct SimulatedNode {
-    unschedulable: bool,
-    ready: bool,
 }
 
 impl<'a, 'b> SimulationRunner<'a, 'b> {
@@ -133,7 +143,9 @@ impl<'a, 'b> SimulationRunner<'a, 'b> {
             refused: BTreeSet::new(),
             gpu_hour_limits: GpuHourLimits::default(),
             external_pods: BTreeMap::new(),
+            autoscaler: Autoscaler::new(options.seed),
             meter: GpuUseMeter::default(),
+            node_hours: NodeHours::default(),
             tally: JobCounts::default(),
             head_waits: HeadWaits::default(),
             predictor: RuntimePredictor::new(),
@@ -142,6 +154,7 @@ impl<'a, 'b> SimulationRunner<'a, 'b> {
             nodes: BTreeMap::new(),
             grown_jobs: BTreeSet::new(),
             is_unsettled: false,
+            alarms_until: None,
             now: Time::default(),
             record_sink,
         }
@@ -151,58 +164,7 @@ impl<'a, 'b> SimulationRunner<'a, 'b> {
 impl SimulationRunner<'_, '_> {
     fn run(&mut self, script: Vec<(Time, ScriptChange)>) {
         let mut script = script.into_iter().peekable();
-        let mut alarms_until: Option<Time> = None;
-        loop {
-            // Ignore a wake-up of the engine that has already been handled.
-            let alarm = self.engine.next_wakeup();
-            let alarm = alarm.filter(|at| alarms_until.is_none_or(|until| *at > until));
-            let next = [
-                script.peek().map(|(at, _)| *at),
-                self.agenda.next_time(),
-                alarm,
-                self.next_limit_opening(),
-            ];
-            let Some(next) = next.into_iter().flatten().min() else {
-                break;
-            };
-            if self.options.until.is_some_and(|until| next > until) {
-                break;
-            }
-            self.advance(next);
-            alarms_until = Some(self.now);
-            let mut expects = Vec::new();
-            loop {
-                while let Some(due) = self.agenda.pop_due(self.now) {
-                    self.apply_due_event(&due);
-                }
-                while let Some((_, change)) = script.next_if(|(at, _)| *at <= self.now) {
-                    match change {
-                        ScriptChange::Expect(expect) => expects.push(expect),
-                        other => self.apply_change(other),
-                    }
-                }
-                self.gpu_hour_limits
-                    .update_usage(&mut self.engine, self.now);
-                self.is_unsettled = false;
-                for decision in self.engine.cycle(self.now) {
-                    self.apply_decision(&decision);
-                }
-                self.pause_growth();
-                // Resources of newly placed jobs count from now on.
-                self.gpu_hour_limits
-                    .update_usage(&mut self.engine, self.now);
-                // Also handle events that these decisions cause at this same time.
-                let is_settled = !std::mem::take(&mut self.is_unsettled);
-                if is_settled && self.agenda.next_time().is_none_or(|next| next > self.now) {
-                    break;
-                }
-            }
-            self.head_waits.update_heads(self.now);
-            for expect in expects {
-                let result = expect.check(self.now, self);
-                self.expectations.push(result);
-            }
-        }
+        while self.step(&mut script) {}
         if let Some(until) = self.options.until {
             self.advance(until);
         }
@@ -212,6 +174,64 @@ impl SimulationRunner<'_, '_> {
                     .push(Expectations::not_reached(at, self.now));
             }
         }
+    }
+
+    /// Handles everything that happens at the next time. Returns false if nothing is left to happen
+    /// before the simulation stops.
+    fn step(&mut self, script: &mut Peekable<IntoIter<(Time, ScriptChange)>>) -> bool {
+        // Ignore a wake-up of the engine that has already been handled.
+        let alarm = self.engine.next_wakeup();
+        let alarm = alarm.filter(|at| self.alarms_until.is_none_or(|until| *at > until));
+        let next = [
+            script.peek().map(|(at, _)| *at),
+            self.agenda.next_time(),
+            alarm,
+            self.next_limit_opening(),
+            self.autoscaler.next_time(),
+        ];
+        let Some(next) = next.into_iter().flatten().min() else {
+            return false;
+        };
+        if self.options.until.is_some_and(|until| next > until) {
+            return false;
+        }
+        self.advance(next);
+        self.alarms_until = Some(self.now);
+        let mut expects = Vec::new();
+        loop {
+            while let Some(due) = self.agenda.pop_due(self.now) {
+                self.apply_due_event(&due);
+            }
+            self.apply_node_events();
+            while let Some((_, change)) = script.next_if(|(at, _)| *at <= self.now) {
+                match change {
+                    ScriptChange::Expect(expect) => expects.push(expect),
+                    other => self.apply_change(other),
+                }
+            }
+            self.gpu_hour_limits
+                .update_usage(&mut self.engine, self.now);
+            self.is_unsettled = false;
+            for decision in self.engine.cycle(self.now) {
+                self.apply_decision(&decision);
+            }
+            self.pause_growth();
+            // Resources of newly placed jobs count from now on.
+            self.gpu_hour_limits
+                .update_usage(&mut self.engine, self.now);
+            // Also handle events that these decisions cause at this same time.
+            let is_settled = !std::mem::take(&mut self.is_unsettled);
+            if is_settled && self.agenda.next_time().is_none_or(|next| next > self.now) {
+                break;
+            }
+        }
+        self.update_autoscaler();
+        self.head_waits.update_heads(self.now);
+        for expect in expects {
+            let result = expect.check(self.now, self);
+            self.expectations.push(result);
+        }
+        true
     }
 
     /// Returns the time at which a GPU-hour limit opens that a pending job counts against.
@@ -228,6 +248,7 @@ impl SimulationRunner<'_, '_> {
         self.now = self.now.max(to);
         if self.meter.has_begun() {
             self.meter.advance(self.now);
+            self.node_hours.advance(self.now);
         }
     }
 
@@ -317,13 +338,13 @@ impl SimulationRunner<'_, '_> {
         place: Option<(&Gang, &Placement)>,
         reason: String,
     ) {
-        (self.record_sink)(&JobEventRecord {
+        (self.record_sink)(&SimulationRecord::Job(JobEventRecord {
             t: self.now,
             event,
             job,
             placement: place,
             reason,
-        });
+        }));
     }
 
     fn report_event(&mut self, event: JobEvent, job: &GangId, reason: String) {
@@ -344,6 +365,8 @@ impl SimulationRunner<'_, '_> {
             let domains = self.meter.domain_summary(level);
             self.tally.with_waits(domains)
         });
+        let grows = self.autoscaler.can_grow() || self.options.counts_nodes;
+        summary.nodes = grows.then(|| self.node_hours.summary());
         summary.expects = self.expectations;
         summary
     }

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use trellis_scheduler::{
-    Decision, Gang, GangId, Placement, PreemptionReason, Time, Victim, WaitExplanation,
+    Decision, FlavorName, Gang, GangId, NodeName, NodeRequest, Placement, PreemptionReason, Time,
+    Victim, WaitExplanation,
 };
 
 /// An event of a job.
@@ -21,6 +22,10 @@ pub enum JobEvent {
     Nominated,
     /// The job is evicted for another job, or because its queue is drained.
     Preempted,
+    /// New nodes are ordered for the job.
+    Ordered,
+    /// The order of new nodes ends, although the job does not start.
+    OrderEnded,
     /// The gang restarts, because one of its nodes or pods has failed or is gone.
     Restarted,
     /// Some pods have failed or left and restart alone. The other pods keep running.
@@ -51,6 +56,8 @@ impl JobEvent {
             Self::Reserved => "reserved",
             Self::Nominated => "nominated",
             Self::Preempted => "preempted",
+            Self::Ordered => "ordered",
+            Self::OrderEnded => "orderended",
             Self::Restarted => "restarted",
             Self::Recovering => "recovering",
             Self::PodEnded => "podended",
@@ -77,6 +84,62 @@ pub struct JobEventRecord<'a> {
     pub placement: Option<(&'a Gang, &'a Placement)>,
     /// The reason. Empty if the event explains itself.
     pub reason: String,
+}
+
+/// An event of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeEvent {
+    /// Nodes that were ordered are ready.
+    Arrived,
+    /// The autoscaler removes idle nodes.
+    Removed,
+}
+
+impl NodeEvent {
+    /// Returns the word for the output.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Arrived => "arrived",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// An event of nodes of one flavor, with its time.
+#[derive(Clone, Debug)]
+pub struct NodeEventRecord<'a> {
+    /// Time of the event.
+    pub t: Time,
+    /// The event.
+    pub event: NodeEvent,
+    /// The flavor.
+    pub flavor: &'a FlavorName,
+    /// The nodes, by name.
+    pub nodes: &'a [NodeName],
+}
+
+impl Serialize for NodeEventRecord<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut line = serializer.serialize_struct("Record", 4)?;
+        line.serialize_field("t", &to_seconds(self.t))?;
+        line.serialize_field("event", self.event.as_str())?;
+        line.serialize_field("flavor", self.flavor.as_str())?;
+        let nodes: Vec<&str> = self.nodes.iter().map(NodeName::as_str).collect();
+        line.serialize_field("nodes", &nodes)?;
+        line.end()
+    }
+}
+
+/// An event of a simulation.
+#[derive(Clone, Debug, serde::Serialize)]
+#[serde(untagged)]
+pub enum SimulationRecord<'a> {
+    /// An event of a job.
+    Job(JobEventRecord<'a>),
+    /// An event of nodes.
+    Nodes(NodeEventRecord<'a>),
 }
 
 /// The pods with their nodes, in the order of the ranks.
@@ -180,8 +243,24 @@ impl<'a> JobEventRecord<'a> {
                 vec![record(JobEvent::Reserved, id, place, reason)]
             }
             Decision::Drain { victim } => vec![victim_record(victim, None)],
-            // The reason to wait, which follows, tells of the new nodes.
-            Decision::Provision(_) | Decision::EndProvisioning { .. } => Vec::new(),
+            Decision::Provision(request) => {
+                let reason = format_request(request);
+                vec![record(JobEvent::Ordered, &request.gang, None, reason)]
+            }
+            Decision::EndProvisioning {
+                gang: id,
+                provisioning,
+                is_late,
+            } => {
+                let reason = match is_late {
+                    true => provisioning.lateness_text(),
+                    false => {
+                        "other jobs have its quota or room, or it may no longer have new nodes"
+                            .to_owned()
+                    }
+                };
+                vec![record(JobEvent::OrderEnded, id, None, reason)]
+            }
             Decision::Wait {
                 gang: id,
                 explanation,
@@ -200,6 +279,14 @@ impl<'a> JobEventRecord<'a> {
             }
         }
     }
+}
+
+/// Formats the nodes of an order, such as `4 of flavor "h100"`.
+fn format_request(request: &NodeRequest) -> String {
+    let nodes = request.nodes.iter();
+    let nodes = nodes.map(|(flavor, count)| format!("{count} of flavor {:?}", flavor.as_str()));
+    let nodes: Vec<String> = nodes.collect();
+    format!("new nodes: {}", nodes.join(" and "))
 }
 
 /// Returns the seconds since the start of the simulation.

@@ -12,6 +12,7 @@ use trellis_scheduler::{
     Topology, TopologyName,
 };
 
+use super::autoscaler::AutoscalerSettings;
 use super::expectations::Expectations;
 
 /// All changes that a simulation applies, by time, then in the order in which they were added.
@@ -35,6 +36,8 @@ pub enum ScriptChange {
     Flavor(Flavor),
     /// Deletes a flavor.
     FlavorDeleted(FlavorName),
+    /// Sets how the simulated autoscaler adds and removes the nodes of a flavor.
+    Autoscaler(FlavorName, AutoscalerSettings),
     /// Creates or changes a topology.
     Topology(Topology),
     /// Deletes a topology.

@@ -59,7 +59,7 @@ fn script(jobs: Vec<ScriptJob>) -> SimulationScript {
 
 fn lines(script: SimulationScript, options: SimulationOptions) -> (Vec<String>, SimulationSummary) {
     let mut lines = Vec::new();
-    let summary = run_script(script, options, &mut |record: &JobEventRecord<'_>| {
+    let summary = run_script(script, options, &mut |record: &SimulationRecord<'_>| {
         lines.push(serde_json::to_string(record).unwrap());
     });
     (lines, summary)
@@ -250,7 +250,7 @@ fn predictions_come_from_earlier_runs() {
         runtimes: BackfillRuntimeSource::Predicted,
         ..SimulationOptions::default()
     };
-    let mut nothing = |_: &JobEventRecord<'_>| {};
+    let mut nothing = |_: &SimulationRecord<'_>| {};
     let mut runner = SimulationRunner::new(options, &mut nothing);
     runner.run(first.into_changes());
     let b = runner.jobs.get(&GangId::new("team/b")).unwrap();
@@ -278,7 +278,7 @@ fn job_without_history_uses_the_prediction_of_its_queue() {
         unknown_percent: 100,
         ..SimulationOptions::default()
     };
-    let mut nothing = |_: &JobEventRecord<'_>| {};
+    let mut nothing = |_: &SimulationRecord<'_>| {};
     let mut runner = SimulationRunner::new(options, &mut nothing);
     runner.run(script.into_changes());
     for name in ["team/waits", "team/late"] {
@@ -308,7 +308,7 @@ fn backfill_runtimes_follow_the_options() {
             unknown_percent,
             ..SimulationOptions::default()
         };
-        let mut nothing = |_: &JobEventRecord<'_>| {};
+        let mut nothing = |_: &SimulationRecord<'_>| {};
         let mut runner = SimulationRunner::new(options, &mut nothing);
         runner.run(script(jobs.collect()).into_changes());
         let summary_until = |seconds| {
@@ -339,7 +339,10 @@ fn victim_stops_after_its_grace_and_waits_again() {
         ..SimulationOptions::default()
     };
     let mut records = Vec::new();
-    let mut record_sink = |record: &JobEventRecord<'_>| {
+    let mut record_sink = |record: &SimulationRecord<'_>| {
+        let SimulationRecord::Job(record) = record else {
+            return;
+        };
         let t = super::to_seconds(record.t);
         records.push((t, record.event.as_str(), record.reason.clone()));
     };

@@ -1,8 +1,10 @@
 //! Scenarios: a cluster and its events, written by hand.
 
+mod scenario_autoscaler;
 mod scenario_expectations;
 mod time_span;
 
+pub use scenario_autoscaler::{ScenarioAutoscaler, TimeRange};
 pub use scenario_expectations::{JobList, ScenarioExpectations};
 pub use time_span::TimeSpan;
 
@@ -50,6 +52,9 @@ pub struct ScenarioSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[garde(dive)]
     pub nodes: Vec<NodePattern>,
+    /// How new nodes arrive and are removed, by flavor.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub autoscaler: BTreeMap<String, ScenarioAutoscaler>,
     /// Events. The objects of the files exist at time 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<ScenarioEvent>,

@@ -29,6 +29,9 @@ pub struct ScenarioExpectations {
     /// The flavors whose quota a job holds, by job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flavors: Option<BTreeMap<String, Vec<String>>>,
+    /// The number of nodes, by flavor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<BTreeMap<String, u32>>,
 }
 
 /// Jobs, or a number of jobs.

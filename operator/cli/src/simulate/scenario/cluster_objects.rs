@@ -131,6 +131,11 @@ impl ScriptAuthor {
         }
         for (name, flavor) in &snapshot.flavors {
             let flavor = engine::to_engine_flavor(name, &flavor.spec);
+            self.known_flavors.insert(name.clone());
+            if flavor.growth.is_some() {
+                self.growing_flavors.insert(name.clone());
+                self.has_nodes = true;
+            }
             self.script.add(at, ScriptChange::Flavor(flavor));
         }
         for (name, topology) in &snapshot.topologies {

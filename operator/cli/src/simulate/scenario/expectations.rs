@@ -1,11 +1,11 @@
-//! Resolves the job names in expectations.
+//! Resolves the names of jobs and flavors in expectations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::document::Problem;
 use trellis_gang::engine;
 use trellis_gang::key::Key;
-use trellis_scheduler::GangId;
+use trellis_scheduler::{FlavorName, GangId};
 use trellis_simulate::scenario::{JobList, ScenarioExpectations};
 use trellis_simulate::{Expectations, ExpectedJobs};
 
@@ -18,14 +18,14 @@ struct Resolver<'a> {
     problems: Vec<Problem>,
 }
 
-/// Resolves an expectation to existing jobs.
+/// Resolves an expectation to existing jobs and flavors.
 ///
 /// # Errors
-/// Names that match no job, or several jobs.
+/// Names that match no job or flavor, or several jobs.
 pub(super) fn resolve_expectation(
     expected: &ScenarioExpectations,
     event: &SourcedEvent<'_>,
-    jobs: &BTreeSet<Key>,
+    (jobs, known_flavors): (&BTreeSet<Key>, &BTreeSet<String>),
 ) -> Result<Expectations, Vec<Problem>> {
     let mut resolver = Resolver {
         event,
@@ -39,6 +39,7 @@ pub(super) fn resolve_expectation(
         on,
         running,
         flavors,
+        nodes,
     } = expected;
     let set = |names: &Vec<String>| names.iter().cloned().collect();
     let expect = Expectations {
@@ -48,6 +49,7 @@ pub(super) fn resolve_expectation(
         nodes: resolver.resolve_by_job(on.as_ref(), "on", set),
         running: resolver.resolve_by_job(running.as_ref(), "running", |pods| u64::from(*pods)),
         flavors: resolver.resolve_by_job(flavors.as_ref(), "flavors", set),
+        node_counts: resolver.resolve_flavors(nodes.as_ref(), known_flavors),
     };
     if resolver.problems.is_empty() {
         Ok(expect)
@@ -90,6 +92,25 @@ impl Resolver<'_> {
             }
         }
         found
+    }
+
+    fn resolve_flavors(
+        &mut self,
+        nodes: Option<&BTreeMap<String, u32>>,
+        known: &BTreeSet<String>,
+    ) -> BTreeMap<FlavorName, usize> {
+        let mut counts = BTreeMap::new();
+        for (name, count) in nodes.into_iter().flatten() {
+            if !known.contains(name) {
+                let field = format!("{}.expect.nodes.{name}", self.event.field);
+                let message = "is not a ResourceFlavor of these files: correct its name";
+                self.problems
+                    .push(self.event.source.problem(&field, message));
+            }
+            let count = usize::try_from(*count).unwrap_or(usize::MAX);
+            counts.insert(FlavorName::new(name.as_str()), count);
+        }
+        counts
     }
 
     fn find_job(&mut self, name: &str, field: &str) -> Option<GangId> {

@@ -2,6 +2,7 @@
 //! Every object goes through the same steps as in `trellis plan`, at the time at which it is
 //! applied.
 
+mod autoscaler;
 mod cluster_objects;
 mod deletion;
 mod event;
@@ -78,6 +79,9 @@ pub(super) fn read_scenario(
     events.sort_by_key(|event| event.event.at);
     for event in &events {
         author.add_event(event);
+    }
+    for (scenario, source) in &files.scenarios {
+        author.add_autoscaler(&scenario.spec.autoscaler, source);
     }
     let seed = files.scenarios.iter().find_map(|(s, _)| s.spec.seed);
     let (script, notes) = match author.finish(&events) {

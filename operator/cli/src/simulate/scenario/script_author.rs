@@ -24,8 +24,12 @@ pub(super) struct ScriptAuthor {
     pub(super) unqueued: BTreeMap<Key, UnqueuedJob>,
     /// The requester of the jobs.
     pub(super) requester: Option<Requester>,
-    /// True if a node existed at any time.
+    /// True if a node existed at any time, or may come.
     pub(super) has_nodes: bool,
+    /// Every flavor that existed at any time.
+    pub(super) known_flavors: BTreeSet<String>,
+    /// Every flavor that could get new nodes at any time.
+    pub(super) growing_flavors: BTreeSet<String>,
     /// Every job that existed at any time.
     pub(super) known_jobs: BTreeSet<Key>,
     /// The jobs that exist now.
@@ -57,7 +61,11 @@ impl ScriptAuthor {
             let Some(expected) = &event.event.expect else {
                 continue;
             };
-            match expectations::resolve_expectation(expected, event, &self.known_jobs) {
+            match expectations::resolve_expectation(
+                expected,
+                event,
+                (&self.known_jobs, &self.known_flavors),
+            ) {
                 Ok(expect) => {
                     let at = Time::default().plus(event.event.at.0);
                     self.script.add(at, ScriptChange::Expect(expect));

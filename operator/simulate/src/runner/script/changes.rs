@@ -12,8 +12,7 @@ use crate::runner::measures::gpu_use_meter;
 use crate::runner::simulated_job::{self, SimulatedJob, SimulatedJobStage};
 use crate::runner::surplus_pods::state::SimulatedSurplus;
 use crate::runner::{
-    BackfillRuntimeSource, JobEvent, ScriptChange, ScriptJob, SimulatedNode, SimulationRunner,
-    WithheldJob,
+    BackfillRuntimeSource, JobEvent, ScriptChange, ScriptJob, SimulationRunner, WithheldJob,
 };
 
 impl SimulationRunner<'_, '_> {
@@ -26,18 +25,23 @@ impl SimulationRunner<'_, '_> {
                 if let Some(domain) = label {
                     self.meter.set_domain(&node.name, domain);
                 }
-                let facts = SimulatedNode {
-                    unschedulable: node.unschedulable,
-                    ready: node.ready,
-                };
-                self.nodes.insert(node.name.clone(), facts);
+                self.nodes.insert(node.name.clone(), node.clone());
                 self.engine.apply_node(node);
             }
             ScriptChange::NodeDeleted(name) => self.remove_node(&name),
             ScriptChange::Queue(queue) => self.engine.apply_queue(queue),
             ScriptChange::QueueDeleted(name) => self.engine.delete_queue(&name),
-            ScriptChange::Flavor(flavor) => self.engine.apply_flavor(flavor),
-            ScriptChange::FlavorDeleted(name) => self.engine.delete_flavor(&name),
+            ScriptChange::Flavor(flavor) => {
+                self.autoscaler.apply_flavor(flavor.clone());
+                self.engine.apply_flavor(flavor);
+            }
+            ScriptChange::FlavorDeleted(name) => {
+                self.autoscaler.delete_flavor(&name);
+                self.engine.delete_flavor(&name);
+            }
+            ScriptChange::Autoscaler(flavor, settings) => {
+                self.autoscaler.apply_settings(flavor, settings);
+            }
             ScriptChange::Quotas(policies) => self.gpu_hour_limits.apply_policies(policies),
             ScriptChange::Topology(topology) => self.engine.apply_topology(topology),
             ScriptChange::TopologyDeleted(name) => self.engine.delete_topology(&name),
@@ -55,9 +59,10 @@ impl SimulationRunner<'_, '_> {
     }
 
     /// Removes a node. Each gang with a pod on it restarts as a whole.
-    fn remove_node(&mut self, name: &NodeName) {
+    pub(in crate::runner) fn remove_node(&mut self, name: &NodeName) {
         self.meter.set_node(name, 0);
         self.nodes.remove(name);
+        self.autoscaler.forget_node(name);
         self.engine.delete_node(name);
         let matches = |id: &&GangId| {
             let job = self.jobs.get(*id);
@@ -77,14 +82,16 @@ impl SimulationRunner<'_, '_> {
 
     fn add_external_pod(&mut self, pod: PodKey, node: NodeName, request: Resources) {
         self.remove_external_pod(&pod);
-        let gpus = gpu_use_meter::count_gpus(&request);
-        self.meter.add_used(&node, gpus);
-        self.external_pods.insert(pod.clone(), (node.clone(), gpus));
+        self.meter
+            .add_used(&node, gpu_use_meter::count_gpus(&request));
+        self.external_pods
+            .insert(pod.clone(), (node.clone(), request.clone()));
         self.engine.apply_pod(pod, node, request);
     }
 
     fn remove_external_pod(&mut self, pod: &PodKey) {
-        if let Some((node, gpus)) = self.external_pods.remove(pod) {
+        if let Some((node, request)) = self.external_pods.remove(pod) {
+            let gpus = gpu_use_meter::count_gpus(&request);
             self.meter.add_used(&node, gpus.saturating_neg());
         }
         self.engine.delete_pod(pod);

@@ -46,12 +46,22 @@ impl SimulatedSurplus {
         self.pods.iter().find(|pod| pod.gang.id == *id)
     }
 
-    /// Returns the nodes of the running pods.
-    pub(in crate::runner) fn node_names(&self) -> impl Iterator<Item = &NodeName> {
-        self.phases.values().filter_map(|seat| match seat {
-            SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node) => Some(node),
+    /// Returns the running pods, with their nodes.
+    pub(in crate::runner) fn placed_pods(
+        &self,
+    ) -> impl Iterator<Item = (&ScriptSurplusPod, &NodeName)> {
+        let phases = self.phases.iter();
+        phases.filter_map(|(id, phase)| match phase {
+            SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node) => {
+                Some((self.pod(id)?, node))
+            }
             _ => None,
         })
+    }
+
+    /// Returns the nodes of the running pods.
+    pub(in crate::runner) fn node_names(&self) -> impl Iterator<Item = &NodeName> {
+        self.placed_pods().map(|(_, node)| node)
     }
 }
 
