@@ -136,6 +136,11 @@ impl Engine {
         {
             return Ok(start);
         }
+        if policy.is_some_and(|policy| !policy.after_preemption)
+            && self.will_provision(gang, ways, &closed)
+        {
+            return Err(closed);
+        }
         if let Some(plan) =
             self.plan_preemption_in_any((gang, before.preempted), &held, &mut closed.wake)
         {
@@ -164,6 +169,16 @@ impl Engine {
         let mut plan = self.plan_provisioning(gang, (ways, since), &mut closed.wake)?;
         plan.wake.merge(&closed.wake);
         Some(GangStart::AfterNodes(Box::new(plan)))
+    }
+
+    /// True if nodes will be provisioned for a blocked gang once it has lacked room for the delay of
+    /// its queue.
+    fn will_provision(&mut self, gang: &Gang, ways: &FlavorAssignments, closed: &Blockage) -> bool {
+        let mut wake = WakeCondition::default();
+        closed.lacks_only_room()
+            && self
+                .plan_provisioning(gang, (ways, None), &mut wake)
+                .is_some()
     }
 
     /// Returns the first plan whose victims are all surplus, or gangs of queues that owe what they

@@ -103,6 +103,32 @@ fn queue_says_if_a_gang_evicts_before_nodes_are_provisioned() {
 }
 
 #[test]
+fn gang_evicts_nothing_while_it_waits_to_order_nodes() {
+    for (max_nodes, evicts) in [(64, false), (1, true)] {
+        let mut engine = growing_engine(max_nodes);
+        let mut queue = growing_queue("default", 1_000, &["h100"]);
+        queue.preemption.within_queue = WithinQueuePolicy::LowerPriority;
+        engine.apply_queue(queue);
+        engine.apply_node(pool_node("n0", "h100"));
+        engine.apply_gang(growing_gang("low", 1));
+        assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+low"]);
+        engine.apply_gang(priority(1, growing_gang("high", 1)));
+        if evicts {
+            expect_preemption(&mut engine, seconds(1));
+            continue;
+        }
+        assert_eq!(
+            run_cycle_at(&mut engine, seconds(1)),
+            ["-high InsufficientCapacity"]
+        );
+        assert_eq!(
+            run_cycle_at(&mut engine, seconds(31)),
+            ["$high 1 h100", "-high Provisioning"]
+        );
+    }
+}
+
+#[test]
 fn borrowed_room_on_order_goes_back_to_the_queue_that_owns_the_quota() {
     let mut engine = growing_engine(4);
     let below = |name: &str, gpus| {
