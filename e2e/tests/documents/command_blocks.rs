@@ -43,7 +43,7 @@ const QUICK_START_TEST: BlockRunner = TestedBy(
 /// Blocks marked `sh` or `console`: page, heading, number of blocks below it, and the test that
 /// runs them.
 #[rustfmt::skip] // A row a line.
-const BLOCKS: [(&str, &str, usize, BlockRunner); 71] = [
+const BLOCKS: [(&str, &str, usize, BlockRunner); 73] = [
     ("CONTRIBUTING.md", "Another control plane", 2, TestedBy("e2e/tests/documents/main.rs", "contributing_commands_install_trellis")),
     ("README.md", "Try it", 3, NotRun("`cargo demo --once` in .ci/run; what it prints is cut short here")),
     ("README.md", "New nodes", 1, AUTOSCALING_DEMO),
@@ -56,6 +56,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 71] = [
     ("docs/benchmarks.md", "Packing: openb", 1, NEEDS_TRACES),
     ("docs/benchmarks.md", "Backfill: Helios", 1, NEEDS_TRACES),
     ("docs/benchmarks.md", "Topology: whole racks", 1, NotRun("a benchmark is no test")),
+    ("docs/benchmarks.md", "Growth: an autoscaled pool", 1, NotRun("a benchmark is no test")),
     ("docs/ci-and-python.md", "A pipeline", 2, TestedBy("e2e/tests/command_line/ci_page.rs", "pipeline_of_docs_succeeds_with_its_job")),
     ("docs/command-line.md", "queue", 1, EXAMPLE_OUTPUT),
     ("docs/command-line.md", "nodes", 1, EXAMPLE_OUTPUT),
@@ -108,6 +109,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 71] = [
     ("docs/quick-start.md", "6. Suspend and resume", 1, QUICK_START_TEST),
     ("docs/quick-start.md", "7. A policy", 1, QUICK_START_TEST),
     ("docs/quick-start.md", "8. Clean up", 1, QUICK_START_TEST),
+    ("docs/simulate.md", "Generated workload", 1, TestedBy("operator/cli/tests/simulate/traces.rs", "generated_gangs_share_a_growing_pool")),
     ("docs/simulate.md", "trellis simulate, trellis replay", 1, EXAMPLE_OUTPUT),
     ("docs/stages.md", "Stages", 1, EXAMPLE_OUTPUT),
     ("docs/traces.md", "Traces", 1, NEEDS_RELEASE),

@@ -14,7 +14,7 @@ use trellis_scheduler::{
 
 use super::pools::{GPU, Pool};
 use super::random::Random;
-use super::runner::{ScriptChange, ScriptJob, SimulationScript};
+use super::runner::{AutoscalerSettings, ScriptChange, ScriptJob, SimulationScript};
 
 /// Number of users. Each submits mostly jobs of one size and runtime.
 const USERS: usize = 60;
@@ -56,6 +56,19 @@ pub struct GangWorkload {
     /// Percentage of gangs that must be in one rack or, if a gang needs more nodes, in
     /// one block.
     pub close_percent: u8,
+    /// How the pool grows and shrinks. None: all nodes exist from the start.
+    pub growth: Option<PoolGrowth>,
+}
+
+/// How the pool of a generated workload grows and shrinks.
+///
+/// New nodes have no known rack, so no gang can require one.
+#[derive(Clone, Debug)]
+pub struct PoolGrowth {
+    /// Nodes that always exist.
+    pub min_nodes: u32,
+    /// How other nodes come and leave, up to the size of the pool.
+    pub settings: AutoscalerSettings,
 }
 
 /// Draws a row with a probability in proportion to its share.
@@ -125,8 +138,19 @@ impl GangWorkload {
             levels: [BLOCK, RACK].map(TopologyLevel::from_label).to_vec(),
         };
         script.add(start, ScriptChange::Topology(topology));
-        for (number, node) in (0_u32..).zip(self.pool.to_nodes()) {
+        let fixed = self
+            .growth
+            .as_ref()
+            .map_or(u32::MAX, |growth| growth.min_nodes);
+        for (number, node) in (0..fixed).zip(self.pool.to_nodes()) {
             script.add(start, ScriptChange::Node(with_rack_labels(node, number)));
+        }
+        if let Some(growth) = &self.growth {
+            let flavor = self.pool.growing_flavor();
+            let settings = growth.settings.clone();
+            let autoscaler = ScriptChange::Autoscaler(flavor.name.clone(), settings);
+            script.add(start, autoscaler);
+            script.add(start, ScriptChange::Flavor(flavor));
         }
         for queue in self.build_queues() {
             script.add(start, ScriptChange::Queue(queue));
@@ -197,8 +221,12 @@ impl GangWorkload {
                 nominal,
                 ..Quota::default()
             };
+            let quotas = [(ResourceName::new(GPU), quota)];
             let queue = Queue::new(QueueName::new(name));
-            let queue = queue.with_quotas([(ResourceName::new(GPU), quota)]);
+            let queue = match self.growth {
+                None => queue.with_quotas(quotas),
+                Some(_) => self.pool.growing_queue(queue, quotas.into()),
+            };
             queues.push(Queue {
                 parent: Some(QueueName::new(ROOT_QUEUE)),
                 order: self.order,
@@ -251,6 +279,7 @@ impl GangWorkload {
         };
         let gang = Gang {
             priority,
+            provisions: true,
             runtime: Some(runtime.saturating_mul(guess)),
             grace: GRACE,
             ..Gang::new(
@@ -299,6 +328,7 @@ mod tests {
             seed,
             order: QueueOrder::Priority,
             close_percent: 40,
+            growth: None,
         }
     }
 

@@ -14,7 +14,7 @@ pub mod scenario;
 mod summary;
 
 pub use csv_table::{CsvTable, TableError};
-pub use gang_workload::{GangWorkload, RACK};
+pub use gang_workload::{GangWorkload, PoolGrowth, RACK};
 pub use helios::{HeliosError, HeliosTrace};
 pub use openb::{OpenbTrace, run_trace};
 pub use pools::{Pool, parse_pools};

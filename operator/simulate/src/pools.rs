@@ -1,6 +1,12 @@
 //! Pools of equal nodes, written as `vcvGl=20x8,vcvlY=2x8`.
 
-use trellis_scheduler::{Constraints, Node, NodeName, Resources};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use trellis_scheduler::{
+    Constraints, Flavor, FlavorGrowth, FlavorName, FlavorQuotas, Node, NodeName, NodeTemplate,
+    ProvisioningPolicy, ProvisioningScope, Queue, Quota, ResourceGroup, ResourceName, Resources,
+};
 
 /// Resource name of GPUs.
 pub(super) const GPU: &str = "nvidia.com/gpu";
@@ -56,16 +62,61 @@ fn parse_pool(text: &str) -> Option<Pool> {
 impl Pool {
     /// Returns the nodes of the pool. Only their GPUs are limited.
     pub(super) fn to_nodes(&self) -> impl Iterator<Item = Node> {
-        let allocatable = Resources::new()
-            .with("pods", UNLIMITED_PODS)
-            .with(GPU, self.gpus);
         (0..self.nodes).map(move |index| {
             let name = NodeName::new(format!("{}-{index:03}", self.name));
-            Node {
-                labels: [(POOL_LABEL.to_owned(), self.name.clone())].into(),
-                ..Node::new(name, allocatable.clone())
-            }
+            self.node_template().to_node(name)
         })
+    }
+
+    fn node_template(&self) -> NodeTemplate {
+        NodeTemplate {
+            labels: self.labels(),
+            taints: Vec::new(),
+            allocatable: Resources::new()
+                .with("pods", UNLIMITED_PODS)
+                .with(GPU, self.gpus),
+        }
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        [(POOL_LABEL.to_owned(), self.name.clone())].into()
+    }
+
+    /// Returns a flavor that may get all nodes of the pool, with the default times of the API.
+    pub(super) fn growing_flavor(&self) -> Flavor {
+        Flavor {
+            node_labels: self.labels(),
+            growth: Some(FlavorGrowth {
+                node: self.node_template(),
+                max_nodes: u32::try_from(self.nodes).unwrap_or(u32::MAX),
+                timeout: Duration::from_secs(1_800),
+                idle: Duration::from_secs(600),
+                usual: None,
+            }),
+            ..Flavor::new(FlavorName::new(self.name.as_str()))
+        }
+    }
+
+    /// Returns a queue that offers the flavor of the pool, and orders nodes for all its gangs.
+    pub(super) fn growing_queue(
+        &self,
+        queue: Queue,
+        quotas: BTreeMap<ResourceName, Quota>,
+    ) -> Queue {
+        Queue {
+            resource_groups: vec![ResourceGroup {
+                flavors: vec![FlavorQuotas {
+                    flavor: FlavorName::new(self.name.as_str()),
+                    quotas,
+                }],
+            }],
+            provisioning: ProvisioningPolicy {
+                scope: ProvisioningScope::Borrowing,
+                after: Duration::from_secs(30),
+                after_preemption: false,
+            },
+            ..queue
+        }
     }
 
     /// Returns the constraints of a pod that must run on the pool's nodes.

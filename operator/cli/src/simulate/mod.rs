@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use trellis_api::document::Problem;
 use trellis_scheduler::{QueueOrder, Time};
-use trellis_simulate::scenario::TimeSpan;
+use trellis_simulate::scenario::{TimeRange, TimeSpan};
 use trellis_simulate::{BackfillRuntimeSource, SimulationScript, SimulationSummary};
 
 use super::requester_options::RequesterOptions;
@@ -62,6 +62,21 @@ pub(super) struct SimulateOptions {
     /// A larger gang needs one block of 4 racks.
     #[arg(long, value_name = "PERCENT", default_value_t = 40, value_parser = clap::value_parser!(u8).range(0..=100), requires = "workload")]
     close: u8,
+    /// Let an autoscaler add and remove the nodes of a generated workload.
+    /// The pool has as many nodes as --nodes says at most. No gang needs one rack, because new
+    /// nodes have no known rack.
+    #[arg(long, requires = "workload", conflicts_with = "close")]
+    autoscale: bool,
+    /// Time from an order until its node is ready, such as 5m.
+    /// Or a range such as 3m..8m, from which the time of each node is drawn. Default: 5m.
+    #[arg(long, value_name = "TIME", requires = "autoscale")]
+    arrive_after: Option<TimeRange>,
+    /// How long a node must be idle before it is removed. Default: 10m.
+    #[arg(long, value_name = "TIME", requires = "autoscale")]
+    remove_idle_after: Option<TimeSpan>,
+    /// Nodes that exist from the start and are never removed.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "autoscale")]
+    min_nodes: u32,
     /// Seed of all random numbers. Default: the seed of the scenario, else 42.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_seed)]
     seed: Option<u64>,
@@ -220,6 +235,7 @@ fn run_timed(
         seed: options.seed.or(seed).unwrap_or(DEFAULT_SEED),
         domains: options
             .workload
+            .filter(|_| !options.autoscale)
             .map(|WorkloadKind::Gangs| trellis_simulate::RACK),
         counts_nodes: options.workload.is_some(),
     };

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use trellis_simulate::scenario::ScenarioAutoscaler;
 use trellis_simulate::{
-    CsvTable, GangWorkload, HeliosTrace, OpenbTrace, SimulationSummary, parse_pools,
+    CsvTable, GangWorkload, HeliosTrace, OpenbTrace, PoolGrowth, SimulationSummary, parse_pools,
     run_trace as run_openb,
 };
 
@@ -69,7 +70,17 @@ pub(super) fn build_workload(options: &SimulateOptions) -> anyhow::Result<GangWo
         load,
         seed: options.seed(),
         order: options.order.into(),
-        close_percent: options.close,
+        // New nodes have no known rack.
+        close_percent: if options.autoscale { 0 } else { options.close },
+        growth: options.autoscale.then(|| PoolGrowth {
+            min_nodes: options.min_nodes,
+            settings: ScenarioAutoscaler {
+                arrive_after: options.arrive_after,
+                remove_idle_after: options.remove_idle_after,
+                stock: None,
+            }
+            .to_settings(),
+        }),
     })
 }
 

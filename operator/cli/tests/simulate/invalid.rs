@@ -164,7 +164,10 @@ fn all_problems_are_reported_together() {
 
 #[test]
 fn invalid_arguments_are_refused() {
-    let cases: [&[&str]; 8] = [
+    let cases: [&[&str]; 11] = [
+        &["--workload", "gangs", "--autoscale", "--close", "40"],
+        &["--workload", "gangs", "--arrive-after", "5m"],
+        &["--autoscale"],
         &[],
         &["no-such-file.yaml"],
         &["--trace", "jobs.csv"],

@@ -131,3 +131,25 @@ fn generated_gangs_have_the_requested_load_for_a_fixed_seed() {
     assert_eq!(placed, finished);
     assert!((100..=150).contains(&placed.unwrap()), "{last}");
 }
+
+#[test]
+fn generated_gangs_share_a_growing_pool() {
+    let run = |more: &[&str]| {
+        let arguments = ["--workload", "gangs", "--nodes", "g=16x8", "--jobs", "60"];
+        let options = ["--arrive", "0.3", "-o", "jsonl"];
+        let run = simulate(&[&arguments[..], &options[..], more].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        run.lines().pop().unwrap()
+    };
+    let fixed = run(&["--close", "0"]);
+    let growing = run(&["--autoscale", "--min-nodes", "2"]);
+    for key in ["jobs", "placed", "finished"] {
+        assert_eq!(fixed[key], growing[key], "{key}");
+    }
+    let hours = |summary: &Value| summary["nodes"]["hours"].as_f64().unwrap();
+    assert!(hours(&growing) < hours(&fixed), "{growing}");
+    assert_eq!(fixed["nodes"]["orders"], json!(0));
+    assert_eq!(fixed["nodes"]["most"], json!(16));
+    assert!(growing["nodes"]["arrived"].as_u64() > Some(0), "{growing}");
+    assert_eq!(growing["domains"], Value::Null);
+}

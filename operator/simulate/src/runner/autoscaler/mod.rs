@@ -5,6 +5,8 @@
 //! for each order the pods of the whole gang. `packing` finds the nodes that these pods need.
 //! `steps` adds and removes nodes.
 
+#[cfg(test)]
+mod invariants;
 mod packing;
 mod steps;
 #[cfg(test)]
