@@ -60,7 +60,7 @@ fn any_workload() -> impl Strategy<Value = GangWorkload> {
     )
 }
 
-/// What happened in a simulation.
+/// The events and figures of one simulation.
 #[derive(Debug, Default, PartialEq)]
 struct History {
     lines: Vec<String>,
@@ -140,7 +140,8 @@ fn run(workload: &GangWorkload) -> Result<History, TestCaseError> {
     Ok(history)
 }
 
-/// Nodes that exist and nodes on their way are never more than the flavor may have.
+/// Nodes that exist and nodes on their way are never more than the flavor may have, and no order is
+/// older than its time.
 fn check_nodes(
     runner: &SimulationRunner<'_, '_>,
     workload: &GangWorkload,
@@ -149,13 +150,21 @@ fn check_nodes(
     let min_nodes = workload.growth.as_ref().unwrap().min_nodes as usize;
     let most = usize::try_from(workload.pool.nodes).unwrap().max(min_nodes);
     prop_assert!(all <= most, "{} nodes at {:?}", all, runner.now);
+    for (gang, order) in runner.engine.provisioned_gangs() {
+        let age = runner.now.since(order.since);
+        prop_assert!(age < TIMEOUT, "the order for {} is {:?} old", gang, age);
+    }
     Ok(())
 }
 
-/// When nodes are ordered for a gang, no existing node has room for one of its pods.
+/// When nodes are ordered for a gang, they are no more than its pods, and no existing node has room
+/// for one of its pods.
 fn check_new_order(runner: &SimulationRunner<'_, '_>, gang: &GangId) -> Result<(), TestCaseError> {
+    let group = &runner.jobs[gang].gang.groups[0];
+    let (wanted, _) = runner.engine.provisioning(gang).unwrap().progress();
+    prop_assert!(wanted <= group.count, "{} nodes for {}", wanted, gang);
     let gpu = ResourceName::new(GPU);
-    let need = runner.jobs[gang].gang.groups[0].request.get(&gpu);
+    let need = group.request.get(&gpu);
     for node in runner.nodes.keys() {
         let free = runner.engine.free(node).unwrap()[&gpu];
         prop_assert!(
@@ -171,7 +180,7 @@ fn check_new_order(runner: &SimulationRunner<'_, '_>, gang: &GangId) -> Result<(
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 64,
+        cases: 128,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
