@@ -148,6 +148,22 @@ impl Driver {
         metrics.record_nodes_on_order(arrived, missing, elapsed);
     }
 
+    /// Restores the order of an earlier leader in the engine. The next decision must know it, and may
+    /// come before this leader has written its epoch to the journal.
+    pub(super) fn inherit_order(&mut self, job: &Key, journal: &PodGroupStatus) {
+        let Some(nodes) = &journal.provisioning else {
+            return;
+        };
+        let state = self.gangs.get(job);
+        let is_wanted = state.is_some_and(|state| {
+            state.engine_state == EngineState::Absent && state.run().is_some()
+        });
+        if is_wanted && self.inheritance.plan(job) == Some(nodes.hash.as_str()) {
+            self.enqueue(job, journal);
+            self.restore_provisioning(job, nodes);
+        }
+    }
+
     /// Keeps an order of the journal going: the engine tries the gang, and the objects that ask for
     /// the nodes exist. If the autoscaler adds no nodes, the engine gives them up.
     pub(super) fn continue_provisioning(
@@ -158,14 +174,8 @@ impl Driver {
     ) {
         let id = engine::gang_id(job);
         let is_known = self.engine.provisioning(&id).is_some();
-        let state = self.gangs.get(job);
-        let engine_state = state.map(|state| state.engine_state).unwrap_or_default();
-        let is_new = self.inheritance.plan(job) == Some(nodes.hash.as_str())
-            && engine_state == EngineState::Absent;
         self.enqueue(job, journal);
-        if is_new {
-            self.restore_provisioning(job, nodes);
-        } else if !is_known {
+        if !is_known {
             // The engine has given the nodes up, or this replica has withdrawn the gang.
             self.write_journal(job, journal::end_provisioning);
             return;

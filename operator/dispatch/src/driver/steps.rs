@@ -79,6 +79,7 @@ impl Driver {
         }
         self.inheritance.adopt(job);
         let journal = group.status.clone().unwrap_or_default();
+        self.inherit_order(job, &journal);
         if self
             .leaving
             .get(job)
@@ -96,7 +97,9 @@ impl Driver {
         let lost_nodes_of_gang = lost_nodes(&pods, |node| {
             !waits_for_lost && context.cache.is_abandoned(node)
         });
-        state.deletions.retain_pods(&pods);
+        if let Some(state) = self.gangs.get_mut(job) {
+            state.deletions.retain_pods(&pods);
+        }
         let surplus_removals = self.surplus_to_remove(job, &pods);
         let Some(state) = self.gangs.get(job) else {
             return;

@@ -23,6 +23,11 @@ fn counted_orders(driver: &Driver) -> Vec<String> {
 
 /// Returns a driver that has taken over the order of two nodes of the job "team-a/llm".
 fn driver_with_order() -> (Driver, Key) {
+    driver_with_order_of_epoch(0)
+}
+
+/// Like [`driver_with_order`]. A leader of this many epochs ago has made the order.
+fn driver_with_order_of_epoch(ago: i64) -> (Driver, Key) {
     let (mut driver, sink) = driver_with_job();
     let job = Key::new("team-a", "llm");
     let run = desired_run(1);
@@ -40,7 +45,7 @@ fn driver_with_order() -> (Driver, Key) {
     driver.inheritance.add_plan(job.clone(), order.hash.clone());
     let journal = PodGroupStatus {
         phase: Some(PodGroupPhase::Provisioning),
-        epoch: Some(driver.committer.commands().epoch().unwrap().0),
+        epoch: Some(driver.committer.commands().epoch().unwrap().0 - ago),
         provisioning: Some(order),
         ..PodGroupStatus::default()
     };
@@ -68,6 +73,14 @@ async fn order_of_a_waiting_gang_is_not_counted() {
     let (driver, job) = driver_with_order();
     assert!(driver.engine.provisioning(&engine::gang_id(&job)).is_some());
     assert!(counted_orders(&driver).is_empty());
+}
+
+/// The next decision may come before this leader has written its epoch to the journal.
+#[tokio::test]
+async fn order_of_an_earlier_leader_is_known_before_the_first_decision() {
+    let (driver, job) = driver_with_order_of_epoch(1);
+    assert!(!driver.inheritance.awaits_adoption());
+    assert!(driver.engine.provisioning(&engine::gang_id(&job)).is_some());
 }
 
 #[tokio::test]
