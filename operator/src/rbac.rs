@@ -46,7 +46,11 @@ const CLUSTER_RULES: &[RuleRow] = &[
     ("trellis.dev", &["podgroups/status"], &["patch"]),
     (
         "trellis.dev",
-        &["trainingqueues/status", "runtimeprofiles/status"],
+        &[
+            "trainingqueues/status",
+            "resourceflavors/status",
+            "runtimeprofiles/status",
+        ],
         &["patch"],
     ),
     (

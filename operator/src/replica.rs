@@ -171,10 +171,8 @@ impl Replica {
         tasks.start("the status of quota policies", written);
         let written = maintain_profile_status(context.cache.clone(), commands.clone());
         tasks.start("the status of profiles", written);
-        if context.node_orders.namespace().is_some() {
-            let written = maintain_flavor_status(context.cache.clone(), commands.clone());
-            tasks.start("the status of flavors", written);
-        }
+        let written = maintain_flavor_status(context.clone(), commands.clone());
+        tasks.start("the status of flavors", written);
         tasks.start(
             "the status of queues",
             maintain_queue_status(context, commands),

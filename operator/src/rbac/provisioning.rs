@@ -21,10 +21,7 @@ const REQUEST_RULES: &[RuleRow] = &[
 ];
 
 /// The operator checks the settings of autoscalers.
-const CHECK_RULES: &[RuleRow] = &[
-    ("trellis.dev", &["resourceflavors/status"], &["patch"]),
-    ("karpenter.sh", &["nodepools"], &["list"]),
-];
+const CHECK_RULES: &[RuleRow] = &[("karpenter.sh", &["nodepools"], &["list"])];
 
 /// The Lease of Cluster Autoscaler, in any namespace, names the pod whose flags the operator checks.
 const LEASE: &str = "cluster-autoscaler";

@@ -15,6 +15,7 @@ use trellis_api::resource_flavor::AUTOSCALER_SUITABLE;
 use trellis_api::{Reason, ResourceFlavor, ResourceFlavorStatus, names};
 use trellis_cache::Cache;
 use trellis_dispatch::commands::{Commands, WriteError};
+use trellis_dispatch::context::Context;
 use trellis_gang::autoscaler_check::{
     AutoscalerVerdict, Autoscalers, TaintsOfNewNodes, check_flavor,
 };
@@ -27,12 +28,16 @@ use autoscaler_reads::read_autoscalers;
 
 /// Time between two rounds. New nodes have their first taints for longer.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
+/// Why nothing is checked where the operator orders no nodes.
+const NO_ORDERS: &str =
+    "the operator orders no nodes: install the chart with provisioning.enabled: true";
 /// Longest message of a condition.
 const MAX_MESSAGE_LENGTH: usize = 8_000;
 
 /// Writes the status of flavors until the process ends. Reads the settings of autoscalers only if
 /// nodes of a flavor may be ordered.
-pub async fn maintain_flavor_status(cache: Arc<Cache>, commands: Commands) {
+pub async fn maintain_flavor_status(context: Arc<Context>, commands: Commands) {
+    let cache = &context.cache;
     cache.wait_synced().await;
     let mut new_nodes: BTreeMap<String, TaintsOfNewNodes> = BTreeMap::new();
     loop {
@@ -42,34 +47,41 @@ pub async fn maintain_flavor_status(cache: Arc<Cache>, commands: Commands) {
             flavor.spec.provisioning.is_some() || flavor.status.is_some()
         };
         let due: Vec<_> = flavors.iter().filter(is_due).collect();
-        if !due.is_empty() {
-            match read_autoscalers(&commands).await {
-                Ok(autoscalers) => {
-                    for flavor in due {
-                        let taints = new_nodes.entry(flavor.name_any()).or_default();
-                        check_and_write(&cache, &commands, flavor, &autoscalers, taints).await;
-                    }
+        let orders_nodes = context.node_orders.namespace().is_some();
+        let autoscalers = match due.is_empty() || !orders_nodes {
+            true => Ok(Autoscalers::default()),
+            false => read_autoscalers(&commands).await,
+        };
+        match autoscalers {
+            Ok(autoscalers) => {
+                let now = clock::now();
+                let nodes = cache.nodes.all();
+                for flavor in due {
+                    let taints = new_nodes.entry(flavor.name_any()).or_default();
+                    taints.observe(&flavor.spec, nodes.iter().map(AsRef::as_ref), now);
+                    let verdict = check_flavor(&flavor.spec, &autoscalers, taints);
+                    let verdict = match orders_nodes {
+                        true => verdict,
+                        false => verdict.map(|_| AutoscalerVerdict::Unknown(NO_ORDERS)),
+                    };
+                    write_verdict(cache, &commands, flavor, verdict.as_ref(), now).await;
                 }
-                Err(error) => warn!(%error, "the settings of autoscalers were not read"),
             }
+            Err(error) => warn!(%error, "the settings of autoscalers were not read"),
         }
         tokio::time::sleep(UPDATE_INTERVAL).await;
     }
 }
 
-async fn check_and_write(
+async fn write_verdict(
     cache: &Cache,
     commands: &Commands,
     flavor: &ResourceFlavor,
-    autoscalers: &Autoscalers,
-    taints: &mut TaintsOfNewNodes,
+    verdict: Option<&AutoscalerVerdict>,
+    now: Timestamp,
 ) {
-    let now = clock::now();
-    let nodes = cache.nodes.all();
-    taints.observe(&flavor.spec, nodes.iter().map(AsRef::as_ref), now);
-    let verdict = check_flavor(&flavor.spec, autoscalers, taints);
     let name = flavor.name_any();
-    match write_status(cache, commands, flavor, verdict.as_ref(), now).await {
+    match write_status(cache, commands, flavor, verdict, now).await {
         // The watch shows the newer version before the next round.
         Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
         Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
