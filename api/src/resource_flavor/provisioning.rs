@@ -15,6 +15,7 @@ use crate::{Quantity, rules};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::PROVISIONING_METHOD.to_cel_rule())]
+#[x_kube(validation = rules::PROVISIONING_METHOD_FIXED.to_cel_rule())]
 pub struct FlavorProvisioning {
     /// How the operator asks for nodes. Placeholders: by pods that no scheduler places, which
     /// Karpenter and Cluster Autoscaler add nodes for. ProvisioningRequest: by an object of that

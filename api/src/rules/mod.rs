@@ -58,7 +58,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 34] = [
+const MULTI_FIELD_RULES: [Rule; 35] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -82,6 +82,7 @@ const MULTI_FIELD_RULES: [Rule; 34] = [
     BORROW_WITHIN,
     MAX_PRIORITY,
     PROVISIONING_METHOD,
+    PROVISIONING_METHOD_FIXED,
     UNIQUE_MOUNTS,
     UNIQUE_PORTS,
     UNIQUE_ENV,

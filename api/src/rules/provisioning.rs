@@ -11,6 +11,11 @@ pub const PROVISIONING_METHOD: Rule = Rule::new(
     "has(self.provisioningRequest) == (self.by == 'ProvisioningRequest')",
     "by ProvisioningRequest needs provisioningRequest, and Placeholders must not have it: set it, or leave it out",
 );
+/// An open order has objects of one method. Those of another method would buy its nodes again.
+pub const PROVISIONING_METHOD_FIXED: Rule = Rule::new(
+    "self.by == oldSelf.by",
+    "by cannot change: create another flavor, and use it in the queues",
+);
 /// Classes of ProvisioningRequests, as in the CRD of Cluster Autoscaler.
 pub const PROVISIONING_CLASS: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
