@@ -187,6 +187,24 @@ async fn job_without_room_shows_the_words_of_the_autoscaler_until_it_is_suspende
     wait_until_no_requests(&site).await;
 }
 
+/// GKE may add the nodes days later.
+#[tokio::test]
+async fn request_for_own_nodes_ends_with_the_suspension_of_its_job() {
+    let (site, stand_in) = request_site("own", GKE_CLASS, Growth::default(), Answer::NoRoom).await;
+    site.submit_gang("train", 2).await;
+    eventually(SOON, || async {
+        ensure!(stand_in.requests() == 1, "no request");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    site.patch("train", json!({"spec": {"suspend": true}}))
+        .await
+        .unwrap();
+    site.wait_for_phase("train", JobPhase::Suspended).await;
+    wait_until_no_requests(&site).await;
+}
+
 #[tokio::test]
 #[ignore = "mostly waits: .ci/run runs it beside the soak"]
 async fn deleted_request_is_made_again() {

@@ -7,9 +7,9 @@ pub(super) mod resource_quotas;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use trellis_api::TrainingQueue;
 use trellis_api::job::JobPhase;
 use trellis_api::queue::QueueStatus;
+use trellis_api::{ResourceFlavor, TrainingQueue};
 use trellis_e2e::site::jobs::{SOON, message, reason};
 use trellis_e2e::site::queues::resource_groups;
 use trellis_e2e::wait::wait_for;
@@ -239,6 +239,28 @@ async fn queue_borrows_idle_quota_of_its_cohort() {
     ] {
         assert!(table.contains(word), "{word}: {table}");
     }
+}
+
+/// This operator may not read ProvisioningRequests.
+#[tokio::test]
+async fn flavor_with_requests_stops_no_job_where_no_nodes_are_ordered() {
+    let site = create_site("fixed", 1).await;
+    let class = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
+    let spec = json!({"nodeLabels": {"pool": site.name()}, "provisioning": {
+        "by": "ProvisioningRequest", "maxNodes": 1,
+        "provisioningRequest": {"provisioningClassName": class},
+        "node": {"allocatable": {"nvidia.com/gpu": 8}},
+    }});
+    apply_object("ResourceFlavor", site.name(), spec).await;
+    site.create(site.job("train", 1, 8)).await.unwrap();
+    site.wait_for_phase("train", JobPhase::Running).await;
+    let flavors: Api<ResourceFlavor> = Api::all(shared_control_plane().await.client());
+    wait_for(&flavors, site.name(), SOON, |flavor: &ResourceFlavor| {
+        let mut conditions = flavor.status.iter().flat_map(|s| &s.conditions);
+        conditions.any(|c| c.status == "Unknown" && c.message.contains("orders no nodes"))
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]

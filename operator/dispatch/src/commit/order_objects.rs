@@ -41,7 +41,14 @@ impl Committer {
         admitted: BTreeMap<String, AdmittedPod>,
     ) -> TaskOutcome {
         let tried = self.try_to_create_order_objects(&job, &run, &nodes, &admitted);
-        tried.await.err().unwrap_or(TaskOutcome::Done)
+        match tried.await {
+            Ok(()) => TaskOutcome::Done,
+            Err(outcome) => {
+                // The next try creates the objects that do not exist.
+                self.context.node_orders.add_lost(nodes.hash);
+                outcome
+            }
+        }
     }
 
     async fn try_to_create_order_objects(
@@ -71,7 +78,12 @@ impl Committer {
                 "the PodGroup is not there yet".to_owned(),
             ));
         };
-        for wanted in objects.requests(&owner) {
+        let requests = objects.requests(&owner);
+        if !requests.is_empty() {
+            let earlier = format!("{},{}!={}", of_job(run), names::NODE_ORDER, nodes.hash);
+            self.withdraw_requests(job, &earlier).await?;
+        }
+        for wanted in requests {
             for template in &wanted.templates {
                 self.create_order_object(&job.namespace, template).await?;
             }
@@ -113,23 +125,23 @@ impl Committer {
         run: &AuthorizedAttempt,
         until: Timestamp,
     ) -> Result<(), TaskOutcome> {
-        self.withdraw_requests(job, run).await?;
+        self.withdraw_requests(job, &of_job(run)).await?;
         self.withdraw_placeholders(run, until).await
     }
 
-    /// Deletes the ProvisioningRequests of a gang, except those whose nodes came for it alone.
-    async fn withdraw_requests(
-        &self,
-        job: &Key,
-        run: &AuthorizedAttempt,
-    ) -> Result<(), TaskOutcome> {
+    /// Deletes the ProvisioningRequests of a job with these labels, except those whose nodes came
+    /// for the job alone.
+    async fn withdraw_requests(&self, job: &Key, labels: &str) -> Result<(), TaskOutcome> {
+        // Without this namespace, the operator has no right to read requests.
+        if self.context.node_orders.namespace().is_none() {
+            return Ok(());
+        }
         let flavors = self.context.cache.flavors.all();
         let mut specs = flavors.iter().map(|flavor| &flavor.spec);
         if !specs.any(|spec| node_order::request_method(spec).is_some()) {
             return Ok(());
         }
-        let labels = format!("{}={}", names::ORDERING_JOB_UID, run.uid);
-        let requests = list_requests(&self.commands, Some(&job.namespace), &labels).await?;
+        let requests = list_requests(&self.commands, Some(&job.namespace), labels).await?;
         let is_kept = |request: &ProvisioningRequest| request.node_value().is_some();
         let (kept, withdrawn): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_kept);
         for request in &withdrawn {
@@ -140,7 +152,7 @@ impl Committer {
         }
         if kept.is_empty() && !withdrawn.is_empty() {
             self.commands
-                .delete_labelled::<PodTemplate>(&job.namespace, &labels)
+                .delete_labelled::<PodTemplate>(&job.namespace, labels)
                 .await?;
         }
         Ok(())
@@ -157,7 +169,7 @@ impl Committer {
             return Ok(());
         };
         let placeholders = &self.context.node_orders.placeholders;
-        let selector = format!("{}={}", names::ORDERING_JOB_UID, run.uid);
+        let selector = of_job(run);
         let mut deleted: Option<Instant> = None;
         let mut changes = placeholders.changes();
         while placeholders.has_pods_of_job(&run.uid) {
@@ -179,4 +191,9 @@ impl Committer {
         }
         Ok(())
     }
+}
+
+/// Returns the selector of the objects of all orders of a job.
+fn of_job(run: &AuthorizedAttempt) -> String {
+    format!("{}={}", names::ORDERING_JOB_UID, run.uid)
 }

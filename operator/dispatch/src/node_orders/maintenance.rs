@@ -168,8 +168,8 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Returns true if the nodes of a request serve only that request, and its job may still need
-    /// them: an autoscaler may remove the nodes of a request that is deleted.
+    /// Returns true if the nodes of a request serve only that request, and its job has pods there or
+    /// may start again there: an autoscaler may remove the nodes of a request that is deleted.
     fn is_kept(&self, request: &ProvisioningRequest) -> bool {
         let (Some(job), Some(order)) = (
             request.labels().get(names::ORDERING_JOB_UID),
@@ -184,8 +184,19 @@ impl Maintenance<'_> {
                 let journal = group.status.as_ref();
                 let is_over = journal.and_then(|j| j.phase) == Some(PodGroupPhase::Finished);
                 let newer = journal.and_then(|j| j.provisioning.as_ref());
-                !is_over && newer.is_none_or(|newer| newer.hash == *order)
+                let is_placed = journal.is_some_and(|j| j.plan.is_some());
+                let may_use = is_placed || self.may_restart(&Key::from_meta(group.meta()));
+                !is_over && may_use && newer.is_none_or(|newer| newer.hash == *order)
             })
+    }
+
+    /// Returns true if a job has run and is not suspended.
+    fn may_restart(&self, job: &Key) -> bool {
+        self.context.cache.jobs.get(job).is_some_and(|job| {
+            let status = job.status.as_ref();
+            let has_run = status.is_some_and(|status| status.scheduled_time.is_some());
+            has_run && job.spec.suspend != Some(true)
+        })
     }
 
     /// Lists the placeholder Jobs and the PodTemplates. The scheduler creates the placeholders of
@@ -222,7 +233,7 @@ impl Maintenance<'_> {
     }
 
     fn report_lost_order(&self, order: String, job: Key) {
-        self.context.node_orders.lost.write().insert(order);
+        self.context.node_orders.add_lost(order);
         self.context.send_event(SchedulerEvent::Recheck(job));
     }
 

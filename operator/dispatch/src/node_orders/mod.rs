@@ -56,6 +56,11 @@ impl NodeOrders {
         }
     }
 
+    /// Records that objects of an order are missing.
+    pub(crate) fn add_lost(&self, order: String) {
+        self.lost.write().insert(order);
+    }
+
     /// Returns true if the objects of an order must be created again. The next call returns false.
     pub(crate) fn take_lost(&self, order: &str) -> bool {
         self.lost.write().remove(order)

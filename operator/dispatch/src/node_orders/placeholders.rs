@@ -69,12 +69,18 @@ impl Placeholders {
         pods.values().map(|pod| pod.order.clone()).collect()
     }
 
-    /// Returns the placeholders that autoscalers do not see yet, by name.
+    /// Returns the placeholders that autoscalers may see and do not see yet, by name. While
+    /// autoscalers may see placeholders of an earlier order of the job, they would buy its nodes
+    /// twice.
     pub(super) fn hidden_pods(&self) -> Vec<(String, PlaceholderPod)> {
         let pods = self.pods.read();
-        let hidden = pods
-            .iter()
-            .filter(|(_, pod)| !pod.has_ended && !pod.is_terminating && !pod.is_unschedulable);
+        let is_replaced = |pod: &PlaceholderPod| {
+            let mut others = pods.values().filter(|other| !other.has_ended);
+            others.any(|other| other.job == pod.job && other.order != pod.order)
+        };
+        let hidden = pods.iter().filter(|(_, pod)| {
+            !pod.has_ended && !pod.is_terminating && !pod.is_unschedulable && !is_replaced(pod)
+        });
         hidden
             .map(|(name, pod)| (name.clone(), pod.clone()))
             .collect()
@@ -127,6 +133,26 @@ mod tests {
         placeholders.apply("p", &pod(json!({}), json!({"conditions": [condition]})));
         assert!(placeholders.hidden_pods().is_empty());
         assert!(placeholders.has_pods_of_job("uid"));
+    }
+
+    #[test]
+    fn placeholder_is_shown_once_those_of_an_earlier_order_are_gone() {
+        let of_order = |order: &str, job: &str| {
+            let labels = json!({"labels": {
+                "capacity.trellis.dev/order": order, "capacity.trellis.dev/job-uid": job}});
+            pod(labels, json!({}))
+        };
+        let placeholders = Placeholders::default();
+        placeholders.apply("earlier", &of_order("earlier", "uid"));
+        placeholders.apply("later", &of_order("later", "uid"));
+        placeholders.apply("other", &of_order("other", "other"));
+        let names = || -> Vec<String> {
+            let hidden = placeholders.hidden_pods().into_iter();
+            hidden.map(|(name, _)| name).collect()
+        };
+        assert_eq!(names(), ["other"]);
+        placeholders.delete("earlier");
+        assert_eq!(names(), ["later", "other"]);
     }
 
     #[test]
