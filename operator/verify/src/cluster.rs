@@ -41,6 +41,7 @@ pub(crate) struct Cluster {
     pods: Objects<Pod>,
     pods_by_job: BTreeMap<JobUid, BTreeSet<ObjectName>>,
     pods_by_node: BTreeMap<String, BTreeSet<ObjectName>>,
+    placeholders_by_job: BTreeMap<JobUid, BTreeSet<ObjectName>>,
     /// True if the history does not have the objects that existed at its start.
     pub(crate) is_partial: bool,
     /// Objects that do not decode, by kind and name.
@@ -187,10 +188,12 @@ impl Cluster {
                 before.node().map(str::to_owned),
                 &name,
             );
+            remove(&mut self.placeholders_by_job, ordering_job(before), &name);
         }
         if let Some(now) = version.stored() {
             insert(&mut self.pods_by_job, now.job_uid(), &name);
             insert(&mut self.pods_by_node, now.node().map(str::to_owned), &name);
+            insert(&mut self.placeholders_by_job, ordering_job(now), &name);
         }
         before
     }
@@ -201,6 +204,19 @@ impl Cluster {
         uid: &JobUid,
     ) -> impl Iterator<Item = (&ObjectName, &Arc<Pod>)> {
         self.find_pods(self.pods_by_job.get(uid))
+    }
+
+    /// Returns the placeholders for the job with this uid.
+    pub(crate) fn placeholders_of_job(
+        &self,
+        uid: &JobUid,
+    ) -> impl Iterator<Item = (&ObjectName, &Arc<Pod>)> {
+        self.find_pods(self.placeholders_by_job.get(uid))
+    }
+
+    /// Returns the pod of this name.
+    pub(crate) fn pod(&self, name: &ObjectName) -> Option<&Arc<Pod>> {
+        self.pods.get(name)
     }
 
     /// Returns true if the job with this uid controls a pod, even one without Trellis's labels.
@@ -296,6 +312,10 @@ impl Cluster {
             .map(|uid| (uid.clone(), changed(uid)))
             .collect()
     }
+}
+
+fn ordering_job(pod: &Pod) -> Option<JobUid> {
+    Some(pod.node_order()?.0)
 }
 
 fn replace<K>(objects: &mut Objects<K>, name: ObjectName, version: &Version<K>) -> Option<Arc<K>> {

@@ -27,6 +27,8 @@ pub(crate) trait PodFacts {
     fn wants_trellis(&self) -> bool;
     /// True if the pod asks autoscalers for a node, and gets no place.
     fn is_placeholder(&self) -> bool;
+    /// The job that a placeholder is for, and the hash of its order.
+    fn node_order(&self) -> Option<(JobUid, String)>;
     /// True for a pod outside the gang.
     fn is_surplus(&self) -> bool;
     /// The queue that an external pod counts in.
@@ -101,6 +103,14 @@ impl PodFacts for Pod {
 
     fn is_placeholder(&self) -> bool {
         has_scheduler(self, names::PLACEHOLDER_SCHEDULER)
+    }
+
+    fn node_order(&self) -> Option<(JobUid, String)> {
+        if !self.is_placeholder() {
+            return None;
+        }
+        let job = label(self, names::ORDERING_JOB_UID)?.to_owned();
+        Some((JobUid(job), label(self, names::NODE_ORDER)?.to_owned()))
     }
 
     fn is_surplus(&self) -> bool {

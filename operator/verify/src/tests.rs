@@ -5,6 +5,7 @@
 mod broken_histories;
 mod broken_journals;
 mod gang_history;
+mod node_orders;
 mod one_look;
 mod quiet_histories;
 mod write_filters;

@@ -6,13 +6,16 @@ mod foreign;
 mod hasty_journal;
 mod lasting;
 mod leak;
+mod left_placeholder;
 mod over_capacity;
 mod over_quota;
 mod progress;
+mod second_purchase;
 mod stale_journal;
 mod stuck_plan;
 mod torn;
 mod two_attempts;
+mod unordered_placeholder;
 mod unplanned_pod;
 mod untrue_status;
 mod victim;
@@ -52,5 +55,8 @@ pub(crate) fn all() -> Vec<Box<dyn Judge + Send>> {
         Box::<victim::Victim>::default(),
         Box::<early_victim::EarlyVictim>::default(),
         Box::<progress::Progress>::default(),
+        Box::<unordered_placeholder::UnorderedPlaceholder>::default(),
+        Box::<lasting::Lasting<left_placeholder::LeftPlaceholder>>::default(),
+        Box::new(second_purchase::SecondPurchase),
     ]
 }

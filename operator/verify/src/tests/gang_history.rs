@@ -2,6 +2,7 @@
 
 mod objects;
 mod options;
+mod orders;
 mod waiting_gang;
 mod write;
 
@@ -214,7 +215,7 @@ impl GangHistory {
         pod
     }
 
-    fn pass(&mut self, seconds: i64) -> &mut Self {
+    pub(super) fn pass(&mut self, seconds: i64) -> &mut Self {
         self.second += seconds;
         self
     }
@@ -264,8 +265,15 @@ impl GangHistory {
         plan: &str,
         created: usize,
     ) -> Vec<usize> {
+        let placeholders = match options.has_orders {
+            true => self.order(options, attempt, plan),
+            false => Vec::new(),
+        };
         self.pass(1)
             .write(Kind::Group, group(options, attempt, plan, "Committing"));
+        for placeholder in placeholders {
+            self.delete(Kind::Pod, placeholder);
+        }
         for index in 0..created {
             let pod = self.pod_of(attempt, plan, index);
             self.pass(1).write(Kind::Pod, pod);

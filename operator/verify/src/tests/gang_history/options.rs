@@ -19,6 +19,8 @@ pub(in crate::tests) struct HistoryOptions {
     pub(in crate::tests) has_surplus: bool,
     /// The gang leaves for another gang, and runs again in a second attempt.
     pub(in crate::tests) is_preempted: bool,
+    /// Nodes are on order before each plan, and placeholders ask for them.
+    pub(in crate::tests) has_orders: bool,
     /// Seconds that a pod needs to stop.
     pub(in crate::tests) stop_seconds: i64,
 }
@@ -34,6 +36,7 @@ impl HistoryOptions {
             has_stages: false,
             has_surplus: false,
             is_preempted: false,
+            has_orders: false,
             stop_seconds: 5,
         }
     }
@@ -41,7 +44,7 @@ impl HistoryOptions {
 
 pub(in crate::tests) fn any_options() -> impl Strategy<Value = HistoryOptions> {
     let gang = (2_usize..6, 0_i64..30);
-    (gang, any::<[bool; 6]>()).prop_map(|((pods, stop_seconds), events)| {
+    (gang, any::<[bool; 7]>()).prop_map(|((pods, stop_seconds), events)| {
         let [
             is_rolled_back_first,
             has_second_attempt,
@@ -49,6 +52,7 @@ pub(in crate::tests) fn any_options() -> impl Strategy<Value = HistoryOptions> {
             has_stages,
             has_surplus,
             is_preempted,
+            has_orders,
         ] = events;
         HistoryOptions {
             pods,
@@ -58,6 +62,7 @@ pub(in crate::tests) fn any_options() -> impl Strategy<Value = HistoryOptions> {
             has_stages,
             has_surplus,
             is_preempted,
+            has_orders,
             stop_seconds,
         }
     })
