@@ -7,11 +7,12 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PodTemplate;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
+use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::IgnoredAny;
-use tokio::time::Instant;
 use trellis_api::names;
 use trellis_api::pod_group::GangProvisioning;
 use trellis_gang::AuthorizedAttempt;
@@ -19,16 +20,19 @@ use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::key::Key;
 use trellis_gang::node_order::cluster_autoscaler::ProvisioningRequest;
 use trellis_gang::node_order::{self, OrderObjects};
+use trellis_gang::observed::SlimPod;
 use trellis_machine::clock;
 
 use super::Committer;
 use crate::commands::WriteError;
-use crate::node_orders::list_requests;
+use crate::node_orders::{has_ended, list_requests};
 use crate::task_outcome::TaskOutcome;
 
 /// How much longer than the order its placeholders exist, if no operator withdraws them.
 const DEADLINE_MARGIN: SignedDuration = SignedDuration::from_secs(60);
-/// Time after which placeholders are deleted again.
+/// Pause in which further placeholders may disappear.
+const GATHER: Duration = Duration::from_millis(100);
+/// Longest time until placeholders are read and deleted again.
 const WITHDRAWAL_PAUSE: Duration = Duration::from_secs(2);
 
 impl Committer {
@@ -159,7 +163,8 @@ impl Committer {
     }
 
     /// Deletes the placeholders of a gang, and waits until they are gone: Karpenter buys nodes for
-    /// terminating pods, too.
+    /// terminating pods, too. The watch does not show a Job that has no pods yet, and may not have
+    /// shown its pods, so the API server is asked.
     async fn withdraw_placeholders(
         &self,
         run: &AuthorizedAttempt,
@@ -168,28 +173,36 @@ impl Committer {
         let Some(namespace) = self.context.node_orders.namespace() else {
             return Ok(());
         };
-        let placeholders = &self.context.node_orders.placeholders;
         let selector = of_job(run);
-        let mut deleted: Option<Instant> = None;
-        let mut changes = placeholders.changes();
-        while placeholders.has_pods_of_job(&run.uid) {
+        let mut changes = self.context.node_orders.placeholders.changes();
+        while self.delete_placeholders(namespace, &selector).await? {
             if clock::now() >= until {
                 let message = "its placeholder pods still exist, so autoscalers would buy its nodes a second time";
                 return Err(TaskOutcome::Retry(message.to_owned()));
             }
-            let is_due = deleted.is_none_or(|at| at.elapsed() >= WITHDRAWAL_PAUSE);
-            if is_due {
-                self.commands
-                    .delete_labelled::<Job>(namespace, &selector)
-                    .await?;
-                deleted = Some(Instant::now());
-            }
-            tokio::select! {
-                _ = changes.changed() => {}
-                () = tokio::time::sleep(WITHDRAWAL_PAUSE) => {}
-            }
+            tokio::time::sleep(GATHER).await;
+            let _ = tokio::time::timeout(WITHDRAWAL_PAUSE, changes.changed()).await;
         }
         Ok(())
+    }
+
+    /// Deletes the placeholder Jobs with these labels. Returns true if an autoscaler may still buy a
+    /// node for one of their pods.
+    async fn delete_placeholders(
+        &self,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<bool, WriteError> {
+        let labels = ListParams::default().labels(selector);
+        let jobs: Vec<PartialObjectMeta<Job>> = self.commands.list(namespace, &labels).await?;
+        if !jobs.is_empty() {
+            self.commands
+                .delete_labelled::<Job>(namespace, selector)
+                .await?;
+        }
+        // A Job that is gone gets no further pods.
+        let pods: Vec<SlimPod> = self.commands.list(namespace, &labels).await?;
+        Ok(pods.iter().any(|pod| !has_ended(pod)))
     }
 }
 
@@ -197,3 +210,6 @@ impl Committer {
 fn of_job(run: &AuthorizedAttempt) -> String {
     format!("{}={}", names::ORDERING_JOB_UID, run.uid)
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use trellis_gang::observed::SlimPod;
 
 pub use maintenance::maintain_node_orders;
-pub(crate) use placeholders::Placeholders;
+pub(crate) use placeholders::{Placeholders, has_ended};
 pub(crate) use requests::{Requests, list_requests};
 
 /// The objects that ask autoscalers for nodes.

@@ -22,8 +22,6 @@ pub(crate) struct PlaceholderPod {
     pub(crate) version: String,
     /// Hash of its order.
     pub(crate) order: String,
-    /// Uid of the job that waits for the nodes.
-    pub(crate) job: String,
     /// True if autoscalers see it: its condition says that no scheduler finds a node for it.
     pub(crate) is_unschedulable: bool,
     /// True if it is being deleted. Karpenter buys a node for it until it is gone.
@@ -49,13 +47,6 @@ impl Placeholders {
         if self.pods.write().remove(name).is_some() {
             self.changed.send_replace(());
         }
-    }
-
-    /// Returns true if an autoscaler may still buy a node for a placeholder of the job with this
-    /// uid.
-    pub(crate) fn has_pods_of_job(&self, uid: &str) -> bool {
-        let pods = self.pods.read();
-        pods.values().any(|pod| pod.job == uid && !pod.has_ended)
     }
 
     /// Returns a receiver that is told of changes from now on.
@@ -96,16 +87,19 @@ impl PlaceholderPod {
                 && condition.status == "False"
                 && condition.reason.as_deref() == Some(UNSCHEDULABLE)
         });
-        let has_ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
         Some(Self {
             version: pod.metadata.resource_version.clone().unwrap_or_default(),
             order: labels.get(names::NODE_ORDER)?.clone(),
-            job: labels.get(names::ORDERING_JOB_UID)?.clone(),
             is_unschedulable,
             is_terminating: pod.metadata.deletion_timestamp.is_some(),
-            has_ended,
+            has_ended: has_ended(pod),
         })
     }
+}
+
+/// Returns true if a pod has ended. Autoscalers buy no node for it then.
+pub(crate) fn has_ended(pod: &SlimPod) -> bool {
+    matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"))
 }
 
 #[cfg(test)]
@@ -127,12 +121,11 @@ mod tests {
         let placeholders = Placeholders::default();
         placeholders.apply("p", &pod(json!({}), json!({})));
         assert_eq!(placeholders.hidden_pods().len(), 1);
-        assert!(placeholders.has_pods_of_job("uid"));
         let condition =
             json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
         placeholders.apply("p", &pod(json!({}), json!({"conditions": [condition]})));
         assert!(placeholders.hidden_pods().is_empty());
-        assert!(placeholders.has_pods_of_job("uid"));
+        assert_eq!(placeholders.orders().len(), 1);
     }
 
     #[test]
@@ -156,18 +149,17 @@ mod tests {
     }
 
     #[test]
-    fn placeholder_counts_until_it_is_gone_or_has_ended() {
+    fn placeholder_that_is_being_deleted_or_has_ended_is_not_hidden() {
         let deleted = json!({"deletionTimestamp": "2026-11-28T18:00:00Z"});
-        for (pod, counts) in [
-            (pod(deleted, json!({})), true),
-            (pod(json!({}), json!({"phase": "Failed"})), false),
+        for pod in [
+            pod(deleted, json!({})),
+            pod(json!({}), json!({"phase": "Failed"})),
         ] {
             let placeholders = Placeholders::default();
             placeholders.apply("p", &pod);
-            assert_eq!(placeholders.has_pods_of_job("uid"), counts);
             assert!(placeholders.hidden_pods().is_empty());
             placeholders.delete("p");
-            assert!(!placeholders.has_pods_of_job("uid"));
+            assert!(placeholders.orders().is_empty());
         }
     }
 }
