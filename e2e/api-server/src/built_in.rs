@@ -55,6 +55,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
         row::<core::PersistentVolume>(STATUS | ANSWER_DELETED),
         row::<core::PersistentVolumeClaim>(STATUS | ANSWER_DELETED),
         row::<core::Pod>(STATUS | ANSWER_DELETED | GENERATION),
+        row::<core::PodTemplate>(ANSWER_DELETED | GENERATION),
         row::<core::ResourceQuota>(STATUS | ANSWER_DELETED),
         row::<core::Secret>(0),
         row::<core::Service>(STATUS | ANSWER_DELETED | CREATE_ON_UPDATE),

@@ -7,7 +7,7 @@ use trellis_api_server::{ApiServer, Kind, KindRef};
 
 use crate::access::{Access, Target};
 use crate::admission;
-use crate::script::{QueueScript, Script};
+use crate::script::{AutoscalerScript, QueueScript, Script};
 
 pub(crate) static NODES: KindRef = KindRef::new("", "nodes");
 pub(crate) static PODS: KindRef = KindRef::new("", "pods");
@@ -26,10 +26,14 @@ pub(crate) const HIGH_PRIORITY: &str = "high";
 const PARENT_QUEUE: &str = "all";
 /// The queue that [`Act::AddQueue`](crate::script::Act::AddQueue) adds.
 const UNUSED_QUEUE: &str = "unused";
+/// The flavor of all quota.
+const FLAVOR: &str = "default";
 /// The resource of GPUs.
-const GPUS: &str = "nvidia.com/gpu";
+pub(crate) const GPUS: &str = "nvidia.com/gpu";
 /// Namespace of the operator.
 pub(crate) const OPERATOR_NAMESPACE: &str = "trellis-system";
+/// Namespace of the pods that ask an autoscaler for nodes.
+pub(crate) const PLACEHOLDER_NAMESPACE: &str = "trellis-capacity";
 /// Namespace of the jobs.
 pub(crate) const JOB_NAMESPACE: &str = "team-a";
 
@@ -76,11 +80,16 @@ pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
         true => &policies[..2],
         false => &policies,
     };
-    for text in installed {
+    let placeholders = include_str!("../../../charts/trellis/files/placeholders.yaml");
+    let placeholders = script.autoscaler.is_some().then_some(placeholders);
+    for text in installed.iter().copied().chain(placeholders) {
         let objects: Vec<Value> = serde_saphyr::from_multiple(text).expect("valid YAML");
         for object in &objects {
             create(&mut access, object);
         }
+    }
+    if let Some(autoscaler) = &script.autoscaler {
+        create(&mut access, &flavor(autoscaler));
     }
     let has_parent = script.queues.len() > 1;
     if has_parent {
@@ -90,6 +99,9 @@ pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
         let parent = has_parent.then_some(PARENT_QUEUE);
         let mut spec = queue_spec(queue, parent, quota);
         spec["namespaceSelector"] = json!({});
+        if let Some(autoscaler) = &script.autoscaler {
+            spec["provisioning"] = queue_provisioning(autoscaler, has_parent);
+        }
         if index == 0 {
             spec["defaultFor"] = json!({});
         }
@@ -111,7 +123,7 @@ fn create(access: &mut Access<'_>, object: &Value) {
     created.unwrap_or_else(|status| panic!("{object} is refused: {status}"));
 }
 
-fn node(name: &str, gpus: u32) -> Value {
+pub(crate) fn node(name: &str, gpus: u32) -> Value {
     let capacity = json!({"cpu": "96", "memory": "1Ti", "pods": "110",
         "ephemeral-storage": "1Ti", "nvidia.com/gpu": gpus.to_string()});
     let now = start_time().to_string();
@@ -123,6 +135,30 @@ fn node(name: &str, gpus: u32) -> Value {
             "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady",
                 "lastHeartbeatTime": now, "lastTransitionTime": now}],
         },
+    })
+}
+
+/// Returns the flavor whose nodes the autoscaler adds. It contains all nodes.
+fn flavor(autoscaler: &AutoscalerScript) -> Value {
+    let allocatable = json!({"cpu": 96, "memory": "1Ti", GPUS: autoscaler.gpus});
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ResourceFlavor",
+        "metadata": {"name": FLAVOR},
+        "spec": {"provisioning": {
+            "by": "Placeholders",
+            "node": {"allocatable": allocatable},
+            "maxNodes": autoscaler.max_nodes,
+            "timeoutSeconds": autoscaler.timeout_seconds,
+            "idleSeconds": autoscaler.idle_seconds,
+        }},
+    })
+}
+
+fn queue_provisioning(autoscaler: &AutoscalerScript, lends: bool) -> Value {
+    json!({
+        "order": if lends { "Borrowing" } else { "Nominal" },
+        "afterSeconds": autoscaler.after_seconds,
+        "when": if autoscaler.preempts_first { "AfterPreemption" } else { "BeforePreemption" },
     })
 }
 
@@ -163,7 +199,7 @@ pub fn queue_spec(
 
 /// Returns the quota of a queue.
 pub(crate) fn quota(gpus: u32) -> Value {
-    let flavor = json!({"name": "default", "resources": [
+    let flavor = json!({"name": FLAVOR, "resources": [
         {"name": "cpu", "nominalQuota": 1000},
         {"name": "memory", "nominalQuota": "1000Gi"},
         {"name": GPUS, "nominalQuota": gpus},

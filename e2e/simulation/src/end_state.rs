@@ -31,6 +31,12 @@ pub(crate) fn unfinished_jobs(server: &ApiServer, script: &Script) -> Vec<String
         let gpus = spec.replicas * spec.gpus;
         let room = |node: &u32| node.checked_div(spec.gpus).unwrap_or(u32::MAX);
         let places = script.nodes.iter().map(room).fold(0, u32::saturating_add);
+        let new = script.autoscaler.as_ref().map_or(0, |autoscaler| {
+            autoscaler
+                .reliable_nodes(script)
+                .saturating_mul(room(&autoscaler.gpus))
+        });
+        let places = places.saturating_add(new);
         let status = &job["status"];
         let phase: Option<JobPhase> = serde_json::from_value(status["phase"].clone()).ok();
         if job["spec"]["suspend"] == true

@@ -29,6 +29,8 @@ pub(crate) struct ReplicaStart {
     pub(crate) seed: u64,
     pub(crate) lease: Duration,
     pub(crate) policies: PolicyLoader,
+    /// Namespace of the pods that ask an autoscaler for nodes. None: no nodes are ordered.
+    pub(crate) placeholder_namespace: Option<String>,
 }
 
 /// Why a replica stops running for a while.
@@ -75,7 +77,7 @@ impl RunningReplica {
             settings: Settings::default(),
             policies: start.policies,
             unhealthy_rules: UnhealthyRules::default(),
-            placeholder_namespace: None,
+            placeholder_namespace: start.placeholder_namespace,
             trusts_requested_by: true,
             secret_namespaces: Vec::new(),
             leader: LeaderSlot::default(),

@@ -1,6 +1,7 @@
 //! A script: the cluster, what its users do, and the faults. A seed makes a script, and a script can
 //! be stored, shortened and run again.
 
+mod autoscaler;
 mod coincidences;
 mod from_seed;
 mod incidents;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::VirtualTime;
 
+pub use autoscaler::AutoscalerScript;
 pub use writes::{WriteChoice, WriteKind};
 
 /// Everything about a run that is decided before it.
@@ -30,6 +32,9 @@ pub struct Script {
     /// until their objects have changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lacks_leader_policy: bool,
+    /// The autoscaler that adds nodes. None: no nodes are ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaler: Option<AutoscalerScript>,
     /// The queues: one, or two below one parent.
     pub queues: Vec<QueueScript>,
     /// Delays of the network.
@@ -183,6 +188,8 @@ pub enum Act {
     Submit(String),
     /// Deletes one of the pods of a job.
     DeletePod(String),
+    /// Deletes a pod that asks an autoscaler for a node.
+    DeletePlaceholder,
     /// Deletes the PodGroup of a job.
     DeletePodGroup(String),
     /// Marks the node with this number as unschedulable.

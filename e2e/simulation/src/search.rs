@@ -6,8 +6,8 @@
 //! POPL 2011).
 
 use crate::script::{
-    Act, ActScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays, Priority,
-    QueueScript, Script, WriteChoice, WriteFault, WriteKind,
+    Act, ActScript, AutoscalerScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays,
+    Priority, QueueScript, Script, WriteChoice, WriteFault, WriteKind,
 };
 
 /// Second at which the faults end: processes start again, and watches go on.
@@ -42,6 +42,7 @@ pub fn small_scripts() -> Vec<Script> {
         replicas: 2,
         lease_seconds: 4,
         lacks_leader_policy: false,
+        autoscaler: None,
         queues: vec![QueueScript {
             gpus: None,
             preempts: true,
@@ -78,8 +79,33 @@ pub fn small_scripts() -> Vec<Script> {
                 .chain(resumes)
                 .collect()
         }),
-        script(vec![first, preemptor], Vec::new()),
+        script(vec![first.clone(), preemptor], Vec::new()),
+        Script {
+            nodes: Vec::new(),
+            queues: vec![QueueScript {
+                gpus: Some(8),
+                preempts: true,
+            }],
+            autoscaler: Some(autoscaler()),
+            ..script(vec![first], Vec::new())
+        },
     ]
+}
+
+/// Returns an autoscaler whose nodes come in time.
+fn autoscaler() -> AutoscalerScript {
+    AutoscalerScript {
+        gpus: 4,
+        stock: 4,
+        arrival: 5000,
+        removal_seconds: 60,
+        job_controller: 50,
+        max_nodes: 4,
+        timeout_seconds: 120,
+        idle_seconds: 120,
+        after_seconds: 0,
+        preempts_first: false,
+    }
 }
 
 /// Returns the script with each combination of at most `count` faults of its first `writes` writes,

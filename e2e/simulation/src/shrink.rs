@@ -21,7 +21,10 @@ fn shorter_scripts(script: &Script) -> impl Iterator<Item = Script> {
     let without_acts = removals(script, |script| &mut script.acts);
     let without_jobs = removals(script, |script| &mut script.jobs);
     let nodes = removals(script, |script| &mut script.nodes);
-    let has_few = |script: &Script| !script.nodes.is_empty() && !script.jobs.is_empty();
+    let has_few = |script: &Script| {
+        let has_nodes = !script.nodes.is_empty() || script.autoscaler.is_some();
+        has_nodes && !script.jobs.is_empty()
+    };
     without_faults
         .chain(without_acts)
         .chain(without_jobs)
@@ -56,7 +59,10 @@ fn simpler_scripts(script: &Script) -> impl Iterator<Item = Script> {
     };
     for index in 0..script.queues.len() {
         add(&|script| script.queues[index].preempts = false);
-        add(&|script| script.queues[index].gpus = None);
+        // Nodes are ordered only by quota of their flavor.
+        if script.autoscaler.is_none() {
+            add(&|script| script.queues[index].gpus = None);
+        }
     }
     add(&|script| script.network.request = 5);
     add(&|script| script.network.watch = 5);
@@ -70,6 +76,13 @@ fn simpler_scripts(script: &Script) -> impl Iterator<Item = Script> {
         add(&|script| script.jobs[index].replicas = script.jobs[index].replicas.min(2));
     }
     add(&|script| script.lacks_leader_policy = false);
+    add(&|script| {
+        if let Some(autoscaler) = &mut script.autoscaler {
+            autoscaler.arrival = 2000;
+            autoscaler.job_controller = 50;
+            autoscaler.after_seconds = 0;
+        }
+    });
     // One queue, if all jobs and acts are about the first one.
     add(&|script| {
         let is_of_other = |act: &ActScript| matches!(act.act, Act::SetQuota(queue, _) if queue > 0);

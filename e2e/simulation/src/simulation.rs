@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use futures::channel::oneshot;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use trellis_api_server::{ApiServer, HistoryEntry, Object};
 use trellis_policies::cedar::PolicyLoader;
 
@@ -24,13 +25,16 @@ use single_writes::SingleWrites;
 use watches::OpenWatch;
 
 use crate::access::Access;
+use crate::autoscaler::{Autoscaler, AutoscalerWork};
 use crate::cluster;
 use crate::coverage::Coverage;
 use crate::end_state::unfinished_jobs;
 use crate::error_log::ErrorLog;
 use crate::garbage_collector::{Dependent, GarbageCollector};
+use crate::job_controller::{JobController, JobIdentity};
 use crate::kubelet::{KubeletWork, Kubelets};
 use crate::network::{Delivery, Network};
+use crate::node_orders::{OrderCounts, order_of};
 use crate::oracle::{self, Oracle};
 use crate::panics;
 use crate::pod_deletions::PodDeletions;
@@ -51,6 +55,8 @@ const JUDGEMENT_INTERVAL: Duration = Duration::from_secs(5);
 const SHORTEST_CALM: Duration = Duration::from_secs(120);
 /// Time after the last act and fault in which all jobs must end, besides the time for which they run.
 const LONGEST_CALM: Duration = Duration::from_secs(600);
+/// Further time if nodes are ordered: an order that failed is made again after a pause.
+const ORDER_TIME: Duration = Duration::from_secs(900);
 
 /// The result of a run.
 #[derive(Debug)]
@@ -65,6 +71,8 @@ pub struct Outcome {
     pub events: u64,
     /// Number of writes of the operator, without renewals of the Lease.
     pub writes: u64,
+    /// Orders of new nodes.
+    pub orders: OrderCounts,
     /// The events as lines, if they were asked for.
     pub lines: Vec<String>,
 }
@@ -76,6 +84,8 @@ enum WorldEvent {
     WatchEvent(u64),
     Kubelet(KubeletWork),
     Collect(Dependent),
+    SyncJob(JobIdentity),
+    Autoscaler(AutoscalerWork),
     Submit(usize),
     Act(usize),
     FaultBegin(usize),
@@ -129,6 +139,9 @@ struct Simulation<'s> {
     request_problems: Vec<String>,
     kubelets: Kubelets,
     collector: GarbageCollector,
+    job_controller: JobController,
+    autoscaler: Option<Autoscaler>,
+    orders: OrderCounts,
     oracle: Oracle,
     policies: PolicyLoader,
     trace: Trace,
@@ -154,6 +167,7 @@ pub fn run(script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outco
         hash: simulation.trace.hash(),
         events: simulation.trace.events(),
         writes: simulation.writes,
+        orders: simulation.orders,
         lines: simulation.trace.into_lines(),
     }
 }
@@ -166,12 +180,14 @@ impl<'s> Simulation<'s> {
         let calm = ends.fold(last_act, VirtualTime::max);
         let server = cluster::new_server(script, start);
         let oracle = Oracle::new(start, server.history());
+        let autoscaler = script.autoscaler.as_ref();
+        let order_time = autoscaler.map_or(Duration::ZERO, |_| ORDER_TIME);
         let mut simulation = Self {
             script,
             start,
             now: VirtualTime::default(),
             calm,
-            end: calm + LONGEST_CALM + script.work_time(),
+            end: calm + LONGEST_CALM + order_time + script.work_time(),
             events: BTreeMap::new(),
             event_count: 0,
             server,
@@ -188,6 +204,12 @@ impl<'s> Simulation<'s> {
             network: Network::new(script.seed, script.network.clone()),
             kubelets: Kubelets::new(script.seed, script.kubelets.clone(), &script.jobs),
             collector: GarbageCollector::new(script.seed, script.kubelets.collect),
+            job_controller: JobController::new(
+                script.seed,
+                autoscaler.map_or(0, |script| script.job_controller),
+            ),
+            autoscaler: autoscaler.map(|new| Autoscaler::new(script.seed, new.clone())),
+            orders: OrderCounts::default(),
             oracle,
             policies,
             trace: Trace::new(keeps_lines),
@@ -300,6 +322,9 @@ impl<'s> Simulation<'s> {
             WorldEvent::PollWatch(watch) => self.poll_watch(watch),
             WorldEvent::WatchEvent(watch) => self.deliver_watch_event(watch),
             WorldEvent::Kubelet(work) => {
+                if self.is_node_gone(work.pod()) {
+                    return;
+                }
                 if let Some(end) = self.return_of_node(work.pod()) {
                     return self.schedule(end, WorldEvent::Kubelet(work));
                 }
@@ -317,6 +342,15 @@ impl<'s> Simulation<'s> {
                 self.collector
                     .collect(&dependent, &mut Access::new(&mut self.server, user, now));
             }
+            WorldEvent::SyncJob(job) => {
+                let now = self.wall_clock();
+                let user = "system:serviceaccount:kube-system:job-controller";
+                let mut access = Access::new(&mut self.server, user, now);
+                if let Some(delay) = self.job_controller.sync(&job, &mut access) {
+                    self.schedule_after(delay, WorldEvent::SyncJob(job));
+                }
+            }
+            WorldEvent::Autoscaler(work) => self.run_autoscaler(work),
             WorldEvent::Submit(index) => {
                 let job = &self.script.jobs[index];
                 self.trace
@@ -347,6 +381,37 @@ impl<'s> Simulation<'s> {
         }
     }
 
+    fn run_autoscaler(&mut self, work: AutoscalerWork) {
+        let now = self.wall_clock();
+        let Some(autoscaler) = &mut self.autoscaler else {
+            return;
+        };
+        let user = "system:serviceaccount:kube-system:karpenter";
+        let mut access = Access::new(&mut self.server, user, now);
+        let next = autoscaler.act(work.clone(), self.now, &mut access);
+        self.orders.nodes = autoscaler.bought().into();
+        self.trace.record(
+            self.now,
+            &format!("autoscaler: {work:?}, then {next:?}"),
+            &[],
+        );
+        for (delay, work) in next {
+            self.schedule_after(delay, WorldEvent::Autoscaler(work));
+        }
+    }
+
+    fn count_orders(&mut self, plural: &str, before: Option<&Value>, after: Option<&Value>) {
+        match plural {
+            "podgroups" => self.orders.observe(before, after),
+            "leaderterms" => {
+                let groups = self.server.list(&cluster::POD_GROUPS);
+                let open = groups.filter(|group| order_of(group.value()).is_some());
+                self.orders.inherited += open.count() as u64;
+            }
+            _ => {}
+        }
+    }
+
     /// Shows the oracle and the world what the API server has stored since the last call.
     fn take_in_changes(&mut self) {
         while let Some(write) = self.next_write() {
@@ -372,6 +437,17 @@ impl<'s> Simulation<'s> {
         {
             self.schedule_after(delay, WorldEvent::Kubelet(work));
         }
+        if let Some(object) = after
+            && let Some((delay, job)) = self.job_controller.notice(&write.kind, object)
+        {
+            self.schedule_after(delay, WorldEvent::SyncJob(job));
+        }
+        if let Some(autoscaler) = &mut self.autoscaler
+            && let Some((delay, work)) = autoscaler.notice(plural)
+        {
+            self.schedule_after(delay, WorldEvent::Autoscaler(work));
+        }
+        self.count_orders(plural, before, after);
         for dependent in self.collector.notice(&write.kind, before, after) {
             let delay = self.collector.delay();
             self.schedule_after(delay, WorldEvent::Collect(dependent));

@@ -5,6 +5,7 @@ use trellis_api::names;
 
 use crate::access::{Access, Target};
 use crate::cluster::{self, JOB_NAMESPACE};
+use crate::job_controller::first_placeholder;
 use crate::script::{Act, JobScript, Priority, Script};
 
 /// The user of all jobs.
@@ -66,6 +67,11 @@ pub(crate) fn act(act: &Act, script: &Script, access: &mut Access<'_>) {
                     &Target::namespaced("api/v1", "pods", JOB_NAMESPACE, &pod),
                     None,
                 );
+            }
+        }
+        Act::DeletePlaceholder => {
+            if let Some(pod) = first_placeholder(access) {
+                access.delete(&pod, None);
             }
         }
         Act::DeletePodGroup(job) => {

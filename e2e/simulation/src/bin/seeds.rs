@@ -11,7 +11,9 @@ use anyhow::Context as _;
 use clap::Parser;
 use parking_lot::Mutex;
 use trellis_policies::cedar::PolicyLoader;
-use trellis_simulation::{Coverage, Outcome, Script, record_panics, run, search, shrink};
+use trellis_simulation::{
+    Coverage, OrderCounts, Outcome, Script, record_panics, run, search, shrink,
+};
 
 /// Runs the operator in simulated histories with faults. Each seed is one history.
 #[derive(Debug, Parser)]
@@ -97,6 +99,7 @@ struct Totals {
     broken: u64,
     events: u64,
     coverage: Coverage,
+    orders: OrderCounts,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -145,6 +148,7 @@ fn main() -> anyhow::Result<ExitCode> {
         "faults by the phase of the journals that were there:\n{}",
         totals.coverage
     );
+    println!("{}", totals.orders);
     println!(
         "{} seeds, {} broken, {} events in {:.1} s",
         totals.seeds,
@@ -210,6 +214,7 @@ fn check(script: &Script, runner: &Runner, options: &Options, totals: &Mutex<Tot
     totals.broken += u64::from(is_broken);
     totals.events += outcome.events;
     totals.coverage += outcome.coverage;
+    totals.orders += outcome.orders;
 }
 
 /// Prints what is wrong in a run. Returns true if anything is.

@@ -12,6 +12,10 @@ impl Script {
     /// Makes the script of a seed.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
+        Self::with_fixed_nodes(seed).with_autoscaler()
+    }
+
+    fn with_fixed_nodes(seed: u64) -> Self {
         let random = &mut RandomSequence::new(seed, "script");
         if random.chance(500) {
             return incident(seed, random);
@@ -78,6 +82,7 @@ impl Script {
             replicas,
             lease_seconds,
             lacks_leader_policy,
+            autoscaler: None,
             queues,
             network: NetworkDelays {
                 request: *random.choose(request_delays),

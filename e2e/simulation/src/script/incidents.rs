@@ -24,6 +24,7 @@ pub(super) fn incident(seed: u64, random: &mut RandomSequence) -> Script {
         replicas: random.between(1, 2) as usize,
         lease_seconds: *random.choose(&[4, 4, 15]),
         lacks_leader_policy: is_leader_policy_missing(random),
+        autoscaler: None,
         queues: vec![QueueScript {
             gpus: None,
             preempts: true,

@@ -27,6 +27,9 @@ pub enum WriteKind {
     PodDeletion,
     /// The status of a job.
     JobStatus,
+    /// A Job of placeholders, by which nodes are ordered: its creation, or the deletion of the Jobs of
+    /// an order.
+    NodeOrder,
 }
 
 impl WriteKind {
@@ -36,6 +39,7 @@ impl WriteKind {
             Self::Any | Self::PodCreation | Self::PodDeletion => "pods",
             Self::Journal => "podgroups",
             Self::JobStatus => "trainingjobs",
+            Self::NodeOrder => "pods",
         }
     }
 
@@ -52,6 +56,7 @@ impl WriteKind {
             Self::PodCreation => path.ends_with("/pods") && method == Method::POST,
             Self::PodDeletion => path.contains("/pods/") && method == Method::DELETE,
             Self::JobStatus => path.contains("/trainingjobs/") && path.ends_with("/status"),
+            Self::NodeOrder => path.starts_with("/apis/batch/"),
         }
     }
 }
@@ -74,6 +79,7 @@ mod tests {
                 WriteKind::PodCreation,
                 WriteKind::PodDeletion,
                 WriteKind::JobStatus,
+                WriteKind::NodeOrder,
             ];
             all.into_iter()
                 .filter(|kind| kind.includes(&method, target))
@@ -88,6 +94,9 @@ mod tests {
             kinds_of(Method::DELETE, &pod),
             [any, WriteKind::PodDeletion]
         );
+        let placeholders = "/apis/batch/v1/namespaces/trellis-capacity/jobs";
+        let order = [any, WriteKind::NodeOrder];
+        assert_eq!(kinds_of(Method::POST, placeholders), order);
         assert_eq!(kinds_of(Method::PUT, lease), []);
         assert_eq!(kinds_of(Method::POST, &format!("{pods}?dryRun=All")), []);
         assert_eq!(kinds_of(Method::GET, pods), []);

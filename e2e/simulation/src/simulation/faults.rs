@@ -88,6 +88,13 @@ impl Simulation<'_> {
         cluster::set_node_ready(node, is_ready, &mut access);
     }
 
+    /// Returns true if the node of a pod was removed. It has no kubelet any more.
+    pub(super) fn is_node_gone(&self, pod: &PodIdentity) -> bool {
+        let pod = self.server.get(&cluster::PODS, &pod.namespace, &pod.name);
+        let node = pod.and_then(|pod| pod.value()["spec"]["nodeName"].as_str());
+        node.is_some_and(|node| self.server.get(&cluster::NODES, "", node).is_none())
+    }
+
     /// Returns when the node of a pod comes back, if it is lost.
     pub(super) fn return_of_node(&self, pod: &PodIdentity) -> Option<VirtualTime> {
         let lost = |fault: &&FaultScript| {
@@ -128,6 +135,7 @@ impl Simulation<'_> {
 
     pub(super) fn start_replica(&mut self, index: usize) {
         let wall_clock = self.wall_clock();
+        let orders_nodes = self.script.autoscaler.is_some();
         let slot = &mut self.replicas[index];
         if slot.running.is_some() || slot.is_down {
             return;
@@ -144,6 +152,7 @@ impl Simulation<'_> {
             wall_clock: wall_clock + slot.clock_offset,
             lease: Duration::from_secs(self.script.lease_seconds),
             policies: self.policies.clone(),
+            placeholder_namespace: orders_nodes.then(|| cluster::PLACEHOLDER_NAMESPACE.to_owned()),
         }));
     }
 

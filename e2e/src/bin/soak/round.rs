@@ -21,16 +21,17 @@ const LONGEST_RUN: u64 = 100;
 
 /// Takes the next scripts for a round. `seed`: the next seed, which becomes the one after them.
 fn next_scripts(seed: &mut u64) -> Vec<Script> {
-    let is_short = |script: &Script| {
+    // The control plane has no autoscaler.
+    let is_suitable = |script: &Script| {
         let mut runs = script.jobs.iter().flat_map(|job| &job.run_seconds);
-        runs.all(|seconds| *seconds <= LONGEST_RUN)
+        script.autoscaler.is_none() && runs.all(|seconds| *seconds <= LONGEST_RUN)
     };
     let scripts = std::iter::repeat_with(|| {
         let script = Script::from_seed(*seed);
         *seed += 1;
         script
     });
-    scripts.filter(is_short).take(SCRIPTS).collect()
+    scripts.filter(is_suitable).take(SCRIPTS).collect()
 }
 
 /// Runs the scripts of the next seeds from `seed` on. No user acts after `deadline`. With

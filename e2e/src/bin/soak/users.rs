@@ -58,7 +58,7 @@ impl Site {
             Act::SetQuota(queue, gpus) if self.has_quota(*queue) => {
                 self.set_quota(*queue, *gpus).await
             }
-            Act::SetQuota(..) => Ok(()),
+            Act::SetQuota(..) | Act::DeletePlaceholder => Ok(()),
             Act::AddQueue => self.add_queue().await,
             Act::Cordon(node) => return nodes.cordon(&nodes.names()[*node]).await.map(|()| false),
             Act::Uncordon(node) => {

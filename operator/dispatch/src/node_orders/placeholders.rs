@@ -22,6 +22,8 @@ pub(crate) struct PlaceholderPod {
     pub(crate) version: String,
     /// Hash of its order.
     pub(crate) order: String,
+    /// Uid of the job that waits for the nodes.
+    pub(crate) job: String,
     /// True if autoscalers see it: its condition says that no scheduler finds a node for it.
     pub(crate) is_unschedulable: bool,
     /// True if it is being deleted. Karpenter buys a node for it until it is gone.
@@ -90,6 +92,7 @@ impl PlaceholderPod {
         Some(Self {
             version: pod.metadata.resource_version.clone().unwrap_or_default(),
             order: labels.get(names::NODE_ORDER)?.clone(),
+            job: labels.get(names::ORDERING_JOB_UID)?.clone(),
             is_unschedulable,
             is_terminating: pod.metadata.deletion_timestamp.is_some(),
             has_ended: has_ended(pod),
