@@ -45,7 +45,15 @@ fn driver_with_order_of_epoch(ago: i64) -> (Driver, Key) {
     driver.inheritance.add_plan(job.clone(), order.hash.clone());
     let journal = PodGroupStatus {
         phase: Some(PodGroupPhase::Provisioning),
-        epoch: Some(driver.committer.commands().epoch().unwrap().0 - ago),
+        epoch: Some(
+            driver
+                .committer
+                .commands()
+                .epoch()
+                .unwrap()
+                .0
+                .saturating_sub(ago),
+        ),
         provisioning: Some(order),
         ..PodGroupStatus::default()
     };
