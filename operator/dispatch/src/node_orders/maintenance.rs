@@ -169,7 +169,7 @@ impl Maintenance<'_> {
     }
 
     /// Returns true if the nodes of a request serve only that request, and its job has pods there or
-    /// may start again there: an autoscaler may remove the nodes of a request that is deleted.
+    /// may start there: an autoscaler may remove the nodes of a request that is deleted.
     fn is_kept(&self, request: &ProvisioningRequest) -> bool {
         let (Some(job), Some(order)) = (
             request.labels().get(names::ORDERING_JOB_UID),
@@ -177,6 +177,7 @@ impl Maintenance<'_> {
         ) else {
             return false;
         };
+        let has_nodes = request.node_value().is_some();
         let groups = self.context.cache.pod_groups.all();
         let mut groups = groups.iter().filter(|group| is_owned(group.as_ref(), job));
         request.has_own_nodes()
@@ -185,18 +186,15 @@ impl Maintenance<'_> {
                 let is_over = journal.and_then(|j| j.phase) == Some(PodGroupPhase::Finished);
                 let newer = journal.and_then(|j| j.provisioning.as_ref());
                 let is_placed = journal.is_some_and(|j| j.plan.is_some());
-                let may_use = is_placed || self.may_restart(&Key::from_meta(group.meta()));
+                let may_start = has_nodes && !self.is_suspended(&Key::from_meta(group.meta()));
+                let may_use = is_placed || may_start;
                 !is_over && may_use && newer.is_none_or(|newer| newer.hash == *order)
             })
     }
 
-    /// Returns true if a job has run and is not suspended.
-    fn may_restart(&self, job: &Key) -> bool {
-        self.context.cache.jobs.get(job).is_some_and(|job| {
-            let status = job.status.as_ref();
-            let has_run = status.is_some_and(|status| status.scheduled_time.is_some());
-            has_run && job.spec.suspend != Some(true)
-        })
+    fn is_suspended(&self, job: &Key) -> bool {
+        let job = self.context.cache.jobs.get(job);
+        job.is_none_or(|job| job.spec.suspend == Some(true))
     }
 
     /// Lists the placeholder Jobs and the PodTemplates. The scheduler creates the placeholders of
