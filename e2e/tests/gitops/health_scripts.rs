@@ -191,6 +191,14 @@ pub(crate) fn test_other_kinds() -> Result<()> {
         "",
     ));
     cases.push((silent("TrainingQueue"), "Progressing", ""));
+    // A flavor is in effect without a status, and whatever its autoscaler's settings are.
+    let flavor = |suitable| {
+        let condition = [("AutoscalerSuitable", suitable, "AutoscalerMisconfigured")];
+        object_with_conditions("ResourceFlavor", &condition)
+    };
+    cases.push((silent("ResourceFlavor"), "Healthy", ""));
+    cases.push((flavor(true), "Healthy", ""));
+    cases.push((flavor(false), "Healthy", "AutoscalerMisconfigured: why"));
     let mut group = kstatus::pod_group_in_phase("Pending");
     group["status"].take();
     cases.push((group, "Progressing", "Pending"));

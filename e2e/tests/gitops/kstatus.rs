@@ -150,6 +150,12 @@ pub(crate) fn test_other_kinds() -> Result<()> {
     for (phase, _) in GANG_PHASES {
         cases.push((pod_group_in_phase(phase), "Current"));
     }
+    // kstatus ignores conditions other than Ready, Stalled and Reconciling.
+    let misconfigured = [("AutoscalerSuitable", false, "AutoscalerMisconfigured")];
+    cases.push((
+        object_with_conditions("ResourceFlavor", &misconfigured),
+        "Current",
+    ));
     // An object without status is Current as soon as it is applied.
     for kind in ["Topology", "ResourceFlavor", "PodGroup"] {
         cases.push((
