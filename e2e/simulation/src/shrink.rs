@@ -25,9 +25,17 @@ fn shorter_scripts(script: &Script) -> impl Iterator<Item = Script> {
         let has_nodes = !script.nodes.is_empty() || script.autoscaler.is_some();
         has_nodes && !script.jobs.is_empty()
     };
+    let without_autoscaler = script.autoscaler.as_ref().map(|_| {
+        let autoscaler = None;
+        Script {
+            autoscaler,
+            ..script.clone()
+        }
+    });
     without_faults
         .chain(without_acts)
         .chain(without_jobs)
+        .chain(without_autoscaler)
         .chain(nodes)
         .chain(simpler_scripts(script))
         .filter(has_few)
