@@ -18,8 +18,17 @@ pub(super) fn youngest_process(is_wanted: impl Fn(&str, &str) -> bool) -> Option
     let found = all
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(is_wanted)
-        .max()?;
+        .max_by_key(|id| start_time(*id))?;
     Pid::from_raw(found)
+}
+
+/// Returns when the process started, in clock ticks since the boot: field 22 of proc_pid_stat(5).
+/// IDs tell nothing about age, because they start again from the lowest at their limit.
+fn start_time(id: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // Field 2 is the name in parentheses, and may contain spaces and parentheses.
+    let (_, after_name) = stat.rsplit_once(") ")?;
+    after_name.split(' ').nth(19)?.parse().ok()
 }
 
 /// Kills, by SIGKILL, the process of a job's pod with `TRELLIS_RANK=rank` whose command line has
@@ -36,4 +45,35 @@ pub fn kill_rank(job: &str, rank: u32, program: &str) -> Result<()> {
     });
     let id = found.with_context(|| format!("no {program:?} of rank {rank} of {job:?} runs"))?;
     Ok(kill_process(id, Signal::KILL)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Argument by which the test finds its processes.
+    const SECONDS: &str = "60.0625";
+
+    #[test]
+    fn youngest_process_has_the_latest_start_and_any_id() {
+        let sleep = || -> Child {
+            let child = Command::new("sleep").arg(SECONDS).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            child
+        };
+        let first = sleep();
+        // The next process gets a lower ID, as after the highest one. Only root may write this.
+        let _ = fs::write("/proc/sys/kernel/ns_last_pid", "300");
+        let second = sleep();
+        let expected = Pid::from_child(&second);
+        let youngest = youngest_process(|_, command| command.contains(SECONDS));
+        for mut child in [first, second] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(youngest, Some(expected));
+    }
 }
