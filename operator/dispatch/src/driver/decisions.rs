@@ -221,13 +221,12 @@ impl Driver {
             }
         }
         if !self.is_judged(job) {
-            return self.withdraw(job);
+            return self.give_back_place(job);
         }
         // The gang's old pods are being deleted, or its journal is being written. The gang is
         // queued again after that.
         let (Some(state), Some(run), false) = (self.gangs.get(job), run, busy) else {
-            self.withdraw(job);
-            return;
+            return self.give_back_place(job);
         };
         let planned = state.admitted_pods(&run);
         self.note_used_nodes(job);

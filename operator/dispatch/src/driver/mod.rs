@@ -30,6 +30,7 @@ mod victims;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use trellis_gang::admitted_pod::AdmittedPod;
@@ -78,6 +79,8 @@ struct TrackedGang {
     /// Uid of the job, if its pods on lost nodes may be deleted by force.
     forcible_job: Option<String>,
     engine_state: EngineState,
+    /// Until when the gang keeps its place while it restarts. None: it does not restart.
+    kept_until: Option<Timestamp>,
     /// True if the engine knows the gang only from its journal, and not yet from its job.
     is_from_journal: bool,
     /// The pods as admission leaves them, by group, for one compiled job.

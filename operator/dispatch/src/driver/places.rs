@@ -32,12 +32,16 @@ impl Driver {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        let before = std::mem::replace(&mut state.engine_state, EngineState::Waiting);
         state.is_from_journal = false;
-        if matches!(before, EngineState::Placed | EngineState::Nominated) {
+        if matches!(
+            state.engine_state,
+            EngineState::Placed | EngineState::Nominated
+        ) {
             // The place was tentative and its plan was never written.
-            self.engine.delete_gang(&gang.id);
-            self.release_victims(job);
+            self.give_back_place(job);
+        }
+        if let Some(state) = self.gangs.get_mut(job) {
+            state.engine_state = EngineState::Waiting;
         }
         self.engine.apply_gang(gang);
     }
@@ -155,18 +159,35 @@ impl Driver {
             .map(NodeName::new)
             .collect();
         let until = clock::now().saturating_add(RESTART_KEEP_TIME);
-        let until = engine::to_engine_time(until.unwrap_or(Timestamp::MAX));
-        if !self
-            .engine
-            .keep_place(&engine::gang_id(job), &left_nodes, until)
-        {
-            return self.withdraw(job);
+        if !self.keep_place(job, &left_nodes, until.unwrap_or(Timestamp::MAX)) {
+            self.withdraw(job);
+        }
+    }
+
+    /// Takes a gang out of a place that has no plan in the journal. A restarting gang keeps the
+    /// place for the rest of its time: otherwise it could lose its nodes because a queue or its
+    /// PodGroup changed just before it started.
+    pub(super) fn give_back_place(&mut self, job: &Key) {
+        let state = self.gangs.get(job);
+        let until = state.and_then(|state| state.kept_until);
+        if !until.is_some_and(|until| until > clock::now() && self.keep_place(job, &[], until)) {
+            self.withdraw(job);
+        }
+    }
+
+    /// Keeps the place of a gang that restarts. Returns false if the gang has no place to keep.
+    fn keep_place(&mut self, job: &Key, left_nodes: &[NodeName], until: Timestamp) -> bool {
+        let (id, end) = (engine::gang_id(job), engine::to_engine_time(until));
+        if !self.engine.keep_place(&id, left_nodes, end) {
+            return false;
         }
         if let Some(state) = self.gangs.get_mut(job) {
             state.engine_state = EngineState::Restarting;
+            state.kept_until = Some(until);
         }
         self.withdraw_surplus(job);
         self.release_victims(job);
+        true
     }
 
     /// Removes the gang from the engine, except for the quota of stopping pods.
@@ -178,6 +199,7 @@ impl Driver {
             && state.engine_state != EngineState::Absent
         {
             state.engine_state = EngineState::Absent;
+            state.kept_until = None;
             self.retire_gang(job);
         }
         self.withdraw_surplus(job);
@@ -190,6 +212,7 @@ impl Driver {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
+        state.kept_until = None;
         let place = engine::placement_from_plan(plan);
         let known = self.engine.placement(&engine::gang_id(job));
         let is_known = state.engine_state == EngineState::Placed

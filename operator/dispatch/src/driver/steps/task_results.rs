@@ -158,7 +158,7 @@ impl Driver {
         let group = self.committer.cache().pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref().and_then(|s| s.phase));
         if phase.unwrap_or_default() == PodGroupPhase::Pending {
-            self.withdraw(job);
+            self.give_back_place(job);
         }
     }
 }
