@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use serde_json::json;
-use trellis_api::{JobPolicy, Reason};
+use trellis_api::{JobPolicy, Reason, TrainingJob};
 use trellis_e2e::control_plane::apply;
 use trellis_e2e::karpenter::NodePoolTemplate;
 
@@ -116,4 +116,29 @@ async fn nothing_is_bought_for_a_job_beyond_a_resource_quota_of_its_namespace() 
     site.delete::<ResourceQuota>("pods").await;
     site.wait_until_running("train").await;
     assert_eq!(site.pool.claims().len(), 2);
+}
+
+/// The pool can never fill the order of the first job.
+#[tokio::test]
+async fn nothing_is_bought_for_a_job_whose_quota_is_promised_to_an_open_order() {
+    let site = GrowingSite::new("promise", Growth::default(), |pool| {
+        pool.limit("nvidia.com/gpu", "8")
+    })
+    .await;
+    site.create_pod_quota(2).await;
+    site.submit_gang("first", 2).await;
+    site.wait_until_queued_for("first", Reason::Provisioning)
+        .await;
+    site.submit_gang("second", 1).await;
+    let second = site
+        .wait_until_queued_for("second", Reason::ResourceQuotaExceeded)
+        .await;
+    let message = second.status.unwrap().full_message().to_owned();
+    assert!(
+        message.contains("2 are promised to other gangs"),
+        "{message}"
+    );
+    site.delete::<TrainingJob>("first").await;
+    site.wait_until_running("second").await;
+    assert_eq!(site.pool.claims().len(), 1);
 }

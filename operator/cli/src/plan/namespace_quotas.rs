@@ -24,7 +24,8 @@ use super::snapshot::ClusterSnapshot;
 pub(super) struct NamespaceQuotas {
     /// The quotas by namespace.
     quotas: BTreeMap<Arc<str>, Vec<ResourceQuota>>,
-    /// The pods that starting gangs have not created yet, by namespace.
+    /// The pods that gangs have not created yet, by namespace: gangs that start, or have new nodes on
+    /// order.
     promised: BTreeMap<Arc<str>, Vec<QuotaDemand>>,
 }
 
@@ -101,7 +102,7 @@ fn pod_quota_fields(snapshot: &ClusterSnapshot, job: &Key, limits: Resources) ->
     }
 }
 
-/// Returns the pods that a starting gang has not created yet.
+/// Returns the promised pods that a gang has not created yet. None: no room is promised to the gang.
 fn remaining_demand(
     snapshot: &ClusterSnapshot,
     job: &Key,
@@ -109,7 +110,10 @@ fn remaining_demand(
     live_pods: &[&SlimPod],
 ) -> Option<QuotaDemand> {
     let phase = group.status.as_ref()?.phase?;
-    if phase != PodGroupPhase::Committing {
+    if !matches!(
+        phase,
+        PodGroupPhase::Committing | PodGroupPhase::Provisioning
+    ) {
         return None;
     }
     let live_pods: BTreeSet<_> = live_pods

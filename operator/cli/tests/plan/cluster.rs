@@ -211,7 +211,7 @@ fn missing_pods_of_a_starting_gang_count_against_the_quota() {
     };
     assert_eq!(plan_with_dump(&dump(8), &["job.yaml"]).code, 0);
     let run = plan_with_dump(&dump(7), &["job.yaml"]);
-    let words = "allows 7 pods, of which 1 are used and 3 are promised to gangs that are starting; the whole gang needs 4";
+    let words = "allows 7 pods, of which 1 are used and 3 are promised to other gangs; the whole gang needs 4";
     assert!(run.out.contains(words), "{}", run.out);
 }
 

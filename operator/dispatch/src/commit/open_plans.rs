@@ -1,6 +1,6 @@
-//! Pods that gangs under commit have yet to create. A core ResourceQuota counts a pod only once it
-//! exists. Without this record, two gangs that are checked at the same time would both get the same
-//! room.
+//! Pods that gangs have yet to create, under commit or with new nodes on order. A core ResourceQuota
+//! counts a pod only once it exists. Without this record, two gangs would both get the same room, or
+//! nodes for it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::key::Key;
 use trellis_gang::quota::namespace_quota::QuotaDemand;
 
-/// The plans that are being committed, by job.
+/// The plans that are being committed, and the orders of new nodes, by job.
 #[derive(Debug, Default)]
 pub struct OpenPlans {
     plans: Mutex<BTreeMap<Key, OpenPlan>>,

@@ -47,7 +47,18 @@ impl Committer {
         self.check_children(job, &run.uid, run.job.compiled())?;
         self.await_current_policies(job, run, place.quota_version, stop)
             .await?;
-        let open = plan_quota(run, &plan, &actual);
+        self.promise_quota(job, plan_quota(run, &plan, &actual))?;
+        self.check_allowed(job, run)?;
+        let opened = plan.clone();
+        self.write_journal(job, &run.uid, move |before| {
+            journal::open_plan(before, opened)
+        })
+        .await?;
+        Ok((plan, actual))
+    }
+
+    /// Promises room in the ResourceQuotas of the namespace to the pods of a gang.
+    pub(super) fn promise_quota(&self, job: &Key, open: OpenPlan) -> Result<(), TaskOutcome> {
         let whole = open.total_demand();
         self.open_plans
             .try_insert(
@@ -56,14 +67,7 @@ impl Committer {
                 |other, plan| self.remaining_request(other, plan),
                 |promised| self.exceeded_quota_with(job, &whole, promised),
             )
-            .map_err(|message| TaskOutcome::OverQuota(whole.clone(), message))?;
-        self.check_allowed(job, run)?;
-        let opened = plan.clone();
-        self.write_journal(job, &run.uid, move |before| {
-            journal::open_plan(before, opened)
-        })
-        .await?;
-        Ok((plan, actual))
+            .map_err(|message| TaskOutcome::OverQuota(whole.clone(), message))
     }
 
     /// Checks that the names of the pods' ephemeral claims are free.

@@ -13,6 +13,7 @@ use tracing::debug;
 use trellis_api::pod_group::FlavorNodes;
 use trellis_api::{Reason, TrainingJob};
 use trellis_gang::admitted_pod::AdmittedPod;
+use trellis_gang::journal::open_plan_demand::OpenPlan;
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{AuthorizedAttempt, journal};
@@ -69,12 +70,9 @@ impl Committer {
         if actual != planned {
             return Err(TaskOutcome::Replan(actual));
         }
-        let whole = plan_quota(run, &plan, &actual).total_demand();
-        if let Some(message) = self.exceeded_quota(job, &whole) {
-            return Err(TaskOutcome::OverQuota(whole, message));
-        }
         self.await_current_policies(job, run, place.quota_version, stop)
             .await?;
+        self.promise_quota(job, plan_quota(run, &plan, &actual))?;
         if stop.is_cancelled() {
             return Err(TaskOutcome::Done);
         }
@@ -85,6 +83,17 @@ impl Committer {
             journal::provision(before, order)
         })
         .await
+    }
+
+    /// Promises room in the ResourceQuotas of the namespace to the gang of an earlier leader's order.
+    pub(crate) fn promise_order(
+        &self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+        admitted: &BTreeMap<String, AdmittedPod>,
+    ) {
+        let open = OpenPlan::new("", run.job.compiled(), admitted);
+        self.open_plans.insert(job, open);
     }
 
     /// Writes that the nodes on order for a gang are given up. `failure` tells why, for an event of

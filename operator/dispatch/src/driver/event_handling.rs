@@ -155,19 +155,21 @@ impl Driver {
         }
     }
 
-    /// Closes a plan that is no longer carried out. This frees namespace quota, which may let other
-    /// gangs start.
+    /// Closes a plan that is no longer carried out, or an order that has ended. This frees namespace
+    /// quota, which may let other gangs start.
     fn close_plan(&self, job: &Key, to_advance: &mut BTreeSet<Key>) {
-        if !self.is_committing(job) && self.committer.open_plans().remove(job) {
+        if !self.has_pods_to_create(job) && self.committer.open_plans().remove(job) {
             self.recheck_put_off_gangs(&job.namespace, to_advance);
         }
     }
 
-    /// Returns true if the gang still has pods to create, now or after a pause.
-    fn is_committing(&self, job: &Key) -> bool {
+    /// Returns true if the gang has promised pods to create: now, after a pause, or once its new
+    /// nodes have come.
+    fn has_pods_to_create(&self, job: &Key) -> bool {
         let group = self.committer.cache().pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref()?.phase);
-        self.gangs.contains_key(job) && phase == Some(PodGroupPhase::Committing)
+        let phases = [PodGroupPhase::Committing, PodGroupPhase::Provisioning];
+        self.gangs.contains_key(job) && phase.is_some_and(|phase| phases.contains(&phase))
     }
 
     /// Wakes the gangs of the namespace that were put off, because its quota may have room now.

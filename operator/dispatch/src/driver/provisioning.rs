@@ -155,10 +155,13 @@ impl Driver {
             return;
         };
         let state = self.gangs.get(job);
-        let is_wanted = state.is_some_and(|state| {
-            state.engine_state == EngineState::Absent && state.run().is_some()
-        });
-        if is_wanted && self.inheritance.plan(job) == Some(nodes.hash.as_str()) {
+        let Some(state) = state.filter(|state| state.engine_state == EngineState::Absent) else {
+            return;
+        };
+        let Some(run) = state.run() else { return };
+        if self.inheritance.plan(job) == Some(nodes.hash.as_str()) {
+            let admitted = state.admitted_pods(run);
+            self.committer.promise_order(job, run, &admitted);
             self.enqueue(job, journal);
             self.restore_provisioning(job, nodes);
         }

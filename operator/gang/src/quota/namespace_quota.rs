@@ -163,7 +163,7 @@ pub fn find_exceeded_quota<'a>(
                 let promised_amount = promised_amount
                     .filter(|promised_amount| *promised_amount > Amount::ZERO)
                     .map_or_else(String::new, |promised_amount| {
-                        format!(" and {promised_amount} are promised to gangs that are starting")
+                        format!(" and {promised_amount} are promised to other gangs")
                     });
                 Some(format!(
                     "ResourceQuota {name:?} of the namespace allows {} {key}, of which {used_text} are used{promised_amount}; the whole gang needs {needed}",

@@ -8,6 +8,7 @@ use trellis_gang::{engine, journal};
 use trellis_machine::clock;
 
 use super::*;
+use crate::task_outcome::TaskOutcome;
 
 /// Returns the samples of `trellis_node_orders_total`, without those of no orders.
 fn counted_orders(driver: &Driver) -> Vec<String> {
@@ -89,6 +90,27 @@ async fn order_of_an_earlier_leader_is_known_before_the_first_decision() {
     let (driver, job) = driver_with_order_of_epoch(1);
     assert!(!driver.inheritance.awaits_adoption());
     assert!(driver.engine.provisioning(&engine::gang_id(&job)).is_some());
+}
+
+/// The ResourceQuotas of the namespace have room for one of two jobs.
+#[tokio::test]
+async fn order_holds_namespace_quota_until_it_ends() {
+    let (mut driver, job) = driver_with_order();
+    let promised = |driver: &Driver| -> i64 {
+        let other = Key::new("team-a", "waits");
+        let plans = driver.committer.open_plans();
+        let demands = plans.other_demands(&other, |_, plan| plan.total_demand());
+        demands.iter().map(QuotaDemand::count).sum()
+    };
+    assert_eq!(promised(&driver), 1);
+    driver.handle_event(
+        SchedulerEvent::TaskEnded(job.clone(), TaskOutcome::Done),
+        &mut BTreeSet::new(),
+    );
+    assert_eq!(promised(&driver), 1, "the nodes have not come yet");
+    driver.gangs.get_mut(&job).unwrap().task = None;
+    handle_events(&mut driver, &job, None);
+    assert_eq!(promised(&driver), 0);
 }
 
 #[tokio::test]

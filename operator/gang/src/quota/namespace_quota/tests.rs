@@ -36,7 +36,7 @@ fn pods_promised_to_other_gangs_count_against_the_quota() {
     let message = find_exceeded_quota(&four, &pods(2), &[pods(1), pods(1)]).unwrap();
     assert_eq!(
         message,
-        "ResourceQuota \"q\" of the namespace allows 4 pods, of which 1 are used and 2 are promised to gangs that are starting; the whole gang needs 2"
+        "ResourceQuota \"q\" of the namespace allows 4 pods, of which 1 are used and 2 are promised to other gangs; the whole gang needs 2"
     );
     let cores = quota(json!({"requests.cpu": "2"}), json!({"requests.cpu": "1"}));
     assert_eq!(find_exceeded_quota(&cores, &pods(1), &[pods(1)]), None);
