@@ -105,7 +105,7 @@ pub struct Provisioning {
     pub since: Time,
     /// When the engine gives them up, even if none has arrived.
     pub timeout: Time,
-    /// When the first of them arrived.
+    /// When the first node joined that the engine had not known at `since`.
     pub first_arrival: Option<Time>,
     /// The number of new nodes at first, by flavor.
     pub wanted: BTreeMap<FlavorName, u32>,

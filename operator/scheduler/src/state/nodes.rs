@@ -22,6 +22,7 @@ use super::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
 use crate::constraints::Constraints;
 use crate::ids::NodeName;
 use crate::node::{Node, Taint, TaintEffect};
+use crate::time::Time;
 
 /// The taint that Kubernetes puts on cordoned nodes (KEP-382).
 pub(super) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
@@ -61,6 +62,8 @@ impl NodeProperties {
 struct NodeEntry {
     name: NodeName,
     properties: Option<NodeProperties>,
+    /// The time of the last cycle before the node was added. The epoch for a node that is only held.
+    added: Time,
     /// The resources that it lists.
     listed_resources: SmallVec<[ResourceIdx; 4]>,
     /// Number of pods and plans that name it.
@@ -105,8 +108,13 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     /// Adds or replaces a node. Returns true if it changes anything.
-    pub(crate) fn apply(&mut self, node: Node, catalog: &mut Catalog) -> bool {
+    pub(crate) fn apply(&mut self, node: Node, now: Time, catalog: &mut Catalog) -> bool {
         let at = self.find_or_insert(&node.name);
+        if let Some(entry) = self.entries.get_mut(at.at())
+            && entry.properties.is_none()
+        {
+            entry.added = now;
+        }
         let facts = NodeProperties {
             labels: self.label_texts.intern_labels(node.labels),
             taints: node.taints,
@@ -192,6 +200,12 @@ impl Nodes {
         self.entries.get(at.at())?.properties.as_ref()
     }
 
+    /// Returns true if the node exists and was added in or after the cycle of this time.
+    pub(crate) fn was_added_since(&self, at: NodeIdx, time: Time) -> bool {
+        let entry = self.entries.get(at.at());
+        entry.is_some_and(|entry| entry.properties.is_some() && entry.added >= time)
+    }
+
     /// Returns the existing nodes, by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeIdx, &NodeProperties)> {
         self.by_name
@@ -271,6 +285,7 @@ impl Nodes {
         let entry = NodeEntry {
             name: name.clone(),
             properties: None,
+            added: Time::default(),
             listed_resources: SmallVec::new(),
             hold_count: 0,
             // A signature that knows a former node at this index must check this node.

@@ -13,7 +13,7 @@ impl Engine {
     /// Adds or replaces a node. If the node shrank below its usage, its free amounts are negative,
     /// and the engine places no pod there.
     pub fn apply_node(&mut self, node: Node) {
-        if self.nodes.apply(node, &mut self.catalog) {
+        if self.nodes.apply(node, self.now, &mut self.catalog) {
             self.nodes_changed();
         }
     }

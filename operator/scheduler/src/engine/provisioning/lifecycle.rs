@@ -1,6 +1,5 @@
 //! Begins and ends the provisioning of nodes for a gang.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ impl Engine {
             return None;
         }
         self.spend_place(lifted);
-        let (state, is_new) = self.advance_provisioning(at, plan.nodes.clone());
+        let (state, is_new) = self.advance_provisioning(at, &plan);
         let until = self.provisioning_end(&state);
         let choices = plan.assignment.choices.clone();
         let request = is_new.then(|| NodeRequest {
@@ -119,12 +118,9 @@ impl Engine {
         self.block_gang(at, Blockage::new(detail, wake), log);
     }
 
-    /// Returns the state of a gang's provisioning once it lacks these nodes, and if it begins now.
-    fn advance_provisioning(
-        &self,
-        at: GangIdx,
-        missing: BTreeMap<FlavorName, u32>,
-    ) -> (Provisioning, bool) {
+    /// Returns the state of a gang's provisioning with this plan, and if it begins now.
+    fn advance_provisioning(&self, at: GangIdx, plan: &ProvisioningPlan) -> (Provisioning, bool) {
+        let missing = plan.nodes.clone();
         let before = self
             .gangs
             .get(at)
@@ -140,13 +136,23 @@ impl Engine {
             };
             return (state, true);
         };
-        let mut state = Provisioning {
+        let since = before.state.since;
+        let first_arrival = before.state.first_arrival;
+        let state = Provisioning {
             missing,
+            first_arrival: first_arrival
+                .or_else(|| self.has_new_node(plan, since).then_some(self.now)),
             ..before.state.clone()
         };
-        let (_, arrived) = state.progress();
-        state.first_arrival = state.first_arrival.or((arrived > 0).then_some(self.now));
         (state, false)
+    }
+
+    /// True if the plan has a node that was added since this time. Older nodes join an order when
+    /// they become free.
+    fn has_new_node(&self, plan: &ProvisioningPlan, since: Time) -> bool {
+        let runs = plan.placement.groups().iter().flat_map(|group| &group.runs);
+        let mut nodes = runs.filter_map(|(node, _)| self.nodes.find(node));
+        nodes.any(|node| self.nodes.was_added_since(node, since))
     }
 
     /// Returns when the engine gives the nodes up.

@@ -61,7 +61,7 @@ impl Engine {
             for number in 1..=*count {
                 let name = planned_node_name(flavor, number);
                 let node = template.to_node(name.clone());
-                self.nodes.apply(node, &mut self.catalog);
+                self.nodes.apply(node, self.now, &mut self.catalog);
                 names.push(name);
             }
         }

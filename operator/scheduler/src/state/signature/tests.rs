@@ -13,6 +13,7 @@ use crate::node::{Node, Taint, TaintEffect};
 use crate::resources::Resources;
 use crate::state::Catalog;
 use crate::state::nodes::UNSCHEDULABLE;
+use crate::time::Time;
 
 const NODES: usize = 6;
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -171,7 +172,7 @@ proptest! {
         for event in events {
             match event {
                 Event::Apply(node) => {
-                    nodes.apply(node, &mut catalog);
+                    nodes.apply(node, Time::default(), &mut catalog);
                 }
                 Event::Delete(at) => {
                     nodes.delete(&NodeName::new(format!("n{at}")));

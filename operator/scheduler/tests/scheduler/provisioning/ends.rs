@@ -82,6 +82,24 @@ fn nodes_stand_idle_only_for_a_limited_time() {
     assert_eq!(run_cycle_at(&mut engine, seconds(101 + IDLE)), ["+other"]);
 }
 
+/// An old node joins the order once its gang has ended. It does not tell when the new nodes come.
+#[test]
+fn old_node_that_becomes_free_does_not_limit_the_time_of_an_order() {
+    let mut engine = growing_engine(64);
+    engine.apply_node(pool_node("old", "h100"));
+    engine.apply_gang(growing_gang("before", 1));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+before"]);
+    submit_at(&mut engine, 10, growing_gang("w", 3));
+    engine.delete_gang(&id("before"));
+    assert!(run_cycle_at(&mut engine, seconds(100)).is_empty());
+    let provisioning = engine.provisioning(&id("w")).unwrap();
+    assert_eq!(provisioning.progress(), (3, 1), "two new nodes are missing");
+    assert_eq!(engine.next_wakeup(), Some(seconds(40 + TIMEOUT)));
+    engine.apply_node(pool_node("new", "h100"));
+    assert!(run_cycle_at(&mut engine, seconds(200)).is_empty());
+    assert_eq!(engine.next_wakeup(), Some(seconds(200 + IDLE)));
+}
+
 #[test]
 fn order_for_which_the_autoscaler_adds_no_nodes_ends_in_the_next_cycle() {
     let mut engine = growing_engine(64);
