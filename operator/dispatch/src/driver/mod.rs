@@ -51,6 +51,7 @@ use limits::wrong_limits::WrongLimits;
 use message_renewal::MessageRenewal;
 use places::avoided_nodes::AvoidedNodes;
 use pods_of_gone_jobs::OrphanedPods;
+use provisioning::OrderFailure;
 use provisioning_times::ProvisioningTimes;
 use reason_pace::ReasonPace;
 use steps::pause::RetryPause;
@@ -96,6 +97,8 @@ struct TrackedGang {
     reason_pace: ReasonPace,
     /// The order whose objects this replica has created.
     order: Option<String>,
+    /// The last failure of an order.
+    order_failure: Option<OrderFailure>,
     /// Why its last task failed.
     last_failure: Option<String>,
     /// Nodes on which its pods were refused.

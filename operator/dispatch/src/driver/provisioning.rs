@@ -17,6 +17,15 @@ use crate::SchedulerEvent;
 use crate::commit::NodeOrder;
 use crate::metrics::NodeOrderEnd;
 
+/// The failure of an order.
+#[derive(Debug)]
+pub(super) struct OrderFailure {
+    /// Hash of the order.
+    pub(super) hash: String,
+    /// Message of the event of the job.
+    pub(super) message: String,
+}
+
 impl Driver {
     /// Writes the order of new nodes to the gang's journal.
     pub(super) fn provision(&mut self, request: &NodeRequest) {
@@ -64,14 +73,31 @@ impl Driver {
             false => NodeOrderEnd::Withdrawn,
         };
         self.count_node_order(job, provisioning, end);
-        let Some(state) = self.gangs.get(job) else {
+        let order = self.journaled_order(job).filter(|_| is_late);
+        let failure = order.map(|order| OrderFailure {
+            message: self.describe_failure(&order, provisioning),
+            hash: order.hash,
+        });
+        let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        if let Some(task) = &state.task {
-            return task.stop.cancel();
+        state.order_failure = failure;
+        match &state.task {
+            // The step after this task writes the end.
+            Some(task) => task.stop.cancel(),
+            None => self.write_order_end(job),
         }
-        let Some(uid) = self.job_uid(job) else { return };
-        let message = is_late.then(|| self.describe_failure(job, provisioning));
+    }
+
+    /// Writes the end of the gang's order to the journal, and an event if its nodes did not come.
+    pub(super) fn write_order_end(&mut self, job: &Key) {
+        let (Some(uid), Some(order)) = (self.job_uid(job), self.journaled_order(job)) else {
+            return;
+        };
+        let state = self.gangs.get(job);
+        let failure = state.and_then(|state| state.order_failure.as_ref());
+        let failure = failure.filter(|failure| failure.hash == order.hash);
+        let message = failure.map(|failure| failure.message.clone());
         let committer = self.committer.clone();
         let key = job.clone();
         self.start_task(job, None, |_| async move {
@@ -179,9 +205,8 @@ impl Driver {
         let is_known = self.engine.provisioning(&id).is_some();
         self.enqueue(job, journal);
         if !is_known {
-            // The engine has given the nodes up, or this replica has withdrawn the gang.
-            self.write_journal(job, journal::end_provisioning);
-            return;
+            // The engine has ended the order, or this replica has withdrawn the gang.
+            return self.write_order_end(job);
         }
         let orders = &self.committer.context().node_orders;
         if orders.requests.failure(&nodes.hash).is_some() {
@@ -209,18 +234,18 @@ impl Driver {
     }
 
     /// Describes nodes that did not come in time, or that the autoscaler does not add.
-    fn describe_failure(&self, job: &Key, provisioning: &Provisioning) -> String {
-        let order = self.journaled_order(job);
+    fn describe_failure(&self, order: &GangProvisioning, provisioning: &Provisioning) -> String {
         let requests = &self.committer.context().node_orders.requests;
-        let refusal = order.and_then(|order| requests.failure(&order.hash));
-        let why = match refusal {
+        let why = match requests.failure(&order.hash) {
             Some(message) => format!(
                 "the autoscaler adds no new nodes of {}: {message}",
                 provisioning.flavors_text()
             ),
             None => provisioning.lateness_text(),
         };
-        format!("{why}; the order is given up, and the next flavor of the queue is tried")
+        format!(
+            "{why}; Trellis ends the order, and tries the queue's next flavor, or this one again after a pause"
+        )
     }
 
     /// Returns why the autoscaler has not asked for the gang's nodes yet.
@@ -234,7 +259,7 @@ impl Driver {
     }
 
     /// Returns the order of new nodes in the journal of a gang.
-    fn journaled_order(&self, job: &Key) -> Option<GangProvisioning> {
+    pub(super) fn journaled_order(&self, job: &Key) -> Option<GangProvisioning> {
         let group = self.committer.cache().pod_groups.get(job)?;
         group.status.as_ref()?.provisioning.clone()
     }

@@ -142,3 +142,25 @@ async fn order_of_a_deleted_job_is_counted_as_withdrawn() {
         ["{flavor=\"h100\",outcome=\"withdrawn\"} 1"]
     );
 }
+
+/// The objects of the order are being created when its time is over. Then the write of its end
+/// conflicts.
+#[tokio::test]
+async fn failure_of_an_order_is_kept_until_its_end_is_written() {
+    let (mut driver, job) = driver_with_order();
+    let id = engine::gang_id(&job);
+    let provisioning = driver.engine.provisioning(&id).cloned().unwrap();
+    assert!(driver.gangs[&job].task.is_some(), "objects are created");
+    driver.end_provisioning(&job, &provisioning, true);
+    let conflict = TaskOutcome::Retry("the PodGroup has changed".to_owned());
+    for outcome in [TaskOutcome::Done, conflict] {
+        let event = SchedulerEvent::TaskEnded(job.clone(), outcome);
+        driver.handle_event(event, &mut BTreeSet::new());
+        let failure = driver.gangs[&job].order_failure.as_ref().unwrap();
+        let text = "0 of 2 new nodes of flavor \"h100\" came in time; Trellis ends the order";
+        assert!(failure.message.starts_with(text), "{}", failure.message);
+        assert_eq!(failure.hash, driver.journaled_order(&job).unwrap().hash);
+        driver.write_order_end(&job);
+        assert!(driver.gangs[&job].task.is_some(), "the end is written");
+    }
+}
