@@ -28,7 +28,7 @@ pub const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Succession {
     /// The control plane.
-    pub control_plane: ControlPlane,
+    pub control_plane: Arc<ControlPlane>,
     program: PathBuf,
     launch: LaunchOptions,
     leader: Arc<Mutex<Operator>>,
@@ -46,7 +46,7 @@ impl Succession {
             .await
             .unwrap();
         Self {
-            control_plane,
+            control_plane: Arc::new(control_plane),
             program: program.to_owned(),
             launch,
             leader: Arc::new(Mutex::new(leader)),

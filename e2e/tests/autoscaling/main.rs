@@ -65,13 +65,18 @@ fn control_plane_options() -> ControlPlaneOptions {
 
 /// Installs the objects of the chart, and starts Karpenter.
 async fn install(control_plane: &ControlPlane) -> Karpenter {
+    install_chart(control_plane).await;
+    Karpenter::start(control_plane, &[]).await.unwrap()
+}
+
+/// Installs the objects of the chart.
+async fn install_chart(control_plane: &ControlPlane) {
     operator::install_chart_objects(control_plane)
         .await
         .unwrap();
     operator::install_placeholder_objects(control_plane)
         .await
         .unwrap();
-    Karpenter::start(control_plane, &[]).await.unwrap()
 }
 
 /// The operator under test.

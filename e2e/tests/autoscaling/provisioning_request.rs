@@ -21,10 +21,10 @@ use crate::ordering_site::{Growth, OrderingSite};
 use crate::stand_in::{Answer, Arrival, StandIn};
 use crate::{launch_options, operator_program, shared_control_plane};
 
-const ATOMIC: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
+pub(crate) const ATOMIC: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
 
 /// Returns the fields of a flavor that orders nodes by ProvisioningRequests of a class.
-fn method(class: &str) -> Value {
+pub(crate) fn method(class: &str) -> Value {
     json!({
         "by": "ProvisioningRequest",
         "provisioningRequest": {"provisioningClassName": class},
@@ -49,7 +49,7 @@ fn requests(site: &OrderingSite) -> Api<ProvisioningRequest> {
 }
 
 /// Waits until a site has no ProvisioningRequests and PodTemplates.
-async fn wait_until_no_requests(site: &OrderingSite) {
+pub(crate) async fn wait_until_no_requests(site: &OrderingSite) {
     eventually(Duration::from_secs(90), || async {
         let requests = requests(site).list(&ListParams::default()).await?;
         let templates = site

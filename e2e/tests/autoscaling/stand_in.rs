@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,9 +62,12 @@ pub struct StandIn {
     task: JoinHandle<()>,
 }
 
+/// A control plane that outlives the stand-in.
+type SharedControlPlane = dyn Deref<Target = ControlPlane> + Send + Sync;
+
 /// The nodes of a site.
 struct Pool {
-    control_plane: &'static ControlPlane,
+    control_plane: Box<SharedControlPlane>,
     site: String,
     answer: Answer,
     state: Mutex<State>,
@@ -81,9 +85,13 @@ struct State {
 
 impl StandIn {
     /// Answers the requests in the namespace of a site. Its nodes have the scope of the site.
-    pub fn start(control_plane: &'static ControlPlane, site: &str, answer: Answer) -> Self {
+    pub fn start(
+        control_plane: impl Deref<Target = ControlPlane> + Send + Sync + 'static,
+        site: &str,
+        answer: Answer,
+    ) -> Self {
         let pool = Arc::new(Pool {
-            control_plane,
+            control_plane: Box::new(control_plane),
             site: site.to_owned(),
             answer,
             state: Mutex::default(),
@@ -216,7 +224,7 @@ impl Pool {
 
     async fn add_nodes(&self, nodes: NodeTemplate, count: usize, after: Duration) {
         tokio::time::sleep(after).await;
-        let nodes = nodes.create(self.control_plane).await.unwrap();
+        let nodes = nodes.create(&self.control_plane).await.unwrap();
         let mut state = self.state.lock();
         state.upcoming -= count;
         state.nodes.push(nodes);

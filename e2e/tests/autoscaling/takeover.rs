@@ -11,8 +11,12 @@ use trellis_e2e::proxy::{Request, TrapTiming};
 use trellis_e2e::site::jobs::phase;
 
 use crate::growing_site::GrowingSite;
-use crate::ordering_site::Growth;
-use crate::{SETTLED, control_plane_options, install, launch_options, operator_program};
+use crate::ordering_site::{Growth, OrderingSite};
+use crate::provisioning_request::{ATOMIC, method, wait_until_no_requests};
+use crate::stand_in::{Answer, Arrival, StandIn};
+use crate::{
+    SETTLED, control_plane_options, install, install_chart, launch_options, operator_program,
+};
 
 /// Returns true for the writes for a gang and for its placeholders.
 fn counted_write_filter(namespace: &str) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
@@ -28,14 +32,13 @@ fn is_running(job: &TrainingJob) -> bool {
     phase(job) == Some(JobPhase::Running)
 }
 
-/// Returns the site, and whether the operator was killed.
-async fn survives_kill(
+/// Runs a gang of two task groups, whose operator is killed at the k-th write. Returns the job, and
+/// true if the operator was killed.
+async fn runs_through_kill(
     operators: &mut Succession,
-    k: u64,
-    moment: TrapTiming,
-) -> (GrowingSite, bool) {
-    let control_plane = &operators.control_plane;
-    let site = GrowingSite::on(control_plane, "crash", Growth::default(), |pool| pool).await;
+    site: &OrderingSite,
+    (k, moment): (u64, TrapTiming),
+) -> (TrainingJob, bool) {
     // The placeholders of each task group are a Job of their own.
     let mut job = site.gang_job("j", 1);
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
@@ -44,9 +47,8 @@ async fn survives_kill(
     groups.push(second);
     let fired = operators.kill_after_write(k, moment, counted_write_filter(site.name()));
     let job = site.create(job).await.unwrap();
-    let kill = (fired, k, moment);
-    let (status, reached) = operators
-        .wait_through_kill(&site, "j", kill, is_running)
+    let (status, was_killed) = operators
+        .wait_through_kill(site, "j", (fired, k, moment), is_running)
         .await;
     let counts = (status.attempt, status.restarts, status.disruptions);
     assert_eq!(
@@ -55,12 +57,12 @@ async fn survives_kill(
         "after write {k} ({moment:?})"
     );
     site.wait_for_whole_gang("j", 2).await;
-    site.wait_until_no_placeholders(&job).await;
-    let lost = site.pool.lost_claims();
-    assert!(lost.is_empty(), "after write {k} ({moment:?}): {lost:?}");
+    (job, was_killed)
+}
+
+async fn end_gang(site: &OrderingSite) {
     site.delete::<TrainingJob>("j").await;
     site.wait_for_pod_count("j", 0).await;
-    (site, reached)
 }
 
 async fn gang_gets_its_nodes_once_after_a_crash_at_each_write(moment: TrapTiming) {
@@ -73,9 +75,15 @@ async fn gang_gets_its_nodes_once_after_a_crash_at_each_write(moment: TrapTiming
     // deletion of the placeholders, 2 pods, the end of the plan and a status.
     let minimum = 3 + 1 + 4 + 1 + 1 + 2 + 1 + 1;
     kill_after_every_write(minimum, async |k| {
-        let (site, reached) = survives_kill(&mut operators, k, moment).await;
+        let control_plane = &operators.control_plane;
+        let site = GrowingSite::on(control_plane, "crash", Growth::default(), |pool| pool).await;
+        let (job, was_killed) = runs_through_kill(&mut operators, &site, (k, moment)).await;
+        site.wait_until_no_placeholders(&job).await;
+        let lost = site.pool.lost_claims();
+        assert!(lost.is_empty(), "after write {k} ({moment:?}): {lost:?}");
+        end_gang(&site).await;
         sites.push(site);
-        reached
+        was_killed
     })
     .await;
     tokio::time::sleep(SETTLED).await;
@@ -83,6 +91,42 @@ async fn gang_gets_its_nodes_once_after_a_crash_at_each_write(moment: TrapTiming
         let claims = site.pool.claims();
         assert_eq!(claims.len(), 2, "{}: {claims:?}", site.name());
     }
+}
+
+async fn request_is_served_once_after_a_crash_at_each_write(moment: TrapTiming) {
+    let control_plane = ControlPlane::start(control_plane_options()).await.unwrap();
+    install_chart(&control_plane).await;
+    let launch = launch_options();
+    let mut operators = Succession::start(control_plane, operator_program(), launch).await;
+    // The writes are 3 children, the order, 2 PodTemplates and the request, the plan, the deletion
+    // of the request and of its templates, 2 pods, the end of the plan and a status.
+    let minimum = 3 + 1 + 3 + 1 + 2 + 2 + 1 + 1;
+    kill_after_every_write(minimum, async |k| {
+        let control_plane = operators.control_plane.clone();
+        let method = method(ATOMIC);
+        let site = OrderingSite::new(&control_plane, "crash", Growth::default(), method).await;
+        let answer = Answer::Nodes(Arrival::default());
+        let stand_in = StandIn::start(control_plane, site.name(), answer);
+        let (_, was_killed) = runs_through_kill(&mut operators, &site, (k, moment)).await;
+        wait_until_no_requests(&site).await;
+        let (bought, requests) = (stand_in.bought(), stand_in.requests());
+        assert_eq!((bought, requests), (2, 1), "after write {k} ({moment:?})");
+        end_gang(&site).await;
+        was_killed
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "mostly waits: .ci/run runs it beside the soak"]
+async fn request_is_served_once_if_a_leader_dies_before_a_response() {
+    request_is_served_once_after_a_crash_at_each_write(TrapTiming::BeforeAnswer).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "mostly waits: .ci/run runs it beside the soak"]
+async fn request_is_served_once_if_a_leader_dies_after_a_response() {
+    request_is_served_once_after_a_crash_at_each_write(TrapTiming::AfterAnswer).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
