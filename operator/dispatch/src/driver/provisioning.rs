@@ -8,7 +8,7 @@ use tracing::info;
 use trellis_api::pod_group::{FlavorNodes, GangProvisioning, PlannedGroup, PodGroupStatus};
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
-use trellis_gang::{engine, journal, quota};
+use trellis_gang::{engine, quota};
 use trellis_machine::clock;
 use trellis_scheduler::{FlavorGrowth, FlavorName, NodeRequest, Provisioning};
 

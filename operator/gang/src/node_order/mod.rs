@@ -48,8 +48,10 @@ pub fn request_flavors<'a>(
     flavors: &FlavorSpecs,
 ) -> BTreeSet<&'a str> {
     let groups = nodes.groups.iter();
-    groups
-        .filter_map(|group| request_flavor(group, flavors))
+    let wanted = groups.filter_map(|group| request_flavor(group, flavors));
+    // Free nodes of a flavor may suffice, while the nodes of another flavor are on order.
+    wanted
+        .filter(|flavor| nodes.nodes.iter().any(|nodes| nodes.flavor == *flavor))
         .collect()
 }
 

@@ -32,6 +32,11 @@ fn flavors() -> FlavorSpecs {
 
 /// Returns the objects of an order for the gang of one group "worker" with this flavor.
 fn order_objects(flavor: &str) -> (Vec<Job>, Vec<FlavorRequest>) {
+    order_objects_of(flavor, flavor)
+}
+
+/// Like [`order_objects`], for an order of nodes of the flavor `ordered`.
+fn order_objects_of(flavor: &str, ordered: &str) -> (Vec<Job>, Vec<FlavorRequest>) {
     let toleration = json!({"key": "gpu", "operator": "Exists"});
     let planned = PlannedGroup {
         name: "worker".to_owned(),
@@ -43,7 +48,7 @@ fn order_objects(flavor: &str) -> (Vec<Job>, Vec<FlavorRequest>) {
     let run = desired.attempt().unwrap();
     let since = k8s_openapi::jiff::Timestamp::UNIX_EPOCH;
     let nodes = vec![FlavorNodes {
-        flavor: flavor.to_owned(),
+        flavor: ordered.to_owned(),
         count: 1,
     }];
     let nodes = journal::build_provisioning(run, vec![planned], nodes, (since, since));
@@ -117,6 +122,12 @@ fn request_of_a_flavor_has_the_pods_of_its_groups_in_the_namespace_of_the_job() 
         (&pod.scheduler_name, &pod.priority_class_name),
         (&None, &None)
     );
+}
+
+#[test]
+fn flavor_with_enough_free_nodes_has_no_request() {
+    let (_, requests) = order_objects_of("b200", "h100");
+    assert!(requests.is_empty(), "{requests:?}");
 }
 
 #[test]
