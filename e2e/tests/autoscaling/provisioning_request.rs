@@ -285,7 +285,7 @@ async fn job_tells_that_the_cluster_has_no_provisioning_requests() {
     site.submit_gang("train", 2).await;
     site.wait_for_status("train", |status| {
         let message = status.full_message();
-        message.contains("no ProvisioningRequest can be made")
+        message.contains("the cluster has no kind ProvisioningRequest")
             && message.contains("install the kind with Cluster Autoscaler")
     })
     .await;

@@ -49,7 +49,7 @@ impl Committer {
             Ok(()) => TaskOutcome::Done,
             Err(outcome) => {
                 // The next try creates the objects that do not exist.
-                self.context.node_orders.add_lost(nodes.hash);
+                self.context.node_orders.mark_incomplete(nodes.hash);
                 outcome
             }
         }
@@ -110,12 +110,15 @@ impl Committer {
             Ok(IgnoredAny) | Err(WriteError::AlreadyExists(_)) => Ok(()),
             Err(WriteError::NotFound(error)) if K::kind(&()) == ProvisioningRequest::kind(&()) => {
                 let message = format!(
-                    "no ProvisioningRequest can be made ({error}): install the kind with Cluster Autoscaler, or set provisioning.by of the flavor to Placeholders"
+                    "the cluster has no kind ProvisioningRequest ({error}): install its CRD, or use a flavor with provisioning.by: Placeholders"
                 );
                 Err(TaskOutcome::Retry(message))
             }
             Err(error) => {
-                let message = format!("{} that asks for new nodes: {error}", K::kind(&()));
+                let message = format!(
+                    "the {} of the node order was not created: {error}",
+                    K::kind(&())
+                );
                 Err(TaskOutcome::Retry(message))
             }
         }

@@ -1,4 +1,4 @@
-//! Provisions nodes for a gang. This module first makes all checks of a commit, so that no node is
+//! Orders nodes for a gang. This module first makes all checks of a commit, so that no node is
 //! bought for a pod that admission refuses. Then it writes the order to the journal.
 
 use std::collections::BTreeMap;
@@ -85,8 +85,8 @@ impl Committer {
         .await
     }
 
-    /// Promises room in the ResourceQuotas of the namespace to the gang of an earlier leader's order.
-    pub(crate) fn promise_order(
+    /// Reserves ResourceQuota of the namespace for a gang whose order an earlier leader wrote.
+    pub(crate) fn reserve_quota_of_order(
         &self,
         job: &Key,
         run: &AuthorizedAttempt,
@@ -96,8 +96,8 @@ impl Committer {
         self.open_plans.insert(job, open);
     }
 
-    /// Writes that the nodes on order for a gang are given up. `failure` tells why, for an event of
-    /// the job. None: the order ends without a fault.
+    /// Writes the end of a gang's node order to the journal. `failure` is the message of an event for
+    /// the job. None: no event.
     pub async fn end_provisioning(
         &self,
         job: &Key,
@@ -134,7 +134,7 @@ impl Committer {
     }
 }
 
-/// Returns a placement of the whole gang on no nodes, by which its pods can be tried.
+/// Returns a placement without node names, for a dry run of the gang's pods.
 fn unplaced_gang(run: &AuthorizedAttempt) -> Placement {
     let groups = run.job.compiled().groups().iter();
     groups

@@ -115,7 +115,7 @@ impl Driver {
             message.extend(denied.map(|why| format!("; {why}")));
         }
         if reason == Reason::Provisioning
-            && let Some(delay) = self.delay_of_order(&engine::job_key(id))
+            && let Some(delay) = self.order_delay_message(&engine::job_key(id))
         {
             message.extend([format!("; the autoscaler says: {delay}")]);
         }
@@ -164,7 +164,7 @@ impl Driver {
         let flavors = self.engine.flavors(id).unwrap_or_default();
         let mut groups = self.flavors.plan_groups(&flavors);
         let job = engine::job_key(id);
-        self.consume_requests(&job, &mut groups);
+        self.add_request_annotations(&job, &mut groups);
         let limits = self.gangs.get(&job);
         let limits = limits.and_then(|state| state.limits.as_deref());
         let limits = limits.or_else(|| self.external_limits(&job));
@@ -229,7 +229,7 @@ impl Driver {
             return self.give_back_place(job);
         };
         let planned = state.admitted_pods(&run);
-        self.note_used_nodes(job);
+        self.record_used_order(job);
         self.over_quota.remove(job);
         let committer = self.committer.clone();
         let key = job.clone();

@@ -144,7 +144,7 @@ impl Driver {
         match self.committer.cache().flavors.get(&Key::new("", name)) {
             Some(now) => {
                 let mut known = engine::to_engine_flavor(name, &now.spec);
-                known.growth = self.allowed_growth(&flavor, known.growth);
+                known.growth = self.growth_with_usual_time(&flavor, known.growth);
                 self.engine.apply_flavor(known);
                 self.flavors.apply(flavor, &now.spec);
             }

@@ -33,7 +33,8 @@ impl Driver {
         let Some(state) = self.gangs.get(&job) else {
             return;
         };
-        // The journal is being written, or policies judge the gang. It is queued again after that.
+        // Another task writes the journal, or policies still evaluate the gang. The gang is enqueued
+        // again afterwards.
         let (Some(run), false, true) = (
             state.run().cloned(),
             state.task.is_some(),
@@ -61,7 +62,7 @@ impl Driver {
         });
     }
 
-    /// Gives up the nodes on order for a gang. The gang stays in the engine.
+    /// Ends the node order of a gang. The gang stays in the engine.
     pub(super) fn end_provisioning(
         &mut self,
         job: &Key,
@@ -116,7 +117,7 @@ impl Driver {
 
     fn count_node_order(&self, job: &Key, provisioning: &Provisioning, end: NodeOrderEnd) {
         let (wanted, arrived) = provisioning.progress();
-        info!(%job, wanted, arrived, ?end, "new nodes are given up");
+        info!(%job, wanted, arrived, ?end, "a node order ended unused");
         let metrics = &self.committer.context().metrics;
         for flavor in provisioning.wanted.keys() {
             metrics.count_node_order(flavor.as_str(), end);
@@ -124,7 +125,7 @@ impl Driver {
     }
 
     /// Records that a gang starts, if new nodes were on order for it.
-    pub(super) fn note_used_nodes(&mut self, job: &Key) {
+    pub(super) fn record_used_order(&mut self, job: &Key) {
         let group = self.committer.cache().pod_groups.get(job);
         let nodes = group
             .as_ref()
@@ -144,9 +145,9 @@ impl Driver {
         }
     }
 
-    /// Returns the new nodes of a flavor, with the time that they usually take. None: without a
-    /// namespace for placeholders, the operator orders no nodes.
-    pub(super) fn allowed_growth(
+    /// Adds the usual arrival time to a flavor's growth. None: the flavor has no growth, or the
+    /// operator has no namespace for placeholders and so orders no nodes.
+    pub(super) fn growth_with_usual_time(
         &self,
         flavor: &FlavorName,
         growth: Option<FlavorGrowth>,
@@ -174,9 +175,9 @@ impl Driver {
         metrics.record_nodes_on_order(arrived, missing, elapsed);
     }
 
-    /// Restores the order of an earlier leader in the engine. The next decision must know it, and may
-    /// come before this leader has written its epoch to the journal.
-    pub(super) fn inherit_order(&mut self, job: &Key, journal: &PodGroupStatus) {
+    /// Restores in the engine an order that an earlier leader wrote. This must precede the next
+    /// decision, which the engine may make before this leader writes its epoch to the journal.
+    pub(super) fn restore_inherited_order(&mut self, job: &Key, journal: &PodGroupStatus) {
         let Some(nodes) = &journal.provisioning else {
             return;
         };
@@ -187,14 +188,14 @@ impl Driver {
         let Some(run) = state.run() else { return };
         if self.inheritance.plan(job) == Some(nodes.hash.as_str()) {
             let admitted = state.admitted_pods(run);
-            self.committer.promise_order(job, run, &admitted);
+            self.committer.reserve_quota_of_order(job, run, &admitted);
             self.enqueue(job, journal);
             self.restore_provisioning(job, nodes);
         }
     }
 
-    /// Keeps an order of the journal going: the engine tries the gang, and the objects that ask for
-    /// the nodes exist. If the autoscaler adds no nodes, the engine gives them up.
+    /// Continues an order that the journal records: enqueues the gang, and creates the order's objects
+    /// if they are missing. If the autoscaler refuses the nodes, the engine ends the order.
     pub(super) fn continue_provisioning(
         &mut self,
         job: &Key,
@@ -218,8 +219,8 @@ impl Driver {
         let Some(run) = state.run().cloned() else {
             return;
         };
-        let is_lost = orders.take_lost(&nodes.hash);
-        if !is_lost && state.order.as_ref() == Some(&nodes.hash) {
+        let is_incomplete = orders.take_incomplete(&nodes.hash);
+        if !is_incomplete && state.order.as_ref() == Some(&nodes.hash) {
             return;
         }
         state.order = Some(nodes.hash.clone());
@@ -248,8 +249,8 @@ impl Driver {
         )
     }
 
-    /// Returns why the autoscaler has not asked for the gang's nodes yet.
-    pub(super) fn delay_of_order(&self, job: &Key) -> Option<String> {
+    /// Returns the message of the autoscaler while it has not asked for the gang's nodes.
+    pub(super) fn order_delay_message(&self, job: &Key) -> Option<String> {
         let order = self.journaled_order(job)?;
         self.committer
             .context()
@@ -264,7 +265,7 @@ impl Driver {
         group.status.as_ref()?.provisioning.clone()
     }
 
-    /// Returns the label values of nodes that came for the gang alone.
+    /// Returns the label values of the nodes that serve only this gang.
     pub(super) fn own_node_values(&self, job: &Key) -> Vec<String> {
         let requests = &self.committer.context().node_orders.requests;
         let uid = self.job_uid(job);
@@ -272,8 +273,8 @@ impl Driver {
             .unwrap_or_default()
     }
 
-    /// Adds to the pods of the groups that they consume the job's ProvisioningRequests.
-    pub(super) fn consume_requests(&self, job: &Key, groups: &mut [PlannedGroup]) {
+    /// Annotates the pods of these groups as consumers of the job's ProvisioningRequests.
+    pub(super) fn add_request_annotations(&self, job: &Key, groups: &mut [PlannedGroup]) {
         let requests = &self.committer.context().node_orders.requests;
         let Some(uid) = self.job_uid(job) else { return };
         let annotations = requests.pod_annotations(&uid);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use trellis_scheduler::FlavorName;
 
-/// Orders of a flavor that count: the latest.
+/// Number of latest orders that count for the median of a flavor.
 const MAX_ORDERS: usize = 20;
 
 /// Times from an order to the start of its gang, by flavor.
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn median_is_that_of_the_latest_orders_of_the_flavor() {
+    fn median_covers_only_the_latest_orders_of_its_flavor() {
         let (h100, a100) = (FlavorName::new("h100"), FlavorName::new("a100"));
         let mut times = ProvisioningTimes::default();
         assert_eq!(times.median(&h100), None);

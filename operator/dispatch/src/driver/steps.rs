@@ -79,7 +79,7 @@ impl Driver {
         }
         self.inheritance.adopt(job);
         let journal = group.status.clone().unwrap_or_default();
-        self.inherit_order(job, &journal);
+        self.restore_inherited_order(job, &journal);
         if self
             .leaving
             .get(job)

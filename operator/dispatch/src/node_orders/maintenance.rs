@@ -1,5 +1,5 @@
-//! Makes placeholder pods visible to autoscalers, reads what autoscalers say of
-//! ProvisioningRequests, and deletes the objects of orders that no journal names.
+//! Marks placeholder pods as unschedulable, reads the status of ProvisioningRequests, and deletes the
+//! objects of orders that no journal names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +35,8 @@ const LIST_INTERVAL: Duration = Duration::from_secs(60);
 /// Most conditions that are written at once.
 const MAX_CONCURRENT_WRITES: usize = 8;
 
-/// Keeps the objects of orders in order as long as this replica leads.
+/// Repairs the objects of open orders and deletes those of ended orders, as long as this replica
+/// leads.
 pub async fn maintain_node_orders(context: Arc<Context>, commands: Commands) {
     let Some(namespace) = context.node_orders.namespace().map(str::to_owned) else {
         return std::future::pending().await;
@@ -75,7 +76,7 @@ type FoundOrder = (String, String);
 
 impl Maintenance<'_> {
     async fn run_round(&mut self) {
-        self.show_pods().await;
+        self.mark_pods().await;
         let placeholders = self.context.node_orders.placeholders.orders().into_iter();
         let mut found: BTreeSet<FoundOrder> = placeholders
             .map(|order| (order, self.namespace.to_owned()))
@@ -84,7 +85,9 @@ impl Maintenance<'_> {
             match list_requests(self.commands, None, names::NODE_ORDER).await {
                 Ok(requests) => {
                     self.follow_requests(&requests).await;
-                    let orders = requests.iter().filter(|request| !self.is_kept(request));
+                    let orders = requests
+                        .iter()
+                        .filter(|request| !self.must_not_delete(request));
                     found.extend(orders.filter_map(found_order));
                     self.requests_listed = Some(Instant::now());
                 }
@@ -105,21 +108,21 @@ impl Maintenance<'_> {
 
     /// Writes the condition by which autoscalers find unschedulable pods. No scheduler writes it,
     /// because none has the placeholders' scheduler name.
-    async fn show_pods(&self) {
-        let hidden = self.context.node_orders.placeholders.hidden_pods();
-        if hidden.is_empty() {
+    async fn mark_pods(&self) {
+        let unmarked = self.context.node_orders.placeholders.unmarked_pods();
+        if unmarked.is_empty() {
             return;
         }
         let orders = self.open_orders();
-        let hidden = hidden.into_iter();
-        stream::iter(hidden.filter(|(_, pod)| orders.contains_key(&pod.order)))
+        let unmarked = unmarked.into_iter();
+        stream::iter(unmarked.filter(|(_, pod)| orders.contains_key(&pod.order)))
             .for_each_concurrent(MAX_CONCURRENT_WRITES, async |(name, pod)| {
-                self.show_pod(&name, &pod).await;
+                self.mark_pod(&name, &pod).await;
             })
             .await;
     }
 
-    async fn show_pod(&self, name: &str, pod: &PlaceholderPod) {
+    async fn mark_pod(&self, name: &str, pod: &PlaceholderPod) {
         let message = "placeholder of a gang that waits for new nodes";
         let written = self
             .commands
@@ -131,8 +134,8 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Tells the scheduler what has become of the requests. Those that have expired are deleted,
-    /// and the scheduler creates the requests of open orders that do not exist.
+    /// Deletes expired requests. Rechecks each job whose open order lacks a request, or whose request
+    /// has failed or got nodes: the gang's task then creates the missing requests.
     async fn follow_requests(&self, requests: &[ProvisioningRequest]) {
         let flavors = self.context.cache.flavor_specs();
         for (order, open) in self.open_orders() {
@@ -149,7 +152,7 @@ impl Maintenance<'_> {
             }
             let wanted = request_flavors(&open.nodes, &flavors).len();
             if !expired.is_empty() || own.len() < wanted {
-                self.report_lost_order(order, open.job);
+                self.report_incomplete_order(order, open.job);
             }
         }
         for job in self.context.node_orders.requests.replace(requests) {
@@ -168,9 +171,9 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Returns true if the nodes of a request serve only that request, and its job has pods there or
-    /// may start there: an autoscaler may remove the nodes of a request that is deleted.
-    fn is_kept(&self, request: &ProvisioningRequest) -> bool {
+    /// Returns true if the request must not be deleted. An autoscaler may remove nodes that serve only
+    /// this request once it is deleted, and its job has pods on them or may start on them.
+    fn must_not_delete(&self, request: &ProvisioningRequest) -> bool {
         let (Some(job), Some(order)) = (
             request.labels().get(names::ORDERING_JOB_UID),
             request.labels().get(names::NODE_ORDER),
@@ -197,9 +200,8 @@ impl Maintenance<'_> {
         job.is_none_or(|job| job.spec.suspend == Some(true))
     }
 
-    /// Lists the placeholder Jobs and the PodTemplates. The scheduler creates the placeholders of
-    /// open orders again whose Jobs are gone or have failed: a Job fails as a whole if one of its
-    /// pods is deleted.
+    /// Lists the placeholder Jobs and the PodTemplates. If the Job of an open order is gone or has
+    /// failed, the gang's task creates it again. A Job fails as a whole if one of its pods is deleted.
     async fn list_objects(&self) -> Result<Vec<FoundOrder>, WriteError> {
         let labels = ListParams::default().labels(names::NODE_ORDER);
         let jobs: Vec<Job> = self.commands.list(self.namespace, &labels).await?;
@@ -217,12 +219,12 @@ impl Maintenance<'_> {
                 None if !has_placeholders(&open.nodes, &flavors) => continue,
                 None => {}
             }
-            self.report_lost_order(order, open.job);
+            self.report_incomplete_order(order, open.job);
         }
         let templates: Vec<PodTemplate> = self.commands.list_all(&labels).await?;
-        let kept = self.context.node_orders.requests.orders();
+        let with_requests = self.context.node_orders.requests.orders();
         let templates = templates.iter().filter_map(found_order);
-        let templates = templates.filter(|(order, _)| !kept.contains(order));
+        let templates = templates.filter(|(order, _)| !with_requests.contains(order));
         Ok(jobs
             .iter()
             .filter_map(found_order)
@@ -230,8 +232,8 @@ impl Maintenance<'_> {
             .collect())
     }
 
-    fn report_lost_order(&self, order: String, job: Key) {
-        self.context.node_orders.add_lost(order);
+    fn report_incomplete_order(&self, order: String, job: Key) {
+        self.context.node_orders.mark_incomplete(order);
         self.context.send_event(SchedulerEvent::Recheck(job));
     }
 

@@ -1,6 +1,6 @@
-//! Orders of new nodes. `trellis_gang::node_order` builds the objects that ask autoscalers for
-//! them, and a gang's task creates and withdraws them. [`NodeOrders`] has what autoscalers and the
-//! watch tell of them, and [`maintain_node_orders`] keeps them in order.
+//! Node orders. `trellis_gang::node_order` builds the objects of an order, and a gang's task creates
+//! and deletes them. [`NodeOrders`] holds these objects as last observed, and
+//! [`maintain_node_orders`] repairs and deletes them.
 
 mod maintenance;
 mod placeholders;
@@ -12,27 +12,27 @@ use parking_lot::RwLock;
 use trellis_gang::observed::SlimPod;
 
 pub use maintenance::maintain_node_orders;
-pub(crate) use placeholders::{Placeholders, has_ended};
-pub(crate) use requests::{Requests, list_requests};
+pub(crate) use placeholders::{ObservedPlaceholders, has_ended};
+pub(crate) use requests::{ObservedRequests, list_requests};
 
 /// The objects that ask autoscalers for nodes.
 #[derive(Debug)]
 pub struct NodeOrders {
     /// Namespace of placeholder pods. None: no nodes are ordered.
     namespace: Option<String>,
-    pub(crate) placeholders: Placeholders,
-    pub(crate) requests: Requests,
-    /// Orders whose objects are gone or have failed.
-    lost: RwLock<BTreeSet<String>>,
+    pub(crate) placeholders: ObservedPlaceholders,
+    pub(crate) requests: ObservedRequests,
+    /// Orders with missing or failed objects.
+    incomplete: RwLock<BTreeSet<String>>,
 }
 
 impl NodeOrders {
     pub(crate) fn new(namespace: Option<String>) -> Self {
         Self {
             namespace,
-            placeholders: Placeholders::default(),
-            requests: Requests::default(),
-            lost: RwLock::default(),
+            placeholders: ObservedPlaceholders::default(),
+            requests: ObservedRequests::default(),
+            incomplete: RwLock::default(),
         }
     }
 
@@ -56,14 +56,14 @@ impl NodeOrders {
         }
     }
 
-    /// Records that objects of an order are missing.
-    pub(crate) fn add_lost(&self, order: String) {
-        self.lost.write().insert(order);
+    /// Marks an order as incomplete: objects of it are missing.
+    pub(crate) fn mark_incomplete(&self, order: String) {
+        self.incomplete.write().insert(order);
     }
 
-    /// Returns true if the objects of an order must be created again. The next call returns false.
-    pub(crate) fn take_lost(&self, order: &str) -> bool {
-        self.lost.write().remove(order)
+    /// Returns true if the order is marked as incomplete, and removes the mark.
+    pub(crate) fn take_incomplete(&self, order: &str) -> bool {
+        self.incomplete.write().remove(order)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::commands::UNSCHEDULABLE;
 
 /// The placeholder pods that exist, by name.
 #[derive(Debug, Default)]
-pub(crate) struct Placeholders {
+pub(crate) struct ObservedPlaceholders {
     pods: RwLock<BTreeMap<String, PlaceholderPod>>,
     changed: watch::Sender<()>,
 }
@@ -32,8 +32,8 @@ pub(crate) struct PlaceholderPod {
     pub(crate) has_ended: bool,
 }
 
-impl Placeholders {
-    /// Records a pod of their namespace, if it is a placeholder.
+impl ObservedPlaceholders {
+    /// Records a pod of the placeholder namespace, if it is a placeholder.
     pub(super) fn apply(&self, name: &str, pod: &SlimPod) {
         let Some(known) = PlaceholderPod::from_pod(pod) else {
             return;
@@ -51,7 +51,7 @@ impl Placeholders {
         }
     }
 
-    /// Returns a receiver that is told of changes from now on.
+    /// Returns a receiver for later changes.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -62,26 +62,26 @@ impl Placeholders {
         pods.values().map(|pod| pod.order.clone()).collect()
     }
 
-    /// Returns the placeholders that autoscalers may see and do not see yet, by name. While
-    /// autoscalers may see placeholders of an earlier order of the job, they would buy its nodes
-    /// twice.
-    pub(super) fn hidden_pods(&self) -> Vec<(String, PlaceholderPod)> {
+    /// Returns the placeholders to mark as unschedulable, by name. Placeholders of an order stay
+    /// unmarked while those of an earlier order of the same job exist: autoscalers would buy nodes
+    /// for both.
+    pub(super) fn unmarked_pods(&self) -> Vec<(String, PlaceholderPod)> {
         let pods = self.pods.read();
         let is_replaced = |pod: &PlaceholderPod| {
             let mut others = pods.values().filter(|other| !other.has_ended);
             others.any(|other| other.job == pod.job && other.order != pod.order)
         };
-        let hidden = pods.iter().filter(|(_, pod)| {
+        let unmarked = pods.iter().filter(|(_, pod)| {
             !pod.has_ended && !pod.is_terminating && !pod.is_unschedulable && !is_replaced(pod)
         });
-        hidden
+        unmarked
             .map(|(name, pod)| (name.clone(), pod.clone()))
             .collect()
     }
 }
 
 impl PlaceholderPod {
-    /// Returns the placeholder. None: the pod is none.
+    /// Returns None if the pod is not a placeholder.
     fn from_pod(pod: &SlimPod) -> Option<Self> {
         let labels = pod.metadata.labels.as_ref()?;
         let is_unschedulable = pod.status.conditions.iter().any(|condition| {
@@ -120,31 +120,31 @@ mod tests {
     }
 
     #[test]
-    fn placeholder_is_hidden_until_its_condition_says_unschedulable() {
-        let placeholders = Placeholders::default();
+    fn placeholder_is_unmarked_until_its_condition_says_unschedulable() {
+        let placeholders = ObservedPlaceholders::default();
         placeholders.apply("p", &pod(json!({}), json!({})));
-        assert_eq!(placeholders.hidden_pods().len(), 1);
+        assert_eq!(placeholders.unmarked_pods().len(), 1);
         let condition =
             json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
         placeholders.apply("p", &pod(json!({}), json!({"conditions": [condition]})));
-        assert!(placeholders.hidden_pods().is_empty());
+        assert!(placeholders.unmarked_pods().is_empty());
         assert_eq!(placeholders.orders().len(), 1);
     }
 
     #[test]
-    fn placeholder_is_shown_once_those_of_an_earlier_order_are_gone() {
+    fn placeholder_may_be_marked_once_those_of_an_earlier_order_are_gone() {
         let of_order = |order: &str, job: &str| {
             let labels = json!({"labels": {
                 "capacity.trellis.dev/order": order, "capacity.trellis.dev/job-uid": job}});
             pod(labels, json!({}))
         };
-        let placeholders = Placeholders::default();
+        let placeholders = ObservedPlaceholders::default();
         placeholders.apply("earlier", &of_order("earlier", "uid"));
         placeholders.apply("later", &of_order("later", "uid"));
         placeholders.apply("other", &of_order("other", "other"));
         let names = || -> Vec<String> {
-            let hidden = placeholders.hidden_pods().into_iter();
-            hidden.map(|(name, _)| name).collect()
+            let unmarked = placeholders.unmarked_pods().into_iter();
+            unmarked.map(|(name, _)| name).collect()
         };
         assert_eq!(names(), ["other"]);
         placeholders.delete("earlier");
@@ -152,15 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn placeholder_that_is_being_deleted_or_has_ended_is_not_hidden() {
+    fn terminating_or_ended_placeholder_needs_no_mark() {
         let deleted = json!({"deletionTimestamp": "2026-11-28T18:00:00Z"});
         for pod in [
             pod(deleted, json!({})),
             pod(json!({}), json!({"phase": "Failed"})),
         ] {
-            let placeholders = Placeholders::default();
+            let placeholders = ObservedPlaceholders::default();
             placeholders.apply("p", &pod);
-            assert!(placeholders.hidden_pods().is_empty());
+            assert!(placeholders.unmarked_pods().is_empty());
             placeholders.delete("p");
             assert!(placeholders.orders().is_empty());
         }

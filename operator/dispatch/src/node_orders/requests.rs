@@ -1,4 +1,4 @@
-//! The ProvisioningRequests of orders, and the words of autoscalers about them.
+//! ProvisioningRequests of node orders, with their status.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::commands::{Commands, WriteError};
 
 /// The ProvisioningRequests that the last list has shown.
 #[derive(Debug, Default)]
-pub(crate) struct Requests(RwLock<Vec<KnownRequest>>);
+pub(crate) struct ObservedRequests(RwLock<Vec<KnownRequest>>);
 
 /// A ProvisioningRequest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,8 +36,8 @@ struct KnownRequest {
     node_value: Option<String>,
 }
 
-impl Requests {
-    /// Replaces all requests. Returns the jobs for which a failure or new nodes matter now.
+impl ObservedRequests {
+    /// Replaces all requests. Returns the jobs with a new request, a new failure or new nodes.
     pub(super) fn replace(&self, requests: &[ProvisioningRequest]) -> BTreeSet<Key> {
         let mut known: Vec<_> = requests
             .iter()
@@ -45,15 +45,15 @@ impl Requests {
             .collect();
         known.sort_unstable();
         let mut before = self.0.write();
-        let news = known.iter().filter(|request| {
-            let was = before
+        let changed = known.iter().filter(|request| {
+            let earlier = before
                 .iter()
-                .find(|was| was.name == request.name && was.job == request.job);
-            was.is_none_or(|was| {
-                was.failure != request.failure || was.node_value != request.node_value
+                .find(|earlier| earlier.name == request.name && earlier.job == request.job);
+            earlier.is_none_or(|earlier| {
+                earlier.failure != request.failure || earlier.node_value != request.node_value
             })
         });
-        let jobs = news.map(|request| request.job.clone()).collect();
+        let jobs = changed.map(|request| request.job.clone()).collect();
         *before = known;
         jobs
     }
@@ -68,7 +68,7 @@ impl Requests {
         self.find(order, |request| request.delay.clone())
     }
 
-    /// Returns the values of the label of nodes that came for the job with this uid alone.
+    /// Returns the label values of the nodes that serve only the job with this uid.
     pub(crate) fn node_values(&self, job_uid: &str) -> Vec<String> {
         let requests = self.0.read();
         let own = requests.iter().filter(|request| request.job_uid == job_uid);
@@ -107,7 +107,7 @@ impl Requests {
 }
 
 impl KnownRequest {
-    /// Returns the request. None: it is not one of Trellis.
+    /// Returns None if Trellis did not create the request.
     fn from_request(request: &ProvisioningRequest) -> Option<Self> {
         let label = |key: &str| request.labels().get(key).cloned();
         let job = request.annotations().get(names::ORDERING_JOB)?;
@@ -139,8 +139,8 @@ impl KnownRequest {
     }
 }
 
-/// Lists the ProvisioningRequests with these labels in a namespace, or in all. None exist if the
-/// cluster has no such kind.
+/// Lists the ProvisioningRequests with these labels in a namespace, or in all. Returns no requests if
+/// the cluster lacks the kind.
 pub(crate) async fn list_requests(
     commands: &Commands,
     namespace: Option<&str>,
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn job_is_tried_again_once_its_request_fails_or_has_nodes() {
-        let requests = Requests::default();
+        let requests = ObservedRequests::default();
         let job = BTreeSet::from([Key::new("team-a", "llm")]);
         let none = BTreeSet::new();
         assert_eq!(requests.replace(&[request("a", json!({}))]), job);

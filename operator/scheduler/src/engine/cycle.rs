@@ -54,10 +54,10 @@ impl Engine {
         log.extend(self.settle_nominations());
 
         self.wake_gangs();
-        self.yield_provisioned_places();
+        self.release_places_of_later_gangs();
         self.try_due_gangs(&mut log);
         loop {
-            let ended = self.end_lost_provisioning();
+            let ended = self.end_uncounted_provisioning();
             if ended.is_empty() {
                 break;
             }

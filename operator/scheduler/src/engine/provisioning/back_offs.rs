@@ -54,8 +54,8 @@ impl ProvisioningBackOffs {
         }
     }
 
-    /// Returns the end of a back-off that is not over.
-    pub(in crate::engine) fn end(
+    /// Returns the end of a running back-off.
+    pub(in crate::engine) fn back_off_end(
         &self,
         queue: &QueueName,
         flavor: &FlavorName,
@@ -96,17 +96,17 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..7 {
             back_offs.add_failure(&queue, &flavor, now);
-            let end = back_offs.end(&queue, &flavor, now).unwrap();
+            let end = back_offs.back_off_end(&queue, &flavor, now).unwrap();
             waits.push(end.since(now).as_secs());
             now = end;
-            assert_eq!(back_offs.end(&queue, &flavor, now), None);
+            assert_eq!(back_offs.back_off_end(&queue, &flavor, now), None);
         }
         assert_eq!(waits, [60, 120, 240, 480, 960, 1800, 1800]);
         back_offs.clear(&queue, [&flavor]);
         back_offs.add_failure(&queue, &flavor, now);
-        let end = back_offs.end(&queue, &flavor, now).unwrap();
+        let end = back_offs.back_off_end(&queue, &flavor, now).unwrap();
         assert_eq!(end.since(now).as_secs(), 60);
         let other = QueueName::new("other");
-        assert_eq!(back_offs.end(&other, &flavor, now), None);
+        assert_eq!(back_offs.back_off_end(&other, &flavor, now), None);
     }
 }

@@ -18,9 +18,9 @@ use crate::queueing::{Blockage, GangClass, OrderKey, Signal, WakeCondition};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// How long after a failure no nodes are provisioned for a gang. The caller reports the failure in
-/// this time.
-const PAUSE: Duration = Duration::from_secs(5);
+/// Pause after a failed order before the next order of the same gang. The caller reports the failure
+/// during the pause.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Keeps the place of a plan for a gang, with its planned nodes. Returns the decision to
@@ -34,7 +34,8 @@ impl Engine {
     ) -> Option<Decision> {
         let gang = Arc::clone(&self.gangs.get(at)?.gang);
         if self.keeps_place(at, &gang, &plan) {
-            // A change would wake other gangs with nodes on order, which would wake this one again.
+            // An unchanged place stays: a change would wake the other gangs with orders, and they
+            // would wake this gang again.
             self.put_back_place(lifted);
             let known = self.gangs.get(at)?.provisioning.as_deref()?;
             let detail = self.provisioning_detail(&known.state);
@@ -201,17 +202,17 @@ impl Engine {
         pods
     }
 
-    /// Lets gangs go first that come before a gang for which nodes are provisioned: nodes belong to
-    /// the gang whose turn it is. The gang takes its own turn afterwards.
-    pub(in crate::engine) fn yield_provisioned_places(&mut self) {
+    /// Releases the kept place of each gang with an order if a gang with an earlier turn is due. The
+    /// earlier gang may use the new nodes, and the later gang is tried at its own turn.
+    pub(in crate::engine) fn release_places_of_later_gangs(&mut self) {
         for at in self.provisioning.clone() {
-            if self.must_yield(at) {
+            if self.has_due_predecessor(at) {
                 self.release_kept_place(at);
             }
         }
     }
 
-    fn must_yield(&mut self, at: GangIdx) -> bool {
+    fn has_due_predecessor(&mut self, at: GangIdx) -> bool {
         let Some(gang) = self.gangs.get(at).map(|state| Arc::clone(&state.gang)) else {
             return false;
         };
@@ -236,17 +237,17 @@ impl Engine {
         let due = self.scheduling_queue.due_queues(GangClass::Gangs);
         due.iter().filter(|name| **name != gang.queue).any(|name| {
             let next = self.scheduling_queue.next_due(GangClass::Gangs, name);
-            let ways = next.and_then(|at| self.assignments(at)?.ok());
+            let assignments = next.and_then(|at| self.assignments(at)?.ok());
             let queue = self.queues.leaf(name);
-            queue.zip(ways).is_some_and(|(queue, ways)| {
-                let mut demands = ways.iter().map(|way| &way.demand);
+            queue.zip(assignments).is_some_and(|(queue, assignments)| {
+                let mut demands = assignments.iter().map(|assignment| &assignment.demand);
                 demands.any(|demand| self.queues.tree().is_owed(queue, demand, holder))
             })
         })
     }
 
-    /// Ends the provisioning for gangs whose time is over, or whose queue no longer starts gangs, and
-    /// for gangs that may no longer have these nodes.
+    /// Ends the provisioning for each gang whose order is late, whose queue is stopped, or whose
+    /// queue, policies or flavors no longer permit new nodes.
     pub(in crate::engine) fn expire_provisioning(&mut self) -> Vec<Decision> {
         let mut ended = Vec::new();
         for at in self.provisioning.clone() {
@@ -277,10 +278,10 @@ impl Engine {
         ended
     }
 
-    /// Ends the provisioning for gangs that are pending for another reason than missing nodes. Such
-    /// a gang may hold neither quota nor room: another gang has taken them, or the flavor may have
-    /// too few nodes. The caller would otherwise get nodes that no plan of the engine counts.
-    pub(in crate::engine) fn end_lost_provisioning(&mut self) -> Vec<Decision> {
+    /// Ends the provisioning for each pending gang whose wait reason is no longer Provisioning. Such a
+    /// gang has lost its quota or its room, or `max_nodes` is now too small. Otherwise the autoscaler
+    /// would add nodes that the engine does not count.
+    pub(in crate::engine) fn end_uncounted_provisioning(&mut self) -> Vec<Decision> {
         let all = self.provisioning.clone().into_iter();
         let lost = all.filter(|at| {
             let state = self.gangs.get(*at).filter(|state| state.is_pending());
@@ -301,13 +302,16 @@ impl Engine {
         let provisioning = state.provisioning.as_deref()?.state.clone();
         self.forget_provisioning(at);
         self.release_kept_place(at);
-        // After nodes that were late the gang need not lack room for the delay of its queue again:
-        // the next flavor is tried before the back-off of this one ends.
+        // After a late order the queue's delay does not start anew, so the engine tries the next flavor
+        // before this flavor's back-off ends.
         let policy = self.queues.config(&queue).map(|queue| queue.provisioning);
         let delay = policy.filter(|_| is_late).map(|policy| policy.after);
         let delay = i64::try_from(delay.unwrap_or_default().as_millis()).unwrap_or(0);
         if let Some(state) = self.gangs.get_mut(at) {
-            let since = self.now.plus(PAUSE).plus_millis(delay.saturating_neg());
+            let since = self
+                .now
+                .plus(PAUSE_AFTER_FAILURE)
+                .plus_millis(delay.saturating_neg());
             state.short_since = Some(since);
             state.reported_reason = None;
         }
@@ -352,7 +356,7 @@ impl Engine {
         provisioning: Provisioning,
     ) {
         if let Some(at) = self.gangs.find(gang) {
-            self.put_provisioning(at, flavors, provisioning);
+            self.insert_provisioning(at, flavors, provisioning);
             self.make_due(at);
         }
     }
@@ -367,7 +371,7 @@ impl Engine {
         }
     }
 
-    pub(in crate::engine) fn put_provisioning(
+    pub(in crate::engine) fn insert_provisioning(
         &mut self,
         at: GangIdx,
         flavors: &[GroupFlavors],
@@ -376,9 +380,9 @@ impl Engine {
         let Some(state) = self.gangs.get_mut(at).filter(|state| state.is_pending()) else {
             return;
         };
-        let of = |name| flavors.iter().find(|given| given.group == name);
+        let find_group = |name| flavors.iter().find(|given| given.group == name);
         let groups = state.gang.groups.iter();
-        let choices = groups.map(|group| of(group.name.clone()).map(|g| g.flavors.clone()));
+        let choices = groups.map(|group| find_group(group.name.clone()).map(|g| g.flavors.clone()));
         let choices = choices.map(Option::unwrap_or_default).collect();
         state.provisioning = Some(Box::new(GangProvisioning {
             state: provisioning,

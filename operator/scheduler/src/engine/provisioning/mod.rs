@@ -6,8 +6,8 @@
 //! otherwise its kept place moves to the nodes that have arrived.
 //!
 //! `search` finds the new nodes that a gang needs, and `planned_nodes` adds them to the nodes for
-//! that search only. `lifecycle` begins and ends the provisioning for a gang. `back_offs` has the
-//! flavors whose nodes did not come.
+//! that search only. `lifecycle` begins and ends the provisioning for a gang. `back_offs` records
+//! the flavors whose nodes came late.
 
 mod back_offs;
 mod lifecycle;

@@ -81,7 +81,7 @@ mod tests {
     use crate::ids::GroupName;
 
     #[test]
-    fn planned_nodes_are_counted_once_by_flavor_without_existing_nodes() {
+    fn planned_nodes_are_counted_once_for_each_flavor_and_existing_nodes_are_not() {
         let planned = |flavor: &str, number| planned_node_name(&FlavorName::new(flavor), number);
         let mut placement = Placement::new();
         let leader = vec![(planned("cpu", 1), 1)];

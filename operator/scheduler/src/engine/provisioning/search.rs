@@ -25,21 +25,20 @@ impl Engine {
         (may && self.queues.flavors().can_grow()).then_some(policy)
     }
 
-    /// Returns since when a gang has lacked only room, which delays its first nodes. None: nodes
-    /// are provisioned for it already, or it restarts, so nothing delays them.
+    /// Returns the start of the delay before a gang's first order: the time since which the gang has
+    /// lacked only room. None: the gang has an order or restarts, so no delay applies.
     pub(in crate::engine) fn provisioning_delay_start(&self, at: GangIdx) -> Option<Time> {
         let state = self.gangs.get(at)?;
         let is_known = state.provisioning.is_some() || self.kept_places.contains(at);
         (!is_known).then(|| state.short_since.unwrap_or(self.now))
     }
 
-    /// Returns the new nodes with which a gang could start, for its first flavor assignment that
-    /// has any. `since` is when it began to lack only room. The caller must have lifted its kept
+    /// Returns the new nodes of the first flavor assignment with which a gang could start on them. `since` is when it began to lack only room. The caller must have lifted its kept
     /// place. Adds to `wake` when the result may change.
     pub(in crate::engine) fn plan_provisioning(
         &mut self,
         gang: &Gang,
-        (ways, since): (&FlavorAssignments, Option<Time>),
+        (assignments, since): (&FlavorAssignments, Option<Time>),
         wake: &mut WakeCondition,
     ) -> Option<ProvisioningPlan> {
         let policy = self.provisioning_policy(gang)?;
@@ -54,24 +53,24 @@ impl Engine {
         let current = current.map(|provisioning| provisioning.choices.clone());
         wake.on_least_rise(Signal::Nodes, 1)
             .on_least_rise(Signal::Queues, 1);
-        for way in ways.iter() {
+        for assignment in assignments.iter() {
             if current
                 .as_ref()
-                .is_some_and(|choices| *choices != way.choices)
+                .is_some_and(|choices| *choices != assignment.choices)
             {
                 continue;
             }
             let leaf = self.queues.leaf(&gang.queue)?;
             if policy.scope == ProvisioningScope::Nominal
-                && self.queues.tree().borrows(leaf, &way.demand)
+                && self.queues.tree().borrows(leaf, &assignment.demand)
             {
                 continue;
             }
-            let addable = self.addable_nodes((gang, current.is_some()), way, wake);
-            self.wake_on_freed_room(way, &addable, wake);
-            if let Some(placement) = self.place_on_fewest_new_nodes(gang, way, addable) {
+            let addable = self.addable_nodes((gang, current.is_some()), assignment, wake);
+            self.wake_on_freed_room(assignment, &addable, wake);
+            if let Some(placement) = self.place_on_fewest_new_nodes(gang, assignment, addable) {
                 return Some(ProvisioningPlan {
-                    assignment: way.clone(),
+                    assignment: assignment.clone(),
                     nodes: count_planned_nodes(&placement),
                     placement,
                     wake: WakeCondition::default(),
@@ -81,23 +80,25 @@ impl Engine {
         None
     }
 
-    /// Returns how many planned nodes of each flavor a gang may use, including those that other
-    /// gangs use. `is_ordered`: nodes are provisioned for the gang already.
+    /// Returns how many planned nodes of each flavor may exist for this search, including those that
+    /// other gangs hold. `has_order`: the gang has an order already.
     fn addable_nodes(
         &self,
-        (gang, is_ordered): (&Gang, bool),
-        way: &FlavorAssignment,
+        (gang, has_order): (&Gang, bool),
+        assignment: &FlavorAssignment,
         wake: &mut WakeCondition,
     ) -> BTreeMap<FlavorName, u32> {
         let flavors = self.queues.flavors();
         let mut addable = BTreeMap::new();
-        let chosen = way.choices.iter().flat_map(|choice| choice.values());
+        let chosen = assignment.choices.iter().flat_map(|choice| choice.values());
         for flavor in chosen.filter(|flavor| !gang.fixed_flavors.contains(*flavor)) {
             let Some(growth) = flavors.growth(flavor) else {
                 continue;
             };
             // A back-off delays new orders only. The nodes of this one may still come.
-            if !is_ordered && let Some(end) = self.back_offs.end(&gang.queue, flavor, self.now) {
+            if !has_order
+                && let Some(end) = self.back_offs.back_off_end(&gang.queue, flavor, self.now)
+            {
                 wake.at_latest(end);
                 continue;
             }
@@ -116,11 +117,11 @@ impl Engine {
         addable
     }
 
-    /// Wakes a gang once enough room is free for it beside the new nodes that it may get. The
-    /// existing nodes alone may never hold it, so nothing else wakes it then.
+    /// Wakes a gang when the free room and the new nodes that it may get suffice together. The usual
+    /// wake-up counts existing nodes only, so it may never come.
     fn wake_on_freed_room(
         &self,
-        way: &FlavorAssignment,
+        assignment: &FlavorAssignment,
         addable: &BTreeMap<FlavorName, u32>,
         wake: &mut WakeCondition,
     ) {
@@ -138,7 +139,7 @@ impl Engine {
             let free = free.map(|(node, _)| i128::from(self.nodes.free(resource, node)));
             need.saturating_sub(new.chain(free).fold(0, i128::saturating_add))
         };
-        let total = &way.shape.total;
+        let total = &assignment.shape.total;
         // Parts of shared devices do not add up.
         let mut whole = total
             .iter()
@@ -169,13 +170,13 @@ impl Engine {
     fn place_on_fewest_new_nodes(
         &mut self,
         gang: &Gang,
-        way: &FlavorAssignment,
+        assignment: &FlavorAssignment,
         mut most: BTreeMap<FlavorName, u32>,
     ) -> Option<Placement> {
         if most.is_empty() {
             return None;
         }
-        let mut placement = self.place_with_planned_nodes(gang, way, &most)?;
+        let mut placement = self.place_with_planned_nodes(gang, assignment, &most)?;
         // More nodes are never worse, so bisection finds the smallest number of each flavor.
         for flavor in most.keys().cloned().collect::<Vec<_>>() {
             let (mut too_few, mut enough) = (None, most.get(&flavor).copied().unwrap_or(0));
@@ -187,7 +188,7 @@ impl Engine {
                 let middle = first.midpoint(enough);
                 let mut fewer = most.clone();
                 fewer.insert(flavor.clone(), middle);
-                match self.place_with_planned_nodes(gang, way, &fewer) {
+                match self.place_with_planned_nodes(gang, assignment, &fewer) {
                     Some(found) => (enough, placement) = (middle, found),
                     None => too_few = Some(middle),
                 }
@@ -201,12 +202,12 @@ impl Engine {
     fn place_with_planned_nodes(
         &mut self,
         gang: &Gang,
-        way: &FlavorAssignment,
+        assignment: &FlavorAssignment,
         counts: &BTreeMap<FlavorName, u32>,
     ) -> Option<Placement> {
         self.with_planned_nodes(counts, |engine| {
             let mut log = UndoLog::default();
-            let groups = engine.try_assignment(gang, way, &mut log);
+            let groups = engine.try_assignment(gang, assignment, &mut log);
             log.roll_back(&mut engine.nodes);
             let groups = groups.ok()?;
             Some(gang_table::placement(&engine.nodes, gang, groups.iter()))

@@ -105,7 +105,7 @@ impl Engine {
             state.short_since = saved.short_since;
         }
         if let Some(saved) = &saved.provisioning {
-            self.put_provisioning(at, &saved.flavors, saved.state.clone());
+            self.insert_provisioning(at, &saved.flavors, saved.state.clone());
         }
         if let Some(kept) = &saved.kept {
             self.put_kept_place(at, kept);
