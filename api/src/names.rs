@@ -46,9 +46,8 @@ pub const FLAVORS: &str = "trellis.dev/flavors";
 pub const ROLE: &str = "trellis.dev/role";
 /// Value of [`ROLE`].
 pub const LEADER: &str = "leader";
-/// Label of the objects that ask an autoscaler for nodes: the hash of the order that they are part
-/// of. The controller of Jobs writes it to pods, so it is not one of the keys that only Trellis may
-/// write.
+/// Label of the objects of a node order: hash of the order. The Job controller copies the label to
+/// pods, so it cannot be reserved for Trellis.
 pub const NODE_ORDER: &str = "capacity.trellis.dev/order";
 /// Label of these objects: the uid of the TrainingJob that waits for the nodes.
 pub const ORDERING_JOB_UID: &str = "capacity.trellis.dev/job-uid";

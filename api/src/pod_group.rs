@@ -136,7 +136,7 @@ pub struct PodGroupStatus {
     /// While Provisioning: the new nodes that the gang waits for. The operator asks an autoscaler
     /// for them only after this is written.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub provisioning: Option<GangProvisioning>,
+    pub provisioning: Option<JournaledOrder>,
     /// While Unwinding after a preemption or drain: time until which a PodDisruptionBudget may
     /// delay the evictions. Pods that still exist then are deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -229,12 +229,11 @@ open_word!(VictimReason);
 /// New nodes that are on order for a gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct GangProvisioning {
-    /// Hash of attempt, compiled job, flavors and time. The objects that ask for the nodes carry
-    /// it.
+pub struct JournaledOrder {
+    /// Hash of attempt, compiled job, flavors and time. It labels the objects of the order.
     #[schemars(length(max = 64))]
     pub hash: String,
-    /// Attempt of the job that the nodes are for.
+    /// Attempt of the job for which the nodes are ordered.
     pub attempt: i64,
     /// Hash of the compiled objects.
     #[schemars(length(max = 64))]
@@ -248,7 +247,7 @@ pub struct GangProvisioning {
     pub nodes: Vec<FlavorNodes>,
     /// Time of the order.
     pub since: Time,
-    /// Time at which the order is given up if the gang has not started.
+    /// Time at which the order ends if the gang has not started.
     pub until: Time,
 }
 

@@ -221,16 +221,16 @@ pub enum BackfillPolicy {
     Never,
 }
 
-/// Jobs of a queue for which the operator may ask for new nodes, of flavors that say how.
+/// Jobs of a queue for which the operator may order new nodes, of flavors with `provisioning`.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct QueueProvisioning {
-    /// Jobs for which the operator asks for nodes. Absent: Never.
+    /// Jobs for which the operator orders nodes. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub order: Option<NodeOrder>,
-    /// Seconds that a job must have lacked only nodes before, because running jobs may end.
-    /// Absent: 30.
+    pub order: Option<ProvisioningScope>,
+    /// Seconds for which a job must lack nothing but nodes before the operator orders some. Running
+    /// jobs may end meanwhile. Absent: 30.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::provisioning_delay)))]
     #[x_kube(validation = rules::PROVISIONING_DELAY.to_cel_rule())]
@@ -241,26 +241,26 @@ pub struct QueueProvisioning {
 }
 
 impl QueueSpec {
-    /// Returns true if the operator asks for new nodes for some jobs of the queue.
+    /// Returns true if the operator orders new nodes for some jobs of the queue.
     #[must_use]
     pub fn orders_nodes(&self) -> bool {
         let order = self.provisioning.as_ref().and_then(|policy| policy.order);
-        order.unwrap_or_default() != NodeOrder::Never
+        order.unwrap_or_default() != ProvisioningScope::Never
     }
 }
 
 impl QueueProvisioning {
-    /// Returns the seconds that a job must have lacked only nodes, by default 30.
+    /// Returns the seconds for which a job must lack nothing but nodes, by default 30.
     #[must_use]
     pub fn after_seconds(&self) -> i64 {
         self.after_seconds.unwrap_or(30)
     }
 }
 
-/// Jobs for which the operator asks for new nodes. Never: none; Nominal: those with which the queue
+/// Jobs for which the operator orders new nodes. Never: none; Nominal: those with which the queue
 /// stays within its own quota; Borrowing: all that quota admits. Absent: Never.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum NodeOrder {
+pub enum ProvisioningScope {
     /// No job.
     #[default]
     Never,
@@ -274,10 +274,10 @@ pub enum NodeOrder {
 /// BeforePreemption: new nodes; AfterPreemption: preemption. Absent: BeforePreemption.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ProvisioningTime {
-    /// The operator asks for new nodes, and evicts no job.
+    /// The operator orders new nodes, and evicts no job.
     #[default]
     BeforePreemption,
-    /// The operator evicts jobs if it may, and asks for new nodes only otherwise.
+    /// The operator evicts jobs if it may, and orders new nodes only otherwise.
     AfterPreemption,
 }
 

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Toleration, TolerationEffect};
 use crate::rules;
 
-pub use provisioning::{ClusterAutoscalerRequest, FlavorProvisioning, NewNode, ProvisioningMethod};
+pub use provisioning::{
+    FlavorProvisioning, NewNode, ProvisioningMethod, ProvisioningRequestSettings,
+};
 
 /// A kind of nodes: for example one GPU model, one zone, or one purchase type. Queues give quota by
 /// flavor, and jobs name the flavors that they accept.
@@ -60,14 +62,13 @@ pub struct ResourceFlavorSpec {
     #[schemars(length(max = 8))]
     #[garde(length(max = 8), dive)]
     pub tolerations: Vec<Toleration>,
-    /// New nodes that an autoscaler adds for jobs that wait. Absent: the operator asks for none.
+    /// New nodes that an autoscaler adds for jobs that wait. Absent: the operator orders none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub provisioning: Option<FlavorProvisioning>,
 }
 
-/// The condition of a flavor that shows whether the settings of the autoscaler that adds its nodes
-/// suit gangs.
+/// Condition of a ResourceFlavor: true if the settings of its autoscaler are safe for gangs.
 pub const AUTOSCALER_SUITABLE: &str = "AutoscalerSuitable";
 
 /// Observed state of a ResourceFlavor.

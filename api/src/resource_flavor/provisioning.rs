@@ -1,4 +1,4 @@
-//! How new nodes of a flavor are ordered.
+//! Settings for new nodes of a flavor.
 
 use std::collections::BTreeMap;
 
@@ -9,59 +9,59 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Quantity, rules};
 
-/// New nodes of a flavor. The operator asks an autoscaler for them if a whole gang could start with
-/// them, and only for jobs of queues whose `provisioning` permits it.
+/// New nodes of a flavor. The operator orders them if a whole gang could start with them, and only
+/// for jobs of queues whose `provisioning` permits it.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::PROVISIONING_METHOD.to_cel_rule())]
 #[x_kube(validation = rules::PROVISIONING_METHOD_FIXED.to_cel_rule())]
 pub struct FlavorProvisioning {
-    /// How the operator asks for nodes. Placeholders: by pods that no scheduler places, which
-    /// Karpenter and Cluster Autoscaler add nodes for. ProvisioningRequest: by an object of that
-    /// kind, which Cluster Autoscaler and GKE read.
+    /// Objects by which the operator orders nodes. Placeholders: the operator creates pods that no
+    /// scheduler places, and Karpenter or Cluster Autoscaler adds nodes for them.
+    /// ProvisioningRequest: the operator creates a ProvisioningRequest, which Cluster Autoscaler
+    /// and GKE read.
     pub by: ProvisioningMethod,
     /// Fields of the ProvisioningRequest, with `by: ProvisioningRequest` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::provisioning_method(self)), dive)]
-    pub provisioning_request: Option<ClusterAutoscalerRequest>,
+    pub provisioning_request: Option<ProvisioningRequestSettings>,
     /// Resources and labels of one new node.
     #[garde(dive)]
     pub node: NewNode,
-    /// The most nodes that the flavor may have, including those that exist.
+    /// Maximum number of nodes of the flavor, including existing nodes.
     #[garde(custom(rules::max_nodes))]
     #[x_kube(validation = rules::MAX_NODES.to_cel_rule())]
     pub max_nodes: i64,
-    /// Seconds that the operator waits for the nodes of one job. Then it gives up those that have
-    /// come, and tries the queue's next flavor. Absent: 1800.
+    /// Seconds that the operator waits for the nodes of one job. Then the order ends, and the
+    /// operator tries the queue's next flavor. Absent: 1800.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::provisioning_timeout)))]
     #[x_kube(validation = rules::PROVISIONING_TIMEOUT.to_cel_rule())]
     pub timeout_seconds: Option<i64>,
-    /// Seconds that new nodes may stand idle while other nodes of the same job are missing. Absent:
-    /// 600.
+    /// Seconds that new nodes may stand idle while the job still lacks nodes. Absent: 600.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::provisioning_timeout)))]
     #[x_kube(validation = rules::PROVISIONING_TIMEOUT.to_cel_rule())]
     pub idle_seconds: Option<i64>,
 }
 
-/// How the operator asks an autoscaler for nodes. Placeholders: by pods that no scheduler places.
-/// ProvisioningRequest: by an object of that kind.
+/// Objects by which the operator orders nodes. Placeholders: pods that no scheduler places.
+/// ProvisioningRequest: an object of that kind.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProvisioningMethod {
-    /// By pods that no scheduler places.
+    /// Pods that no scheduler places.
     Placeholders,
-    /// By a ProvisioningRequest.
+    /// A ProvisioningRequest.
     ProvisioningRequest,
 }
 
-/// The fields of a ProvisioningRequest (`autoscaling.x-k8s.io/v1`) that a flavor decides. Names
-/// follow Kueue's ProvisioningRequestConfig.
+/// The fields of a ProvisioningRequest (`autoscaling.x-k8s.io/v1`) that a flavor sets. Names follow
+/// Kueue's ProvisioningRequestConfig.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-pub struct ClusterAutoscalerRequest {
+pub struct ProvisioningRequestSettings {
     /// Which controller adds the nodes, and how: `best-effort-atomic-scale-up.autoscaling.x-k8s.io`
     /// or `queued-provisioning.gke.io`. With `check-capacity.autoscaling.x-k8s.io`, Cluster
     /// Autoscaler adds no nodes.
@@ -82,8 +82,8 @@ pub struct ClusterAutoscalerRequest {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct NewNode {
-    /// Resources that pods may use, as in `status.allocatable` of such a node, without those that
-    /// DaemonSets take. Absent `pods`: 110.
+    /// Resources of the node that pods may request, as in `status.allocatable`, minus those of
+    /// DaemonSet pods. Absent `pods`: 110.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 32))]
     #[garde(length(min = 1, max = 32), custom(rules::allocatable))]
     #[x_kube(validation = rules::ALLOCATABLE.to_cel_rule())]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::names::syntax::is_label;
-use crate::resource_flavor::{ClusterAutoscalerRequest, FlavorProvisioning, ProvisioningMethod};
+use crate::resource_flavor::{FlavorProvisioning, ProvisioningMethod, ProvisioningRequestSettings};
 use crate::rules::rule::Rule;
 
 /// The method of an order and its fields belong together.
@@ -30,7 +30,7 @@ pub const PROVISIONING_PARAMETERS: Rule = Rule::new(
 /// [`PROVISIONING_METHOD`].
 pub fn provisioning_method(
     provisioning: &FlavorProvisioning,
-) -> impl FnOnce(&Option<ClusterAutoscalerRequest>, &()) -> garde::Result {
+) -> impl FnOnce(&Option<ProvisioningRequestSettings>, &()) -> garde::Result {
     let is_needed = provisioning.by == ProvisioningMethod::ProvisioningRequest;
     move |request, ()| PROVISIONING_METHOD.check(request.is_some() == is_needed)
 }

@@ -162,7 +162,7 @@ reasons! {
     Provisioning (Normal): "Nothing: the job starts when enough nodes are ready. If the nodes do not come, look at the events of the placeholder pods and at the autoscaler.";
     /// New nodes that were on order for the job did not come in time. Only in events.
     ProvisioningFailed (Warning): "Look at the events of the autoscaler: limits of the node pool, quota of the cloud, or no capacity. The scheduler tries the queue's next flavor, and this one again after a back-off.";
-    /// No setting of the autoscaler that adds a flavor's nodes harms gangs. Only in conditions of
+    /// The settings of the flavor's autoscaler are safe for gangs. Only in conditions of
     /// ResourceFlavors.
     AutoscalerChecked (Normal): "Nothing.";
     /// The autoscaler that adds a flavor's nodes would remove nodes of running gangs, buy nodes

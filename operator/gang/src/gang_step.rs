@@ -17,7 +17,7 @@ pub use pod_replacement::{MissingPod, SurplusPods};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::Reason;
-use trellis_api::pod_group::{GangProvisioning, Plan, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{JournaledOrder, Plan, PodGroupPhase, PodGroupStatus};
 
 use super::journal::{self, PlanAuthor};
 use crate::observed::ExternalPod;
@@ -132,7 +132,7 @@ pub trait Members: Sized {
     fn pending_step(gang: &ObservedGang<'_, Self>) -> StepOf<Self>;
 
     /// Returns true if the gang still wants the new nodes that are on order for it.
-    fn wants_nodes(gang: &ObservedGang<'_, Self>, nodes: &GangProvisioning) -> bool;
+    fn wants_nodes(gang: &ObservedGang<'_, Self>, nodes: &JournaledOrder) -> bool;
 
     /// Returns true if the gang still wants the plan for which victims leave.
     fn wants_plan(gang: &ObservedGang<'_, Self>, plan: &Plan) -> bool;

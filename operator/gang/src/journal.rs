@@ -15,7 +15,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::pod_group::{
-    Assignment, ElasticGroup, FlavorNodes, GangProvisioning, NominatedVictim, Plan, PlannedGroup,
+    Assignment, ElasticGroup, FlavorNodes, JournaledOrder, NominatedVictim, Plan, PlannedGroup,
     PodGroupPhase, PodGroupStatus,
 };
 
@@ -210,7 +210,7 @@ fn without_intent(before: &PodGroupStatus) -> Option<PodGroupStatus> {
 
 /// Returns the status that is written before an autoscaler is asked for nodes.
 #[must_use]
-pub fn provision(before: &PodGroupStatus, nodes: GangProvisioning) -> Option<PodGroupStatus> {
+pub fn provision(before: &PodGroupStatus, nodes: JournaledOrder) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Provisioning),
         provisioning: Some(nodes),
@@ -232,7 +232,7 @@ pub fn build_provisioning(
     groups: Vec<PlannedGroup>,
     nodes: Vec<FlavorNodes>,
     (since, until): (Timestamp, Timestamp),
-) -> GangProvisioning {
+) -> JournaledOrder {
     let compiled = run.job.compiled().hash();
     let text = json!([
         run.uid,
@@ -242,7 +242,7 @@ pub fn build_provisioning(
         nodes,
         since.as_nanosecond().to_string()
     ]);
-    GangProvisioning {
+    JournaledOrder {
         hash: trellis_compiler::hash_of(&text),
         attempt: run.attempt.number,
         compiled: compiled.to_owned(),

@@ -62,7 +62,7 @@ pub const PROVISIONING_TIMEOUT: Rule = Rule::new(
     "self >= 60 && self <= 86400",
     "must be 60 to 86400 seconds (a day)",
 );
-/// Time before the operator asks for new nodes.
+/// Time before the operator orders new nodes.
 pub const PROVISIONING_DELAY: Rule = Rule::new(
     "self >= 0 && self <= 86400",
     "must be 0 to 86400 seconds (a day)",

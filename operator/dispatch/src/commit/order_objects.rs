@@ -14,7 +14,7 @@ use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use trellis_api::names;
-use trellis_api::pod_group::GangProvisioning;
+use trellis_api::pod_group::JournaledOrder;
 use trellis_gang::AuthorizedAttempt;
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::key::Key;
@@ -41,7 +41,7 @@ impl Committer {
         &self,
         job: Key,
         run: Arc<AuthorizedAttempt>,
-        nodes: GangProvisioning,
+        nodes: JournaledOrder,
         admitted: BTreeMap<String, AdmittedPod>,
     ) -> TaskOutcome {
         let tried = self.try_to_create_order_objects(&job, &run, &nodes, &admitted);
@@ -59,7 +59,7 @@ impl Committer {
         &self,
         job: &Key,
         run: &AuthorizedAttempt,
-        nodes: &GangProvisioning,
+        nodes: &JournaledOrder,
         admitted: &BTreeMap<String, AdmittedPod>,
     ) -> Result<(), TaskOutcome> {
         let Some(namespace) = self.context.node_orders.namespace() else {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::info;
-use trellis_api::pod_group::{FlavorNodes, GangProvisioning, PlannedGroup, PodGroupStatus};
+use trellis_api::pod_group::{FlavorNodes, JournaledOrder, PlannedGroup, PodGroupStatus};
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
 use trellis_gang::{engine, quota};
@@ -200,7 +200,7 @@ impl Driver {
         &mut self,
         job: &Key,
         journal: &PodGroupStatus,
-        nodes: &GangProvisioning,
+        nodes: &JournaledOrder,
     ) {
         let id = engine::gang_id(job);
         let is_known = self.engine.provisioning(&id).is_some();
@@ -235,7 +235,7 @@ impl Driver {
     }
 
     /// Describes nodes that did not come in time, or that the autoscaler does not add.
-    fn describe_failure(&self, order: &GangProvisioning, provisioning: &Provisioning) -> String {
+    fn describe_failure(&self, order: &JournaledOrder, provisioning: &Provisioning) -> String {
         let requests = &self.committer.context().node_orders.requests;
         let why = match requests.failure(&order.hash) {
             Some(message) => format!(
@@ -260,7 +260,7 @@ impl Driver {
     }
 
     /// Returns the order of new nodes in the journal of a gang.
-    pub(super) fn journaled_order(&self, job: &Key) -> Option<GangProvisioning> {
+    pub(super) fn journaled_order(&self, job: &Key) -> Option<JournaledOrder> {
         let group = self.committer.cache().pod_groups.get(job)?;
         group.status.as_ref()?.provisioning.clone()
     }
@@ -286,7 +286,7 @@ impl Driver {
     }
 
     /// Restores an order of an earlier leader in the engine.
-    fn restore_provisioning(&mut self, job: &Key, nodes: &GangProvisioning) {
+    fn restore_provisioning(&mut self, job: &Key, nodes: &JournaledOrder) {
         let flavors = engine::flavors_from_groups(&nodes.groups);
         let wanted = nodes.nodes.iter().map(|nodes| {
             let count = u32::try_from(nodes.count).unwrap_or(0);

@@ -13,7 +13,7 @@ use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 use trellis_api::names;
-use trellis_api::pod_group::{GangProvisioning, PodGroupPhase};
+use trellis_api::pod_group::{JournaledOrder, PodGroupPhase};
 use trellis_gang::key::Key;
 use trellis_gang::node_order::cluster_autoscaler::{ProvisioningRequest, RequestState};
 use trellis_gang::node_order::{has_placeholders, request_flavors};
@@ -295,7 +295,7 @@ impl Maintenance<'_> {
 /// An order that a journal names.
 struct OpenOrder {
     job: Key,
-    nodes: GangProvisioning,
+    nodes: JournaledOrder,
 }
 
 fn is_due(last: Option<Instant>, interval: Duration) -> bool {

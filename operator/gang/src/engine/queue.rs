@@ -4,7 +4,7 @@
 use trellis_api::job::TolerationEffect;
 use trellis_api::quantity::Amount;
 use trellis_api::queue::{
-    self, BackfillPolicy, BorrowWithinCohortPolicy, NodeOrder, ProvisioningTime, QueuePreemption,
+    self, BackfillPolicy, BorrowWithinCohortPolicy, ProvisioningTime, QueuePreemption,
     QueueProvisioning, QueueSpec, QueueStatus, QueueingStrategy, StopPolicy,
 };
 use trellis_api::resource_flavor::{FlavorProvisioning, NodeTaint};
@@ -59,9 +59,9 @@ pub fn to_engine_queue(name: &str, spec: &QueueSpec) -> Queue {
 fn to_provisioning_policy(spec: &QueueProvisioning) -> ProvisioningPolicy {
     ProvisioningPolicy {
         scope: match spec.order.unwrap_or_default() {
-            NodeOrder::Never => ProvisioningScope::Never,
-            NodeOrder::Nominal => ProvisioningScope::Nominal,
-            NodeOrder::Borrowing => ProvisioningScope::Borrowing,
+            queue::ProvisioningScope::Never => ProvisioningScope::Never,
+            queue::ProvisioningScope::Nominal => ProvisioningScope::Nominal,
+            queue::ProvisioningScope::Borrowing => ProvisioningScope::Borrowing,
         },
         after: to_duration(spec.after_seconds()),
         after_preemption: spec.when.unwrap_or_default() == ProvisioningTime::AfterPreemption,

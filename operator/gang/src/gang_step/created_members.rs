@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::Reason;
 use trellis_api::job::{AwaitedGroup, AwaitedPods};
-use trellis_api::pod_group::{GangProvisioning, Plan, PodGroupPhase};
+use trellis_api::pod_group::{JournaledOrder, Plan, PodGroupPhase};
 
 use super::{Departures, GangStep, Members, MissingPod, ObservedGang, PodDeletion, SurplusPods};
 use crate::desired_gang::DesiredGang;
@@ -93,7 +93,7 @@ impl<'a> Members for CreatedMembers<'a> {
         })
     }
 
-    fn wants_nodes(gang: &ObservedGang<'_, Self>, nodes: &GangProvisioning) -> bool {
+    fn wants_nodes(gang: &ObservedGang<'_, Self>, nodes: &JournaledOrder) -> bool {
         gang.is_desired(nodes.attempt, &nodes.compiled)
     }
 

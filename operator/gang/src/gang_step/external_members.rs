@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use trellis_api::Reason;
-use trellis_api::pod_group::{GangProvisioning, Plan};
+use trellis_api::pod_group::{JournaledOrder, Plan};
 
 use super::{Departures, GangStep, Members, ObservedGang, PodDeletion};
 use crate::external::gang_members::{MAX_MEMBERS, is_in_place, ready_pods};
@@ -95,7 +95,7 @@ impl<'a> Members for ExternalMembers<'a> {
     }
 
     /// Autoscalers see external pods themselves, so the operator orders no nodes for them.
-    fn wants_nodes(_: &ObservedGang<'_, Self>, _: &GangProvisioning) -> bool {
+    fn wants_nodes(_: &ObservedGang<'_, Self>, _: &JournaledOrder) -> bool {
         false
     }
 

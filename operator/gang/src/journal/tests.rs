@@ -18,8 +18,8 @@ fn journal(phase: PodGroupPhase) -> PodGroupStatus {
     }
 }
 
-fn order_of(hash: &str) -> GangProvisioning {
-    GangProvisioning {
+fn order_of(hash: &str) -> JournaledOrder {
+    JournaledOrder {
         hash: hash.to_owned(),
         attempt: 1,
         compiled: String::new(),

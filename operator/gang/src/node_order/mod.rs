@@ -9,8 +9,8 @@ mod request;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::ObjectMeta;
-use trellis_api::pod_group::{GangProvisioning, PlannedGroup};
-use trellis_api::resource_flavor::ClusterAutoscalerRequest;
+use trellis_api::pod_group::{JournaledOrder, PlannedGroup};
+use trellis_api::resource_flavor::ProvisioningRequestSettings;
 use trellis_api::{Reason, ResourceFlavorSpec, names};
 use trellis_compiler::CompiledGroup;
 
@@ -34,7 +34,7 @@ pub struct OrderObjects<'a> {
     /// The run that waits for the nodes.
     pub run: &'a AuthorizedAttempt,
     /// The order, as the journal names it.
-    pub nodes: &'a GangProvisioning,
+    pub nodes: &'a JournaledOrder,
     /// The pods as admission leaves them, by group.
     pub admitted: &'a BTreeMap<String, AdmittedPod>,
     /// The flavors that exist.
@@ -43,10 +43,7 @@ pub struct OrderObjects<'a> {
 
 /// Returns the flavors for which the order needs a ProvisioningRequest each.
 #[must_use]
-pub fn request_flavors<'a>(
-    nodes: &'a GangProvisioning,
-    flavors: &FlavorSpecs,
-) -> BTreeSet<&'a str> {
+pub fn request_flavors<'a>(nodes: &'a JournaledOrder, flavors: &FlavorSpecs) -> BTreeSet<&'a str> {
     let groups = nodes.groups.iter();
     let wanted = groups.filter_map(|group| request_flavor(group, flavors));
     // Free nodes of a flavor may suffice, while the nodes of another flavor are on order.
@@ -57,7 +54,7 @@ pub fn request_flavors<'a>(
 
 /// Returns true if the order needs placeholders.
 #[must_use]
-pub fn has_placeholders(nodes: &GangProvisioning, flavors: &FlavorSpecs) -> bool {
+pub fn has_placeholders(nodes: &JournaledOrder, flavors: &FlavorSpecs) -> bool {
     let mut ordered = nodes.nodes.iter();
     let mut groups = nodes.groups.iter();
     ordered.any(|nodes| request_of(&nodes.flavor, flavors).is_none())
@@ -80,7 +77,7 @@ pub fn denial_messages(
 
 /// Returns the fields of a flavor's ProvisioningRequests. None: its nodes are not ordered by them.
 #[must_use]
-pub fn request_method(flavor: &ResourceFlavorSpec) -> Option<&ClusterAutoscalerRequest> {
+pub fn request_method(flavor: &ResourceFlavorSpec) -> Option<&ProvisioningRequestSettings> {
     flavor.provisioning.as_ref()?.provisioning_request.as_ref()
 }
 
@@ -90,7 +87,7 @@ fn request_flavor<'a>(group: &'a PlannedGroup, flavors: &FlavorSpecs) -> Option<
     names.find(|name| request_of(name, flavors).is_some())
 }
 
-fn request_of<'a>(name: &str, flavors: &'a FlavorSpecs) -> Option<&'a ClusterAutoscalerRequest> {
+fn request_of<'a>(name: &str, flavors: &'a FlavorSpecs) -> Option<&'a ProvisioningRequestSettings> {
     request_method(flavors.get(name)?)
 }
 

@@ -1,11 +1,11 @@
 //! A gang that waits for new nodes.
 
-use trellis_api::pod_group::GangProvisioning;
+use trellis_api::pod_group::JournaledOrder;
 
 use super::*;
 use crate::journal::build_provisioning;
 
-fn order_for(desired: &DesiredGang) -> GangProvisioning {
+fn order_for(desired: &DesiredGang) -> JournaledOrder {
     let run = desired.attempt().unwrap();
     let times = (second(0), second(600));
     build_provisioning(run, Vec::new(), Vec::new(), times)
