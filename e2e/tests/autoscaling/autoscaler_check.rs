@@ -82,7 +82,7 @@ async fn new_node_with_an_unlisted_taint_is_named() {
     wait_for_condition(&site, "True", "").await;
     let node = &nodes.names()[0];
     nodes.taint(node, UNLISTED, "", "NoSchedule").await.unwrap();
-    let named = format!("{UNLISTED}:NoSchedule\", with which node \"{node}\" came");
+    let named = format!("{UNLISTED}:NoSchedule\" of new node \"{node}\"");
     wait_for_condition(&site, "False", &named).await;
 }
 

@@ -189,11 +189,11 @@ impl Pool {
     async fn provide(&self, mut request: RequestStatus, arrival: Arrival) {
         let pods = request.request.spec.pod_sets.iter().map(|pods| pods.count);
         let pods = usize::try_from(pods.sum::<i64>()).unwrap();
-        let has_own_nodes = request.request.has_own_nodes();
+        let has_exclusive_nodes = request.request.has_exclusive_nodes();
         let free = self.free_nodes().await;
         let (first, count) = {
             let mut state = self.state.lock();
-            let free = match has_own_nodes {
+            let free = match has_exclusive_nodes {
                 true => 0,
                 false => free + state.upcoming,
             };
@@ -207,7 +207,7 @@ impl Pool {
             .first_index(first)
             .name(&format!("{}-new-{{i}}", self.site))
             .scope(&self.site);
-        if has_own_nodes {
+        if has_exclusive_nodes {
             let value = format!("resize-{}", request.request.name_any());
             nodes = nodes.label(GKE_NODE_LABEL, &value);
             request.details = json!({"ResizeRequestName": value});

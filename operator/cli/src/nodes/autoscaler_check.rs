@@ -45,13 +45,13 @@ pub(super) fn run(cluster: &ClusterClient, format: Option<OutputFormat>) -> anyh
 
 fn hints() -> ErrorHints {
     ErrorHints {
-        rights: "every authenticated user of the chart has it: list resourceflavors.trellis.dev"
+        rights: "the chart grants every authenticated user list on resourceflavors.trellis.dev"
             .to_owned(),
         without_cluster: None,
     }
 }
 
-/// Returns the result for a flavor. None: it gets no new nodes.
+/// Returns the result for a flavor. None: the flavor has no `provisioning`.
 fn check(flavor: &ResourceFlavor) -> Option<CheckedFlavor> {
     let provisioning = flavor.spec.provisioning.as_ref()?;
     let conditions = flavor.status.iter().flat_map(|status| &status.conditions);
@@ -72,8 +72,8 @@ fn check(flavor: &ResourceFlavor) -> Option<CheckedFlavor> {
             vec!["the operator has not checked the change yet".to_owned()],
         ),
         None => {
-            let cause = "the operator has not checked the flavor: it does so within seconds if the \
-                         chart is installed with provisioning.enabled";
+            let cause = "the operator has not checked the flavor yet; if this lasts, install the \
+                         chart with provisioning.enabled: true";
             (None, vec![cause.to_owned()])
         }
     };
@@ -86,8 +86,7 @@ fn check(flavor: &ResourceFlavor) -> Option<CheckedFlavor> {
     })
 }
 
-/// Returns the exit status: one flavor whose autoscaler does not suit decides, then one that was
-/// not checked.
+/// Returns the exit status: 1 if an autoscaler is misconfigured, otherwise 2 if one is unknown.
 fn exit(flavors: &[CheckedFlavor]) -> Exit {
     let has = |suitable| flavors.iter().any(|flavor| flavor.suitable == suitable);
     match (has(Some(false)), has(None)) {
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn cluster_without_new_nodes_says_so() {
+    fn check_reports_that_no_flavor_has_provisioning() {
         let text = render(&[], None);
         assert_eq!(text, "no flavor has provisioning: no nodes are ordered\n");
     }

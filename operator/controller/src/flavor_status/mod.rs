@@ -1,5 +1,4 @@
-//! Writes the status of ResourceFlavors: whether the settings of the autoscaler that adds their
-//! nodes suit gangs.
+//! Writes the status of ResourceFlavors: the result of the check of their autoscaler's settings.
 
 mod autoscaler_reads;
 
@@ -26,16 +25,16 @@ use trellis_machine::clock;
 
 use autoscaler_reads::read_autoscalers;
 
-/// Time between two rounds. New nodes have their first taints for longer.
+/// Time between two rounds, shorter than a new node keeps its startup taints.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
-/// Why nothing is checked where the operator orders no nodes.
+/// Message of the condition if the operator orders no nodes.
 const NO_ORDERS: &str =
     "the operator orders no nodes: install the chart with provisioning.enabled: true";
 /// Longest message of a condition.
 const MAX_MESSAGE_LENGTH: usize = 8_000;
 
 /// Writes the status of flavors until the process ends. Reads the settings of autoscalers only if
-/// nodes of a flavor may be ordered.
+/// the operator may order nodes of a flavor.
 pub async fn maintain_flavor_status(context: Arc<Context>, commands: Commands) {
     let cache = &context.cache;
     cache.wait_synced().await;
@@ -85,9 +84,9 @@ async fn write_verdict(
         // The watch shows the newer version before the next round.
         Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
         Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
-            debug!(flavor = name, %error, "its status was not written");
+            debug!(flavor = name, %error, "the status of a flavor was not written");
         }
-        Err(error) => warn!(flavor = name, %error, "its status was not written"),
+        Err(error) => warn!(flavor = name, %error, "the status of a flavor was not written"),
     }
 }
 

@@ -19,7 +19,7 @@ use trellis_gang::AuthorizedAttempt;
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::key::Key;
 use trellis_gang::node_order::cluster_autoscaler::ProvisioningRequest;
-use trellis_gang::node_order::{self, OrderObjects};
+use trellis_gang::node_order::{self, OrderObjectBuilder};
 use trellis_gang::observed::SlimPod;
 use trellis_machine::clock;
 
@@ -65,7 +65,7 @@ impl Committer {
         let Some(namespace) = self.context.node_orders.namespace() else {
             return Ok(());
         };
-        let objects = OrderObjects {
+        let objects = OrderObjectBuilder {
             run,
             nodes,
             admitted,
@@ -145,11 +145,11 @@ impl Committer {
         }
         let flavors = self.context.cache.flavors.all();
         let mut specs = flavors.iter().map(|flavor| &flavor.spec);
-        if !specs.any(|spec| node_order::request_method(spec).is_some()) {
+        if !specs.any(|spec| node_order::request_settings(spec).is_some()) {
             return Ok(());
         }
         let requests = list_requests(&self.commands, Some(&job.namespace), labels).await?;
-        let is_kept = |request: &ProvisioningRequest| request.node_value().is_some();
+        let is_kept = |request: &ProvisioningRequest| request.node_label_value().is_some();
         let (kept, withdrawn): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_kept);
         for request in &withdrawn {
             let (name, uid) = (request.name_any(), request.uid().unwrap_or_default());

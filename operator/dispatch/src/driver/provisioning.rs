@@ -269,7 +269,7 @@ impl Driver {
     pub(super) fn own_node_values(&self, job: &Key) -> Vec<String> {
         let requests = &self.committer.context().node_orders.requests;
         let uid = self.job_uid(job);
-        uid.map(|uid| requests.node_values(&uid))
+        uid.map(|uid| requests.node_label_values(&uid))
             .unwrap_or_default()
     }
 

@@ -180,10 +180,10 @@ impl Maintenance<'_> {
         ) else {
             return false;
         };
-        let has_nodes = request.node_value().is_some();
+        let has_nodes = request.node_label_value().is_some();
         let groups = self.context.cache.pod_groups.all();
         let mut groups = groups.iter().filter(|group| is_owned(group.as_ref(), job));
-        request.has_own_nodes()
+        request.has_exclusive_nodes()
             && groups.any(|group| {
                 let journal = group.status.as_ref();
                 let is_over = journal.and_then(|j| j.phase) == Some(PodGroupPhase::Finished);

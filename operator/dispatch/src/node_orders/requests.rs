@@ -33,7 +33,7 @@ struct KnownRequest {
     /// Why the nodes have not been asked for yet.
     delay: Option<String>,
     /// Value of the label of nodes that came for this request alone.
-    node_value: Option<String>,
+    node_label_value: Option<String>,
 }
 
 impl ObservedRequests {
@@ -50,7 +50,7 @@ impl ObservedRequests {
                 .iter()
                 .find(|earlier| earlier.name == request.name && earlier.job == request.job);
             earlier.is_none_or(|earlier| {
-                earlier.failure != request.failure || earlier.node_value != request.node_value
+                earlier.failure != request.failure || earlier.node_label_value != request.node_label_value
             })
         });
         let jobs = changed.map(|request| request.job.clone()).collect();
@@ -69,10 +69,10 @@ impl ObservedRequests {
     }
 
     /// Returns the label values of the nodes that serve only the job with this uid.
-    pub(crate) fn node_values(&self, job_uid: &str) -> Vec<String> {
+    pub(crate) fn node_label_values(&self, job_uid: &str) -> Vec<String> {
         let requests = self.0.read();
         let own = requests.iter().filter(|request| request.job_uid == job_uid);
-        own.filter_map(|request| request.node_value.clone())
+        own.filter_map(|request| request.node_label_value.clone())
             .collect()
     }
 
@@ -85,7 +85,7 @@ impl ObservedRequests {
         let requests = self.0.read();
         let own = requests
             .iter()
-            .filter(|request| request.job_uid == job_uid && request.node_value.is_some());
+            .filter(|request| request.job_uid == job_uid && request.node_label_value.is_some());
         own.map(|request| (request.flavor.clone(), request.pod_annotations()))
             .collect()
     }
@@ -125,7 +125,7 @@ impl KnownRequest {
             class: request.spec.provisioning_class_name.clone(),
             failure,
             delay: request.delay_message(),
-            node_value: request.node_value().map(str::to_owned),
+            node_label_value: request.node_label_value().map(str::to_owned),
         })
     }
 
@@ -198,14 +198,14 @@ mod tests {
             "llm-a"
         );
         assert_eq!(
-            (requests.node_values("u"), requests.delay("a")),
+            (requests.node_label_values("u"), requests.delay("a")),
             (vec!["v".to_owned()], None)
         );
         let failed = condition("Failed", "True", "no quota");
         assert_eq!(requests.replace(&[request("a", failed)]), job);
         assert_eq!(requests.failure("a").as_deref(), Some("no quota"));
         assert_eq!(requests.failure("b"), None);
-        assert!(requests.node_values("other").is_empty());
+        assert!(requests.node_label_values("other").is_empty());
         assert!(requests.pod_annotations("u").is_empty());
     }
 }

@@ -16,7 +16,7 @@ const SHORTEST_REMOVAL: Duration = Duration::from_secs(30);
 /// Default of `--scale-down-unneeded-time` and `--scale-down-delay-after-add`.
 const DEFAULT_REMOVAL: &str = "10m";
 
-/// What the cluster shows of Cluster Autoscaler.
+/// Cluster Autoscaler, as far as it is visible in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClusterAutoscaler {
     /// It has no Lease.
@@ -61,24 +61,24 @@ impl ClusterAutoscalerFlags {
     }
 
     /// Returns one sentence for each broken rule.
-    pub(super) fn problems(
+    pub(super) fn find_problems(
         &self,
         flavor: &ResourceFlavorSpec,
         provisioning: &FlavorProvisioning,
         new_nodes: &TaintsOfNewNodes,
     ) -> Vec<String> {
         let method = match provisioning.by {
-            ProvisioningMethod::Placeholders => [self.scheduler_problem(), self.priority_problem()],
-            ProvisioningMethod::ProvisioningRequest => [self.request_problem(), None],
+            ProvisioningMethod::Placeholders => [self.check_schedulers(), self.check_priority()],
+            ProvisioningMethod::ProvisioningRequest => [self.check_requests(), None],
         };
-        let own = method.into_iter().chain([self.removal_problem()]);
-        let unlisted = new_nodes.unlisted(flavor, provisioning, |taint| self.lists(taint));
+        let own = method.into_iter().chain([self.check_removal()]);
+        let unlisted = new_nodes.unlisted(flavor, provisioning, |taint| self.is_listed(taint));
         own.flatten()
             .map(|problem| format!("Cluster Autoscaler {problem}"))
             .chain(unlisted.map(|(taint, node)| {
                 format!(
-                    "Cluster Autoscaler does not know the taint \"{taint}\", with which node \
-                     {node:?} came: until it is gone, Cluster Autoscaler buys another node; add \
+                    "Cluster Autoscaler does not know the taint \"{taint}\" of new node {node:?}: \
+                     while the taint exists, Cluster Autoscaler buys another node; add \
                      --startup-taint={}",
                     taint.key
                 )
@@ -86,7 +86,7 @@ impl ClusterAutoscalerFlags {
             .collect()
     }
 
-    fn scheduler_problem(&self) -> Option<String> {
+    fn check_schedulers(&self) -> Option<String> {
         let mut allowed = self.values("allowed-scheduler-names").peekable();
         allowed.peek()?;
         let placeholders = names::PLACEHOLDER_SCHEDULER;
@@ -96,7 +96,7 @@ impl ClusterAutoscalerFlags {
         })
     }
 
-    fn priority_problem(&self) -> Option<String> {
+    fn check_priority(&self) -> Option<String> {
         let cutoff: i64 = self
             .value("expendable-pods-priority-cutoff")?
             .parse()
@@ -109,7 +109,7 @@ impl ClusterAutoscalerFlags {
         })
     }
 
-    fn request_problem(&self) -> Option<String> {
+    fn check_requests(&self) -> Option<String> {
         let is_on = self.value("enable-provisioning-requests") == Some("true");
         (!is_on).then(|| {
             "reads no ProvisioningRequests: start it with --enable-provisioning-requests".to_owned()
@@ -117,7 +117,7 @@ impl ClusterAutoscalerFlags {
     }
 
     /// A node is removed when both times are over.
-    fn removal_problem(&self) -> Option<String> {
+    fn check_removal(&self) -> Option<String> {
         let flags = ["scale-down-unneeded-time", "scale-down-delay-after-add"];
         let times = flags.map(|flag| self.value(flag).unwrap_or(DEFAULT_REMOVAL));
         let is_short = |time: &str| {
@@ -133,7 +133,7 @@ impl ClusterAutoscalerFlags {
         })
     }
 
-    fn lists(&self, taint: &Taint) -> bool {
+    fn is_listed(&self, taint: &Taint) -> bool {
         let flags = ["startup-taint", "status-taint", "ignore-taint"];
         let mut keys = flags.iter().flat_map(|flag| self.values(flag));
         keys.any(|key| key == taint.key)

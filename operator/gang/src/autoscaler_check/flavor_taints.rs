@@ -7,9 +7,9 @@ use trellis_scheduler::{Taint, TaintEffect, Toleration};
 use crate::engine;
 use crate::requirements::constraints;
 
-/// Returns true if each job of the flavor tolerates the taint: it tolerates the flavor's own
-/// taints, and gets the flavor's tolerations. Jobs tolerate taints with the names of devices that
-/// they request.
+/// Returns true if every job of the flavor tolerates the taint. A job of the flavor tolerates the
+/// flavor's `nodeTaints`, gets the flavor's tolerations, and tolerates taints named after devices
+/// that it requests.
 pub(super) fn is_tolerated(
     taint: &Taint,
     flavor: &ResourceFlavorSpec,
@@ -26,7 +26,7 @@ pub(super) fn is_tolerated(
         || tolerations.iter().any(|t| t.tolerates(taint))
 }
 
-/// Returns the taints that the flavor says its nodes have.
+/// Returns the taints in `nodeTaints` of the flavor.
 pub(super) fn own_taints(flavor: &ResourceFlavorSpec) -> impl Iterator<Item = Taint> {
     flavor.node_taints.iter().map(engine::to_taint)
 }

@@ -1,7 +1,6 @@
-//! Checks whether the settings of an autoscaler suit a flavor whose nodes it adds: whether it would
-//! remove nodes of running gangs, buy nodes twice, or add none. `node_pool` has the rules for
-//! Karpenter, `cluster_autoscaler` those for Cluster Autoscaler, and `new_nodes` what the nodes show
-//! that have come.
+//! Checks whether an autoscaler's settings would remove nodes of running gangs, buy nodes twice, or
+//! add no nodes. `node_pool` has the rules for Karpenter, `cluster_autoscaler` has the rules for
+//! Cluster Autoscaler, and `new_nodes` records the taints of nodes that have joined.
 
 mod cluster_autoscaler;
 mod flavor_taints;
@@ -35,7 +34,7 @@ pub enum AutoscalerVerdict {
 }
 
 /// Checks the autoscaler that adds nodes of a flavor. None: the flavor gets no new nodes.
-/// `new_nodes` has the taints with which its nodes have come.
+/// `new_nodes` has the taints that the flavor's nodes had when they joined.
 #[must_use]
 pub fn check_flavor(
     flavor: &ResourceFlavorSpec,
@@ -44,7 +43,7 @@ pub fn check_flavor(
 ) -> Option<AutoscalerVerdict> {
     let provisioning = flavor.provisioning.as_ref()?;
     let pools = autoscalers.node_pools.iter();
-    let pools: Vec<_> = pools.filter(|pool| pool.adds_nodes_of(flavor)).collect();
+    let pools: Vec<_> = pools.filter(|pool| pool.can_add_nodes_of(flavor)).collect();
     if pools.is_empty()
         && let Some(name) = flavor.node_labels.get(NODE_POOL_LABEL)
     {
@@ -54,10 +53,10 @@ pub fn check_flavor(
     let problems: Vec<_> = match (pools.is_empty(), &autoscalers.cluster_autoscaler) {
         (false, _) => pools
             .iter()
-            .flat_map(|pool| pool.problems(flavor, provisioning, new_nodes))
+            .flat_map(|pool| pool.find_problems(flavor, provisioning, new_nodes))
             .collect(),
         (true, ClusterAutoscaler::Visible(flags)) => {
-            flags.problems(flavor, provisioning, new_nodes)
+            flags.find_problems(flavor, provisioning, new_nodes)
         }
         (true, ClusterAutoscaler::Hidden) => {
             return Some(AutoscalerVerdict::Unknown(

@@ -1,4 +1,4 @@
-//! The taints with which new nodes have come.
+//! Taints that new nodes had when they joined.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ const EXPECTED_KEYS: &[&str] = &[
     "DeletionCandidateOfClusterAutoscaler",
 ];
 
-/// The taints with which the new nodes of one flavor have come, and the first node with each.
+/// Taints of one flavor's new nodes when they joined, each with the first node that had it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaintsOfNewNodes(BTreeMap<Taint, String>);
 

@@ -34,7 +34,7 @@ const NEVER: &str = "Never";
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodePoolSpec {
-    template: NodeTemplate,
+    template: NodePoolTemplate,
     disruption: Disruption,
     /// The most that all its nodes may offer.
     limits: BTreeMap<String, Quantity>,
@@ -42,7 +42,7 @@ pub struct NodePoolSpec {
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct NodeTemplate {
+struct NodePoolTemplate {
     metadata: TemplateMetadata,
     spec: TemplateSpec,
 }
@@ -69,7 +69,7 @@ struct Disruption {
     consolidate_after: Option<String>,
 }
 
-/// The words of Karpenter on a NodePool.
+/// Status that Karpenter writes to a NodePool.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(default)]
 pub struct NodePoolStatus {
@@ -78,7 +78,7 @@ pub struct NodePoolStatus {
 
 impl NodePool {
     /// Returns true if nodes of the pool have the labels of the flavor.
-    pub(super) fn adds_nodes_of(&self, flavor: &ResourceFlavorSpec) -> bool {
+    pub(super) fn can_add_nodes_of(&self, flavor: &ResourceFlavorSpec) -> bool {
         let mut labels = flavor.node_labels.iter();
         labels.all(|(key, value)| self.may_have_label(key, value))
     }
@@ -107,40 +107,40 @@ impl NodePool {
     }
 
     /// Returns one sentence for each broken rule.
-    pub(super) fn problems(
+    pub(super) fn find_problems(
         &self,
         flavor: &ResourceFlavorSpec,
         provisioning: &FlavorProvisioning,
         new_nodes: &TaintsOfNewNodes,
     ) -> Vec<String> {
         let pool = format!("NodePool {:?}", self.name_any());
-        let taints = self.taint_problems(flavor, provisioning);
+        let taints = self.check_taints(flavor, provisioning);
         let single = [
-            method_problem(provisioning),
-            self.readiness_problem(),
-            self.removal_problem(),
-            self.consolidation_problem(),
-            self.limit_problem(provisioning),
+            check_method(provisioning),
+            self.check_readiness(),
+            self.check_removal(),
+            self.check_consolidation(),
+            self.check_limits(provisioning),
         ];
         let own = single.into_iter().flatten().chain(taints);
-        let unlisted = new_nodes.unlisted(flavor, provisioning, |taint| self.lists(taint));
+        let unlisted = new_nodes.unlisted(flavor, provisioning, |taint| self.is_listed(taint));
         own.map(|problem| format!("{pool} {problem}"))
             .chain(unlisted.map(|(taint, node)| {
                 format!(
-                    "{pool} does not list the taint \"{taint}\", with which node {node:?} came: \
-                     until it is gone, Karpenter buys another node; add it to startupTaints"
+                    "{pool} does not list the taint \"{taint}\" of new node {node:?}: while the \
+                     taint exists, Karpenter buys another node; add it to startupTaints"
                 )
             }))
             .collect()
     }
 
-    fn lists(&self, taint: &Taint) -> bool {
+    fn is_listed(&self, taint: &Taint) -> bool {
         let spec = &self.spec.template.spec;
         let mut listed = spec.taints.iter().chain(&spec.startup_taints);
         listed.any(|own| own.key == taint.key && own.effect == taint.effect.as_str())
     }
 
-    fn readiness_problem(&self) -> Option<String> {
+    fn check_readiness(&self) -> Option<String> {
         let status = self.status.as_ref()?;
         let mut conditions = status.conditions.iter();
         let ready = conditions.find(|c| c.type_ == "Ready")?;
@@ -151,7 +151,7 @@ impl NodePool {
     /// With a terminationGracePeriod, Karpenter disregards the annotation
     /// `karpenter.sh/do-not-disrupt` (`EventualDisruptionClass` in its `pkg/controllers/disruption`,
     /// and the expiration of NodeClaims).
-    fn removal_problem(&self) -> Option<String> {
+    fn check_removal(&self) -> Option<String> {
         let spec = &self.spec.template.spec;
         let grace = spec.termination_grace_period.as_deref()?;
         let expiry = spec.expire_after.as_deref().unwrap_or("720h");
@@ -165,7 +165,7 @@ impl NodePool {
         ))
     }
 
-    fn consolidation_problem(&self) -> Option<String> {
+    fn check_consolidation(&self) -> Option<String> {
         let after = self.spec.disruption.consolidate_after.as_deref();
         let after = after.unwrap_or("0s");
         let time: Duration = after.parse().ok()?;
@@ -177,8 +177,8 @@ impl NodePool {
         })
     }
 
-    /// Karpenter buys as many nodes as the limit allows, also if the gang needs more.
-    fn limit_problem(&self, provisioning: &FlavorProvisioning) -> Option<String> {
+    /// Karpenter buys nodes up to the limit even if the gang needs more.
+    fn check_limits(&self, provisioning: &FlavorProvisioning) -> Option<String> {
         let limits = self.spec.limits.iter().filter_map(|(resource, limit)| {
             let node = provisioning.node.allocatable.get(resource)?;
             let node = node.amount().ok()?.ceil_millis().filter(|n| *n > 0)?;
@@ -189,13 +189,13 @@ impl NodePool {
         let max = provisioning.max_nodes;
         (nodes < max).then(|| {
             format!(
-                "has the limit {resource}: {limit}, enough for {nodes} nodes: for a gang that needs \
-                 more, Karpenter buys a part of them; set maxNodes of the flavor from {max} to {nodes}"
+                "has limit {resource}={limit}, enough for {nodes} nodes: a larger gang gets only \
+                 some of its nodes; lower maxNodes of the flavor from {max} to {nodes}"
             )
         })
     }
 
-    fn taint_problems(
+    fn check_taints(
         &self,
         flavor: &ResourceFlavorSpec,
         provisioning: &FlavorProvisioning,
@@ -212,8 +212,8 @@ impl NodePool {
         let unknown = unknown.filter(|taint| !is_tolerated(taint, flavor, provisioning));
         let unknown = unknown.map(|taint| {
             format!(
-                "has the taint \"{taint}\": jobs that do not tolerate it order nodes and get none; \
-                 add it to nodeTaints of the flavor"
+                "has the taint \"{taint}\": Karpenter adds no nodes for jobs that do not tolerate \
+                 it; add it to nodeTaints of the flavor"
             )
         });
         let missing = own_taints(flavor).filter(|own| !taints.contains(own));
@@ -237,7 +237,7 @@ fn is_instance_label(key: &str) -> bool {
         || domain.starts_with("karpenter.")
 }
 
-fn method_problem(provisioning: &FlavorProvisioning) -> Option<String> {
+fn check_method(provisioning: &FlavorProvisioning) -> Option<String> {
     (provisioning.by == ProvisioningMethod::ProvisioningRequest).then(|| {
         "gets no nodes: Karpenter reads no ProvisioningRequests; use by: Placeholders".to_owned()
     })

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::observed::SlimNode;
 
-/// A flavor with a taint, whose nodes have 8 GPUs, and at most 16 of them.
+/// A flavor with a taint and at most 16 nodes of 8 GPUs each.
 fn flavor(labels: &Value) -> ResourceFlavorSpec {
     serde_json::from_value(json!({
         "nodeLabels": labels,
@@ -109,7 +109,7 @@ fn flavor_without_new_nodes_is_not_checked() {
 }
 
 #[test]
-fn grace_period_that_overrides_running_gangs_is_a_problem() {
+fn termination_grace_period_is_a_problem_for_running_gangs() {
     assert_pool_problem(
         "/template/spec",
         "terminationGracePeriod",
@@ -159,8 +159,8 @@ fn limit_below_max_nodes_is_a_problem() {
         "",
         "limits",
         json!({"nvidia.com/gpu": "100", "cpu": "10k", "pods": "1"}),
-        "NodePool \"h100\" has the limit nvidia.com/gpu: 100, enough for 12 nodes: for a gang that \
-         needs more, Karpenter buys a part of them; set maxNodes of the flavor from 16 to 12",
+        "NodePool \"h100\" has limit nvidia.com/gpu=100, enough for 12 nodes: a larger gang gets \
+         only some of its nodes; lower maxNodes of the flavor from 16 to 12",
     );
 }
 
@@ -172,8 +172,8 @@ fn taint_that_the_flavor_lacks_is_a_problem() {
         "/template/spec",
         "taints",
         json!([own, taint("other", "NoExecute")]),
-        "NodePool \"h100\" has the taint \"other:NoExecute\": jobs that do not tolerate it order \
-         nodes and get none; add it to nodeTaints of the flavor",
+        "NodePool \"h100\" has the taint \"other:NoExecute\": Karpenter adds no nodes for jobs \
+         that do not tolerate it; add it to nodeTaints of the flavor",
     );
     for tolerated in [
         taint("spot", "NoExecute"),
@@ -217,7 +217,7 @@ fn pool_that_is_not_ready_is_a_problem() {
 }
 
 #[test]
-fn provisioning_request_of_a_node_pool_is_a_problem() {
+fn provisioning_request_for_a_node_pool_is_a_problem() {
     assert_problem(
         &requested(flavor_of_pool()),
         &with_pools(&[suitable_pool()]),
@@ -380,13 +380,13 @@ fn taint_of_a_new_karpenter_node_must_be_listed() {
 
     taints.observe(&flavor, &[node("n-1", of_pool.clone(), "network")], now());
     taints.observe(&flavor, &[node("n-2", of_pool, "network")], now());
-    let problem = "NodePool \"h100\" does not list the taint \"network=x:NoSchedule\", with which \
-                   node \"n-1\" came: until it is gone, Karpenter buys another node; add it to \
+    let problem = "NodePool \"h100\" does not list the taint \"network=x:NoSchedule\" of new node \
+                   \"n-1\": while the taint exists, Karpenter buys another node; add it to \
                    startupTaints";
     let expected = AutoscalerVerdict::Unsuitable(vec![problem.to_owned()]);
     assert_eq!(check_flavor(&flavor, &pools, &taints), Some(expected));
 
-    // The user has mended it.
+    // The NodePool lists the taint now.
     let mut pool = suitable_pool();
     let listed = pool["spec"]["template"]["spec"]["startupTaints"].as_array_mut();
     listed
@@ -409,8 +409,8 @@ fn taint_of_a_new_node_must_be_a_flag_of_cluster_autoscaler() {
     assert_eq!(taints, TaintsOfNewNodes::default());
 
     taints.observe(&flavor, &[node("new", labels, "network")], now());
-    let problem = "Cluster Autoscaler does not know the taint \"network=x:NoSchedule\", with which \
-                   node \"new\" came: until it is gone, Cluster Autoscaler buys another node; add \
+    let problem = "Cluster Autoscaler does not know the taint \"network=x:NoSchedule\" of new node \
+                   \"new\": while the taint exists, Cluster Autoscaler buys another node; add \
                    --startup-taint=network";
     let expected = AutoscalerVerdict::Unsuitable(vec![problem.to_owned()]);
     let verdict = check_flavor(&flavor, &with_flags(&[]), &taints);

@@ -12,7 +12,7 @@ pub const GKE_CLASS: &str = "queued-provisioning.gke.io";
 /// Label of nodes that came for a request of [`GKE_CLASS`]. Its value is the request's detail
 /// `ResizeRequestName`.
 pub const GKE_NODE_LABEL: &str = "autoscaling.gke.io/provisioning-request";
-/// Detail of a request of [`GKE_CLASS`] that tells the value of its nodes' label.
+/// Key of the request detail that holds the label value of its nodes.
 const GKE_DETAIL: &str = "ResizeRequestName";
 
 /// Annotation of pods that use the nodes of a request: its name.
@@ -59,7 +59,7 @@ pub struct TemplateName {
     pub name: String,
 }
 
-/// The words of the autoscaler.
+/// Status that the autoscaler writes.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvisioningRequestStatus {
@@ -71,19 +71,19 @@ pub struct ProvisioningRequestStatus {
     pub provisioning_class_details: BTreeMap<String, String>,
 }
 
-/// The course of a request.
+/// State of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestState {
-    /// Its nodes may still come.
+    /// The nodes may still come.
     Open,
     /// The autoscaler no longer keeps the nodes for it. A new request keeps them again.
     Expired,
-    /// The autoscaler adds no nodes for it, and tells why.
+    /// The autoscaler adds no nodes. Holds its message.
     Failed(String),
 }
 
 impl ProvisioningRequest {
-    /// Returns the course of the request.
+    /// Returns the state of the request.
     #[must_use]
     pub fn state(&self) -> RequestState {
         let ended = self.true_condition("Failed");
@@ -94,8 +94,8 @@ impl ProvisioningRequest {
         }
     }
 
-    /// Returns why the autoscaler has not asked for the nodes yet, or when it will. None: it has
-    /// asked for them, or says nothing.
+    /// Returns the message of condition Provisioned while it is not true. None: the condition is
+    /// true or absent, or has no message.
     #[must_use]
     pub fn delay_message(&self) -> Option<String> {
         let provisioned = self.condition("Provisioned")?;
@@ -105,15 +105,15 @@ impl ProvisioningRequest {
 
     /// Returns the value of [`GKE_NODE_LABEL`] of the nodes that came for this request alone.
     #[must_use]
-    pub fn node_value(&self) -> Option<&str> {
+    pub fn node_label_value(&self) -> Option<&str> {
         let details = &self.status.as_ref()?.provisioning_class_details;
         let value = details.get(GKE_DETAIL)?.as_str();
-        self.has_own_nodes().then_some(value)
+        self.has_exclusive_nodes().then_some(value)
     }
 
     /// Returns true if nodes serve only the request that they came for.
     #[must_use]
-    pub fn has_own_nodes(&self) -> bool {
+    pub fn has_exclusive_nodes(&self) -> bool {
         self.spec.provisioning_class_name == GKE_CLASS
     }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_and_revoked_requests_have_failed_whatever_else_is_true() {
+    fn failed_or_revoked_request_is_failed_despite_other_true_conditions() {
         let provisioned = ("Provisioned", "True", "");
         for (conditions, state) in [
             (vec![], RequestState::Open),
@@ -208,9 +208,9 @@ mod tests {
     }
 
     #[test]
-    fn only_the_class_of_gke_has_nodes_of_its_own() {
-        assert_eq!(request(GKE_CLASS, &[]).node_value(), Some("resize-1"));
-        assert_eq!(request("any", &[]).node_value(), None);
+    fn only_gke_requests_have_exclusive_nodes() {
+        assert_eq!(request(GKE_CLASS, &[]).node_label_value(), Some("resize-1"));
+        assert_eq!(request("any", &[]).node_label_value(), None);
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
         let request: ProvisioningRequest = serde_json::from_value(object).unwrap();
         assert_eq!(request.state(), RequestState::Open);
         assert_eq!(
-            (request.node_value(), request.delay_message()),
+            (request.node_label_value(), request.delay_message()),
             (None, None)
         );
     }

@@ -1,5 +1,5 @@
-//! The objects that ask an autoscaler for the nodes of one order. [`OrderObjects::placeholder_jobs`]
-//! and [`OrderObjects::requests`] return them; `cluster_autoscaler` has the kind ProvisioningRequest.
+//! The objects that ask an autoscaler for the nodes of one order. [`OrderObjectBuilder`] returns
+//! them; `cluster_autoscaler` has the kind ProvisioningRequest.
 
 pub mod cluster_autoscaler;
 mod placeholder;
@@ -28,10 +28,10 @@ const HASH_LENGTH: usize = 10;
 /// Specs of flavors by name.
 pub type FlavorSpecs = BTreeMap<String, ResourceFlavorSpec>;
 
-/// An order and what its objects are made from.
+/// The inputs from which the objects of an order are built.
 #[derive(Clone, Copy, Debug)]
-pub struct OrderObjects<'a> {
-    /// The run that waits for the nodes.
+pub struct OrderObjectBuilder<'a> {
+    /// The attempt that waits for the nodes.
     pub run: &'a AuthorizedAttempt,
     /// The order, as the journal names it.
     pub nodes: &'a JournaledOrder,
@@ -57,12 +57,12 @@ pub fn request_flavors<'a>(nodes: &'a JournaledOrder, flavors: &FlavorSpecs) -> 
 pub fn has_placeholders(nodes: &JournaledOrder, flavors: &FlavorSpecs) -> bool {
     let mut ordered = nodes.nodes.iter();
     let mut groups = nodes.groups.iter();
-    ordered.any(|nodes| request_of(&nodes.flavor, flavors).is_none())
+    ordered.any(|nodes| request_settings_of(&nodes.flavor, flavors).is_none())
         && groups.any(|group| request_flavor(group, flavors).is_none())
 }
 
-/// Returns the words of policies that deny new nodes to a gang, if it waits for room. `denied`: the
-/// words by flavor.
+/// Returns the messages of policies that deny new nodes to a gang, if the gang waits for room.
+/// `denied` has one message for each flavor.
 pub fn denial_messages(
     denied: &BTreeMap<String, String>,
     reason: Reason,
@@ -71,27 +71,31 @@ pub fn denial_messages(
         reason,
         Reason::InsufficientCapacity | Reason::NoMatchingNodes
     );
-    let words = waits_for_room.then(|| denied.values().map(String::as_str));
-    words.into_iter().flatten()
+    let messages = waits_for_room.then(|| denied.values().map(String::as_str));
+    messages.into_iter().flatten()
 }
 
-/// Returns the fields of a flavor's ProvisioningRequests. None: its nodes are not ordered by them.
+/// Returns the ProvisioningRequest settings of a flavor. None: the flavor uses placeholders or gets
+/// no new nodes.
 #[must_use]
-pub fn request_method(flavor: &ResourceFlavorSpec) -> Option<&ProvisioningRequestSettings> {
+pub fn request_settings(flavor: &ResourceFlavorSpec) -> Option<&ProvisioningRequestSettings> {
     flavor.provisioning.as_ref()?.provisioning_request.as_ref()
 }
 
 /// Returns the flavor whose ProvisioningRequest contains the pods of a group.
 fn request_flavor<'a>(group: &'a PlannedGroup, flavors: &FlavorSpecs) -> Option<&'a str> {
     let mut names = group.flavors.values().map(String::as_str);
-    names.find(|name| request_of(name, flavors).is_some())
+    names.find(|name| request_settings_of(name, flavors).is_some())
 }
 
-fn request_of<'a>(name: &str, flavors: &'a FlavorSpecs) -> Option<&'a ProvisioningRequestSettings> {
-    request_method(flavors.get(name)?)
+fn request_settings_of<'a>(
+    name: &str,
+    flavors: &'a FlavorSpecs,
+) -> Option<&'a ProvisioningRequestSettings> {
+    request_settings(flavors.get(name)?)
 }
 
-impl OrderObjects<'_> {
+impl OrderObjectBuilder<'_> {
     /// Returns the groups of the gang with their numbers: the whole gang, because autoscalers first
     /// count the free room on existing nodes.
     fn groups(&self) -> impl Iterator<Item = (usize, &CompiledGroup)> {

@@ -11,12 +11,12 @@ use kube::api::ObjectMeta;
 use trellis_api::names;
 use trellis_compiler::CompiledGroup;
 
-use super::{OrderObjects, has_placeholders};
+use super::{OrderObjectBuilder, has_placeholders};
 
 /// Time after which an ended placeholder Job is deleted.
 const TTL_SECONDS: i32 = 60;
 
-impl OrderObjects<'_> {
+impl OrderObjectBuilder<'_> {
     /// Returns the placeholder Jobs of the task groups that no ProvisioningRequest contains.
     /// kube-controller-manager ends them after `deadline` seconds.
     #[must_use]

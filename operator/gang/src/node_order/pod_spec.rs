@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use trellis_compiler::{CompiledGroup, PodPlacement};
 use trellis_scheduler::Resources;
 
-use super::OrderObjects;
+use super::OrderObjectBuilder;
 use crate::admitted_pod::AdmittedPod;
 use crate::engine::to_quantity;
 use crate::requirements::flavors::group_tolerations;
@@ -18,7 +18,7 @@ use crate::requirements::flavors::group_tolerations;
 /// Image of the container. No kubelet ever pulls it.
 const IMAGE: &str = "trellis.dev/placeholder";
 
-impl OrderObjects<'_> {
+impl OrderObjectBuilder<'_> {
     /// Returns what autoscalers read of the group's pods: requests and node constraints, in one
     /// container that never runs.
     pub(super) fn pod_spec(&self, group: &CompiledGroup) -> PodSpec {

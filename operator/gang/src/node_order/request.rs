@@ -9,7 +9,7 @@ use trellis_api::names;
 use super::cluster_autoscaler::{
     PodSet, ProvisioningRequest, ProvisioningRequestSpec, TemplateName,
 };
-use super::{OrderObjects, request_flavors, request_of};
+use super::{OrderObjectBuilder, request_flavors, request_settings_of};
 
 /// A ProvisioningRequest with the PodTemplates that it names. They must exist first.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct FlavorRequest {
     pub request: ProvisioningRequest,
 }
 
-impl OrderObjects<'_> {
+impl OrderObjectBuilder<'_> {
     /// Returns the requests of the order, in the namespace of the job. `owner` is the job's
     /// PodGroup, with which they are deleted.
     #[must_use]
@@ -38,7 +38,7 @@ impl OrderObjects<'_> {
         flavor: &str,
         owner: &OwnerReference,
     ) -> Option<FlavorRequest> {
-        let wanted = request_of(flavor, self.flavors)?;
+        let wanted = request_settings_of(flavor, self.flavors)?;
         let namespace = self.run.job.compiled().job().namespace();
         let metadata = |number| ObjectMeta {
             owner_references: Some(vec![owner.clone()]),

@@ -52,7 +52,7 @@ fn order_objects_of(flavor: &str, ordered: &str) -> (Vec<Job>, Vec<FlavorRequest
         count: 1,
     }];
     let nodes = journal::build_provisioning(run, vec![planned], nodes, (since, since));
-    let objects = OrderObjects {
+    let objects = OrderObjectBuilder {
         run,
         nodes: &nodes,
         admitted: &BTreeMap::new(),
