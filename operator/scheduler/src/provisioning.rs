@@ -134,12 +134,12 @@ impl Provisioning {
         format!("flavor {}", flavors.join(" and "))
     }
 
-    /// Describes nodes that did not come in time, such as `12 of 16 new nodes of flavor "h100" came
-    /// in time`.
+    /// Describes nodes that did not come in time, such as `only 12 of 16 new nodes of flavor "h100"
+    /// came in time`.
     #[must_use]
     pub fn lateness_text(&self) -> String {
         let (wanted, arrived) = self.progress();
         let flavors = self.flavors_text();
-        format!("{arrived} of {wanted} new nodes of {flavors} came in time")
+        format!("only {arrived} of {wanted} new nodes of {flavors} came in time")
     }
 }

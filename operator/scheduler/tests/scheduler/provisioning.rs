@@ -119,7 +119,7 @@ fn gang_starts_once_as_many_nodes_as_it_needs_have_arrived() {
     );
     assert_eq!(
         engine.explanation(&id("w")).unwrap().to_string(),
-        "4 new nodes of flavor \"h100\" are on order: 0 are ready; the order ends at \
+        "waits for 4 new nodes of flavor \"h100\": 0 are ready; the order times out at \
          1970-01-01T00:30:30Z"
     );
     for number in 0..3 {

@@ -71,7 +71,7 @@ async fn wait_for_order(
     progress
         .print_messages_until(|status| status.reason == Some(Reason::Provisioning))
         .await?;
-    let expected = format!("Provisioning: {NODES} new nodes of flavor \"{POOL}\" are on order");
+    let expected = format!("Provisioning: waits for {NODES} new nodes of flavor \"{POOL}\"");
     let messages = progress.messages();
     let is_ordered = messages.iter().any(|text| text.starts_with(&expected));
     ensure!(is_ordered, "the messages of the job: {messages:?}");
@@ -91,7 +91,7 @@ async fn wait_for_start(control_plane: &ControlPlane, progress: &Progress<'_>) -
     let messages = progress.messages();
     let is_counted = (1..NODES).any(|ready| {
         let verb = if ready == 1 { "is" } else { "are" };
-        let count = format!(" on order: {ready} {verb} ready;");
+        let count = format!(": {ready} {verb} ready;");
         messages.iter().any(|message| message.contains(&count))
     });
     ensure!(is_counted, "no message counts ready nodes: {messages:?}");

@@ -17,21 +17,17 @@ impl WaitDetail {
             return Ok(());
         };
         for (number, (flavor, count)) in nodes.iter().enumerate() {
-            let and = if number > 0 { " and " } else { "" };
+            let start = if number > 0 { " and " } else { "waits for " };
             write!(
                 f,
-                "{and}{} of flavor {:?}",
+                "{start}{} of flavor {:?}",
                 CountText(*count, "new node"),
                 flavor.as_str()
             )?;
         }
-        let all = nodes
-            .iter()
-            .fold(0_u32, |sum, (_, n)| sum.saturating_add(*n));
         write!(
             f,
-            " {} on order: {arrived} {} ready; the order ends at ",
-            verb(all, "is", "are"),
+            ": {arrived} {} ready; the order times out at ",
             verb(*arrived, "is", "are"),
         )?;
         // The alternate form shows seconds of a simulation.
