@@ -97,9 +97,9 @@ pub struct NodeSummary {
     pub orders: usize,
     /// Orders whose nodes did not come in time.
     pub failed_orders: usize,
-    /// Nodes that the autoscaler ordered.
-    pub ordered: usize,
-    /// Nodes that arrived. The other ones were withdrawn, or are still on their way.
+    /// Nodes that the autoscaler bought.
+    pub bought: usize,
+    /// Nodes that arrived. The other ones were cancelled, or are still coming.
     pub arrived: usize,
 }
 
@@ -152,7 +152,7 @@ impl NodeSummary {
             ("most nodes", self.most.to_string()),
             ("orders", self.orders.to_string()),
             ("failed orders", self.failed_orders.to_string()),
-            ("nodes ordered", self.ordered.to_string()),
+            ("nodes bought", self.bought.to_string()),
             ("nodes arrived", self.arrived.to_string()),
         ];
         let rows = rows.map(|(name, value)| format!("{name:<18} {value:>12}\n"));

@@ -79,7 +79,7 @@ impl JobObserver for SimulationRunner<'_, '_> {
     fn node_count(&self, flavor: &FlavorName) -> usize {
         let nodes = self.nodes.values();
         nodes
-            .filter(|node| self.autoscaler.is_of_flavor(node, flavor))
+            .filter(|node| self.autoscaler.belongs_to_flavor(node, flavor))
             .count()
     }
 

@@ -13,13 +13,13 @@ use crate::runner::AutoscalerSettings;
 #[derive(Deserialize, Serialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScenarioAutoscaler {
-    /// The time from an order until its node is ready. Absent: 5 minutes.
+    /// The time from the purchase of a node until it is ready. Absent: 5 minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrive_after: Option<TimeRange>,
     /// How long a node must be idle before it is removed. Absent: 10 minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remove_idle_after: Option<TimeSpan>,
-    /// The most nodes that it has at one time, with those on their way. Absent: no limit.
+    /// The most nodes that it has at one time, including coming ones. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stock: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! Rules that hold in every simulation of a made-up workload in a growing pool.
+//! Rules that hold in every simulation of a generated workload in a growing pool.
 
 #![expect(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
@@ -108,8 +108,8 @@ fn run(workload: &GangWorkload) -> Result<History, TestCaseError> {
     while runner.step(&mut script) {
         let orders = runner.autoscaler.orders.iter();
         let orders: Vec<GangId> = orders.map(|(gang, _)| gang.clone()).collect();
-        // Room may be reserved for a gang that waits without an order, or have been its own until
-        // its order ended in this cycle.
+        // A waiting gang without an order may have a reservation, or may have lost its order in
+        // this cycle. Check only if every waiting gang has an order.
         let waiting = runner.jobs.values();
         let mut waiting = waiting.filter(|job| job.stage == SimulatedJobStage::Waiting);
         if waiting.all(|job| orders.contains(&job.gang.id)) {
@@ -140,8 +140,8 @@ fn run(workload: &GangWorkload) -> Result<History, TestCaseError> {
     Ok(history)
 }
 
-/// Nodes that exist and nodes on their way are never more than the flavor may have, and no order is
-/// older than its time.
+/// Existing and coming nodes are never more than the flavor may have, and no order outlives its
+/// timeout.
 fn check_nodes(
     runner: &SimulationRunner<'_, '_>,
     workload: &GangWorkload,
@@ -190,9 +190,9 @@ proptest! {
         let history = run(&workload)?;
         prop_assert_eq!(&history, &run(&workload)?, "the same seed gives the same history");
 
-        // A node is idle while an order needs it, at most for the time of the order, or while no
-        // order does. The second kind begins when the node arrives, is left by a gang, or is no
-        // longer needed by an order. It ends after `remove_idle_after` at the latest.
+        // While an order needs an idle node, the node waits at most for the timeout of the order.
+        // An unneeded idle period begins when a node arrives, when a gang leaves it, or when an
+        // order ends. It lasts at most `remove_idle_after`.
         let pods = |gangs: &[GangId]| -> f64 {
             gangs.iter().map(|gang| f64::from(history.pods[gang])).sum()
         };

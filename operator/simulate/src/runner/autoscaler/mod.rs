@@ -1,5 +1,5 @@
-//! The simulated autoscaler: it adds nodes for the gangs for which the engine orders some, and
-//! removes its nodes once they are idle.
+//! The simulated autoscaler. It adds the nodes that the engine orders, and removes the nodes that
+//! it added once they are idle.
 //!
 //! It sees what Karpenter and Cluster Autoscaler see in a cluster: the nodes, the running pods, and
 //! for each order the pods of the whole gang. `packing` finds the nodes that these pods need.
@@ -22,12 +22,12 @@ use crate::random::Random;
 /// How the simulated autoscaler adds and removes the nodes of one flavor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AutoscalerSettings {
-    /// The shortest and the longest time from an order until its node is ready. The time of each
-    /// node is drawn between them.
+    /// The shortest and the longest time from the purchase of a node until it is ready. The time of
+    /// each node is drawn between them.
     pub arrive_after: (Duration, Duration),
     /// How long a node must be idle before it is removed.
     pub remove_idle_after: Duration,
-    /// The most nodes that it has at one time, with those on their way. None: no limit.
+    /// The most nodes that it has at one time, including coming ones. None: no limit.
     pub stock: Option<u32>,
 }
 
@@ -42,7 +42,7 @@ impl Default for AutoscalerSettings {
     }
 }
 
-/// A node on its way: when it arrives, its number and its flavor.
+/// A coming node: the time of its arrival, its number and its flavor.
 type ComingNode = (Time, u32, FlavorName);
 
 /// A node that the autoscaler has added.
@@ -63,7 +63,7 @@ pub(super) struct Autoscaler {
     orders: Vec<(GangId, Vec<GroupFlavors>)>,
     coming: BTreeSet<ComingNode>,
     nodes: BTreeMap<NodeName, AddedNode>,
-    /// The number of nodes that were ever ordered, by flavor.
+    /// The number of nodes bought so far, by flavor.
     numbers: BTreeMap<FlavorName, u32>,
     random: Random,
 }
@@ -110,13 +110,13 @@ impl Autoscaler {
     }
 
     /// Returns true if a node belongs to a flavor that may get new nodes.
-    pub(super) fn is_of_growing_flavor(&self, node: &Node) -> bool {
+    pub(super) fn belongs_to_growing_flavor(&self, node: &Node) -> bool {
         let mut growing = self.flavors.values().filter(|f| f.growth.is_some());
         growing.any(|flavor| has_labels(node, flavor))
     }
 
     /// Returns true if a node belongs to a flavor.
-    pub(super) fn is_of_flavor(&self, node: &Node, flavor: &FlavorName) -> bool {
+    pub(super) fn belongs_to_flavor(&self, node: &Node, flavor: &FlavorName) -> bool {
         let flavor = self.flavors.get(flavor);
         flavor.is_some_and(|flavor| has_labels(node, flavor))
     }
@@ -149,8 +149,8 @@ impl Autoscaler {
         stock.saturating_sub(u32::try_from(all).unwrap_or(u32::MAX))
     }
 
-    /// Orders a node. It arrives after a random time between the shortest and the longest.
-    fn order_node(&mut self, flavor: &FlavorName, now: Time) {
+    /// Buys a node. It arrives after a random time between the shortest and the longest.
+    fn buy_node(&mut self, flavor: &FlavorName, now: Time) {
         let (shortest, longest) = self.settings(flavor).arrive_after;
         let spread = longest.saturating_sub(shortest).as_millis();
         let draws = usize::try_from(spread).unwrap_or(usize::MAX);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{FlavorName, NodeName, Resources};
 
-use super::packing::{self, Bin, BinState, PodSet};
+use super::packing::{self, Bin, BinState, PodBatch};
 use super::{AddedNode, Autoscaler, added_node_name};
 use crate::runner::SimulationRunner;
 use crate::runner::record::{NodeEvent, NodeEventRecord, SimulationRecord};
@@ -64,8 +64,8 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// Orders the nodes that are missing for the orders of the engine, withdraws nodes that are no
-    /// longer needed, and updates which nodes are idle.
+    /// Buys the nodes that the engine's orders lack, cancels coming nodes that no order needs, and
+    /// updates which nodes are idle.
     pub(in crate::runner) fn update_autoscaler(&mut self) {
         let counts_all = self.options.counts_nodes;
         if !counts_all && !self.autoscaler.can_grow() && self.autoscaler.nodes.is_empty() {
@@ -79,7 +79,7 @@ impl SimulationRunner<'_, '_> {
         let counted = self
             .nodes
             .values()
-            .filter(|node| counts_all || self.autoscaler.is_of_growing_flavor(node));
+            .filter(|node| counts_all || self.autoscaler.belongs_to_growing_flavor(node));
         let (mut all, mut idle) = (0_u32, 0_u32);
         for node in counted {
             all = all.saturating_add(1);
@@ -87,16 +87,16 @@ impl SimulationRunner<'_, '_> {
         }
         self.node_hours.set_nodes(all, idle);
 
-        let needed = self.order_missing_nodes(&used);
+        let needed = self.buy_missing_nodes(&used);
         for (name, node) in &mut self.autoscaler.nodes {
             let is_idle = !used.contains_key(name) && !needed.contains(name);
             node.idle_since = is_idle.then(|| node.idle_since.unwrap_or(self.now));
         }
     }
 
-    /// Packs the pods of all orders on the nodes. Orders the nodes that are missing, and withdraws
-    /// nodes on their way that no order needs. Returns the existing nodes that the orders need.
-    fn order_missing_nodes(&mut self, used: &BTreeMap<NodeName, Resources>) -> BTreeSet<NodeName> {
+    /// Packs the pods of all orders on the nodes. Buys the missing nodes, and cancels coming nodes
+    /// that no order needs. Returns the existing nodes that the orders need.
+    fn buy_missing_nodes(&mut self, used: &BTreeMap<NodeName, Resources>) -> BTreeSet<NodeName> {
         let mut bins = self.autoscaler.coming_bins();
         let ordered = self.ordered_pods();
         if !ordered.is_empty() {
@@ -126,8 +126,8 @@ impl SimulationRunner<'_, '_> {
                     self.autoscaler.coming.remove(&coming);
                 }
                 BinState::New(flavor) => {
-                    self.autoscaler.order_node(&flavor, self.now);
-                    self.node_hours.add_ordered();
+                    self.autoscaler.buy_node(&flavor, self.now);
+                    self.node_hours.add_bought();
                 }
                 BinState::Existing | BinState::Coming(_) => {}
             }
@@ -136,7 +136,7 @@ impl SimulationRunner<'_, '_> {
     }
 
     /// Returns the pods of all orders, each with the flavor of which new nodes may come.
-    fn ordered_pods(&self) -> Vec<(PodSet, Option<FlavorName>)> {
+    fn ordered_pods(&self) -> Vec<(PodBatch, Option<FlavorName>)> {
         let mut all = Vec::new();
         for (gang, flavors) in &self.autoscaler.orders {
             let groups = self.jobs.get(gang).map(|job| job.gang.groups.iter());
@@ -144,7 +144,7 @@ impl SimulationRunner<'_, '_> {
                 let chosen = flavors.iter().filter(|chosen| chosen.group == group.name);
                 let names: BTreeSet<&FlavorName> =
                     chosen.flat_map(|chosen| chosen.flavors.values()).collect();
-                let mut pods = PodSet {
+                let mut pods = PodBatch {
                     count: group.count,
                     request: packing::with_pod(&group.request),
                     constraints: group.constraints.clone(),

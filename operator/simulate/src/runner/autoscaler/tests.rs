@@ -143,7 +143,7 @@ fn ordered_nodes_arrive_serve_the_gang_and_leave_when_idle() {
         ][1..]
     );
     assert_eq!(
-        (nodes.orders, nodes.ordered, nodes.arrived, nodes.most),
+        (nodes.orders, nodes.bought, nodes.arrived, nodes.most),
         (1, 2, 2, 2)
     );
     assert_eq!(nodes.hours, 2.0 * 700.0 / 3_600.0);
@@ -157,7 +157,7 @@ fn order_withdrawn_before_its_nodes_arrive_buys_nothing() {
     script.add(at(100), ScriptChange::JobDeleted(GangId::new("team/a")));
     let (lines, nodes) = run(script);
     assert_eq!(lines, ["30 ordered team/a", "100 deleted team/a"]);
-    assert_eq!((nodes.ordered, nodes.arrived), (2, 0));
+    assert_eq!((nodes.bought, nodes.arrived), (2, 0));
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn order_without_stock_fails_and_is_repeated_after_a_back_off() {
             "3800 deleted team/a",
         ]
     );
-    assert_eq!((nodes.ordered, nodes.failed_orders), (0, 2));
+    assert_eq!((nodes.bought, nodes.failed_orders), (0, 2));
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(in crate::runner) struct NodeHours {
     idle_millis: u64,
     orders: usize,
     failed_orders: usize,
-    nodes_ordered: usize,
+    nodes_bought: usize,
     nodes_arrived: usize,
 }
 
@@ -51,9 +51,9 @@ impl NodeHours {
         self.failed_orders = self.failed_orders.saturating_add(1);
     }
 
-    /// Counts a node that the autoscaler orders.
-    pub(in crate::runner) fn add_ordered(&mut self) {
-        self.nodes_ordered = self.nodes_ordered.saturating_add(1);
+    /// Counts a node that the autoscaler buys.
+    pub(in crate::runner) fn add_bought(&mut self) {
+        self.nodes_bought = self.nodes_bought.saturating_add(1);
     }
 
     /// Counts nodes that have arrived.
@@ -70,7 +70,7 @@ impl NodeHours {
             most: self.most,
             orders: self.orders,
             failed_orders: self.failed_orders,
-            ordered: self.nodes_ordered,
+            bought: self.nodes_bought,
             arrived: self.nodes_arrived,
         }
     }
