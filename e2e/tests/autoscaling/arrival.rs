@@ -7,7 +7,7 @@ use trellis_e2e::cluster::SCOPE_LABEL;
 use trellis_e2e::karpenter::NodePoolTemplate;
 
 use crate::growing_site::GrowingSite;
-use crate::ordering_site::Growth;
+use crate::ordering_site::OrderingOptions;
 use crate::{SETTLED, shared_control_plane};
 
 /// The pools let Karpenter remove empty nodes at once. It takes about 30 seconds for that, and the
@@ -15,7 +15,7 @@ use crate::{SETTLED, shared_control_plane};
 #[tokio::test]
 #[ignore = "mostly waits: .ci/run runs it beside the soak"]
 async fn nodes_that_come_first_are_kept_until_the_last_have_come() {
-    let site = GrowingSite::new("stagger", Growth::default(), |pool| {
+    let site = GrowingSite::new("stagger", OrderingOptions::default(), |pool| {
         pool.limit("nvidia.com/gpu", "16")
     })
     .await;
@@ -40,7 +40,7 @@ async fn nodes_that_come_first_are_kept_until_the_last_have_come() {
 #[tokio::test]
 async fn gang_starts_only_once_its_nodes_have_devices_and_no_startup_taint() {
     const TAINT: &str = "test.trellis.dev/starting";
-    let site = GrowingSite::new("bare", Growth::default(), |pool| {
+    let site = GrowingSite::new("bare", OrderingOptions::default(), |pool| {
         pool.startup_taint(TAINT, "true", "NoSchedule")
     })
     .await;
@@ -86,7 +86,7 @@ async fn check_waiting(site: &GrowingSite, ready: usize) {
 /// Karpenter removes the node of a job that has ended, and keeps the nodes of the gang that runs.
 #[tokio::test]
 async fn running_gang_survives_the_consolidation_of_its_pool() {
-    let site = GrowingSite::new("consolid", Growth::default(), |pool| pool).await;
+    let site = GrowingSite::new("consolid", OrderingOptions::default(), |pool| pool).await;
     site.submit_gang("long", 2).await;
     site.wait_until_running("long").await;
     site.submit_gang("short", 1).await;

@@ -12,7 +12,7 @@ use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::growing_site::GrowingSite;
-use crate::ordering_site::{Growth, OrderingSite};
+use crate::ordering_site::{OrderingOptions, OrderingSite};
 use crate::{operator_program, shared_control_plane};
 
 /// Waits until the flavor has the condition with this status and a part of this message.
@@ -48,7 +48,7 @@ async fn check_nodes(site: &OrderingSite) -> Value {
 
 #[tokio::test]
 async fn condition_follows_the_node_pool() {
-    let site = GrowingSite::new("pool", Growth::default(), |pool| {
+    let site = GrowingSite::new("pool", OrderingOptions::default(), |pool| {
         pool.consolidate_after("10s").limit("nvidia.com/gpu", "512")
     })
     .await;
@@ -72,7 +72,7 @@ async fn condition_follows_the_node_pool() {
 async fn new_node_with_an_unlisted_taint_is_named() {
     const LISTED: &str = "test.trellis.dev/starting";
     const UNLISTED: &str = "test.trellis.dev/network";
-    let site = GrowingSite::new("taints", Growth::default(), |pool| {
+    let site = GrowingSite::new("taints", OrderingOptions::default(), |pool| {
         pool.startup_taint(LISTED, "true", "NoSchedule")
             .consolidate_after("1m")
     })
@@ -106,7 +106,7 @@ async fn condition_follows_the_flags_of_cluster_autoscaler() {
         "by": "ProvisioningRequest",
         "provisioningRequest": {"provisioningClassName": class},
     });
-    let site = OrderingSite::new(control_plane, "flags", Growth::default(), method).await;
+    let site = OrderingSite::new(control_plane, "flags", OrderingOptions::default(), method).await;
     wait_for_condition(&site, "Unknown", "no Lease of Cluster Autoscaler").await;
 
     let lease = json!({

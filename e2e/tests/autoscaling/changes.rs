@@ -11,14 +11,14 @@ use trellis_e2e::wait::eventually;
 
 use crate::SETTLED;
 use crate::growing_site::GrowingSite;
-use crate::ordering_site::Growth;
+use crate::ordering_site::OrderingOptions;
 
 const CHANGED_IMAGE: &str = "registry.example/train:2.0";
 
 #[tokio::test]
 async fn suspended_job_gives_up_the_nodes_on_order() {
     // The pool never gets enough nodes for the job.
-    let site = GrowingSite::new("suspend", Growth::default(), |pool| {
+    let site = GrowingSite::new("suspend", OrderingOptions::default(), |pool| {
         pool.limit("nvidia.com/gpu", "8")
     })
     .await;
@@ -45,8 +45,8 @@ async fn suspended_job_gives_up_the_nodes_on_order() {
 /// The nodes on order serve the changed job: its placeholders take the place of the earlier ones
 /// before the nodes have come.
 #[tokio::test]
-async fn changed_job_orders_anew_and_buys_no_further_nodes() {
-    let site = GrowingSite::new("change", Growth::default(), |pool| {
+async fn changed_job_gets_a_new_order_and_no_further_nodes() {
+    let site = GrowingSite::new("change", OrderingOptions::default(), |pool| {
         pool.registration_delay("20s")
     })
     .await;

@@ -5,11 +5,11 @@ use trellis_api::job::JobPhase;
 
 use crate::SETTLED;
 use crate::growing_site::GrowingSite;
-use crate::ordering_site::Growth;
+use crate::ordering_site::OrderingOptions;
 
 #[tokio::test]
 async fn gang_of_sixteen_starts_on_sixteen_new_nodes_and_no_more_are_bought() {
-    let site = GrowingSite::new("sixteen", Growth::default(), |pool| {
+    let site = GrowingSite::new("sixteen", OrderingOptions::default(), |pool| {
         pool.registration_delay("2s")
     })
     .await;
@@ -29,11 +29,11 @@ async fn gang_of_sixteen_starts_on_sixteen_new_nodes_and_no_more_are_bought() {
 
 #[tokio::test]
 async fn free_nodes_are_used_and_only_the_rest_is_bought() {
-    let growth = Growth {
+    let options = OrderingOptions {
         nodes: 3,
-        ..Growth::default()
+        ..OrderingOptions::default()
     };
-    let site = GrowingSite::new("rest", growth, |pool| pool).await;
+    let site = GrowingSite::new("rest", options, |pool| pool).await;
     site.submit_gang("train", 5).await;
     site.wait_until_running("train").await;
     tokio::time::sleep(SETTLED).await;
@@ -43,7 +43,7 @@ async fn free_nodes_are_used_and_only_the_rest_is_bought() {
 #[tokio::test]
 async fn deleted_job_leaves_neither_placeholders_nor_nodes() {
     // The pool never gets enough nodes for the job.
-    let site = GrowingSite::new("deleted", Growth::default(), |pool| {
+    let site = GrowingSite::new("deleted", OrderingOptions::default(), |pool| {
         pool.limit("nvidia.com/gpu", "8")
     })
     .await;

@@ -18,7 +18,7 @@ use trellis_e2e::karpenter::{NodePoolTemplate, TestNodePool};
 use trellis_e2e::operator::PLACEHOLDER_NAMESPACE;
 use trellis_e2e::wait::eventually;
 
-use crate::ordering_site::{Growth, OrderingSite};
+use crate::ordering_site::{OrderingOptions, OrderingSite};
 use crate::shared_control_plane;
 
 /// Longest time until Karpenter has removed empty nodes.
@@ -35,22 +35,22 @@ impl GrowingSite {
     /// nodes at once. `configure` changes the NodePool.
     pub async fn new(
         prefix: &str,
-        growth: Growth,
+        options: OrderingOptions,
         configure: impl FnOnce(NodePoolTemplate) -> NodePoolTemplate,
     ) -> Self {
         let control_plane = shared_control_plane().await;
-        Self::on(control_plane, prefix, growth, configure).await
+        Self::on(control_plane, prefix, options, configure).await
     }
 
     /// Like [`Self::new`], on a control plane of the test.
     pub async fn on(
         control_plane: &ControlPlane,
         prefix: &str,
-        growth: Growth,
+        options: OrderingOptions,
         configure: impl FnOnce(NodePoolTemplate) -> NodePoolTemplate,
     ) -> Self {
         let method = json!({"by": "Placeholders"});
-        let site = OrderingSite::new(control_plane, prefix, growth, method).await;
+        let site = OrderingSite::new(control_plane, prefix, options, method).await;
         let pool = configure(NodePoolTemplate::new(site.name()));
         Self {
             pool: pool.create(control_plane).await.unwrap(),

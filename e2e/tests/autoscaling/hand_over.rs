@@ -41,9 +41,9 @@ async fn placeholders_hold_empty_nodes_until_a_gang_takes_them_over() {
 }
 
 /// The finalizer of the Job controller keeps deleted placeholders as long as that controller is
-/// down. A finalizer of the test stands for it.
+/// down. A finalizer that the test sets simulates this.
 #[tokio::test]
-async fn placeholder_that_is_only_terminating_buys_a_second_node_beside_the_gang() {
+async fn terminating_placeholder_causes_a_second_purchase_beside_the_gang() {
     let site = AutoscaledSite::new(shared_control_plane().await, "twice", |pool| pool).await;
     let nodes = site.buy_nodes(1).await;
     let placeholder = site.pod_names().await.remove(0);

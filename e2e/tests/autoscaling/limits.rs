@@ -7,17 +7,17 @@ use trellis_e2e::control_plane::apply;
 use trellis_e2e::karpenter::NodePoolTemplate;
 
 use crate::growing_site::GrowingSite;
-use crate::ordering_site::Growth;
+use crate::ordering_site::OrderingOptions;
 use crate::{SETTLED, shared_control_plane};
 
 #[tokio::test]
 #[ignore = "mostly waits: .ci/run runs it beside the soak"]
-async fn order_that_a_pool_cannot_fill_ends_and_the_next_flavor_gets_the_nodes() {
-    let growth = Growth {
+async fn job_starts_on_the_next_flavor_after_a_pool_cannot_fill_its_order() {
+    let options = OrderingOptions {
         timeout_seconds: 60,
-        ..Growth::default()
+        ..OrderingOptions::default()
     };
-    let site = GrowingSite::new("next", growth, |pool| pool.limit("nvidia.com/gpu", "16")).await;
+    let site = GrowingSite::new("next", options, |pool| pool.limit("nvidia.com/gpu", "16")).await;
     let second = NodePoolTemplate::new(&format!("{}-second", site.name()))
         .create(shared_control_plane().await)
         .await
@@ -36,12 +36,12 @@ async fn order_that_a_pool_cannot_fill_ends_and_the_next_flavor_gets_the_nodes()
 }
 
 #[tokio::test]
-async fn second_gang_beyond_the_limit_of_a_flavor_gets_the_nodes_of_the_first() {
-    let growth = Growth {
+async fn gang_beyond_max_nodes_reuses_the_nodes_of_an_ended_gang() {
+    let options = OrderingOptions {
         max_nodes: 3,
-        ..Growth::default()
+        ..OrderingOptions::default()
     };
-    let site = GrowingSite::new("full", growth, |pool| pool).await;
+    let site = GrowingSite::new("full", options, |pool| pool).await;
     site.submit_gang("first", 2).await;
     site.submit_gang("second", 2).await;
     site.wait_until_running("first").await;
@@ -58,12 +58,12 @@ async fn second_gang_beyond_the_limit_of_a_flavor_gets_the_nodes_of_the_first() 
 }
 
 #[tokio::test]
-async fn nothing_is_bought_for_a_job_beyond_quota_or_the_limit_of_its_flavor() {
-    let growth = Growth {
+async fn no_node_is_bought_for_a_job_beyond_quota_or_max_nodes() {
+    let options = OrderingOptions {
         max_nodes: 2,
-        ..Growth::default()
+        ..OrderingOptions::default()
     };
-    let site = GrowingSite::new("beyond", growth, |pool| pool).await;
+    let site = GrowingSite::new("beyond", options, |pool| pool).await;
     site.apply_queue(&[(site.name(), 16)]).await;
     site.submit_gang("quota", 3).await;
     site.wait_until_queued_for("quota", Reason::ExceedsQuota)
@@ -80,8 +80,8 @@ async fn nothing_is_bought_for_a_job_beyond_quota_or_the_limit_of_its_flavor() {
 }
 
 #[tokio::test]
-async fn nothing_is_bought_for_a_job_whose_new_nodes_policies_forbid() {
-    let site = GrowingSite::new("forbidden", Growth::default(), |pool| pool).await;
+async fn no_node_is_bought_if_a_policy_denies_new_nodes() {
+    let site = GrowingSite::new("forbidden", OrderingOptions::default(), |pool| pool).await;
     let policy = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
         "metadata": {"name": "no-nodes", "namespace": site.name()},
@@ -105,8 +105,8 @@ async fn nothing_is_bought_for_a_job_whose_new_nodes_policies_forbid() {
 }
 
 #[tokio::test]
-async fn nothing_is_bought_for_a_job_beyond_a_resource_quota_of_its_namespace() {
-    let site = GrowingSite::new("pods", Growth::default(), |pool| pool).await;
+async fn no_node_is_bought_for_a_job_beyond_a_resource_quota() {
+    let site = GrowingSite::new("pods", OrderingOptions::default(), |pool| pool).await;
     site.create_pod_quota(1).await;
     site.submit_gang("train", 2).await;
     site.wait_until_queued_for("train", Reason::ResourceQuotaExceeded)
@@ -120,8 +120,8 @@ async fn nothing_is_bought_for_a_job_beyond_a_resource_quota_of_its_namespace() 
 
 /// The pool can never fill the order of the first job.
 #[tokio::test]
-async fn nothing_is_bought_for_a_job_whose_quota_is_promised_to_an_open_order() {
-    let site = GrowingSite::new("promise", Growth::default(), |pool| {
+async fn no_node_is_bought_for_quota_that_is_promised_to_an_open_order() {
+    let site = GrowingSite::new("promise", OrderingOptions::default(), |pool| {
         pool.limit("nvidia.com/gpu", "8")
     })
     .await;

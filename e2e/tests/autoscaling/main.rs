@@ -1,7 +1,7 @@
 //! Gangs that wait for new nodes, on a real Karpenter. `provisioning_request` has a stand-in for
 //! Cluster Autoscaler, which cannot be built here. `purchase`, `hand_over` and `placeholder_job`
-//! act as the operator: they check the behaviour of Karpenter and of the Job controller that Trellis
-//! relies on. The other modules run the operator; `takeover` kills it.
+//! take the place of the operator: they check the behaviour of Karpenter and of the Job controller
+//! that Trellis relies on. The other modules run the operator; `takeover` kills it.
 
 mod arrival;
 mod autoscaler_check;

@@ -18,9 +18,9 @@ use trellis_e2e::wait::wait_for;
 /// let an order end, which takes a minute.
 const START_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// The nodes of an [`OrderingSite`].
+/// Nodes and limits of an [`OrderingSite`].
 #[derive(Debug, Clone, Copy)]
-pub struct Growth {
+pub struct OrderingOptions {
     /// Nodes that exist from the start.
     pub nodes: usize,
     /// The most nodes that a flavor may have.
@@ -29,7 +29,7 @@ pub struct Growth {
     pub timeout_seconds: u32,
 }
 
-impl Default for Growth {
+impl Default for OrderingOptions {
     fn default() -> Self {
         Self {
             nodes: 0,
@@ -44,8 +44,8 @@ impl Default for Growth {
 pub struct OrderingSite {
     site: TestSite,
     client: Client,
-    growth: Growth,
-    /// `provisioning` of the flavors, without the fields of [`Growth`].
+    options: OrderingOptions,
+    /// `provisioning` of the flavors, without the fields of [`OrderingOptions`].
     method: Value,
 }
 
@@ -55,14 +55,14 @@ impl OrderingSite {
     pub async fn new(
         control_plane: &ControlPlane,
         prefix: &str,
-        growth: Growth,
+        options: OrderingOptions,
         method: Value,
     ) -> Self {
-        let nodes = NodeTemplate::new(growth.nodes).gpus(8);
+        let nodes = NodeTemplate::new(options.nodes).gpus(8);
         let site = Self {
             site: TestSite::new(control_plane, prefix, nodes).await,
             client: control_plane.client(),
-            growth,
+            options,
             method,
         };
         site.apply_flavor(site.name()).await;
@@ -79,9 +79,9 @@ impl OrderingSite {
         let allocatable = json!({"cpu": 90, "memory": "900Gi", "nvidia.com/gpu": 8});
         let mut provisioning = json!({
             "node": {"allocatable": allocatable},
-            "maxNodes": self.growth.max_nodes,
-            "timeoutSeconds": self.growth.timeout_seconds,
-            "idleSeconds": self.growth.timeout_seconds,
+            "maxNodes": self.options.max_nodes,
+            "timeoutSeconds": self.options.timeout_seconds,
+            "idleSeconds": self.options.timeout_seconds,
         });
         let method = self.method.as_object().unwrap().clone();
         provisioning.as_object_mut().unwrap().extend(method);

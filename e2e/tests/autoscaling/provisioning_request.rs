@@ -1,4 +1,4 @@
-//! Jobs whose nodes are ordered by ProvisioningRequests, and the conditions in which these may be.
+//! Jobs whose nodes ProvisioningRequests order, for each condition of a request.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use trellis_gang::node_order::cluster_autoscaler::{
     CONSUMED_CLASS, CONSUMED_REQUEST, GKE_CLASS, ProvisioningRequest,
 };
 
-use crate::ordering_site::{Growth, OrderingSite};
+use crate::ordering_site::{OrderingOptions, OrderingSite};
 use crate::stand_in::{Answer, Arrival, StandIn};
 use crate::{launch_options, operator_program, shared_control_plane};
 
@@ -35,11 +35,11 @@ pub(crate) fn method(class: &str) -> Value {
 async fn request_site(
     prefix: &str,
     class: &str,
-    growth: Growth,
+    options: OrderingOptions,
     answer: Answer,
 ) -> (OrderingSite, StandIn) {
     let control_plane = shared_control_plane().await;
-    let site = OrderingSite::new(control_plane, prefix, growth, method(class)).await;
+    let site = OrderingSite::new(control_plane, prefix, options, method(class)).await;
     let stand_in = StandIn::start(control_plane, site.name(), answer);
     (site, stand_in)
 }
@@ -81,16 +81,16 @@ async fn wait_for_failure(site: &OrderingSite) -> String {
 }
 
 #[tokio::test]
-async fn gang_waits_for_the_nodes_themselves_and_uses_free_ones_first() {
-    let growth = Growth {
+async fn gang_with_a_provisioned_request_waits_until_nodes_exist_and_uses_free_nodes_first() {
+    let options = OrderingOptions {
         nodes: 1,
-        ..Growth::default()
+        ..OrderingOptions::default()
     };
     let arrival = Arrival {
         after: Duration::from_secs(8),
         ..Arrival::default()
     };
-    let (site, stand_in) = request_site("pr", ATOMIC, growth, Answer::Nodes(arrival)).await;
+    let (site, stand_in) = request_site("pr", ATOMIC, options, Answer::Nodes(arrival)).await;
     site.submit_gang("train", 3).await;
     eventually(SOON, || async {
         let requests = requests(&site).list(&ListParams::default()).await?;
@@ -123,8 +123,14 @@ async fn gang_waits_for_the_nodes_themselves_and_uses_free_ones_first() {
 }
 
 #[tokio::test]
-async fn failed_request_ends_the_order_with_the_words_of_the_autoscaler() {
-    let (site, stand_in) = request_site("failed", ATOMIC, Growth::default(), Answer::Failure).await;
+async fn order_ends_with_the_message_of_its_failed_request() {
+    let (site, stand_in) = request_site(
+        "failed",
+        ATOMIC,
+        OrderingOptions::default(),
+        Answer::Failure,
+    )
+    .await;
     site.submit_gang("train", 2).await;
     let failure = wait_for_failure(&site).await;
     assert!(
@@ -138,13 +144,14 @@ async fn failed_request_ends_the_order_with_the_words_of_the_autoscaler() {
 
 #[tokio::test]
 #[ignore = "mostly waits: .ci/run runs it beside the soak"]
-async fn nodes_that_the_provider_takes_back_end_the_order() {
+async fn order_ends_when_the_provider_revokes_its_nodes() {
     let answer = Answer::Nodes(Arrival {
         after: Duration::from_secs(3_600),
         revocation: Some(Duration::from_secs(3)),
         ..Arrival::default()
     });
-    let (site, _stand_in) = request_site("revoked", ATOMIC, Growth::default(), answer).await;
+    let (site, _stand_in) =
+        request_site("revoked", ATOMIC, OrderingOptions::default(), answer).await;
     site.submit_gang("train", 2).await;
     let failure = wait_for_failure(&site).await;
     assert!(
@@ -162,7 +169,8 @@ async fn expired_booking_is_renewed_and_buys_no_node_twice() {
         booking: Some(Duration::from_secs(2)),
         ..Arrival::default()
     });
-    let (site, stand_in) = request_site("expired", ATOMIC, Growth::default(), answer).await;
+    let (site, stand_in) =
+        request_site("expired", ATOMIC, OrderingOptions::default(), answer).await;
     site.submit_gang("train", 2).await;
     site.wait_until_running("train").await;
     assert_eq!(stand_in.bought(), 2);
@@ -172,8 +180,9 @@ async fn expired_booking_is_renewed_and_buys_no_node_twice() {
 
 #[tokio::test]
 #[ignore = "mostly waits: .ci/run runs it beside the soak"]
-async fn job_without_room_shows_the_words_of_the_autoscaler_until_it_is_suspended() {
-    let (site, _stand_in) = request_site("room", ATOMIC, Growth::default(), Answer::NoRoom).await;
+async fn job_whose_request_finds_no_room_shows_the_message_until_it_is_suspended() {
+    let (site, _stand_in) =
+        request_site("room", ATOMIC, OrderingOptions::default(), Answer::NoRoom).await;
     site.submit_gang("train", 2).await;
     site.wait_for_status("train", |status| {
         let words = "the autoscaler says: Capacity is not found";
@@ -189,8 +198,9 @@ async fn job_without_room_shows_the_words_of_the_autoscaler_until_it_is_suspende
 
 /// GKE may add the nodes days later.
 #[tokio::test]
-async fn request_for_own_nodes_ends_with_the_suspension_of_its_job() {
-    let (site, stand_in) = request_site("own", GKE_CLASS, Growth::default(), Answer::NoRoom).await;
+async fn gke_request_is_deleted_when_its_job_is_suspended() {
+    let (site, stand_in) =
+        request_site("own", GKE_CLASS, OrderingOptions::default(), Answer::NoRoom).await;
     site.submit_gang("train", 2).await;
     eventually(SOON, || async {
         ensure!(stand_in.requests() == 1, "no request");
@@ -207,8 +217,9 @@ async fn request_for_own_nodes_ends_with_the_suspension_of_its_job() {
 
 #[tokio::test]
 #[ignore = "mostly waits: .ci/run runs it beside the soak"]
-async fn deleted_request_is_made_again() {
-    let (site, stand_in) = request_site("again", ATOMIC, Growth::default(), Answer::Silence).await;
+async fn deleted_request_is_recreated() {
+    let (site, stand_in) =
+        request_site("again", ATOMIC, OrderingOptions::default(), Answer::Silence).await;
     site.submit_gang("train", 2).await;
     eventually(SOON, || async {
         ensure!(stand_in.requests() == 1, "no request");
@@ -237,7 +248,7 @@ async fn nodes_of_queued_provisioning_serve_only_the_job_of_their_request() {
         after: Duration::from_secs(2),
         ..Arrival::default()
     });
-    let (site, stand_in) = request_site("gke", GKE_CLASS, Growth::default(), answer).await;
+    let (site, stand_in) = request_site("gke", GKE_CLASS, OrderingOptions::default(), answer).await;
     site.submit_gang("first", 2).await;
     site.wait_until_running("first").await;
     let request = requests(&site).list(&ListParams::default()).await.unwrap();
@@ -265,7 +276,7 @@ async fn nodes_of_queued_provisioning_serve_only_the_job_of_their_request() {
 /// The cluster has no Cluster Autoscaler.
 #[tokio::test]
 #[ignore = "mostly waits: .ci/run runs it beside the soak"]
-async fn job_tells_that_the_cluster_has_no_provisioning_requests() {
+async fn job_reports_that_the_cluster_lacks_the_provisioning_request_crd() {
     let options = operator::control_plane_options().unwrap();
     let control_plane = ControlPlane::start(options).await.unwrap();
     operator::install_chart_objects(&control_plane)
@@ -278,7 +289,7 @@ async fn job_tells_that_the_cluster_has_no_provisioning_requests() {
     let site = OrderingSite::new(
         &operators.control_plane,
         "absent",
-        Growth::default(),
+        OrderingOptions::default(),
         method(ATOMIC),
     )
     .await;

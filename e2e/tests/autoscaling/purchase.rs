@@ -11,7 +11,7 @@ use crate::fixtures::{AutoscaledSite, SOON};
 use crate::shared_control_plane;
 
 #[tokio::test]
-async fn placeholders_buy_a_node_each_once_they_are_marked_unschedulable() {
+async fn karpenter_buys_a_node_for_each_placeholder_once_it_is_marked_unschedulable() {
     let control_plane = shared_control_plane().await;
     let site =
         AutoscaledSite::new(control_plane, "buy", |pool| pool.registration_delay("1s")).await;
@@ -55,8 +55,8 @@ async fn placeholders_beyond_the_limit_of_a_pool_get_no_node() {
     assert_eq!(site.pool.claims().len(), 2);
 }
 
-/// Karpenter does not count a node as there before it has its devices and no startup taint. Until
-/// then it buys no other node for the placeholder.
+/// Karpenter initializes a node once it has its devices and no startup taint. While the node is
+/// uninitialized, Karpenter buys no other node for the placeholder.
 #[tokio::test]
 async fn node_without_devices_is_not_initialized_and_buys_no_second_node() {
     const TAINT: &str = "test.trellis.dev/starting";

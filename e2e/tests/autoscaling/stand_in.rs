@@ -22,7 +22,7 @@ use trellis_gang::node_order::cluster_autoscaler::{GKE_NODE_LABEL, ProvisioningR
 
 /// The module with the CRD, of `control-plane/crds`.
 const MODULE: &str = "k8s.io/autoscaler/cluster-autoscaler/apis";
-/// Time between two looks at the requests.
+/// Time between two lists of the requests.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Returns the CRD of ProvisioningRequests.
@@ -32,7 +32,7 @@ pub fn crd() -> String {
     fs::read_to_string(module.join(file)).unwrap()
 }
 
-/// The course of each request.
+/// Reaction of the stand-in to each request.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     /// It is accepted, and nothing follows.
@@ -45,7 +45,7 @@ pub enum Answer {
     Nodes(Arrival),
 }
 
-/// How nodes come.
+/// Times of the nodes of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Arrival {
     /// Time until the nodes exist.

@@ -11,7 +11,7 @@ use trellis_e2e::proxy::{Request, TrapTiming};
 use trellis_e2e::site::jobs::phase;
 
 use crate::growing_site::GrowingSite;
-use crate::ordering_site::{Growth, OrderingSite};
+use crate::ordering_site::{OrderingOptions, OrderingSite};
 use crate::provisioning_request::{ATOMIC, method, wait_until_no_requests};
 use crate::stand_in::{Answer, Arrival, StandIn};
 use crate::{
@@ -76,7 +76,10 @@ async fn gang_gets_its_nodes_once_after_a_crash_at_each_write(moment: TrapTiming
     let minimum = 3 + 1 + 4 + 1 + 1 + 2 + 1 + 1;
     kill_after_every_write(minimum, async |k| {
         let control_plane = &operators.control_plane;
-        let site = GrowingSite::on(control_plane, "crash", Growth::default(), |pool| pool).await;
+        let site = GrowingSite::on(control_plane, "crash", OrderingOptions::default(), |pool| {
+            pool
+        })
+        .await;
         let (job, was_killed) = runs_through_kill(&mut operators, &site, (k, moment)).await;
         site.wait_until_no_placeholders(&job).await;
         let lost = site.pool.lost_claims();
@@ -104,7 +107,8 @@ async fn request_is_served_once_after_a_crash_at_each_write(moment: TrapTiming) 
     kill_after_every_write(minimum, async |k| {
         let control_plane = operators.control_plane.clone();
         let method = method(ATOMIC);
-        let site = OrderingSite::new(&control_plane, "crash", Growth::default(), method).await;
+        let site =
+            OrderingSite::new(&control_plane, "crash", OrderingOptions::default(), method).await;
         let answer = Answer::Nodes(Arrival::default());
         let stand_in = StandIn::start(control_plane, site.name(), answer);
         let (_, was_killed) = runs_through_kill(&mut operators, &site, (k, moment)).await;

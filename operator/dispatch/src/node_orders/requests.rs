@@ -50,7 +50,8 @@ impl ObservedRequests {
                 .iter()
                 .find(|earlier| earlier.name == request.name && earlier.job == request.job);
             earlier.is_none_or(|earlier| {
-                earlier.failure != request.failure || earlier.node_label_value != request.node_label_value
+                earlier.failure != request.failure
+                    || earlier.node_label_value != request.node_label_value
             })
         });
         let jobs = changed.map(|request| request.job.clone()).collect();

@@ -43,7 +43,7 @@ pub(crate) async fn run(once: bool) -> Result<()> {
     let karpenter = Karpenter::start(&control_plane, &[]).await?;
     let pool = node_pool().create(&control_plane).await?;
     print_line(&format!(
-        "a node comes {REGISTRATION_DELAY} after its purchase, and goes after {CONSOLIDATE_AFTER} without pods"
+        "a node joins {REGISTRATION_DELAY} after its purchase, and Karpenter removes it after {CONSOLIDATE_AFTER} without pods"
     ));
     let is_ready = [
         "wait",
@@ -83,10 +83,10 @@ fn hints() -> [String; 3] {
     let (example, job, exit) = (steps::EXAMPLE, steps::JOB, kubelet::EXIT);
     [
         format!(
-            "once more: kubectl delete tj {job}; kubectl apply --server-side -f examples/{example}.yaml; trellis status {job} --watch"
+            "to run it again: kubectl delete tj {job}; kubectl apply --server-side -f examples/{example}.yaml; trellis status {job} --watch"
         ),
         "other jobs: with `queueName: pretraining` they get new nodes, 32 at most; kubectl get nodeclaims --watch"
             .to_owned(),
-        format!("the end of a job: kubectl annotate pods -l trellis.dev/job={job} {exit}=0"),
+        format!("to end a job: kubectl annotate pods -l trellis.dev/job={job} {exit}=0"),
     ]
 }

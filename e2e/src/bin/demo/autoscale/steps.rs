@@ -52,7 +52,7 @@ pub(super) async fn run_all(control_plane: &ControlPlane, pool: &TestNodePool) -
     check_purchase(control_plane, pool).await
 }
 
-/// Shows what `trellis plan` tells before the submission: the job must wait for its new nodes.
+/// Shows the output of `trellis plan` before the submission: the job must wait for its new nodes.
 async fn show_plan(control_plane: &ControlPlane) -> Result<()> {
     let file = format!("examples/{EXAMPLE}.yaml");
     // Exit status 1 means that the job would wait.
@@ -122,12 +122,10 @@ async fn check_purchase(control_plane: &ControlPlane, pool: &TestNodePool) -> Re
     .await?;
     show_none(control_plane, &["nodes,nodeclaims"]).await?;
     let bought = pool.claims().len();
-    print_line(&format!(
-        "NodeClaims that Karpenter has ever made: {bought}"
-    ));
+    print_line(&format!("NodeClaims that Karpenter created: {bought}"));
     ensure!(
         bought == NODES,
-        "Karpenter made {bought} NodeClaims for a job of {NODES} nodes"
+        "Karpenter created {bought} NodeClaims for a job of {NODES} nodes"
     );
     Ok(())
 }
