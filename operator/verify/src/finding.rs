@@ -90,13 +90,13 @@ rules! {
         "The head of a queue is placed if it fits by a plain count.",
         "Run `trellis explain` for the job, and compare its numbers with the nodes.";
     UnorderedPlaceholder = "unordered-placeholder",
-        "Every placeholder bears the hash of an order that the journal of its gang had before.",
+        "Every placeholder carries the hash of an order that its gang's journal already had.",
         "Compare the label `capacity.trellis.dev/order` of the pod with `status.provisioning.hash` of the PodGroup.";
     LeftPlaceholder = "left-placeholder",
-        "A placeholder goes when the journal of its gang no longer has its order, or when its job is gone.",
+        "A placeholder is deleted after its gang's journal drops its order, or after its job is deleted.",
         "Read the finalizers of the pod, and the Job that owns it.";
     SecondPurchase = "second-purchase",
-        "The pods of a gang are created when its placeholders are gone, so that no node is bought twice.",
+        "The pods of a gang are created only after its placeholders are deleted, so no node is bought twice.",
         "Compare the creation time of the pod with those of the placeholders of its job.";
 }
 

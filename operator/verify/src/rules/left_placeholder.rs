@@ -1,4 +1,4 @@
-//! A placeholder goes with its order.
+//! A placeholder is deleted after its order has ended.
 
 use std::sync::Arc;
 

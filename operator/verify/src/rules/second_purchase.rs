@@ -1,5 +1,5 @@
-//! The pods of a gang are created when its placeholders are gone. An autoscaler that sees both
-//! buys a second node for each.
+//! The pods of a gang are created only after its placeholders are deleted. An autoscaler that sees
+//! both buys a second node for each.
 
 use k8s_openapi::api::core::v1::Pod;
 

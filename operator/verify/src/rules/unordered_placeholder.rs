@@ -1,4 +1,4 @@
-//! A placeholder bears the hash of an order that the journal of its gang had before.
+//! A placeholder carries the hash of an order that its gang's journal already had.
 
 use std::collections::{BTreeMap, BTreeSet};
 
