@@ -140,6 +140,9 @@ impl Provisioning {
     pub fn lateness_text(&self) -> String {
         let (wanted, arrived) = self.progress();
         let flavors = self.flavors_text();
-        format!("only {arrived} of {wanted} new nodes of {flavors} came in time")
+        match arrived {
+            0 => format!("no new node of {flavors} came in time"),
+            _ => format!("only {arrived} of {wanted} new nodes of {flavors} came in time"),
+        }
     }
 }
