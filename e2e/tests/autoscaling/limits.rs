@@ -92,13 +92,14 @@ async fn no_node_is_bought_if_a_policy_denies_new_nodes() {
         .await
         .unwrap();
     site.submit_gang("train", 2).await;
-    site.wait_for_status("train", |status| {
-        let words = format!("which the policy \"{}/no-nodes/0\" forbids", site.name());
-        status.full_message().contains(&words)
-    })
-    .await;
+    let words = format!("which the policy \"{}/no-nodes/0\" forbids", site.name());
+    site.wait_for_status("train", |status| status.full_message().contains(&words))
+        .await;
     tokio::time::sleep(SETTLED).await;
     assert_eq!(site.pool.claims().len(), 0);
+    let job = site.api::<TrainingJob>().get("train").await.unwrap();
+    let message = job.status.unwrap().full_message().to_owned();
+    assert!(message.contains(&words), "{message}");
     site.delete::<JobPolicy>("no-nodes").await;
     site.wait_until_running("train").await;
     assert_eq!(site.pool.claims().len(), 2);
