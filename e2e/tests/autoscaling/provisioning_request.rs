@@ -1,4 +1,4 @@
-//! Jobs whose nodes ProvisioningRequests order, for each condition of a request.
+//! Jobs whose nodes Trellis orders by ProvisioningRequests, for each condition of a request.
 
 use std::time::Duration;
 
@@ -297,7 +297,8 @@ async fn job_reports_that_the_cluster_lacks_the_provisioning_request_crd() {
     site.wait_for_status("train", |status| {
         let message = status.full_message();
         message.contains("the cluster has no kind ProvisioningRequest")
-            && message.contains("install the kind with Cluster Autoscaler")
+            && message
+                .contains("install its CRD, or use a flavor with provisioning.by: Placeholders")
     })
     .await;
 }
