@@ -25,12 +25,9 @@ fn shorter_scripts(script: &Script) -> impl Iterator<Item = Script> {
         let has_nodes = !script.nodes.is_empty() || script.autoscaler.is_some();
         has_nodes && !script.jobs.is_empty()
     };
-    let without_autoscaler = script.autoscaler.as_ref().map(|_| {
-        let autoscaler = None;
-        Script {
-            autoscaler,
-            ..script.clone()
-        }
+    let without_autoscaler = script.autoscaler.is_some().then(|| Script {
+        autoscaler: None,
+        ..script.clone()
     });
     without_faults
         .chain(without_acts)

@@ -5,6 +5,7 @@ use serde_json::json;
 use trellis_api::{JobPolicy, Reason, TrainingJob};
 use trellis_e2e::control_plane::apply;
 use trellis_e2e::karpenter::NodePoolTemplate;
+use trellis_e2e::site::jobs::message;
 
 use crate::growing_site::GrowingSite;
 use crate::ordering_site::OrderingOptions;
@@ -98,8 +99,7 @@ async fn no_node_is_bought_if_a_policy_denies_new_nodes() {
     tokio::time::sleep(SETTLED).await;
     assert_eq!(site.pool.claims().len(), 0);
     let job = site.api::<TrainingJob>().get("train").await.unwrap();
-    let message = job.status.unwrap().full_message().to_owned();
-    assert!(message.contains(&words), "{message}");
+    assert!(message(&job).contains(&words), "{}", message(&job));
     site.delete::<JobPolicy>("no-nodes").await;
     site.wait_until_running("train").await;
     assert_eq!(site.pool.claims().len(), 2);
@@ -134,11 +134,8 @@ async fn no_node_is_bought_for_quota_that_is_promised_to_an_open_order() {
     let second = site
         .wait_until_queued_for("second", Reason::ResourceQuotaExceeded)
         .await;
-    let message = second.status.unwrap().full_message().to_owned();
-    assert!(
-        message.contains("2 are promised to other gangs"),
-        "{message}"
-    );
+    let words = "2 are promised to other gangs";
+    assert!(message(&second).contains(words), "{}", message(&second));
     site.delete::<TrainingJob>("first").await;
     site.wait_until_running("second").await;
     assert_eq!(site.pool.claims().len(), 1);

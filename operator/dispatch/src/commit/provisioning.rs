@@ -85,8 +85,9 @@ impl Committer {
         .await
     }
 
-    /// Reserves ResourceQuota of the namespace for a gang whose order an earlier leader wrote.
-    pub(crate) fn reserve_quota_of_order(
+    /// Promises room in the ResourceQuotas of the namespace to a gang whose order an earlier leader
+    /// wrote.
+    pub(crate) fn promise_quota_of_order(
         &self,
         job: &Key,
         run: &AuthorizedAttempt,

@@ -188,7 +188,7 @@ impl Driver {
         let Some(run) = state.run() else { return };
         if self.inheritance.plan(job) == Some(nodes.hash.as_str()) {
             let admitted = state.admitted_pods(run);
-            self.committer.reserve_quota_of_order(job, run, &admitted);
+            self.committer.promise_quota_of_order(job, run, &admitted);
             self.enqueue(job, journal);
             self.restore_provisioning(job, nodes);
         }

@@ -33,8 +33,9 @@ impl Engine {
         (!is_known).then(|| state.short_since.unwrap_or(self.now))
     }
 
-    /// Returns the new nodes of the first flavor assignment with which a gang could start on them. `since` is when it began to lack only room. The caller must have lifted its kept
-    /// place. Adds to `wake` when the result may change.
+    /// Returns the new nodes of the first flavor assignment with which a gang could start on them.
+    /// `since` is when it began to lack only room. The caller must have lifted its kept place. Adds
+    /// to `wake` when the result may change.
     pub(in crate::engine) fn plan_provisioning(
         &mut self,
         gang: &Gang,
