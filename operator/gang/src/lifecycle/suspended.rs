@@ -6,7 +6,7 @@ use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 
 use super::{Evaluation, EvaluationResult};
-use crate::DesiredGang;
+use crate::{DesiredGang, is_preempted};
 
 impl Evaluation<'_> {
     pub(super) fn evaluate_suspended(mut self) -> EvaluationResult {
@@ -50,7 +50,9 @@ impl Evaluation<'_> {
     /// attempt before anything else happens: while the status says Suspended the spec may change,
     /// and an attempt that is not recorded might count twice.
     pub(super) fn resume(mut self) -> EvaluationResult {
-        if self.observed.status.admitted_time.is_some() {
+        // A nominated gang that was preempted has an attempt that ends, too, although it was never
+        // admitted. The suspension is its end: it does not count as a disruption.
+        if self.observed.status.admitted_time.is_some() || is_preempted(self.observed.journal) {
             self.begin_attempt(self.attempt().saturating_add(1));
         }
         self.status.internal.suspended_attempt = None;

@@ -97,6 +97,24 @@ fn job_created_suspended_starts_with_its_first_attempt() {
 }
 
 /// This holds however often and quickly the job is suspended: the attempt number fences its pods.
+/// The gang was nominated, so the job was never admitted.
+#[test]
+fn preemption_of_a_suspended_gang_is_no_disruption() {
+    let mut case = JobCase::new(json!({}));
+    case.spec.suspend = Some(true);
+    case.evaluate_and_store();
+    case.commit(1);
+    case.journal.phase = Some(PodGroupPhase::Nominated);
+    case.evaluate_and_store();
+    case.preempt();
+    case.evaluate_and_store();
+    case.spec.suspend = Some(false);
+    for _ in 0..3 {
+        case.evaluate_and_store();
+        assert_eq!((case.attempt(), case.status.disruptions), (2, Some(0)));
+    }
+}
+
 #[test]
 fn resumed_job_never_reuses_an_attempt_number() {
     let mut case = JobCase::new(json!({}));
