@@ -145,7 +145,10 @@ impl Committer {
         }
         let flavors = self.context.cache.flavors.all();
         let mut specs = flavors.iter().map(|flavor| &flavor.spec);
-        if !specs.any(|spec| node_order::request_settings(spec).is_some()) {
+        // A flavor that is deleted may have left requests.
+        if !specs.any(|spec| node_order::request_settings(spec).is_some())
+            && self.context.node_orders.requests.is_empty()
+        {
             return Ok(());
         }
         let requests = list_requests(&self.commands, Some(&job.namespace), labels).await?;

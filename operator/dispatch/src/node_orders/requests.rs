@@ -38,7 +38,7 @@ struct KnownRequest {
 
 impl ObservedRequests {
     /// Replaces all requests. Returns the jobs with a new request, a new failure or new nodes.
-    pub(super) fn replace(&self, requests: &[ProvisioningRequest]) -> BTreeSet<Key> {
+    pub(crate) fn replace(&self, requests: &[ProvisioningRequest]) -> BTreeSet<Key> {
         let mut known: Vec<_> = requests
             .iter()
             .filter_map(KnownRequest::from_request)
@@ -89,6 +89,11 @@ impl ObservedRequests {
             .filter(|request| request.job_uid == job_uid && request.node_label_value.is_some());
         own.map(|request| (request.flavor.clone(), request.pod_annotations()))
             .collect()
+    }
+
+    /// Returns true if there are no requests.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.read().is_empty()
     }
 
     /// Returns the orders that have a request.

@@ -14,11 +14,13 @@ use crate::commands::Commands;
 use crate::context::Context;
 use crate::leader::Leadership;
 
-/// The placeholders of the API server.
+/// The objects of orders on the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Stored {
     /// Number of Jobs.
     jobs: usize,
+    /// Number of ProvisioningRequests.
+    requests: usize,
     /// Number of pods. One disappears with each list.
     pods: usize,
 }
@@ -28,13 +30,36 @@ fn list_of(count: usize) -> Value {
     json!({"metadata": {}, "items": vec![item; count]})
 }
 
-/// Returns an API server with these placeholders. The watch shows none of them.
+fn request_object() -> Value {
+    json!({
+        "metadata": {"name": "llm-0", "namespace": "team-a", "uid": "r",
+            "labels": {"capacity.trellis.dev/order": "o", "capacity.trellis.dev/job-uid": "u",
+                "capacity.trellis.dev/flavor": "deleted"},
+            "annotations": {"capacity.trellis.dev/job": "team-a/llm"}},
+        "spec": {"podSets": [], "provisioningClassName": "a"},
+    })
+}
+
+/// Returns an API server with these objects. The watch shows none of them.
 fn client_with(stored: Arc<Mutex<Stored>>) -> Client {
     let api = tower::service_fn(move |request: Request<Body>| {
         let stored = stored.clone();
         async move {
             let mut stored = stored.lock();
-            let is_of_jobs = request.uri().path().ends_with("/jobs");
+            let path = request.uri().path();
+            let is_of_jobs = path.ends_with("/jobs");
+            if path.contains("/provisioningrequests") {
+                let answer = match request.method() == Method::DELETE {
+                    true => {
+                        stored.requests = stored.requests.saturating_sub(1);
+                        json!({"kind": "Status", "status": "Success"})
+                    }
+                    false => {
+                        json!({"metadata": {}, "items": vec![request_object(); stored.requests]})
+                    }
+                };
+                return Ok(Response::new(Body::from(answer.to_string().into_bytes())));
+            }
             let answer = match (request.method() == Method::DELETE, is_of_jobs) {
                 (true, true) => {
                     stored.jobs = 0;
@@ -59,6 +84,10 @@ async fn withdraw(stored: Stored) -> Stored {
     let namespace = Some("capacity".to_owned());
     let (context, _events) = Context::with_settings(UnhealthyRules::default(), namespace);
     let commands = Commands::new(client_with(stored.clone()), Leadership::for_test());
+    if stored.lock().requests > 0 {
+        let observed: ProvisioningRequest = serde_json::from_value(request_object()).unwrap();
+        context.node_orders.requests.replace(&[observed]);
+    }
     let committer = Committer::new(context, commands);
     let DesiredGang::Run(run) = desired_run(1) else {
         panic!()
@@ -73,7 +102,11 @@ async fn withdraw(stored: Stored) -> Stored {
 #[tokio::test(start_paused = true)]
 async fn placeholder_job_without_pods_is_deleted() {
     assert_eq!(
-        withdraw(Stored { jobs: 1, pods: 0 }).await,
+        withdraw(Stored {
+            jobs: 1,
+            ..Stored::default()
+        })
+        .await,
         Stored::default()
     );
 }
@@ -81,7 +114,25 @@ async fn placeholder_job_without_pods_is_deleted() {
 #[tokio::test(start_paused = true)]
 async fn placeholders_that_the_watch_has_not_shown_are_awaited() {
     assert_eq!(
-        withdraw(Stored { jobs: 1, pods: 3 }).await,
+        withdraw(Stored {
+            jobs: 1,
+            pods: 3,
+            ..Stored::default()
+        })
+        .await,
+        Stored::default()
+    );
+}
+
+/// Otherwise Cluster Autoscaler would serve the request beside the pods of the gang.
+#[tokio::test(start_paused = true)]
+async fn request_of_a_deleted_flavor_is_deleted() {
+    assert_eq!(
+        withdraw(Stored {
+            requests: 1,
+            ..Stored::default()
+        })
+        .await,
         Stored::default()
     );
 }
