@@ -1,5 +1,8 @@
 //! The condition of a flavor that shows whether the settings of its autoscaler suit gangs.
 
+use std::fs;
+use std::path::Path;
+
 use anyhow::ensure;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
@@ -8,6 +11,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use trellis_api::ResourceFlavor;
+use trellis_e2e::karpenter::GPU_INSTANCE;
 use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
@@ -16,7 +20,7 @@ use crate::ordering_site::{OrderingOptions, OrderingSite};
 use crate::{operator_program, shared_control_plane};
 
 /// Waits until the flavor has the condition with this status and a part of this message.
-async fn wait_for_condition(site: &OrderingSite, status: &str, part: &str) {
+pub async fn wait_for_condition(site: &OrderingSite, status: &str, part: &str) {
     let flavors: Api<ResourceFlavor> = Api::all(site.client());
     eventually(SOON, || async {
         let flavor = flavors.get(site.name()).await?;
@@ -129,4 +133,38 @@ async fn condition_follows_the_flags_of_cluster_autoscaler() {
         let now = DeleteParams::default().grace_period(0);
         pods.delete(&pod.name_any(), &now).await.unwrap();
     }
+}
+
+/// Reads the first document of a file of `examples/queues`.
+fn read_example(file: &str) -> Value {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/queues");
+    let text = fs::read_to_string(folder.join(file)).unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    documents.into_iter().next().unwrap()
+}
+
+/// The kwok provider of Karpenter has other node classes and instance types than the example.
+#[tokio::test]
+async fn node_pool_of_the_examples_suits_its_flavor() {
+    let method = json!({"by": "Placeholders"});
+    let control_plane = shared_control_plane().await;
+    let site =
+        OrderingSite::new(control_plane, "example", OrderingOptions::default(), method).await;
+    let class = json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
+        "metadata": {"name": site.name()}, "spec": {}});
+    let mut pool = read_example("nodepool.yaml");
+    assert_eq!(pool["kind"], "NodePool");
+    pool["metadata"]["name"] = json!(site.name());
+    let node = &mut pool["spec"]["template"]["spec"];
+    node["nodeClassRef"] =
+        json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": site.name()});
+    node["requirements"][0]["values"] = json!([GPU_INSTANCE]);
+    let mut flavor = read_example("autoscaled.yaml");
+    assert_eq!(flavor["kind"], "ResourceFlavor");
+    flavor["metadata"]["name"] = json!(site.name());
+    flavor["spec"]["nodeLabels"]["karpenter.sh/nodepool"] = json!(site.name());
+    for object in [class, pool, flavor] {
+        control_plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    wait_for_condition(&site, "True", "").await;
 }

@@ -17,13 +17,14 @@ use super::{
 };
 
 /// API groups that this API server does not have. Other tests read their objects: the tests of the
-/// import, of Argo CD with Kustomize, and of `trellis verify` with an audit policy.
-const EXTERNAL_GROUPS: [&str; 5] = [
+/// import, of Argo CD with Kustomize, of `trellis verify` with an audit policy, and of Karpenter.
+const EXTERNAL_GROUPS: [&str; 6] = [
     "kueue.x-k8s.io/",
     "batch.volcano.sh/",
     "argoproj.io/",
     "kustomize.config.k8s.io/",
     "audit.k8s.io/",
+    "karpenter.sh/",
 ];
 
 /// The kind of a YAML document.
