@@ -3,15 +3,15 @@
 use anyhow::ensure;
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::json;
-use trellis_api::PodGroup;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{PodGroup, Reason};
 use trellis_e2e::site::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
 use crate::SETTLED;
 use crate::growing_site::GrowingSite;
-use crate::ordering_site::OrderingOptions;
+use crate::ordering_site::{OrderingOptions, OrderingSite};
 
 const CHANGED_IMAGE: &str = "registry.example/train:2.0";
 
@@ -75,4 +75,51 @@ async fn changed_job_gets_a_new_order_and_no_further_nodes() {
     tokio::time::sleep(SETTLED).await;
     assert_eq!(site.pool.claims().len(), 2);
     assert_eq!(site.pool.lost_claims().len(), 0);
+}
+
+/// The pool never gets enough nodes for the job, so that only the change can end the order. The
+/// message of the job must contain the words then.
+async fn order_ends_by_a_change(prefix: &str, change: impl AsyncFn(&OrderingSite) -> String) {
+    let site = GrowingSite::new(prefix, OrderingOptions::default(), |pool| {
+        pool.limit("nvidia.com/gpu", "8")
+    })
+    .await;
+    let job = site.submit_gang("train", 2).await;
+    site.pool.wait_for_claims(1).await.unwrap();
+    let words = change(&site).await;
+    site.wait_for_status("train", |status| {
+        status.reason != Some(Reason::Provisioning) && status.full_message().contains(&words)
+    })
+    .await;
+    site.wait_until_no_placeholders(&job).await;
+    site.wait_for_lost_claims(1).await;
+    assert_eq!(site.pool.claims().len(), 1);
+}
+
+#[tokio::test]
+async fn order_ends_if_its_flavor_gets_no_new_nodes_any_more() {
+    order_ends_by_a_change("flavor-change", async |site| {
+        site.stop_flavor().await;
+        String::new()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn order_ends_if_its_queue_orders_no_nodes_any_more() {
+    order_ends_by_a_change("queue-change", async |site| {
+        site.apply_queue_with_order("Never", &[(site.name(), 1_000)])
+            .await;
+        "orders no nodes".to_owned()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn order_ends_if_a_later_policy_denies_its_nodes() {
+    order_ends_by_a_change("policy-change", async |site| {
+        site.deny_new_nodes().await;
+        site.denial_words()
+    })
+    .await;
 }

@@ -1,9 +1,7 @@
 //! Jobs beyond the limits of a pool, of a flavor or of quota.
 
 use k8s_openapi::api::core::v1::ResourceQuota;
-use serde_json::json;
 use trellis_api::{JobPolicy, Reason, TrainingJob};
-use trellis_e2e::control_plane::apply;
 use trellis_e2e::karpenter::NodePoolTemplate;
 use trellis_e2e::site::jobs::message;
 
@@ -46,8 +44,12 @@ async fn gang_beyond_max_nodes_reuses_the_nodes_of_an_ended_gang() {
     site.submit_gang("first", 2).await;
     site.submit_gang("second", 2).await;
     site.wait_until_running("first").await;
-    site.wait_until_queued_for("second", Reason::InsufficientCapacity)
-        .await;
+    let words = "1 new node of flavor";
+    site.wait_for_status("second", |status| {
+        let message = status.full_message();
+        message.contains(words) && message.contains("all that maxNodes permits, would not suffice")
+    })
+    .await;
     tokio::time::sleep(SETTLED).await;
     assert_eq!(site.pool.claims().len(), 2);
     for pod in ["first-worker-0", "first-worker-1"] {
@@ -83,17 +85,9 @@ async fn no_node_is_bought_for_a_job_beyond_quota_or_max_nodes() {
 #[tokio::test]
 async fn no_node_is_bought_if_a_policy_denies_new_nodes() {
     let site = GrowingSite::new("forbidden", OrderingOptions::default(), |pool| pool).await;
-    let policy = json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
-        "metadata": {"name": "no-nodes", "namespace": site.name()},
-        "spec": {"cedar":
-            "forbid(principal, action == Trellis::Action::\"ProvisionNodes\", resource);"},
-    });
-    apply(&site.client(), &policy.to_string(), site.name())
-        .await
-        .unwrap();
+    site.deny_new_nodes().await;
     site.submit_gang("train", 2).await;
-    let words = format!("which the policy \"{}/no-nodes/0\" forbids", site.name());
+    let words = site.denial_words();
     site.wait_for_status("train", |status| status.full_message().contains(&words))
         .await;
     tokio::time::sleep(SETTLED).await;

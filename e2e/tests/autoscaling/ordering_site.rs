@@ -89,12 +89,41 @@ impl OrderingSite {
         self.apply("ResourceFlavor", scope, spec).await;
     }
 
+    /// Removes `provisioning` from the flavor of the site.
+    pub async fn stop_flavor(&self) {
+        let spec = json!({"nodeLabels": {SCOPE_LABEL: self.name()}});
+        self.apply("ResourceFlavor", self.name(), spec).await;
+    }
+
+    /// Applies a policy of the site's namespace that denies all new nodes.
+    pub async fn deny_new_nodes(&self) {
+        let policy = json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
+            "metadata": {"name": "no-nodes", "namespace": self.name()},
+            "spec": {"cedar":
+                "forbid(principal, action == Trellis::Action::\"ProvisionNodes\", resource);"},
+        });
+        apply(&self.client, &policy.to_string(), self.name())
+            .await
+            .unwrap();
+    }
+
+    /// Returns the words in the message of a job while [`Self::deny_new_nodes`] denies its nodes.
+    pub fn denial_words(&self) -> String {
+        format!("which the policy \"{}/no-nodes/0\" forbids", self.name())
+    }
+
     /// Applies the queue, with these numbers of GPUs of flavors.
     pub async fn apply_queue(&self, flavors: &[(&str, i64)]) {
+        self.apply_queue_with_order("Nominal", flavors).await;
+    }
+
+    /// Applies the queue, with this `provisioning.order`.
+    pub async fn apply_queue_with_order(&self, order: &str, flavors: &[(&str, i64)]) {
         let spec = json!({
             "namespaceSelector": {},
             "resourceGroups": resource_groups(flavors),
-            "provisioning": {"order": "Nominal", "afterSeconds": 0},
+            "provisioning": {"order": order, "afterSeconds": 0},
         });
         self.apply("TrainingQueue", self.name(), spec).await;
     }

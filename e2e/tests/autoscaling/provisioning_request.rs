@@ -17,6 +17,7 @@ use trellis_gang::node_order::cluster_autoscaler::{
     CONSUMED_CLASS, CONSUMED_REQUEST, GKE_CLASS, ProvisioningRequest,
 };
 
+use crate::autoscaler_check::wait_for_condition;
 use crate::ordering_site::{OrderingOptions, OrderingSite};
 use crate::stand_in::{Answer, Arrival, StandIn};
 use crate::{launch_options, operator_program, shared_control_plane};
@@ -301,4 +302,6 @@ async fn job_reports_that_the_cluster_lacks_the_provisioning_request_crd() {
                 .contains("install its CRD, or use a flavor with provisioning.by: Placeholders")
     })
     .await;
+    let problem = "the cluster has no kind ProvisioningRequest: install its CRD";
+    wait_for_condition(&site, "False", problem).await;
 }

@@ -162,13 +162,22 @@ impl OperatorMetrics {
             .observe(took.as_secs_f64(), Some(exemplar_labels(job)), None);
     }
 
+    /// Exports the counters of a flavor before its first order ends, because Prometheus sees no
+    /// increase in a new counter.
+    pub fn export_node_orders(&self, flavor: &str) {
+        for end in [
+            NodeOrderEnd::Used,
+            NodeOrderEnd::Late,
+            NodeOrderEnd::Withdrawn,
+        ] {
+            self.node_orders
+                .get_or_create_owned(&node_order_labels(flavor, end));
+        }
+    }
+
     /// Counts an order of new nodes that has ended, for one of its flavors.
     pub fn count_node_order(&self, flavor: &str, end: NodeOrderEnd) {
-        let labels = vec![
-            ("flavor", flavor.to_owned()),
-            ("outcome", end.label().to_owned()),
-        ];
-        increment(&self.node_orders, labels);
+        increment(&self.node_orders, node_order_labels(flavor, end));
     }
 
     /// Counts the time from an order of new nodes to the start of its gang.
@@ -266,6 +275,13 @@ pub fn register_metric(registry: &mut Registry, fact: MetricSpec, metric: impl M
 
 fn increment(family: &Family<MetricLabels, Counter>, labels: MetricLabels) {
     family.get_or_create_owned(&labels).inc();
+}
+
+fn node_order_labels(flavor: &str, end: NodeOrderEnd) -> MetricLabels {
+    vec![
+        ("flavor", flavor.to_owned()),
+        ("outcome", end.label().to_owned()),
+    ]
 }
 
 fn reason_labels(reason: Reason) -> MetricLabels {

@@ -1,6 +1,6 @@
 //! Gangs: groups of pods that the engine places together or not at all.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -56,9 +56,10 @@ pub struct Gang {
     /// True if nodes may be provisioned for it, as far as its queue allows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub provisions: bool,
-    /// Flavors of which no nodes may be provisioned for it.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub fixed_flavors: BTreeSet<FlavorName>,
+    /// Flavors of which no nodes may be provisioned for it, each with the reason: a sentence that
+    /// names the flavor.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub denied_flavors: BTreeMap<FlavorName, String>,
     /// How long its pods may take to stop after the request to stop.
     pub grace: Duration,
     /// Limits outside its queue's quota. All of them must have room. The list may change while the
@@ -143,7 +144,7 @@ impl Gang {
             runtime: None,
             predicted: None,
             provisions: false,
-            fixed_flavors: BTreeSet::new(),
+            denied_flavors: BTreeMap::new(),
             grace: Duration::ZERO,
             draws: Vec::new(),
             groups,

@@ -8,7 +8,6 @@ use trellis_api::{PodGroup, Reason, TrainingJob};
 use trellis_compiler::CompiledJob;
 use trellis_gang::engine::AttemptState;
 use trellis_gang::key::Key;
-use trellis_gang::node_order::denial_messages;
 use trellis_gang::observed::AntiAffinityIndex;
 use trellis_gang::requirements::closed_domains::TargetGang;
 use trellis_gang::requirements::flavors::{FlavorTolerations, GangPlacement};
@@ -69,7 +68,7 @@ pub(super) fn plan_jobs(
                     never_preempts: snapshot.never_preempts(compiled.job().spec()),
                     volumes: inputs.volumes.clone(),
                     closed_domains: excluded_domains(compiled, &snapshot, &repulsions),
-                    fixed_flavors: inputs.denied_node_orders.keys().cloned().collect(),
+                    denied_flavors: inputs.denied_node_orders.clone(),
                     ..AttemptState::default()
                 };
                 jobs_ahead_count = count_jobs_ahead(compiled, submitted, &snapshot, &all);
@@ -108,29 +107,7 @@ pub(super) fn plan_jobs(
         &mut planned,
     ) {}
     claim_bindings::bind_claims(&mut planned, &mut snapshot);
-    for gang in &waiting {
-        let key = engine::job_key(&gang.id);
-        let job = planned.iter_mut().find(|job| job.key == key);
-        if let Some(Err(hold)) = job.map(|job| &mut job.place)
-            && let Ok(trial) = engine.try_gang(gang, engine::to_engine_time(now))
-        {
-            hold.message.push_str(&describe_new_nodes(&trial.new_nodes));
-        }
-    }
     planned
-}
-
-/// Describes the new nodes with which a job would start, as an addition to its reason.
-fn describe_new_nodes(nodes: &BTreeMap<FlavorName, u32>) -> String {
-    let parts = nodes.iter().map(|(flavor, count)| {
-        let plural = if *count == 1 { "" } else { "s" };
-        format!("{count} new node{plural} of flavor {:?}", flavor.as_str())
-    });
-    let parts: Vec<String> = parts.collect();
-    match parts.is_empty() {
-        true => String::new(),
-        false => format!("; it would start with {}", parts.join(" and ")),
-    }
 }
 
 /// Returns the task groups of the stages after `stage`, with their stage numbers.
@@ -181,9 +158,7 @@ fn decide_once(
                 let job = planned.iter().find(|p| p.key == engine::job_key(&id));
                 if let Some(inputs) = job.map(|job| &job.inputs) {
                     let claim = volumes::explain_one_node(&inputs.volumes, reason);
-                    let denied = denial_messages(&inputs.denied_node_orders, reason);
-                    let causes = claim.into_iter().chain(denied.map(str::to_owned));
-                    message.extend(causes.map(|cause| format!("; {cause}")));
+                    message.extend(claim.map(|cause| format!("; {cause}")));
                 }
                 let new_hold = if explanation.detail.is_refusal() {
                     JobHold::refused

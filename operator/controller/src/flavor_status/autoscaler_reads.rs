@@ -4,15 +4,18 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::autoscaler_check::{
     Autoscalers, ClusterAutoscaler, ClusterAutoscalerFlags, NodePool,
 };
+use trellis_gang::node_order::cluster_autoscaler::ProvisioningRequest;
 
 /// Name of the Lease of Cluster Autoscaler. Its holder has the name of the pod.
 const LEASE: &str = "cluster-autoscaler";
 
-/// Reads the NodePools, and the flags of the Cluster Autoscaler that leads.
+/// Reads the NodePools, the flags of the Cluster Autoscaler that leads, and whether the cluster has the
+/// kind ProvisioningRequest.
 ///
 /// # Errors
 /// See [`WriteError`].
@@ -25,7 +28,18 @@ pub(super) async fn read_autoscalers(commands: &Commands) -> Result<Autoscalers,
     Ok(Autoscalers {
         node_pools,
         cluster_autoscaler: read_cluster_autoscaler(commands).await?,
+        lacks_requests: lacks_requests(commands).await?,
     })
+}
+
+async fn lacks_requests(commands: &Commands) -> Result<bool, WriteError> {
+    let params = ListParams::default().limit(1);
+    let listed: Result<Vec<PartialObjectMeta<ProvisioningRequest>>, _> =
+        commands.list_all(&params).await;
+    match listed {
+        Err(WriteError::NotFound(_)) => Ok(true),
+        listed => listed.map(|_| false),
+    }
 }
 
 async fn read_cluster_autoscaler(commands: &Commands) -> Result<ClusterAutoscaler, WriteError> {

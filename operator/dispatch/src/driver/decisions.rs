@@ -110,14 +110,10 @@ impl Driver {
             .and_then(TrackedGang::run);
         let claim = run.and_then(|run| volumes::explain_one_node(&run.volumes, reason));
         message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
-        if let Some(run) = run {
-            let denied = node_order::denial_messages(run.job.denied_node_orders(), reason);
-            message.extend(denied.map(|why| format!("; {why}")));
-        }
         if reason == Reason::Provisioning
-            && let Some(delay) = self.order_delay_message(&engine::job_key(id))
+            && let Some(delay) = context.order_delay(&engine::job_key(id))
         {
-            message.extend([format!("; the autoscaler says: {delay}")]);
+            message = node_order::append_delay(&message, &delay);
         }
         GangExplanation {
             reason,

@@ -58,7 +58,7 @@ impl Driver {
     fn build_engine_gang(&mut self, job: &Key, journal: &PodGroupStatus) -> Option<Gang> {
         let retry = self.retry_time(job, journal);
         let kept_out = self.excluded_domains(job);
-        let own_node_values = self.own_node_values(job);
+        let node_label_values = self.node_label_values(job);
         let state = self.gangs.get_mut(job)?;
         let run = state.run().cloned()?;
         let now = Instant::now();
@@ -80,8 +80,8 @@ impl Driver {
             never_preempts: run.never_preempts,
             volumes: run.volumes.clone(),
             closed_domains: kept_out,
-            own_node_values,
-            fixed_flavors: run.job.denied_node_orders().keys().cloned().collect(),
+            node_label_values,
+            denied_flavors: run.job.denied_node_orders().clone(),
         };
         let mut gang = engine::gang_from_job(run.job.compiled(), &ticket, &state.admitted);
         gang.draws = state.draws();

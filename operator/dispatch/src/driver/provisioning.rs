@@ -74,7 +74,11 @@ impl Driver {
             false => NodeOrderEnd::Withdrawn,
         };
         self.count_node_order(job, provisioning, end);
-        let order = self.journaled_order(job).filter(|_| is_late);
+        let order = self
+            .committer
+            .context()
+            .journaled_order(job)
+            .filter(|_| is_late);
         let failure = order.map(|order| OrderFailure {
             message: self.describe_failure(&order, provisioning),
             hash: order.hash,
@@ -92,7 +96,10 @@ impl Driver {
 
     /// Writes the end of the gang's order to the journal, and an event if its nodes did not come.
     pub(super) fn write_order_end(&mut self, job: &Key) {
-        let (Some(uid), Some(order)) = (self.job_uid(job), self.journaled_order(job)) else {
+        let (Some(uid), Some(order)) = (
+            self.job_uid(job),
+            self.committer.context().journaled_order(job),
+        ) else {
             return;
         };
         let state = self.gangs.get(job);
@@ -152,10 +159,13 @@ impl Driver {
         flavor: &FlavorName,
         growth: Option<FlavorGrowth>,
     ) -> Option<FlavorGrowth> {
-        self.committer.context().node_orders.namespace()?;
+        let context = self.committer.context();
+        context.node_orders.namespace()?;
+        let growth = growth?;
+        context.metrics.export_node_orders(flavor.as_str());
         Some(FlavorGrowth {
             usual: self.provisioning_times.median(flavor),
-            ..growth?
+            ..growth
         })
     }
 
@@ -249,24 +259,8 @@ impl Driver {
         )
     }
 
-    /// Returns the message of the autoscaler while it has not asked for the gang's nodes.
-    pub(super) fn order_delay_message(&self, job: &Key) -> Option<String> {
-        let order = self.journaled_order(job)?;
-        self.committer
-            .context()
-            .node_orders
-            .requests
-            .delay(&order.hash)
-    }
-
-    /// Returns the order of new nodes in the journal of a gang.
-    pub(super) fn journaled_order(&self, job: &Key) -> Option<JournaledOrder> {
-        let group = self.committer.cache().pod_groups.get(job)?;
-        group.status.as_ref()?.provisioning.clone()
-    }
-
     /// Returns the label values of the nodes that serve only this gang.
-    pub(super) fn own_node_values(&self, job: &Key) -> Vec<String> {
+    pub(super) fn node_label_values(&self, job: &Key) -> Vec<String> {
         let requests = &self.committer.context().node_orders.requests;
         let uid = self.job_uid(job);
         uid.map(|uid| requests.node_label_values(&uid))

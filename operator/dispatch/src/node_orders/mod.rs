@@ -9,7 +9,11 @@ mod requests;
 use std::collections::BTreeSet;
 
 use parking_lot::RwLock;
+use trellis_api::pod_group::JournaledOrder;
+use trellis_gang::key::Key;
 use trellis_gang::observed::SlimPod;
+
+use crate::context::Context;
 
 pub use maintenance::maintain_node_orders;
 pub(crate) use placeholders::{ObservedPlaceholders, has_ended};
@@ -64,6 +68,22 @@ impl NodeOrders {
     /// Returns true if the order is marked as incomplete, and removes the mark.
     pub(crate) fn take_incomplete(&self, order: &str) -> bool {
         self.incomplete.write().remove(order)
+    }
+}
+
+impl Context {
+    /// Returns the autoscaler's message about the node order of a job, while the autoscaler has not
+    /// asked for the nodes.
+    #[must_use]
+    pub fn order_delay(&self, job: &Key) -> Option<String> {
+        let order = self.journaled_order(job)?;
+        self.node_orders.requests.delay(&order.hash)
+    }
+
+    /// Returns the node order in the journal of a job.
+    pub(crate) fn journaled_order(&self, job: &Key) -> Option<JournaledOrder> {
+        let group = self.cache.pod_groups.get(job)?;
+        group.status.as_ref()?.provisioning.clone()
     }
 }
 

@@ -8,6 +8,7 @@ mod new_nodes;
 mod node_pool;
 
 use trellis_api::ResourceFlavorSpec;
+use trellis_api::resource_flavor::ProvisioningMethod;
 
 pub use cluster_autoscaler::{ClusterAutoscaler, ClusterAutoscalerFlags};
 pub use new_nodes::TaintsOfNewNodes;
@@ -20,6 +21,8 @@ pub struct Autoscalers {
     pub node_pools: Vec<NodePool>,
     /// Cluster Autoscaler.
     pub cluster_autoscaler: ClusterAutoscaler,
+    /// True if the cluster lacks the kind ProvisioningRequest.
+    pub lacks_requests: bool,
 }
 
 /// The result of a check.
@@ -42,6 +45,11 @@ pub fn check_flavor(
     new_nodes: &TaintsOfNewNodes,
 ) -> Option<AutoscalerVerdict> {
     let provisioning = flavor.provisioning.as_ref()?;
+    if autoscalers.lacks_requests && provisioning.by == ProvisioningMethod::ProvisioningRequest {
+        let problem = "the cluster has no kind ProvisioningRequest: install its CRD, and use a \
+                       Cluster Autoscaler that reads it";
+        return Some(AutoscalerVerdict::Unsuitable(vec![problem.to_owned()]));
+    }
     let pools = autoscalers.node_pools.iter();
     let pools: Vec<_> = pools.filter(|pool| pool.can_add_nodes_of(flavor)).collect();
     if pools.is_empty()

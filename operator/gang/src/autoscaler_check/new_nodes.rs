@@ -31,18 +31,31 @@ const EXPECTED_KEYS: &[&str] = &[
     "DeletionCandidateOfClusterAutoscaler",
 ];
 
+/// How long a taint is remembered after the last new node with it.
+const MEMORY: SignedDuration = SignedDuration::from_hours(24);
+
 /// Taints of one flavor's new nodes when they joined, each with the first node that had it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TaintsOfNewNodes(BTreeMap<Taint, String>);
+pub struct TaintsOfNewNodes(BTreeMap<Taint, Sighting>);
+
+/// The first new node that had a taint, and when a new node last had it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sighting {
+    node: String,
+    last: Timestamp,
+}
 
 impl TaintsOfNewNodes {
-    /// Adds the taints of the flavor's nodes that are new now.
+    /// Adds the taints of the flavor's nodes that are new now, and forgets those that no node has had
+    /// for a day.
     pub fn observe<'a>(
         &mut self,
         flavor: &ResourceFlavorSpec,
         nodes: impl IntoIterator<Item = &'a SlimNode>,
         now: Timestamp,
     ) {
+        self.0
+            .retain(|_, seen| now.duration_since(seen.last) < MEMORY);
         for node in nodes {
             if !is_new(node, now) || !has_labels(node, &flavor.node_labels) {
                 continue;
@@ -50,8 +63,9 @@ impl TaintsOfNewNodes {
             for taint in &node.spec.taints {
                 let taint = convert_taint(taint);
                 if !EXPECTED_KEYS.iter().any(|key| taint.key.starts_with(key)) {
-                    let name = node.metadata.name.clone().unwrap_or_default();
-                    self.0.entry(taint).or_insert(name);
+                    let node = node.metadata.name.clone().unwrap_or_default();
+                    let first = Sighting { node, last: now };
+                    self.0.entry(taint).or_insert(first).last = now;
                 }
             }
         }
@@ -65,7 +79,10 @@ impl TaintsOfNewNodes {
         provisioning: &FlavorProvisioning,
         is_listed: impl Fn(&Taint) -> bool,
     ) -> impl Iterator<Item = (&Taint, &str)> {
-        let taints = self.0.iter().map(|(taint, node)| (taint, node.as_str()));
+        let taints = self
+            .0
+            .iter()
+            .map(|(taint, seen)| (taint, seen.node.as_str()));
         taints.filter(move |(taint, _)| {
             !is_listed(taint) && !is_tolerated(taint, flavor, provisioning)
         })

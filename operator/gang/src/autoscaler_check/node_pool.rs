@@ -34,7 +34,7 @@ const NEVER: &str = "Never";
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodePoolSpec {
-    template: NodePoolTemplate,
+    template: NodeClaimTemplate,
     disruption: Disruption,
     /// The most that all its nodes may offer.
     limits: BTreeMap<String, Quantity>,
@@ -42,7 +42,7 @@ pub struct NodePoolSpec {
 
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct NodePoolTemplate {
+struct NodeClaimTemplate {
     metadata: TemplateMetadata,
     spec: TemplateSpec,
 }

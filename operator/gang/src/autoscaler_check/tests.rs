@@ -109,6 +109,20 @@ fn flavor_without_new_nodes_is_not_checked() {
 }
 
 #[test]
+fn flavor_of_provisioning_requests_needs_their_kind() {
+    let autoscalers = Autoscalers {
+        lacks_requests: true,
+        ..with_flags(&["--enable-provisioning-requests"])
+    };
+    let mut flavor = flavor(&json!({"pool": "train"}));
+    assert_eq!(verdict(&flavor, &autoscalers), AutoscalerVerdict::Suitable);
+    flavor.provisioning.as_mut().unwrap().by = ProvisioningMethod::ProvisioningRequest;
+    let problem = "the cluster has no kind ProvisioningRequest: install its CRD, and use a Cluster \
+                   Autoscaler that reads it";
+    assert_problem(&flavor, &autoscalers, problem);
+}
+
+#[test]
 fn termination_grace_period_is_a_problem_for_running_gangs() {
     assert_pool_problem(
         "/template/spec",
@@ -385,6 +399,13 @@ fn taint_of_a_new_karpenter_node_must_be_listed() {
                    startupTaints";
     let expected = AutoscalerVerdict::Unsuitable(vec![problem.to_owned()]);
     assert_eq!(check_flavor(&flavor, &pools, &taints), Some(expected));
+
+    // A day after the last node, the problem is forgotten.
+    let mut forgotten = taints.clone();
+    forgotten.observe(&flavor, &[], now() + SignedDuration::from_hours(23));
+    assert_eq!(forgotten, taints);
+    forgotten.observe(&flavor, &[], now() + SignedDuration::from_hours(24));
+    assert_eq!(forgotten, TaintsOfNewNodes::default());
 
     // The NodePool lists the taint now.
     let mut pool = suitable_pool();

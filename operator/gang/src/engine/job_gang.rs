@@ -38,9 +38,9 @@ pub struct AttemptState {
     /// Label domains that anti-affinity of other pods closes to the gang's pods, by group.
     pub closed_domains: BTreeMap<String, BTreeSet<LabelDomain>>,
     /// Values of the label of nodes that GKE has added for this job alone.
-    pub own_node_values: Vec<String>,
-    /// Flavors of which policies permit no new nodes for the job.
-    pub fixed_flavors: Vec<String>,
+    pub node_label_values: Vec<String>,
+    /// Flavors of which policies deny new nodes for the job, each with the message.
+    pub denied_flavors: BTreeMap<String, String>,
 }
 
 /// Returns the engine's form of a compiled job. `actual` holds the pods after admission, by group,
@@ -89,10 +89,10 @@ pub fn gang_from_job(
         preempts: !state.never_preempts,
         preempted: state.preempted,
         provisions: true,
-        fixed_flavors: state
-            .fixed_flavors
+        denied_flavors: state
+            .denied_flavors
             .iter()
-            .map(|flavor| FlavorName::new(flavor.as_str()))
+            .map(|(flavor, message)| (FlavorName::new(flavor.as_str()), message.clone()))
             .collect(),
         min_runtime: to_duration(spec.min_runtime_seconds.unwrap_or(0)),
         runtime: longest_hold_time(spec),
@@ -191,7 +191,7 @@ fn to_task_group(
     volumes.sort_unstable();
     volumes.dedup();
     let own_nodes = state
-        .own_node_values
+        .node_label_values
         .iter()
         .map(|value| super::node::own_node_toleration(value));
     let constraints = Constraints {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::api::ObjectMeta;
 use trellis_api::pod_group::{JournaledOrder, PlannedGroup};
 use trellis_api::resource_flavor::ProvisioningRequestSettings;
-use trellis_api::{Reason, ResourceFlavorSpec, names};
+use trellis_api::{ResourceFlavorSpec, names};
 use trellis_compiler::CompiledGroup;
 
 use crate::AuthorizedAttempt;
@@ -61,18 +61,10 @@ pub fn has_placeholders(nodes: &JournaledOrder, flavors: &FlavorSpecs) -> bool {
         && groups.any(|group| request_flavor(group, flavors).is_none())
 }
 
-/// Returns the messages of policies that deny new nodes to a gang, if the gang waits for room.
-/// `denied` has one message for each flavor.
-pub fn denial_messages(
-    denied: &BTreeMap<String, String>,
-    reason: Reason,
-) -> impl Iterator<Item = &str> {
-    let waits_for_room = matches!(
-        reason,
-        Reason::InsufficientCapacity | Reason::NoMatchingNodes
-    );
-    let messages = waits_for_room.then(|| denied.values().map(String::as_str));
-    messages.into_iter().flatten()
+/// Appends the autoscaler's message about an order to the message of a waiting job.
+#[must_use]
+pub fn append_delay(message: &str, delay: &str) -> String {
+    format!("{message}; the autoscaler says: {delay}")
 }
 
 /// Returns the ProvisioningRequest settings of a flavor. None: the flavor uses placeholders or gets

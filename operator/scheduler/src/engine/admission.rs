@@ -130,23 +130,21 @@ impl Engine {
         if ways.truncated {
             self.mark_uncertain(gang, &mut closed);
         }
-        let policy = self.provisioning_policy(gang);
-        if policy.is_some_and(|policy| !policy.after_preemption)
-            && let Some(start) = self.try_provisioning(gang, ways, before, &mut closed)
-        {
-            return Ok(start);
-        }
-        if policy.is_some_and(|policy| !policy.after_preemption)
-            && self.will_provision(gang, ways, &closed)
-        {
-            return Err(closed);
+        let after_preemption = self.provisions_after_preemption(gang);
+        if !after_preemption {
+            if let Some(start) = self.try_provisioning(gang, ways, before, &mut closed) {
+                return Ok(start);
+            }
+            if closed.waits_for_provisioning() {
+                return Err(closed);
+            }
         }
         if let Some(plan) =
             self.plan_preemption_in_any((gang, before.preempted), &held, &mut closed.wake)
         {
             return Ok(GangStart::AfterVictims(Box::new(plan)));
         }
-        if policy.is_some_and(|policy| policy.after_preemption)
+        if after_preemption
             && let Some(start) = self.try_provisioning(gang, ways, before, &mut closed)
         {
             return Ok(start);
@@ -154,7 +152,8 @@ impl Engine {
         Err(closed)
     }
 
-    /// Returns the start of a blocked gang on new nodes, if nodes may be provisioned for it.
+    /// Returns the start of a blocked gang on new nodes, if nodes may be provisioned for it now.
+    /// Otherwise adds the obstacle to the explanation.
     fn try_provisioning(
         &mut self,
         gang: &Gang,
@@ -166,19 +165,16 @@ impl Engine {
             return None;
         }
         let since = before.short_since;
-        let mut plan = self.plan_provisioning(gang, (ways, since), &mut closed.wake)?;
-        plan.wake.merge(&closed.wake);
-        Some(GangStart::AfterNodes(Box::new(plan)))
-    }
-
-    /// True if nodes will be provisioned for a blocked gang once it has lacked room for the delay of
-    /// its queue.
-    fn will_provision(&mut self, gang: &Gang, ways: &FlavorAssignments, closed: &Blockage) -> bool {
-        let mut wake = WakeCondition::default();
-        closed.lacks_only_room()
-            && self
-                .plan_provisioning(gang, (ways, None), &mut wake)
-                .is_some()
+        match self.plan_provisioning(gang, (ways, since), &mut closed.wake) {
+            Ok(mut plan) => {
+                plan.wake.merge(&closed.wake);
+                Some(GangStart::AfterNodes(Box::new(plan)))
+            }
+            Err(obstacle) => {
+                closed.explanation.provisioning_obstacle = obstacle.map(Arc::new);
+                None
+            }
+        }
     }
 
     /// Returns the first plan whose victims are all surplus, or gangs of queues that owe what they

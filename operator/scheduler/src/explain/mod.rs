@@ -8,6 +8,7 @@ mod empty_capacity;
 mod exclusions;
 mod least_release;
 mod node_report;
+mod provisioning_obstacle;
 mod survey;
 mod text;
 mod topology;
@@ -20,6 +21,7 @@ pub(crate) use context::{ExplanationContext, NominatedUsage};
 pub use exclusions::{Exclusions, MissingLabel, UnadvertisedDevice};
 pub(crate) use node_report::report_group_nodes;
 pub use node_report::{GroupNodeReport, MatchingNode, NodeObstacle};
+pub use provisioning_obstacle::ProvisioningObstacle;
 pub use topology::BestDomain;
 pub(crate) use topology::check_levels as topology_is_there;
 pub use wait_detail::{FlavorMismatch, MissingLevel, OwnQuota, WaitDetail};
@@ -39,6 +41,8 @@ pub struct WaitExplanation {
     /// The smallest change that would remove this reason. None: no change is known, or the detail
     /// already names it.
     pub change: Option<Arc<UnblockingChange>>,
+    /// Why no nodes are provisioned for the gang, if it lacks nodes and its flavors may get new ones.
+    pub provisioning_obstacle: Option<Arc<ProvisioningObstacle>>,
 }
 
 impl From<WaitDetail> for WaitExplanation {
@@ -47,6 +51,7 @@ impl From<WaitDetail> for WaitExplanation {
             reason: detail.reason(),
             detail: Arc::new(detail),
             change: None,
+            provisioning_obstacle: None,
         }
     }
 }

@@ -3,6 +3,8 @@
 mod mismatch;
 mod own_quota;
 
+use std::collections::BTreeMap;
+
 use super::{BestDomain, Exclusions, UnadvertisedDevice, WaitReason};
 use crate::ids::{FlavorName, GangId, GroupName, LimitName, QueueName, ResourceName};
 use crate::limits::LimitClosure;
@@ -325,7 +327,7 @@ pub enum WaitDetail {
     /// [`WaitReason::Provisioning`].
     Provisioning {
         /// The number of new nodes that the gang waits for, by flavor.
-        nodes: Vec<(FlavorName, u32)>,
+        nodes: BTreeMap<FlavorName, u32>,
         /// How many of them have arrived.
         arrived: u32,
         /// When they are given back if the gang has not started.

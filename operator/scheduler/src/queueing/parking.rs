@@ -7,7 +7,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::explain::{StartDistance, UnblockingChange, WaitDetail, WaitExplanation};
+use crate::explain::{
+    ProvisioningObstacle, StartDistance, UnblockingChange, WaitDetail, WaitExplanation,
+};
 use crate::ids::{LimitName, QueueName};
 use crate::quota::FlavorResource;
 use crate::state::{GangIdx, ResourceIdx};
@@ -145,6 +147,12 @@ impl Blockage {
     /// Returns true if more or other nodes alone would let the gang start.
     pub(crate) fn lacks_only_room(&self) -> bool {
         self.explanation.reason.is_shortage_of_nodes()
+    }
+
+    /// True if new nodes are provisioned for the gang after the delay of its queue.
+    pub(crate) fn waits_for_provisioning(&self) -> bool {
+        let obstacle = self.explanation.provisioning_obstacle.as_deref();
+        matches!(obstacle, Some(ProvisioningObstacle::Delay { .. }))
     }
 
     /// Adds the result of another flavor assignment of the gang.

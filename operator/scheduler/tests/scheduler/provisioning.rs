@@ -1,6 +1,7 @@
 //! Tests of new nodes for gangs that lack room.
 
 mod ends;
+mod obstacles;
 mod order;
 mod random;
 

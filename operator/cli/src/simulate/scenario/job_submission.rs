@@ -78,8 +78,9 @@ impl ScriptAuthor {
                 let limits = inputs.limits;
                 let joining = limits.for_joining_pods().to_draws();
                 let mut job = build_queued_job(&compiled, &waiting, inputs.volumes, &joining);
-                let fixed = inputs.denied_node_orders.into_keys();
-                job.gang.fixed_flavors = fixed.map(FlavorName::new).collect();
+                let denied = inputs.denied_node_orders.into_iter();
+                let denied = denied.map(|(flavor, message)| (FlavorName::new(flavor), message));
+                job.gang.denied_flavors = denied.collect();
                 self.group_pods.insert(key, GroupPods::from_job(&compiled));
                 job.gang.preempts = !self.snapshot.never_preempts(compiled.job().spec());
                 job.gang.draws = limits.to_draws();

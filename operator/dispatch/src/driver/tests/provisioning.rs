@@ -159,7 +159,15 @@ async fn failure_of_an_order_is_kept_until_its_end_is_written() {
         let failure = driver.gangs[&job].order_failure.as_ref().unwrap();
         let text = "no new node of flavor \"h100\" came in time; Trellis ends the order";
         assert!(failure.message.starts_with(text), "{}", failure.message);
-        assert_eq!(failure.hash, driver.journaled_order(&job).unwrap().hash);
+        assert_eq!(
+            failure.hash,
+            driver
+                .committer
+                .context()
+                .journaled_order(&job)
+                .unwrap()
+                .hash
+        );
         driver.write_order_end(&job);
         assert!(driver.gangs[&job].task.is_some(), "the end is written");
     }

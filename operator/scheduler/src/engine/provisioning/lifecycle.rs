@@ -101,7 +101,7 @@ impl Engine {
 
     fn provisioning_detail(&self, state: &Provisioning) -> WaitDetail {
         WaitDetail::Provisioning {
-            nodes: state.wanted.iter().map(|(f, n)| (f.clone(), *n)).collect(),
+            nodes: state.wanted.clone(),
             arrived: state.progress().1,
             until: self.provisioning_end(state),
         }
@@ -269,7 +269,7 @@ impl Engine {
                 && !provisioning
                     .wanted
                     .keys()
-                    .any(|flavor| gang.fixed_flavors.contains(flavor))
+                    .any(|flavor| gang.denied_flavors.contains_key(flavor))
             {
                 continue;
             }

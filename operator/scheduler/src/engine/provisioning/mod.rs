@@ -6,11 +6,14 @@
 //! otherwise its kept place moves to the nodes that have arrived.
 //!
 //! `search` finds the new nodes that a gang needs, and `planned_nodes` adds them to the nodes for
-//! that search only. `lifecycle` begins and ends the provisioning for a gang. `back_offs` records
+//! that search only. `addable_nodes` limits their number, and `obstacles` explains why a gang gets
+//! none. `lifecycle` begins and ends the provisioning for a gang. `back_offs` records
 //! the flavors whose nodes came late.
 
+mod addable_nodes;
 mod back_offs;
 mod lifecycle;
+mod obstacles;
 mod planned_nodes;
 mod search;
 

@@ -6,16 +6,14 @@ use super::super::flavor_assignment::{FlavorAssignment, FlavorAssignments};
 use super::super::{Engine, gang_table};
 use super::ProvisioningPlan;
 use super::planned_nodes::count_planned_nodes;
+use crate::explain::ProvisioningObstacle;
 use crate::gang::Gang;
 use crate::ids::FlavorName;
 use crate::placement::{Placement, UndoLog};
 use crate::provisioning::{ProvisioningPolicy, ProvisioningScope};
-use crate::queueing::{Signal, WakeCondition};
+use crate::queueing::{Blockage, Signal, WakeCondition};
 use crate::state::{GangIdx, ResourceIdx};
 use crate::time::Time;
-
-/// Most gangs for which nodes of one flavor are provisioned at the same time.
-const MAX_GANGS: usize = 8;
 
 impl Engine {
     /// Returns the policy by which nodes may be provisioned for a gang. None: there are none.
@@ -33,27 +31,34 @@ impl Engine {
         (!is_known).then(|| state.short_since.unwrap_or(self.now))
     }
 
+    /// True if the gang evicts other gangs if it may, and only otherwise nodes are provisioned for it.
+    pub(in crate::engine) fn provisions_after_preemption(&self, gang: &Gang) -> bool {
+        let config = self.queues.config(&gang.queue);
+        config.is_some_and(|queue| queue.provisioning.after_preemption)
+    }
+
     /// Returns the new nodes of the first flavor assignment with which a gang could start on them.
     /// `since` is when it began to lack only room. The caller must have lifted its kept place. Adds
     /// to `wake` when the result may change.
+    ///
+    /// # Errors
+    ///
+    /// The obstacle to new nodes. None: the gang never gets any, or none of its flavors may grow.
     pub(in crate::engine) fn plan_provisioning(
         &mut self,
         gang: &Gang,
         (assignments, since): (&FlavorAssignments, Option<Time>),
         wake: &mut WakeCondition,
-    ) -> Option<ProvisioningPlan> {
-        let policy = self.provisioning_policy(gang)?;
-        if let Some(from) = since.map(|since| since.plus(policy.after))
-            && from > self.now
-        {
-            wake.at_latest(from);
-            return None;
-        }
+    ) -> Result<ProvisioningPlan, Option<ProvisioningObstacle>> {
+        let Some(policy) = self.provisioning_policy(gang) else {
+            return Err(self.queue_obstacle(gang, assignments));
+        };
         let state = self.gangs.find(&gang.id).and_then(|at| self.gangs.get(at));
         let current = state.and_then(|state| state.provisioning.as_deref());
         let current = current.map(|provisioning| provisioning.choices.clone());
         wake.on_least_rise(Signal::Nodes, 1)
             .on_least_rise(Signal::Queues, 1);
+        let mut nearest: Option<ProvisioningObstacle> = None;
         for assignment in assignments.iter() {
             if current
                 .as_ref()
@@ -61,61 +66,71 @@ impl Engine {
             {
                 continue;
             }
-            let leaf = self.queues.leaf(&gang.queue)?;
-            if policy.scope == ProvisioningScope::Nominal
-                && self.queues.tree().borrows(leaf, &assignment.demand)
-            {
-                continue;
-            }
-            let addable = self.addable_nodes((gang, current.is_some()), assignment, wake);
-            self.wake_on_freed_room(assignment, &addable, wake);
-            if let Some(placement) = self.place_on_fewest_new_nodes(gang, assignment, addable) {
-                return Some(ProvisioningPlan {
-                    assignment: assignment.clone(),
-                    nodes: count_planned_nodes(&placement),
-                    placement,
-                    wake: WakeCondition::default(),
-                });
+            match self.plan_with_assignment(gang, (assignment, policy), current.is_some(), wake) {
+                Ok(plan) => {
+                    return self.check_delay(plan, since.map(|s| s.plus(policy.after)), wake);
+                }
+                Err(Some(obstacle)) => {
+                    nearest = nearest
+                        .into_iter()
+                        .chain([obstacle])
+                        .min_by_key(ProvisioningObstacle::rank);
+                }
+                Err(None) => {}
             }
         }
-        None
+        Err(nearest)
     }
 
-    /// Returns how many planned nodes of each flavor may exist for this search, including those that
-    /// other gangs hold. `has_order`: the gang has an order already.
-    fn addable_nodes(
+    /// Returns the plan if the delay before an order is over.
+    fn check_delay(
         &self,
-        (gang, has_order): (&Gang, bool),
-        assignment: &FlavorAssignment,
+        plan: ProvisioningPlan,
+        delay_end: Option<Time>,
         wake: &mut WakeCondition,
-    ) -> BTreeMap<FlavorName, u32> {
-        let flavors = self.queues.flavors();
-        let mut addable = BTreeMap::new();
-        let chosen = assignment.choices.iter().flat_map(|choice| choice.values());
-        for flavor in chosen.filter(|flavor| !gang.fixed_flavors.contains(*flavor)) {
-            let Some(growth) = flavors.growth(flavor) else {
-                continue;
-            };
-            // A back-off delays new orders only. The nodes of this one may still come.
-            if !has_order
-                && let Some(end) = self.back_offs.back_off_end(&gang.queue, flavor, self.now)
-            {
-                wake.at_latest(end);
-                continue;
-            }
-            if self.count_provisioning_gangs(gang, flavor) >= MAX_GANGS {
-                continue;
-            }
-            let existing = self.nodes.iter();
-            let existing =
-                existing.filter(|(_, facts)| flavors.matches_labels(flavor, &facts.labels));
-            let existing = u32::try_from(existing.count()).unwrap_or(u32::MAX);
-            let more = growth.max_nodes.saturating_sub(existing);
-            if more > 0 {
-                addable.insert(flavor.clone(), more);
+    ) -> Result<ProvisioningPlan, Option<ProvisioningObstacle>> {
+        let Some(until) = delay_end.filter(|end| *end > self.now) else {
+            return Ok(plan);
+        };
+        wake.at_latest(until);
+        let nodes = plan.nodes;
+        Err(Some(ProvisioningObstacle::Delay { nodes, until }))
+    }
+
+    /// Returns the new nodes with which a gang could start by this flavor assignment, or the
+    /// obstacle. `has_order`: the gang has an order already.
+    fn plan_with_assignment(
+        &mut self,
+        gang: &Gang,
+        (assignment, policy): (&FlavorAssignment, ProvisioningPolicy),
+        has_order: bool,
+        wake: &mut WakeCondition,
+    ) -> Result<ProvisioningPlan, Option<ProvisioningObstacle>> {
+        let leaf = self.queues.leaf(&gang.queue).ok_or(None)?;
+        let (addable, obstacle) = self.addable_nodes((gang, has_order), assignment, wake);
+        if policy.scope == ProvisioningScope::Nominal
+            && self.queues.tree().borrows(leaf, &assignment.demand)
+        {
+            let may_grow = obstacle.is_some() || !addable.is_empty();
+            let queue = gang.queue.clone();
+            return Err(may_grow.then_some(ProvisioningObstacle::Borrowing { queue }));
+        }
+        self.wake_on_freed_room(assignment, &addable, wake);
+        if addable.is_empty() {
+            return Err(obstacle);
+        }
+        let found = self.place_on_fewest_new_nodes(gang, assignment, addable.clone());
+        match found {
+            Ok(placement) => Ok(ProvisioningPlan {
+                assignment: assignment.clone(),
+                nodes: count_planned_nodes(&placement),
+                placement,
+                wake: WakeCondition::default(),
+            }),
+            Err(blocked) => {
+                Err(obstacle.or_else(|| self.remaining_obstacle(addable, &blocked.explanation)))
             }
         }
-        addable
     }
 
     /// Wakes a gang when the free room and the new nodes that it may get suffice together. The usual
@@ -158,25 +173,17 @@ impl Engine {
         }
     }
 
-    /// Returns the number of other gangs for which nodes of a flavor are provisioned.
-    fn count_provisioning_gangs(&self, gang: &Gang, flavor: &FlavorName) -> usize {
-        let others = self.provisioned_gangs().filter(|(id, _)| **id != gang.id);
-        others
-            .filter(|(_, other)| other.missing.contains_key(flavor))
-            .count()
-    }
-
-    /// Returns a placement on existing nodes and as few planned nodes as possible. None: there is
-    /// none with at most `most` planned nodes.
+    /// Returns a placement on existing nodes and as few planned nodes as possible.
+    ///
+    /// # Errors
+    ///
+    /// Why the gang does not fit with `most` planned nodes.
     fn place_on_fewest_new_nodes(
         &mut self,
         gang: &Gang,
         assignment: &FlavorAssignment,
         mut most: BTreeMap<FlavorName, u32>,
-    ) -> Option<Placement> {
-        if most.is_empty() {
-            return None;
-        }
+    ) -> Result<Placement, Box<Blockage>> {
         let mut placement = self.place_with_planned_nodes(gang, assignment, &most)?;
         // More nodes are never worse, so bisection finds the smallest number of each flavor.
         for flavor in most.keys().cloned().collect::<Vec<_>>() {
@@ -190,13 +197,13 @@ impl Engine {
                 let mut fewer = most.clone();
                 fewer.insert(flavor.clone(), middle);
                 match self.place_with_planned_nodes(gang, assignment, &fewer) {
-                    Some(found) => (enough, placement) = (middle, found),
-                    None => too_few = Some(middle),
+                    Ok(found) => (enough, placement) = (middle, found),
+                    Err(_) => too_few = Some(middle),
                 }
             }
             most.insert(flavor, enough);
         }
-        Some(placement)
+        Ok(placement)
     }
 
     /// Returns the placement of a gang that a cycle would find with these planned nodes.
@@ -205,13 +212,13 @@ impl Engine {
         gang: &Gang,
         assignment: &FlavorAssignment,
         counts: &BTreeMap<FlavorName, u32>,
-    ) -> Option<Placement> {
+    ) -> Result<Placement, Box<Blockage>> {
         self.with_planned_nodes(counts, |engine| {
             let mut log = UndoLog::default();
             let groups = engine.try_assignment(gang, assignment, &mut log);
             log.roll_back(&mut engine.nodes);
-            let groups = groups.ok()?;
-            Some(gang_table::placement(&engine.nodes, gang, groups.iter()))
+            let groups = groups?;
+            Ok(gang_table::placement(&engine.nodes, gang, groups.iter()))
         })
     }
 }

@@ -18,6 +18,10 @@ use crate::ids::{GroupName, ResourceName};
 impl fmt::Display for WaitExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.detail.fmt(f)?;
+        if let Some(obstacle) = &self.provisioning_obstacle {
+            f.write_str("; ")?;
+            obstacle.fmt(f)?;
+        }
         match self.beyond_reason() {
             Some(change) => write!(f, "; it would fit with {change}"),
             None => Ok(()),

@@ -7,7 +7,7 @@ use super::ComingNode;
 
 /// Equal pods that need room.
 #[derive(Clone, Debug)]
-pub(super) struct PodBatch {
+pub(super) struct PendingPods {
     pub(super) count: u32,
     /// Resources of one pod, including 1 of `pods`.
     pub(super) request: Resources,
@@ -55,7 +55,7 @@ impl Bin {
     }
 
     /// Returns how many of the pods have room.
-    fn count_room(&self, pods: &PodBatch) -> u32 {
+    fn count_room(&self, pods: &PendingPods) -> u32 {
         if !pods.constraints.are_met_by(&self.node) {
             return 0;
         }
@@ -68,7 +68,7 @@ impl Bin {
     }
 
     /// Packs pods, and returns the number of pods that are left.
-    pub(super) fn pack(&mut self, pods: &PodBatch, count: u32) -> u32 {
+    pub(super) fn pack(&mut self, pods: &PendingPods, count: u32) -> u32 {
         let packed = self.count_room(pods).min(count);
         if packed > 0 {
             self.take(&pods.request, packed);
@@ -81,7 +81,7 @@ impl Bin {
 /// Packs pods on nodes. Adds new nodes while pods are left, as long as `new_node` returns some.
 pub(super) fn pack_on(
     bins: &mut Vec<Bin>,
-    pods: &PodBatch,
+    pods: &PendingPods,
     mut new_node: impl FnMut(&[Bin]) -> Option<Bin>,
 ) {
     let mut left = pods.count;
@@ -120,8 +120,8 @@ mod tests {
         Bin::new(Node::new(NodeName::new(name), offers), BinState::Existing)
     }
 
-    fn pods(count: u32, gpus: i64) -> PodBatch {
-        PodBatch {
+    fn pods(count: u32, gpus: i64) -> PendingPods {
+        PendingPods {
             count,
             request: with_pod(&Resources::new().with(GPU, gpus)),
             constraints: Constraints::default(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{FlavorName, NodeName, Resources};
 
-use super::packing::{self, Bin, BinState, PodBatch};
+use super::packing::{self, Bin, BinState, PendingPods};
 use super::{AddedNode, Autoscaler, added_node_name};
 use crate::runner::SimulationRunner;
 use crate::runner::record::{NodeEvent, NodeEventRecord, SimulationRecord};
@@ -136,7 +136,7 @@ impl SimulationRunner<'_, '_> {
     }
 
     /// Returns the pods of all orders, each with the flavor of which new nodes may come.
-    fn ordered_pods(&self) -> Vec<(PodBatch, Option<FlavorName>)> {
+    fn ordered_pods(&self) -> Vec<(PendingPods, Option<FlavorName>)> {
         let mut all = Vec::new();
         for (gang, flavors) in &self.autoscaler.orders {
             let groups = self.jobs.get(gang).map(|job| job.gang.groups.iter());
@@ -144,7 +144,7 @@ impl SimulationRunner<'_, '_> {
                 let chosen = flavors.iter().filter(|chosen| chosen.group == group.name);
                 let names: BTreeSet<&FlavorName> =
                     chosen.flat_map(|chosen| chosen.flavors.values()).collect();
-                let mut pods = PodBatch {
+                let mut pods = PendingPods {
                     count: group.count,
                     request: packing::with_pod(&group.request),
                     constraints: group.constraints.clone(),

@@ -24,7 +24,7 @@ use trellis_api::{PodGroup, Reason, TrainingJob, shorten_message};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimDeviceClass, SlimNode};
 use trellis_gang::requirements::device_allocation;
-use trellis_gang::{engine, external};
+use trellis_gang::{GangExplanation, engine, external, node_order};
 use trellis_scheduler::{
     Decision, Engine, Forecast, Gang, GangId, GangSnapshot, GroupNodeReport, NodeName,
     NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, UnblockingChange, Victim,
@@ -50,6 +50,10 @@ pub(super) struct ExplanationSources<'a> {
     pub(super) job: Option<Arc<TrainingJob>>,
     pub(super) external_gang: Option<ExternalGang>,
     pub(super) pod_group: Option<Arc<PodGroup>>,
+    /// The explanation in the status of the job.
+    pub(super) reported: Option<GangExplanation>,
+    /// The autoscaler's message about the node order of the job.
+    pub(super) order_delay: Option<String>,
     pub(super) classes: &'a [Arc<SlimDeviceClass>],
     pub(super) nodes: &'a dyn Fn() -> Vec<Arc<SlimNode>>,
 }
@@ -118,6 +122,9 @@ impl Explainer {
             );
             explanation.reason = Some(reason);
             explanation.message = message;
+            if reason == Reason::Provisioning {
+                add_order_report(&mut explanation, sources);
+            }
             explanation.shortage = shortage::from_detail(&wait.detail);
             let change = wait.change.as_deref();
             explanation.smallest_change = change.map(|of| describe_smallest_change(of, snapshot));
@@ -199,6 +206,19 @@ impl Explainer {
             }
         };
         victims.unwrap_or_default().iter().map(preempted).collect()
+    }
+}
+
+/// Adds what the engine does not know about a node order: the message of the autoscaler, and a
+/// failure to create the objects of the order.
+fn add_order_report(explanation: &mut Explanation, sources: &ExplanationSources<'_>) {
+    if let Some(failure) = &sources.reported
+        && failure.reason == Reason::BackingOff
+    {
+        explanation.reason = Some(failure.reason);
+        explanation.message.clone_from(&failure.message);
+    } else if let Some(delay) = &sources.order_delay {
+        explanation.message = node_order::append_delay(&explanation.message, delay);
     }
 }
 

@@ -1,9 +1,12 @@
 //! Jobs of an engine that wait for different reasons.
 
+use std::time::Duration;
+
 use trellis_api::visibility::GangName;
 use trellis_scheduler::{
-    GroupName, Node, PreemptionPolicy, Queue, QueueName, Quota, Resources, TaskGroup, Time,
-    WithinQueuePolicy,
+    Flavor, FlavorGrowth, FlavorName, FlavorQuotas, GroupName, Node, NodeTemplate,
+    PreemptionPolicy, ProvisioningPolicy, ProvisioningScope, Queue, QueueName, Quota,
+    ResourceGroup, Resources, TaskGroup, Time, WithinQueuePolicy,
 };
 
 use super::*;
@@ -54,6 +57,16 @@ fn engine_of(runs: Gang) -> Engine {
 }
 
 fn explain(engine: &Engine, name: &str) -> Option<Explanation> {
+    explain_with_report(engine, name, None, None)
+}
+
+/// Explains a gang whose status has the explanation `reported`, and whose order the autoscaler delays.
+fn explain_with_report(
+    engine: &Engine,
+    name: &str,
+    reported: Option<GangExplanation>,
+    order_delay: Option<&str>,
+) -> Option<Explanation> {
     let snapshot = engine.snapshot();
     let forecast = Forecast::from_snapshot(&snapshot, |_| true);
     let (namespace, name) = name.split_once('/').unwrap();
@@ -65,6 +78,8 @@ fn explain(engine: &Engine, name: &str) -> Option<Explanation> {
         job: None,
         external_gang: None,
         pod_group: None,
+        reported,
+        order_delay: order_delay.map(str::to_owned),
         classes: &[],
         nodes: &Vec::new,
     };
@@ -237,4 +252,67 @@ fn running_job_has_no_explanation() {
     let engine = engine();
     assert_eq!(explain(&engine, "a/runs"), None);
     assert_eq!(explain(&engine, "a/nobody"), None);
+}
+
+/// Returns an engine that waits for a new node for the gang `a/w`.
+fn engine_with_order() -> Engine {
+    let mut engine = Engine::new();
+    let allocatable = Resources::new().with(GPU, 8).with("pods", 110);
+    let flavor = FlavorName::new("h100");
+    engine.apply_flavor(Flavor {
+        growth: Some(FlavorGrowth {
+            node: NodeTemplate {
+                labels: BTreeMap::new(),
+                taints: Vec::new(),
+                allocatable,
+            },
+            max_nodes: 4,
+            timeout: Duration::from_secs(600),
+            idle: Duration::from_secs(600),
+            usual: None,
+        }),
+        ..Flavor::new(flavor.clone())
+    });
+    let nominal = |resource: &str| {
+        let quota = Quota {
+            nominal: 100,
+            ..Quota::default()
+        };
+        (ResourceName::new(resource), quota)
+    };
+    let quotas = [GPU, "pods"].map(nominal).into();
+    engine.apply_queue(Queue {
+        resource_groups: vec![ResourceGroup {
+            flavors: vec![FlavorQuotas { flavor, quotas }],
+        }],
+        provisioning: ProvisioningPolicy {
+            scope: ProvisioningScope::Nominal,
+            ..ProvisioningPolicy::default()
+        },
+        ..Queue::new(QueueName::new("growing"))
+    });
+    engine.apply_gang(Gang {
+        provisions: true,
+        ..gang("a/w", "growing", 1, 8, 0)
+    });
+    engine.cycle(Time::from_millis(0));
+    engine
+}
+
+#[test]
+fn explanation_of_an_order_shows_what_the_engine_does_not_know() {
+    let engine = engine_with_order();
+    let plain = explain(&engine, "a/w").unwrap();
+    assert_eq!(plain.reason, Some(Reason::Provisioning));
+
+    let delayed = explain_with_report(&engine, "a/w", None, Some("no capacity")).unwrap();
+    assert_eq!(delayed.reason, Some(Reason::Provisioning));
+    let expected = format!("{}; the autoscaler says: no capacity", plain.message);
+    assert_eq!(delayed.message, expected);
+
+    let message = "the cluster has no kind ProvisioningRequest".to_owned();
+    let failure = GangExplanation::waiting(Reason::BackingOff, message.clone());
+    let failed = explain_with_report(&engine, "a/w", Some(failure), None).unwrap();
+    assert_eq!(failed.reason, Some(Reason::BackingOff));
+    assert_eq!(failed.message, message);
 }
