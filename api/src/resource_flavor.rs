@@ -71,6 +71,15 @@ pub struct ResourceFlavorSpec {
 /// Condition of a ResourceFlavor: true if the settings of its autoscaler are safe for gangs.
 pub const AUTOSCALER_SUITABLE: &str = "AutoscalerSuitable";
 
+impl ResourceFlavor {
+    /// Returns the condition AutoscalerSuitable, for any generation of the spec.
+    #[must_use]
+    pub fn autoscaler_condition(&self) -> Option<&Condition> {
+        let mut conditions = self.status.iter().flat_map(|status| &status.conditions);
+        conditions.find(|condition| condition.type_ == AUTOSCALER_SUITABLE)
+    }
+}
+
 /// Observed state of a ResourceFlavor.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]

@@ -111,6 +111,7 @@ facts! {
     DEVICES: Gauge "devices" ["resource", "state"] "Devices of nodes that accept pods: allocatable, held (by gangs), others (by other pods) and free";
     NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost (not ready for long, or deleted while pods of jobs remain)";
     ADMISSION_POLICY: Gauge "admission_policy_in_force" ["policy"] "1: the admission policy of that name and its binding match this version; 0: one is missing or differs, and the operator does not trust the fields that the policy protects";
+    AUTOSCALER_SUITABLE: Gauge "autoscaler_suitable" ["flavor"] "1: the settings of the flavor's autoscaler suit gangs; 0: they do not (condition AutoscalerSuitable); no sample: the settings are unknown";
     CHANGED_PODS: Gauge "changed_pods" [] "Placed pods whose images, tolerations or resources were changed after policies had judged them, as observed by this process";
     LEDGER_WRONG: Gauge "ledger_wrong_limits" [] "Limits of QuotaPolicies whose ledger has differed from a recount for some seconds";
 

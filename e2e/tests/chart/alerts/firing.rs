@@ -13,8 +13,8 @@ use crate::alerts::promql::{self, FiringAlert};
 /// Labels that Prometheus adds to each sample.
 const PROMETHEUS_LABELS: [&str; 1] = ["pod"];
 
-/// A metric, one label with its value, and samples, one per minute.
-type Series = (&'static str, &'static str, &'static str, String);
+/// A metric, its labels with their values, and samples, one per minute.
+type Series = (&'static str, Vec<(&'static str, &'static str)>, String);
 
 /// Samples, and the alert that fires at their end.
 struct AlertCase {
@@ -26,7 +26,7 @@ struct AlertCase {
 
 /// Returns a series of a metric without labels, from the leader.
 fn leader_series(metric: &'static str, samples: &str) -> Series {
-    (metric, "pod", "a", samples.to_owned())
+    (metric, vec![("pod", "a")], samples.to_owned())
 }
 
 fn firing_case(
@@ -100,33 +100,34 @@ pub(crate) fn write_outcomes() -> Vec<&'static str> {
 fn alert_cases() -> Vec<AlertCase> {
     let looks = |result, samples: &str| {
         let metric = "trellis_reconciles_total";
-        (metric, "result", result, samples.to_owned())
+        (metric, vec![("result", result)], samples.to_owned())
     };
     let watch = |samples: &str| {
         let metric = "trellis_watch_age_seconds";
-        vec![(metric, "resource", "pods", samples.to_owned())]
+        vec![(metric, vec![("resource", "pods")], samples.to_owned())]
     };
     let queue_wait = |samples: &str| {
         let metric = "trellis_queue_oldest_wait_seconds";
-        vec![(metric, "queue", "team-a", samples.to_owned())]
+        vec![(metric, vec![("queue", "team-a")], samples.to_owned())]
     };
     let held_by = |phase, samples: &str| {
         let metric = "trellis_jobs_held_oldest_seconds";
-        (metric, "phase", phase, samples.to_owned())
+        (metric, vec![("phase", phase)], samples.to_owned())
     };
-    let nodes = |state, samples: &str| ("trellis_nodes", "state", state, samples.to_owned());
+    let nodes =
+        |state, samples: &str| ("trellis_nodes", vec![("state", state)], samples.to_owned());
     let undone = |reason, samples: &str| {
         let metric = "trellis_gangs_undone_total";
-        (metric, "reason", reason, samples.to_owned())
+        (metric, vec![("reason", reason)], samples.to_owned())
     };
     let guard = |policy, samples: &str| {
         let metric = "trellis_admission_policy_in_force";
-        (metric, "policy", policy, samples.to_owned())
+        (metric, vec![("policy", policy)], samples.to_owned())
     };
-    let leader = |pod, samples: &str| ("trellis_leader", "pod", pod, samples.to_owned());
+    let leader = |pod, samples: &str| ("trellis_leader", vec![("pod", pod)], samples.to_owned());
     let verification = |job, samples: &str| {
         let metric = "kube_job_status_failed";
-        vec![(metric, "job_name", job, samples.to_owned())]
+        vec![(metric, vec![("job_name", job)], samples.to_owned())]
     };
     let mut cases = vec![
         firing_case(
@@ -243,6 +244,7 @@ fn alert_cases() -> Vec<AlertCase> {
         silent_case(12, vec![guard("trellis-pods", "0 0 1x19")]),
     ];
     cases.extend(certificate_cases());
+    cases.extend(node_order_cases());
     cases.extend(write_errors().iter().map(write_error_case));
     cases
 }
@@ -251,13 +253,44 @@ fn alert_cases() -> Vec<AlertCase> {
 fn write_error_case(error: &WriteError) -> AlertCase {
     let outcome = |word, samples: &str| {
         let metric = "trellis_writes_total";
-        (metric, "outcome", word, samples.to_owned())
+        (metric, vec![("outcome", word)], samples.to_owned())
     };
     let series = vec![outcome(error.label(), "0+3x40"), outcome("ok", "0+7x40")];
     match must_alert(error) {
         true => firing_case("TrellisWritesFail", "30% of the writes", 30, series),
         false => silent_case(30, series),
     }
+}
+
+fn node_order_cases() -> Vec<AlertCase> {
+    let ended = |outcome, samples: &str| {
+        let labels = vec![("flavor", "h100"), ("outcome", outcome)];
+        ("trellis_node_orders_total", labels, samples.to_owned())
+    };
+    let suitable = |samples: &str| {
+        let labels = vec![("flavor", "h100")];
+        vec![("trellis_autoscaler_suitable", labels, samples.to_owned())]
+    };
+    vec![
+        firing_case(
+            "TrellisNodesDoNotCome",
+            "no order of flavor h100 was filled",
+            70,
+            vec![ended("late", "0x60 1x40"), ended("used", "3x100")],
+        ),
+        silent_case(
+            70,
+            vec![ended("late", "0x60 1x40"), ended("used", "3x60 4x40")],
+        ),
+        silent_case(70, vec![ended("withdrawn", "0x60 1x40")]),
+        firing_case(
+            "TrellisAutoscalerUnsuitable",
+            "nodes of flavor h100",
+            31,
+            suitable("0x40"),
+        ),
+        silent_case(31, suitable("1x40")),
+    ]
 }
 
 fn certificate_cases() -> Vec<AlertCase> {
@@ -301,8 +334,12 @@ impl AlertCase {
     /// alert about a missing leader fires.
     fn promql_load(&self) -> String {
         let mut load = String::from("load 1m\n");
-        for (metric, label, value, samples) in &self.series {
-            load.push_str(&format!("  {metric}{{{label}=\"{value}\"}} {samples}\n"));
+        for (metric, labels, samples) in &self.series {
+            let labels = labels
+                .iter()
+                .map(|(label, value)| format!("{label}=\"{value}\""));
+            let labels: Vec<_> = labels.collect();
+            load.push_str(&format!("  {metric}{{{}}} {samples}\n", labels.join(",")));
         }
         let has_field = self
             .series
@@ -318,11 +355,13 @@ impl AlertCase {
 
 pub(crate) fn test_alert_firing(_: &Helm) -> Result<()> {
     let (cases, facts) = (alert_cases(), exported_metrics()?);
-    for (metric, label, _, _) in cases.iter().flat_map(|case| &case.series) {
+    for (metric, labels, _) in cases.iter().flat_map(|case| &case.series) {
         let fact = facts.get(*metric);
         let fact = fact.with_context(|| format!("no program serves {metric}"))?;
-        let has_label = fact.labels.contains(*label) || PROMETHEUS_LABELS.contains(label);
-        ensure!(has_label, "{metric} has no {label}");
+        for (label, _) in labels {
+            let has_label = fact.labels.contains(*label) || PROMETHEUS_LABELS.contains(label);
+            ensure!(has_label, "{metric} has no {label}");
+        }
     }
     let rule_cases: Vec<promql::RuleCase> = cases
         .iter()

@@ -5,7 +5,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde::Serialize;
 use trellis_api::ResourceFlavor;
-use trellis_api::resource_flavor::{AUTOSCALER_SUITABLE, ProvisioningMethod};
+use trellis_api::resource_flavor::ProvisioningMethod;
 
 use crate::cluster::{ClusterClient, ErrorHints, list};
 use crate::exit::Exit;
@@ -54,10 +54,8 @@ fn hints() -> ErrorHints {
 /// Returns the result for a flavor. None: the flavor has no `provisioning`.
 fn check(flavor: &ResourceFlavor) -> Option<CheckedFlavor> {
     let provisioning = flavor.spec.provisioning.as_ref()?;
-    let conditions = flavor.status.iter().flat_map(|status| &status.conditions);
-    let mut conditions = conditions.filter(|c| c.type_ == AUTOSCALER_SUITABLE);
     let current = |generation| generation == flavor.metadata.generation;
-    let (suitable, messages) = match conditions.next() {
+    let (suitable, messages) = match flavor.autoscaler_condition() {
         Some(condition) if current(condition.observed_generation) => {
             let suitable = match condition.status.as_str() {
                 "True" => Some(true),

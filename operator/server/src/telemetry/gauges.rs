@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use kube::Resource as _;
+use kube::{Resource as _, ResourceExt as _};
 use parking_lot::RwLock;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::family::Family;
@@ -77,6 +77,7 @@ pub async fn render_metrics(
             add_process_gauges(&mut gauges, &context, &commands);
             add_job_gauges(&mut gauges, &context.cache);
             add_node_gauges(&mut gauges, &context.cache);
+            add_flavor_gauges(&mut gauges, &context.cache);
             gauges
         });
         gauges = gathering.await.map_err(|_| fmt::Error)?;
@@ -282,6 +283,19 @@ fn add_node_gauges(gauges: &mut Gauges, cache: &Cache) {
             vec![("state", state.to_owned())],
             count_value(nodes),
         );
+    }
+}
+
+fn add_flavor_gauges(gauges: &mut Gauges, cache: &Cache) {
+    for flavor in cache.flavors.all() {
+        let condition = flavor.autoscaler_condition();
+        let value = match condition.map(|condition| condition.status.as_str()) {
+            Some("True") => 1.0,
+            Some("False") => 0.0,
+            _ => continue,
+        };
+        let labels = vec![("flavor", flavor.name_any())];
+        gauges.set_labelled(metric_catalog::AUTOSCALER_SUITABLE, labels, value);
     }
 }
 

@@ -54,6 +54,15 @@ fn busy_leader() -> (ActiveLeader, EventReceiver) {
         .cache
         .queues
         .insert_observed(Key::new("", "vision"), observe(queue));
+    let flavor = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "ResourceFlavor",
+        "metadata": {"name": "a100", "resourceVersion": "1"}, "spec": {},
+        "status": {"conditions": [{"type": "AutoscalerSuitable", "status": "False",
+            "reason": "AutoscalerMisconfigured", "message": "",
+            "lastTransitionTime": "1970-01-01T00:00:00Z"}]}});
+    context
+        .cache
+        .flavors
+        .insert_observed(Key::new("", "a100"), observe(flavor));
     let made_up = job("other", "x\"} evil 1");
     context
         .cache
@@ -186,6 +195,7 @@ async fn all_metrics_have_their_values() {
         "trellis_writes_total{outcome=\"not_wanted\"} 1",
         "trellis_nodes{state=\"lost\"} 1.0",
         "trellis_node_orders_total{flavor=\"a100\",outcome=\"used\"} 1",
+        "trellis_autoscaler_suitable{flavor=\"a100\"} 0.0",
         "trellis_nodes_on_order{state=\"arrived\"} 3",
         "trellis_nodes_on_order{state=\"missing\"} 13",
         "trellis_ordered_node_idle_seconds_total 6.0",
