@@ -46,7 +46,7 @@ pub struct ResourceFlavorSpec {
     #[schemars(extend("maxProperties" = 8, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     #[garde(
         length(max = 8),
-        custom(rules::metadata_keys),
+        custom(rules::label_keys),
         custom(rules::label_values)
     )]
     #[x_kube(validation = rules::METADATA_KEYS.to_cel_rule(), validation = rules::LABEL_VALUES.to_cel_rule())]
@@ -72,11 +72,24 @@ pub struct ResourceFlavorSpec {
 pub const AUTOSCALER_SUITABLE: &str = "AutoscalerSuitable";
 
 impl ResourceFlavor {
-    /// Returns the condition AutoscalerSuitable, for any generation of the spec.
+    /// Returns the condition AutoscalerSuitable, even if it describes an older generation of the spec.
     #[must_use]
     pub fn autoscaler_condition(&self) -> Option<&Condition> {
         let mut conditions = self.status.iter().flat_map(|status| &status.conditions);
         conditions.find(|condition| condition.type_ == AUTOSCALER_SUITABLE)
+    }
+
+    /// Returns true or false if the settings of the flavor's autoscaler are suitable or not. None: they
+    /// are unknown, or the current generation of the spec is not checked yet.
+    #[must_use]
+    pub fn is_autoscaler_suitable(&self) -> Option<bool> {
+        let condition = self.autoscaler_condition()?;
+        match condition.status.as_str() {
+            _ if condition.observed_generation != self.metadata.generation => None,
+            "True" => Some(true),
+            "False" => Some(false),
+            _ => None,
+        }
     }
 }
 

@@ -94,7 +94,7 @@ pub struct NewNode {
     #[schemars(extend("maxProperties" = 16, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     #[garde(
         length(max = 16),
-        custom(rules::metadata_keys),
+        custom(rules::label_keys),
         custom(rules::label_values)
     )]
     #[x_kube(validation = rules::METADATA_KEYS.to_cel_rule(), validation = rules::LABEL_VALUES.to_cel_rule())]

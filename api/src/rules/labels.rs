@@ -115,9 +115,14 @@ pub fn required_or_preferred<'a, T>(
     move |_, ()| REQUIRED_OR_PREFERRED.check(some)
 }
 
+/// [`METADATA_KEYS`], for labels that Kubernetes or a cloud provider may have set.
+pub fn label_keys(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
+    METADATA_KEYS.check(map.keys().all(|k| is_qualified_name(k)))
+}
+
 /// [`METADATA_KEYS`] and [`RESERVED_KEYS`].
 pub fn metadata_keys(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
-    METADATA_KEYS.check(map.keys().all(|k| is_qualified_name(k)))?;
+    label_keys(map, &())?;
     RESERVED_KEYS.check(!map.keys().any(|k| is_reserved_key(k)))
 }
 

@@ -1,6 +1,7 @@
 //! `trellis nodes --check`: shows whether the settings of autoscalers suit gangs. The operator
 //! checks them, and writes the results to the flavors.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde::Serialize;
@@ -54,25 +55,18 @@ fn hints() -> ErrorHints {
 /// Returns the result for a flavor. None: the flavor has no `provisioning`.
 fn check(flavor: &ResourceFlavor) -> Option<CheckedFlavor> {
     let provisioning = flavor.spec.provisioning.as_ref()?;
-    let current = |generation| generation == flavor.metadata.generation;
-    let (suitable, messages) = match flavor.autoscaler_condition() {
-        Some(condition) if current(condition.observed_generation) => {
-            let suitable = match condition.status.as_str() {
-                "True" => Some(true),
-                "False" => Some(false),
-                _ => None,
-            };
-            let lines = condition.message.lines().map(str::to_owned);
-            (suitable, lines.collect())
+    let is_current =
+        |condition: &&Condition| condition.observed_generation == flavor.metadata.generation;
+    let suitable = flavor.is_autoscaler_suitable();
+    let messages = match flavor.autoscaler_condition() {
+        Some(condition) if is_current(&condition) => {
+            condition.message.lines().map(str::to_owned).collect()
         }
-        Some(_) => (
-            None,
-            vec!["the operator has not checked the change yet".to_owned()],
-        ),
+        Some(_) => vec!["the operator has not checked the change yet".to_owned()],
         None => {
             let cause = "the operator has not checked the flavor yet; if this lasts, install the \
                          chart with provisioning.enabled: true";
-            (None, vec![cause.to_owned()])
+            vec![cause.to_owned()]
         }
     };
     Some(CheckedFlavor {

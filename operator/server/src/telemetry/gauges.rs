@@ -288,14 +288,11 @@ fn add_node_gauges(gauges: &mut Gauges, cache: &Cache) {
 
 fn add_flavor_gauges(gauges: &mut Gauges, cache: &Cache) {
     for flavor in cache.flavors.all() {
-        let condition = flavor.autoscaler_condition();
-        let value = match condition.map(|condition| condition.status.as_str()) {
-            Some("True") => 1.0,
-            Some("False") => 0.0,
-            _ => continue,
-        };
-        let labels = vec![("flavor", flavor.name_any())];
-        gauges.set_labelled(metric_catalog::AUTOSCALER_SUITABLE, labels, value);
+        if let Some(is_suitable) = flavor.is_autoscaler_suitable() {
+            let labels = vec![("flavor", flavor.name_any())];
+            let value = bool_value(is_suitable);
+            gauges.set_labelled(metric_catalog::AUTOSCALER_SUITABLE, labels, value);
+        }
     }
 }
 
