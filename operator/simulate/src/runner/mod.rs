@@ -82,6 +82,10 @@ pub struct SimulationOptions {
     pub counts_nodes: bool,
 }
 
+/// Longest time in which only orders of new nodes happen, without `until`. It is longer than any order
+/// and any back-off.
+const LONGEST_STANDSTILL: Duration = Duration::from_secs(3 * 24 * 3600);
+
 /// Receives each record.
 pub type RecordSink<'a> = dyn FnMut(&SimulationRecord<'_>) + 'a;
 
@@ -128,6 +132,8 @@ struct SimulationRunner<'a, 'b> {
     is_unsettled: bool,
     /// Wake-ups of the engine up to this time have been handled.
     alarms_until: Option<Time>,
+    /// Since when only orders of new nodes can change anything.
+    standstill_since: Option<Time>,
     now: Time,
     record_sink: &'a mut RecordSink<'b>,
 }
@@ -155,6 +161,7 @@ impl<'a, 'b> SimulationRunner<'a, 'b> {
             grown_jobs: BTreeSet::new(),
             is_unsettled: false,
             alarms_until: None,
+            standstill_since: None,
             now: Time::default(),
             record_sink,
         }
@@ -192,7 +199,8 @@ impl SimulationRunner<'_, '_> {
         let Some(next) = next.into_iter().flatten().min() else {
             return false;
         };
-        if self.options.until.is_some_and(|until| next > until) {
+        let is_standing_still = script.peek().is_none() && self.agenda.next_time().is_none();
+        if self.is_over(next, is_standing_still) {
             return false;
         }
         self.advance(next);
@@ -232,6 +240,22 @@ impl SimulationRunner<'_, '_> {
             self.expectations.push(result);
         }
         true
+    }
+
+    /// Returns true if the simulation stops before this time. Orders that an autoscaler never fills
+    /// would repeat without end.
+    fn is_over(&mut self, next: Time, is_standing_still: bool) -> bool {
+        if !is_standing_still {
+            self.standstill_since = None;
+        }
+        match self.options.until {
+            Some(until) => next > until,
+            None if is_standing_still => {
+                let since = *self.standstill_since.get_or_insert(self.now);
+                next > since.plus(LONGEST_STANDSTILL)
+            }
+            None => false,
+        }
     }
 
     /// Returns the time at which a GPU-hour limit opens that a pending job counts against.

@@ -231,6 +231,19 @@ fn order_without_stock_fails_and_is_repeated_after_a_back_off() {
 }
 
 #[test]
+fn simulation_ends_although_an_order_is_never_filled() {
+    let mut script = script(&["h100"]);
+    script.add(at(0), settings("h100", Some(0)));
+    script.add(at(0), job("a", 2, 8, 0, 100));
+    let (lines, nodes) = run(script);
+    let last = lines.last().unwrap();
+    let (seconds, _) = last.split_once(' ').unwrap();
+    let days = seconds.parse::<f64>().unwrap() / 86_400.0;
+    assert!((2.0..=3.0).contains(&days), "{last}");
+    assert!(nodes.failed_orders > 50, "{nodes:?}");
+}
+
+#[test]
 fn idle_node_stays_while_an_order_needs_it() {
     let mut script = script(&["h100"]);
     let slow = AutoscalerSettings {
