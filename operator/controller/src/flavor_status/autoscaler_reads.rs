@@ -1,25 +1,32 @@
 //! Reads the settings of the cluster's autoscalers.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
+use trellis_api::ResourceFlavor;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::autoscaler_check::{
     Autoscalers, ClusterAutoscaler, ClusterAutoscalerFlags, NodePool,
 };
+use trellis_gang::node_order;
 use trellis_gang::node_order::cluster_autoscaler::ProvisioningRequest;
 
 /// Name of the Lease of Cluster Autoscaler. Its holder has the name of the pod.
 const LEASE: &str = "cluster-autoscaler";
 
-/// Reads the NodePools, the flags of the Cluster Autoscaler that leads, and whether the cluster has the
-/// kind ProvisioningRequest.
+/// Reads the NodePools, and the flags of the Cluster Autoscaler that leads. Also reads whether the
+/// cluster has the kind ProvisioningRequest, if a flavor uses it.
 ///
 /// # Errors
 /// See [`WriteError`].
-pub(super) async fn read_autoscalers(commands: &Commands) -> Result<Autoscalers, WriteError> {
+pub(super) async fn read_autoscalers(
+    commands: &Commands,
+    flavors: &[&Arc<ResourceFlavor>],
+) -> Result<Autoscalers, WriteError> {
     let node_pools = match commands.list_all(&ListParams::default()).await {
         // The cluster does not know the kind.
         Err(WriteError::NotFound(_)) => Vec::<NodePool>::new(),
@@ -28,8 +35,15 @@ pub(super) async fn read_autoscalers(commands: &Commands) -> Result<Autoscalers,
     Ok(Autoscalers {
         node_pools,
         cluster_autoscaler: read_cluster_autoscaler(commands).await?,
-        lacks_requests: lacks_requests(commands).await?,
+        lacks_requests: use_requests(flavors) && lacks_requests(commands).await?,
     })
+}
+
+fn use_requests(flavors: &[&Arc<ResourceFlavor>]) -> bool {
+    let mut settings = flavors
+        .iter()
+        .map(|flavor| node_order::request_settings(&flavor.spec));
+    settings.any(|settings| settings.is_some())
 }
 
 async fn lacks_requests(commands: &Commands) -> Result<bool, WriteError> {

@@ -49,7 +49,7 @@ pub async fn maintain_flavor_status(context: Arc<Context>, commands: Commands) {
         let orders_nodes = context.node_orders.namespace().is_some();
         let autoscalers = match due.is_empty() || !orders_nodes {
             true => Ok(Autoscalers::default()),
-            false => read_autoscalers(&commands).await,
+            false => read_autoscalers(&commands, &due).await,
         };
         match autoscalers {
             Ok(autoscalers) => {

@@ -45,11 +45,6 @@ pub fn check_flavor(
     new_nodes: &TaintsOfNewNodes,
 ) -> Option<AutoscalerVerdict> {
     let provisioning = flavor.provisioning.as_ref()?;
-    if autoscalers.lacks_requests && provisioning.by == ProvisioningMethod::ProvisioningRequest {
-        let problem = "the cluster has no kind ProvisioningRequest: install its CRD, and use a \
-                       Cluster Autoscaler that reads it";
-        return Some(AutoscalerVerdict::Unsuitable(vec![problem.to_owned()]));
-    }
     let pools = autoscalers.node_pools.iter();
     let pools: Vec<_> = pools.filter(|pool| pool.can_add_nodes_of(flavor)).collect();
     if pools.is_empty()
@@ -57,6 +52,14 @@ pub fn check_flavor(
     {
         let problem = format!("NodePool {name:?} does not exist, or lacks a label of the flavor");
         return Some(AutoscalerVerdict::Unsuitable(vec![problem]));
+    }
+    if pools.is_empty()
+        && autoscalers.lacks_requests
+        && provisioning.by == ProvisioningMethod::ProvisioningRequest
+    {
+        let problem = "the cluster has no kind ProvisioningRequest: install its CRD, and use a \
+                       Cluster Autoscaler that reads it";
+        return Some(AutoscalerVerdict::Unsuitable(vec![problem.to_owned()]));
     }
     let problems: Vec<_> = match (pools.is_empty(), &autoscalers.cluster_autoscaler) {
         (false, _) => pools

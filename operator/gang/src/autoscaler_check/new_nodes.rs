@@ -31,8 +31,8 @@ const EXPECTED_KEYS: &[&str] = &[
     "DeletionCandidateOfClusterAutoscaler",
 ];
 
-/// How long a taint is remembered after the last new node with it.
-const MEMORY: SignedDuration = SignedDuration::from_hours(24);
+/// Time after which the check forgets a taint that no new node has had.
+const MEMORY: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Taints of one flavor's new nodes when they joined, each with the first node that had it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,8 +46,8 @@ struct Sighting {
 }
 
 impl TaintsOfNewNodes {
-    /// Adds the taints of the flavor's nodes that are new now, and forgets those that no node has had
-    /// for a day.
+    /// Adds the taints of the flavor's nodes that are new now, and forgets taints that no new node has
+    /// had for a week.
     pub fn observe<'a>(
         &mut self,
         flavor: &ResourceFlavorSpec,

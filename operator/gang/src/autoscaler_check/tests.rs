@@ -109,7 +109,7 @@ fn flavor_without_new_nodes_is_not_checked() {
 }
 
 #[test]
-fn flavor_of_provisioning_requests_needs_their_kind() {
+fn flavor_with_provisioning_requests_is_unsuitable_without_their_kind() {
     let autoscalers = Autoscalers {
         lacks_requests: true,
         ..with_flags(&["--enable-provisioning-requests"])
@@ -120,6 +120,18 @@ fn flavor_of_provisioning_requests_needs_their_kind() {
     let problem = "the cluster has no kind ProvisioningRequest: install its CRD, and use a Cluster \
                    Autoscaler that reads it";
     assert_problem(&flavor, &autoscalers, problem);
+
+    // A NodePool of Karpenter has another problem.
+    let mut pooled = flavor_of_pool();
+    pooled.provisioning.as_mut().unwrap().by = ProvisioningMethod::ProvisioningRequest;
+    let autoscalers = Autoscalers {
+        lacks_requests: true,
+        ..with_pools(&[suitable_pool()])
+    };
+    let AutoscalerVerdict::Unsuitable(problems) = verdict(&pooled, &autoscalers) else {
+        panic!()
+    };
+    assert!(problems[0].contains("Placeholders"), "{problems:?}");
 }
 
 #[test]
@@ -400,11 +412,11 @@ fn taint_of_a_new_karpenter_node_must_be_listed() {
     let expected = AutoscalerVerdict::Unsuitable(vec![problem.to_owned()]);
     assert_eq!(check_flavor(&flavor, &pools, &taints), Some(expected));
 
-    // A day after the last node, the problem is forgotten.
+    // A week after the last node, the problem is forgotten.
     let mut forgotten = taints.clone();
-    forgotten.observe(&flavor, &[], now() + SignedDuration::from_hours(23));
+    forgotten.observe(&flavor, &[], now() + SignedDuration::from_hours(7 * 24 - 1));
     assert_eq!(forgotten, taints);
-    forgotten.observe(&flavor, &[], now() + SignedDuration::from_hours(24));
+    forgotten.observe(&flavor, &[], now() + SignedDuration::from_hours(7 * 24));
     assert_eq!(forgotten, TaintsOfNewNodes::default());
 
     // The NodePool lists the taint now.
