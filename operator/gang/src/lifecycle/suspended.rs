@@ -50,8 +50,8 @@ impl Evaluation<'_> {
     /// attempt before anything else happens: while the status says Suspended the spec may change,
     /// and an attempt that is not recorded might count twice.
     pub(super) fn resume(mut self) -> EvaluationResult {
-        // A nominated gang that was preempted has an attempt that ends, too, although it was never
-        // admitted. The suspension is its end: it does not count as a disruption.
+        // A gang that was nominated but never admitted may have been preempted. Its attempt ended with
+        // the suspension, so a new attempt begins, and the end is no disruption.
         if self.observed.status.admitted_time.is_some() || is_preempted(self.observed.journal) {
             self.begin_attempt(self.attempt().saturating_add(1));
         }

@@ -96,8 +96,7 @@ fn job_created_suspended_starts_with_its_first_attempt() {
     assert_eq!(case.attempt(), 1);
 }
 
-/// This holds however often and quickly the job is suspended: the attempt number fences its pods.
-/// The gang was nominated, so the job was never admitted.
+/// The gang was nominated but never admitted.
 #[test]
 fn preemption_of_a_suspended_gang_is_no_disruption() {
     let mut case = JobCase::new(json!({}));
@@ -115,6 +114,7 @@ fn preemption_of_a_suspended_gang_is_no_disruption() {
     }
 }
 
+/// The attempt number fences the pods, however often the job is suspended.
 #[test]
 fn resumed_job_never_reuses_an_attempt_number() {
     let mut case = JobCase::new(json!({}));
