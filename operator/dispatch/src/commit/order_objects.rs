@@ -145,7 +145,7 @@ impl Committer {
         }
         let flavors = self.context.cache.flavors.all();
         let mut specs = flavors.iter().map(|flavor| &flavor.spec);
-        // A flavor that is deleted may have left requests.
+        // Requests of a deleted flavor may still exist, also those of an earlier leader.
         if !specs.any(|spec| node_order::request_settings(spec).is_some())
             && self.context.node_orders.requests.is_empty()
         {

@@ -13,9 +13,9 @@ use trellis_gang::node_order::cluster_autoscaler::{
 
 use crate::commands::{Commands, WriteError};
 
-/// The ProvisioningRequests that the last list has shown.
+/// The ProvisioningRequests that the last list has shown. None: there was no list yet.
 #[derive(Debug, Default)]
-pub(crate) struct ObservedRequests(RwLock<Vec<KnownRequest>>);
+pub(crate) struct ObservedRequests(RwLock<Option<Vec<KnownRequest>>>);
 
 /// A ProvisioningRequest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +48,7 @@ impl ObservedRequests {
         let changed = known.iter().filter(|request| {
             let earlier = before
                 .iter()
+                .flatten()
                 .find(|earlier| earlier.name == request.name && earlier.job == request.job);
             earlier.is_none_or(|earlier| {
                 earlier.failure != request.failure
@@ -55,7 +56,7 @@ impl ObservedRequests {
             })
         });
         let jobs = changed.map(|request| request.job.clone()).collect();
-        *before = known;
+        *before = Some(known);
         jobs
     }
 
@@ -72,7 +73,8 @@ impl ObservedRequests {
     /// Returns the label values of the nodes that serve only the job with this uid.
     pub(crate) fn node_label_values(&self, job_uid: &str) -> Vec<String> {
         let requests = self.0.read();
-        let own = requests.iter().filter(|request| request.job_uid == job_uid);
+        let own = requests.iter().flatten();
+        let own = own.filter(|request| request.job_uid == job_uid);
         own.filter_map(|request| request.node_label_value.clone())
             .collect()
     }
@@ -84,30 +86,30 @@ impl ObservedRequests {
         job_uid: &str,
     ) -> BTreeMap<String, BTreeMap<String, String>> {
         let requests = self.0.read();
-        let own = requests
-            .iter()
-            .filter(|request| request.job_uid == job_uid && request.node_label_value.is_some());
+        let own = requests.iter().flatten();
+        let own =
+            own.filter(|request| request.job_uid == job_uid && request.node_label_value.is_some());
         own.map(|request| (request.flavor.clone(), request.pod_annotations()))
             .collect()
     }
 
-    /// Returns true if there are no requests.
+    /// Returns true if the last list has shown no requests.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.read().is_empty()
+        let requests = self.0.read();
+        requests.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// Returns the orders that have a request.
     pub(super) fn orders(&self) -> BTreeSet<String> {
         let requests = self.0.read();
-        requests
-            .iter()
-            .map(|request| request.order.clone())
-            .collect()
+        let all = requests.iter().flatten();
+        all.map(|request| request.order.clone()).collect()
     }
 
     fn find(&self, order: &str, read: impl Fn(&KnownRequest) -> Option<String>) -> Option<String> {
         let requests = self.0.read();
-        let mut own = requests.iter().filter(|request| request.order == order);
+        let mut own = requests.iter().flatten();
+        let mut own = own.by_ref().filter(|request| request.order == order);
         own.find_map(read)
     }
 }

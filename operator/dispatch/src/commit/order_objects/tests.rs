@@ -84,10 +84,6 @@ async fn withdraw(stored: Stored) -> Stored {
     let namespace = Some("capacity".to_owned());
     let (context, _events) = Context::with_settings(UnhealthyRules::default(), namespace);
     let commands = Commands::new(client_with(stored.clone()), Leadership::for_test());
-    if stored.lock().requests > 0 {
-        let observed: ProvisioningRequest = serde_json::from_value(request_object()).unwrap();
-        context.node_orders.requests.replace(&[observed]);
-    }
     let committer = Committer::new(context, commands);
     let DesiredGang::Run(run) = desired_run(1) else {
         panic!()
