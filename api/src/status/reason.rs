@@ -137,7 +137,7 @@ reasons! {
     /// suffice.
     NodesAvoided (Warning): "Nothing: the scheduler retries these nodes by itself. If the reason returns, check their kubelets and device plugins.";
     /// No node satisfies the job's constraints.
-    NoMatchingNodes (Warning): "Compare nodeSelector, affinity, tolerations and gpuResource with the nodes; the message counts the nodes that each excludes, and nodes that are not ready, cordoned or unhealthy (docs/nodes.md).";
+    NoMatchingNodes (Warning): "If the message announces new nodes, wait for them. Otherwise compare nodeSelector, affinity, tolerations and gpuResource with the nodes; the message counts the nodes that each excludes, and nodes that are not ready, cordoned or unhealthy (docs/nodes.md).";
     /// No node advertises a device that the job requests, but a DeviceClass offers it. It is
     /// available only by dynamic resource allocation, which Trellis does not support.
     NeedsDeviceAllocation (Warning): "Use nodes whose device plugin advertises the resource, or name another in gpuResource; a job is never placed without its devices.";
@@ -151,7 +151,7 @@ reasons! {
     /// There is room or quota for the job, but its start would delay a job that waits before it.
     Reserved (Normal): "Wait until the job that the message names starts. A job with a short deadlines.activeSeconds may start before.";
     /// The job would not fit even if all matching nodes were empty.
-    ExceedsCluster (Warning): "Ask for less, or add nodes.";
+    ExceedsCluster (Warning): "If the message announces new nodes, wait for them. Otherwise ask for less, or add nodes.";
     /// No domain of the required level could hold the job, even if it were empty.
     ExceedsTopology (Warning): "Require a coarser level, prefer it instead of requiring it, or ask for less; the message says what the largest domain holds.";
     /// An attempt to place the job failed, and the scheduler waits before the next one.

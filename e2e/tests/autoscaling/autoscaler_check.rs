@@ -143,7 +143,7 @@ fn read_example(file: &str) -> Value {
     documents.into_iter().next().unwrap()
 }
 
-/// The kwok provider of Karpenter has other node classes and instance types than the example.
+/// The test replaces the node class and the instance type, which Karpenter's kwok provider lacks.
 #[tokio::test]
 async fn node_pool_of_the_examples_suits_its_flavor() {
     let method = json!({"by": "Placeholders"});

@@ -77,8 +77,8 @@ async fn changed_job_gets_a_new_order_and_no_further_nodes() {
     assert_eq!(site.pool.lost_claims().len(), 0);
 }
 
-/// The pool never gets enough nodes for the job, so that only the change can end the order. The
-/// message of the job must contain the words then.
+/// The pool never gets enough nodes for the job, so that only the change can end the order. After it,
+/// the message of the job must contain the text that `change` returns.
 async fn order_ends_by_a_change(prefix: &str, change: impl AsyncFn(&OrderingSite) -> String) {
     let site = GrowingSite::new(prefix, OrderingOptions::default(), |pool| {
         pool.limit("nvidia.com/gpu", "8")
@@ -97,7 +97,7 @@ async fn order_ends_by_a_change(prefix: &str, change: impl AsyncFn(&OrderingSite
 }
 
 #[tokio::test]
-async fn order_ends_if_its_flavor_gets_no_new_nodes_any_more() {
+async fn order_ends_if_its_flavor_loses_provisioning() {
     order_ends_by_a_change("flavor-change", async |site| {
         site.stop_flavor().await;
         String::new()
@@ -106,11 +106,11 @@ async fn order_ends_if_its_flavor_gets_no_new_nodes_any_more() {
 }
 
 #[tokio::test]
-async fn order_ends_if_its_queue_orders_no_nodes_any_more() {
+async fn order_ends_if_its_queue_permits_no_new_nodes_any_more() {
     order_ends_by_a_change("queue-change", async |site| {
         site.apply_queue_with_order("Never", &[(site.name(), 1_000)])
             .await;
-        "orders no nodes".to_owned()
+        "permits no new nodes".to_owned()
     })
     .await;
 }

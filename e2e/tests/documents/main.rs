@@ -105,8 +105,13 @@ async fn every_example_runs() {
     // The existing claims that the examples need.
     let claims = volumes::bound_claims_yaml("default", &["datasets", "checkpoints"]);
     control_plane.apply_yaml(&claims).await.unwrap();
-    // Examples that need External Secrets Operator run in its own tests, which simulate it.
-    let of_here = |path: &PathBuf| !path.iter().any(|part| part == "secrets");
+    // External Secrets Operator and Karpenter run in other tests, with these examples.
+    let others = ["secrets", "nodepool.yaml"];
+    let of_here = |path: &PathBuf| {
+        !path
+            .iter()
+            .any(|part| others.iter().any(|other| part == *other))
+    };
     for (path, yaml) in example_files()
         .into_iter()
         .filter(|(path, _)| of_here(path))

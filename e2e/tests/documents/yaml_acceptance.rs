@@ -17,7 +17,7 @@ use super::{
 };
 
 /// API groups that this API server does not have. Other tests read their objects: the tests of the
-/// import, of Argo CD with Kustomize, of `trellis verify` with an audit policy, and of Karpenter.
+/// import, of Argo CD with Kustomize, of `trellis verify` with an audit policy, and with Karpenter.
 const EXTERNAL_GROUPS: [&str; 6] = [
     "kueue.x-k8s.io/",
     "batch.volcano.sh/",

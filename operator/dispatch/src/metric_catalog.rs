@@ -87,6 +87,7 @@ facts! {
     START_SECONDS: Histogram "gang_start_duration_seconds" [] "Time from when all pods of a gang are created to when all run; the exemplar names the job";
 
     NODE_ORDERS: Counter "node_orders" ["flavor", "outcome"] "Ended orders of new nodes: used (the gang started), late (the nodes did not come in time) or withdrawn";
+    NODE_ORDER_FAILURES: Gauge "node_order_failures" ["flavor"] "Late orders of the flavor since its last used order";
     NODE_ORDER_SECONDS: Histogram "node_order_duration_seconds" [] "Time from an order of new nodes to the start of its gang";
     NODES_ON_ORDER: Gauge "nodes_on_order" ["state"] "New nodes on order: missing, or arrived (they wait for the other nodes of their gang)";
     IDLE_NODE_SECONDS: Counter "ordered_node_idle_seconds" [] "Node-seconds in which new nodes waited for the other nodes of their gang";
@@ -111,7 +112,7 @@ facts! {
     DEVICES: Gauge "devices" ["resource", "state"] "Devices of nodes that accept pods: allocatable, held (by gangs), others (by other pods) and free";
     NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost (not ready for long, or deleted while pods of jobs remain)";
     ADMISSION_POLICY: Gauge "admission_policy_in_force" ["policy"] "1: the admission policy of that name and its binding match this version; 0: one is missing or differs, and the operator does not trust the fields that the policy protects";
-    AUTOSCALER_SUITABLE: Gauge "autoscaler_suitable" ["flavor"] "1: the settings of the flavor's autoscaler suit gangs; 0: they do not (condition AutoscalerSuitable); no sample: the settings are unknown";
+    AUTOSCALER_SUITABLE: Gauge "autoscaler_suitable" ["flavor"] "1: the settings of the flavor's autoscaler suit gangs; 0: they do not (condition AutoscalerSuitable); no sample: they are unknown or not checked yet, or the flavor gets no new nodes";
     CHANGED_PODS: Gauge "changed_pods" [] "Placed pods whose images, tolerations or resources were changed after policies had judged them, as observed by this process";
     LEDGER_WRONG: Gauge "ledger_wrong_limits" [] "Limits of QuotaPolicies whose ledger has differed from a recount for some seconds";
 

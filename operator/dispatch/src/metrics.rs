@@ -36,6 +36,7 @@ pub struct OperatorMetrics {
     wait: Family<MetricLabels, ExemplarHistogram, fn() -> ExemplarHistogram>,
     start: ExemplarHistogram,
     node_orders: Family<MetricLabels, Counter>,
+    node_order_failures: Family<MetricLabels, Gauge>,
     node_order: Histogram,
     idle_nodes: Counter<f64, AtomicU64>,
     nodes_on_order: Family<MetricLabels, Gauge>,
@@ -73,6 +74,7 @@ impl Default for OperatorMetrics {
             wait: Family::new_with_constructor(wait_histogram),
             start: start_histogram(),
             node_orders: Family::default(),
+            node_order_failures: Family::default(),
             // From ten seconds to some hours.
             node_order: Histogram::new(exponential_buckets(10.0, 2.0, 12)),
             idle_nodes: Counter::default(),
@@ -162,9 +164,11 @@ impl OperatorMetrics {
             .observe(took.as_secs_f64(), Some(exemplar_labels(job)), None);
     }
 
-    /// Exports the counters of a flavor before its first order ends, because Prometheus sees no
-    /// increase in a new counter.
+    /// Exports the metrics of a flavor before its first order ends, because Prometheus sees no increase
+    /// in a new counter.
     pub fn export_node_orders(&self, flavor: &str) {
+        self.node_order_failures
+            .get_or_create_owned(&flavor_label(flavor));
         for end in [
             NodeOrderEnd::Used,
             NodeOrderEnd::Late,
@@ -178,6 +182,14 @@ impl OperatorMetrics {
     /// Counts an order of new nodes that has ended, for one of its flavors.
     pub fn count_node_order(&self, flavor: &str, end: NodeOrderEnd) {
         increment(&self.node_orders, node_order_labels(flavor, end));
+        let failures = self
+            .node_order_failures
+            .get_or_create_owned(&flavor_label(flavor));
+        match end {
+            NodeOrderEnd::Used => failures.set(0),
+            NodeOrderEnd::Late => failures.inc(),
+            NodeOrderEnd::Withdrawn => 0,
+        };
     }
 
     /// Counts the time from an order of new nodes to the start of its gang.
@@ -244,6 +256,11 @@ impl OperatorMetrics {
         );
         register_metric(
             registry,
+            metric_catalog::NODE_ORDER_FAILURES,
+            self.node_order_failures.clone(),
+        );
+        register_metric(
+            registry,
             metric_catalog::NODE_ORDER_SECONDS,
             self.node_order.clone(),
         );
@@ -275,6 +292,10 @@ pub fn register_metric(registry: &mut Registry, fact: MetricSpec, metric: impl M
 
 fn increment(family: &Family<MetricLabels, Counter>, labels: MetricLabels) {
     family.get_or_create_owned(&labels).inc();
+}
+
+fn flavor_label(flavor: &str) -> MetricLabels {
+    vec![("flavor", flavor.to_owned())]
 }
 
 fn node_order_labels(flavor: &str, end: NodeOrderEnd) -> MetricLabels {

@@ -79,8 +79,9 @@ pub use engine::{
 };
 pub use explain::{
     BestDomain, Exclusions, FlavorMismatch, GroupNodeReport, LimitRaise, MatchingNode,
-    MissingLabel, MissingLevel, NodeObstacle, NodeRelease, OwnQuota, ProvisioningObstacle,
-    QuotaRaise, UnadvertisedDevice, UnblockingChange, WaitDetail, WaitExplanation, WaitReason,
+    MissingLabel, MissingLevel, NodeObstacle, NodeRelease, OwnQuota, PermittedNodes,
+    ProvisioningObstacle, QuotaRaise, UnadvertisedDevice, UnblockingChange, WaitDetail,
+    WaitExplanation, WaitReason, describe_new_nodes,
 };
 pub use forecast::Forecast;
 pub use gang::{Gang, PlacementStrategy, TaskGroup};

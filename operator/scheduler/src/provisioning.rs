@@ -127,11 +127,7 @@ impl Provisioning {
     /// Names the flavors of the nodes, such as `flavor "h100"`.
     #[must_use]
     pub fn flavors_text(&self) -> String {
-        let flavors = self.wanted.keys();
-        let flavors: Vec<String> = flavors
-            .map(|flavor| format!("{:?}", flavor.as_str()))
-            .collect();
-        format!("flavor {}", flavors.join(" and "))
+        flavors_text(self.wanted.keys())
     }
 
     /// Describes nodes that did not come in time, such as `only 12 of 16 new nodes of flavor "h100"
@@ -145,4 +141,18 @@ impl Provisioning {
             _ => format!("only {arrived} of {wanted} new nodes of {flavors} came in time"),
         }
     }
+}
+
+/// Names flavors, such as `flavor "h100"` or `flavors "a100" and "h100"`.
+pub(crate) fn flavors_text<'a>(flavors: impl IntoIterator<Item = &'a FlavorName>) -> String {
+    let names = flavors
+        .into_iter()
+        .map(|flavor| format!("{:?}", flavor.as_str()));
+    let names: Vec<String> = names.collect();
+    let noun = if names.len() == 1 {
+        "flavor"
+    } else {
+        "flavors"
+    };
+    format!("{noun} {}", names.join(" and "))
 }

@@ -267,6 +267,10 @@ fn node_order_cases() -> Vec<AlertCase> {
         let labels = vec![("flavor", "h100"), ("outcome", outcome)];
         ("trellis_node_orders_total", labels, samples.to_owned())
     };
+    let failures = |samples: &str| {
+        let labels = vec![("flavor", "h100")];
+        ("trellis_node_order_failures", labels, samples.to_owned())
+    };
     let suitable = |samples: &str| {
         let labels = vec![("flavor", "h100")];
         vec![("trellis_autoscaler_suitable", labels, samples.to_owned())]
@@ -274,15 +278,21 @@ fn node_order_cases() -> Vec<AlertCase> {
     vec![
         firing_case(
             "TrellisNodesDoNotCome",
-            "no order of flavor h100 was filled",
-            70,
-            vec![ended("late", "0x60 1x40"), ended("used", "3x100")],
+            "The last 2 orders of nodes of flavor h100 timed out.",
+            130,
+            vec![ended("late", "0x30 1x60 2x60"), failures("0x30 1x60 2x60")],
         ),
+        // The last order was filled.
         silent_case(
             70,
-            vec![ended("late", "0x60 1x40"), ended("used", "3x60 4x40")],
+            vec![ended("late", "0x30 1x60"), failures("0x30 1x20 0x40")],
         ),
-        silent_case(70, vec![ended("withdrawn", "0x60 1x40")]),
+        // No order has failed for hours.
+        silent_case(
+            430,
+            vec![ended("late", "0x30 1x420"), failures("0x30 1x420")],
+        ),
+        silent_case(70, vec![ended("withdrawn", "0x60 1x40"), failures("0x100")]),
         firing_case(
             "TrellisAutoscalerUnsuitable",
             "nodes of flavor h100",
@@ -347,7 +357,7 @@ impl AlertCase {
             .any(|series| series.0 == "trellis_leader");
         let is_of_leader = matches!(self.expected_alert, Some(("TrellisNoLeader", _)));
         if !has_field && !is_of_leader {
-            load.push_str("  trellis_leader{pod=\"a\"} 1x200\n");
+            load.push_str("  trellis_leader{pod=\"a\"} 1x500\n");
         }
         load
     }

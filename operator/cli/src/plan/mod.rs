@@ -170,7 +170,9 @@ fn check_options(options: &PlanOptions, snapshot: &ClusterSnapshot) -> Option<Pr
         let message = format!("--namespace: {namespace:?} {error}");
         return Some(Problem::for_file(message));
     }
-    if !options.nodes.is_empty() && snapshot.nodes.is_empty() {
+    let mut flavors = snapshot.flavors.values();
+    let may_grow = flavors.any(|flavor| flavor.spec.provisioning.is_some());
+    if !options.nodes.is_empty() && snapshot.nodes.is_empty() && !may_grow {
         let message = "contains no Node: write the file with `kubectl get nodes -o yaml`";
         let files: Vec<_> = options.nodes.iter().map(|f| display_name(f)).collect();
         return Some(Problem::for_file(message).with_file(files.join(", ")));

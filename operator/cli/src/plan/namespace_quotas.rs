@@ -81,14 +81,22 @@ impl NamespaceQuotas {
     /// Starts a gang that has a placement.
     /// Fails if a quota has no room for the whole gang.
     pub(super) fn start_gang(&mut self, job: &Key, compiled: &CompiledJob) -> Result<(), JobHold> {
+        self.check_gang(job, compiled)?;
+        let promised = self.promised.entry(job.namespace.clone()).or_default();
+        promised.push(OpenPlan::job_demand(compiled));
+        Ok(())
+    }
+
+    /// Fails if a quota has no room for the whole gang.
+    pub(super) fn check_gang(&self, job: &Key, compiled: &CompiledJob) -> Result<(), JobHold> {
         let ask = OpenPlan::job_demand(compiled);
         let quotas = self.quotas.get(&job.namespace).into_iter().flatten();
-        let promised = self.promised.entry(job.namespace.clone()).or_default();
-        if let Some(message) = find_exceeded_quota(quotas, &ask, promised) {
-            return Err(JobHold::waiting(Reason::ResourceQuotaExceeded, message));
+        let promised = self.promised.get(&job.namespace);
+        let promised = promised.map_or(&[][..], Vec::as_slice);
+        match find_exceeded_quota(quotas, &ask, promised) {
+            Some(message) => Err(JobHold::waiting(Reason::ResourceQuotaExceeded, message)),
+            None => Ok(()),
         }
-        promised.push(ask);
-        Ok(())
     }
 }
 

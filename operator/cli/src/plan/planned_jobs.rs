@@ -13,7 +13,10 @@ use trellis_gang::requirements::closed_domains::TargetGang;
 use trellis_gang::requirements::flavors::{FlavorTolerations, GangPlacement};
 use trellis_gang::requirements::{device_allocation, volumes};
 use trellis_gang::{JobHold, engine};
-use trellis_scheduler::{Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement};
+use trellis_scheduler::{
+    Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement, ProvisioningObstacle,
+    WaitDetail, WaitExplanation, WaitReason, describe_new_nodes,
+};
 
 use super::claim_bindings;
 use super::engine_setup::build_engine;
@@ -153,12 +156,22 @@ fn decide_once(
             } => {
                 let classes: Vec<_> = snapshot.device_classes.values().collect();
                 let nodes = || snapshot.nodes.values().collect();
-                let (reason, mut message) =
+                let (mut reason, mut message) =
                     device_allocation::explain_wait(engine, &id, &explanation, &classes, nodes);
+                if let WaitDetail::Provisioning { nodes, .. } = explanation.detail.as_ref() {
+                    // The plan orders nothing: the queue has no delay before an order.
+                    message = format!("the job would start with {}", describe_new_nodes(nodes));
+                }
                 let job = planned.iter().find(|p| p.key == engine::job_key(&id));
-                if let Some(inputs) = job.map(|job| &job.inputs) {
-                    let claim = volumes::explain_one_node(&inputs.volumes, reason);
+                if let Some(job) = job {
+                    let claim = volumes::explain_one_node(&job.inputs.volumes, reason);
                     message.extend(claim.map(|cause| format!("; {cause}")));
+                    if would_order_nodes(&explanation)
+                        && let Some(compiled) = &job.compiled
+                        && let Err(hold) = quotas.check_gang(&job.key, compiled)
+                    {
+                        (reason, message) = (hold.reason, hold.message);
+                    }
                 }
                 let new_hold = if explanation.detail.is_refusal() {
                     JobHold::refused
@@ -190,6 +203,15 @@ fn decide_once(
         job.victims = preempted;
     }
     has_released
+}
+
+/// Returns true if nodes are ordered for the gang, or will be.
+fn would_order_nodes(explanation: &WaitExplanation) -> bool {
+    explanation.reason == WaitReason::Provisioning
+        || matches!(
+            explanation.provisioning_obstacle.as_deref(),
+            Some(ProvisioningObstacle::Delay { .. })
+        )
 }
 
 /// Converts the engine's placement, and adds the tolerations of its flavors.

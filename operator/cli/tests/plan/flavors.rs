@@ -63,9 +63,15 @@ fn pods_get_labels_and_tolerations_of_their_flavor() {
 
 /// Plans the job on full nodes of a flavor that may grow, with these further objects.
 fn plan_with_growth(objects: &[&str]) -> Run {
+    plan_with_labelled_growth("", objects)
+}
+
+/// Like [`plan_with_growth`], with these fields of a new node.
+fn plan_with_labelled_growth(fields: &str, objects: &[&str]) -> Run {
     let flavor = "apiVersion: trellis.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {name: spot}\nspec: {nodeLabels: {pool: spot}, provisioning: {by: Placeholders, maxNodes: 8, node: {allocatable: {cpu: 128, memory: 2Ti, nvidia.com/gpu: 8}}}}\n";
+    let flavor = flavor.replacen("allocatable", &format!("{fields}allocatable"), 1);
     let queue = format!("{}  provisioning: {{order: Nominal}}\n", QUEUE.trim_start());
-    let dump = [&[queue.as_str(), flavor], objects].concat().join("---\n");
+    let dump = [&[queue.as_str(), &flavor], objects].concat().join("---\n");
     let nodes = ["--nodes", "nodes.yaml", "--nodes", "-"];
     let run = plan_with(&[["-f", "job.yaml"].as_slice(), &nodes].concat(), &dump);
     assert_eq!(run.code, 1, "{run:?}");
@@ -75,15 +81,48 @@ fn plan_with_growth(objects: &[&str]) -> Run {
 #[test]
 fn waiting_job_is_told_the_new_nodes_with_which_it_would_start() {
     let run = plan_with_growth(&[]);
-    let told = "it would start with 4 new nodes of flavor \"spot\"";
+    let told = "the job would start with 4 new nodes of flavor \"spot\"";
     assert!(run.out.contains(told), "{run:?}");
+}
+
+#[test]
+fn new_nodes_may_have_labels_of_kubernetes() {
+    let zone = "labels: {topology.kubernetes.io/zone: a, node.kubernetes.io/instance-type: p5}, ";
+    let run = plan_with_labelled_growth(zone, &[]);
+    assert!(run.out.contains("would start with 4 new nodes"), "{run:?}");
+}
+
+#[test]
+fn job_beyond_a_resource_quota_is_told_no_new_nodes() {
+    let quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: gpus, namespace: team-a}\nspec: {hard: {requests.nvidia.com/gpu: 8}}\nstatus: {hard: {requests.nvidia.com/gpu: 8}, used: {requests.nvidia.com/gpu: 0}}\n";
+    let run = plan_with_growth(&[quota]);
+    assert!(run.out.contains("ResourceQuotaExceeded"), "{run:?}");
+    assert!(!run.out.contains("would start with"), "{run:?}");
+}
+
+#[test]
+fn pool_may_have_no_nodes_yet() {
+    let flavor = "apiVersion: trellis.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {name: spot}\nspec: {provisioning: {by: Placeholders, maxNodes: 8, node: {allocatable: {cpu: 128, memory: 2Ti, nvidia.com/gpu: 8}}}}\n";
+    for after in ["", ", afterSeconds: 0"] {
+        let queue = format!(
+            "{}  provisioning: {{order: Nominal{after}}}\n",
+            QUEUE.trim_start()
+        );
+        let run = plan_with(
+            &["-f", "job.yaml", "--nodes", "-"],
+            &format!("{queue}---\n{flavor}"),
+        );
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(run.out.contains("would start with 4 new nodes"), "{run:?}");
+        assert!(!run.out.contains("times out"), "{run:?}");
+    }
 }
 
 #[test]
 fn waiting_job_is_told_the_policy_that_denies_new_nodes() {
     let policy = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {name: nodes}\nspec:\n  cedar: |\n    @id(\"all\") permit(principal, action, resource);\n    @id(\"no-new-nodes\") forbid(principal, action == Trellis::Action::\"ProvisionNodes\", resource);\n";
     let run = plan_with_growth(&[policy]);
-    assert!(!run.out.contains("it would start with"), "{run:?}");
+    assert!(!run.out.contains("the job would start with"), "{run:?}");
     assert!(run.out.contains("nodes/no-new-nodes"), "{run:?}");
 }
 

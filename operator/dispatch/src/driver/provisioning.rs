@@ -127,6 +127,9 @@ impl Driver {
         info!(%job, wanted, arrived, ?end, "a node order ended unused");
         let metrics = &self.committer.context().metrics;
         for flavor in provisioning.wanted.keys() {
+            // The nodes of this flavor have come.
+            let came = end == NodeOrderEnd::Late && !provisioning.missing.contains_key(flavor);
+            let end = if came { NodeOrderEnd::Withdrawn } else { end };
             metrics.count_node_order(flavor.as_str(), end);
         }
     }
@@ -152,17 +155,15 @@ impl Driver {
         }
     }
 
-    /// Adds the usual arrival time to a flavor's growth. None: the flavor has no growth, or the
-    /// operator has no namespace for placeholders and so orders no nodes.
+    /// Adds the usual arrival time to a flavor's growth. None: the flavor has no growth.
     pub(super) fn growth_with_usual_time(
         &self,
         flavor: &FlavorName,
         growth: Option<FlavorGrowth>,
     ) -> Option<FlavorGrowth> {
-        let context = self.committer.context();
-        context.node_orders.namespace()?;
         let growth = growth?;
-        context.metrics.export_node_orders(flavor.as_str());
+        let metrics = &self.committer.context().metrics;
+        metrics.export_node_orders(flavor.as_str());
         Some(FlavorGrowth {
             usual: self.provisioning_times.median(flavor),
             ..growth
@@ -260,7 +261,7 @@ impl Driver {
     }
 
     /// Returns the label values of the nodes that serve only this gang.
-    pub(super) fn node_label_values(&self, job: &Key) -> Vec<String> {
+    pub(super) fn exclusive_node_values(&self, job: &Key) -> Vec<String> {
         let requests = &self.committer.context().node_orders.requests;
         let uid = self.job_uid(job);
         uid.map(|uid| requests.node_label_values(&uid))

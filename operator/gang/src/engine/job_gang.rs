@@ -38,8 +38,8 @@ pub struct AttemptState {
     /// Label domains that anti-affinity of other pods closes to the gang's pods, by group.
     pub closed_domains: BTreeMap<String, BTreeSet<LabelDomain>>,
     /// Values of the label of nodes that GKE has added for this job alone.
-    pub node_label_values: Vec<String>,
-    /// Flavors of which policies deny new nodes for the job, each with the message.
+    pub exclusive_node_values: Vec<String>,
+    /// The denial message of each flavor of which a policy denies new nodes to the job.
     pub denied_flavors: BTreeMap<String, String>,
 }
 
@@ -191,7 +191,7 @@ fn to_task_group(
     volumes.sort_unstable();
     volumes.dedup();
     let own_nodes = state
-        .node_label_values
+        .exclusive_node_values
         .iter()
         .map(|value| super::node::own_node_toleration(value));
     let constraints = Constraints {

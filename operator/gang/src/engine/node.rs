@@ -10,7 +10,7 @@ use crate::requirements::resource_request;
 
 /// Returns the engine's form of a node, with all its allocatable resources. A node that GKE has
 /// added for one ProvisioningRequest has a taint that only the job of that request tolerates
-/// ([`super::AttemptState::node_label_values`]).
+/// ([`super::AttemptState::exclusive_node_values`]).
 #[must_use]
 pub fn to_engine_node(node: &SlimNode, unhealthy: &UnhealthyRules) -> Node {
     let name = node.metadata.name.as_deref().unwrap_or_default();

@@ -174,14 +174,16 @@ impl Engine {
         }
     }
 
-    /// Returns the decision to wait, if the reason differs from the last reported one.
+    /// Returns the decision to wait, if the reason or the obstacle to new nodes differs from the last
+    /// reported one.
     fn wait_decision(&mut self, at: GangIdx) -> Option<Decision> {
         let state = self.gangs.get_mut(at)?;
         let explanation = state.explanation()?.clone();
-        if state.reported_reason == Some(explanation.reason) {
+        let reported = Some(explanation.reported());
+        if state.reported_reason == reported {
             return None;
         }
-        state.reported_reason = Some(explanation.reason);
+        state.reported_reason = reported;
         Some(Decision::Wait {
             gang: state.gang.id.clone(),
             explanation,

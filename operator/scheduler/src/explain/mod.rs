@@ -21,7 +21,8 @@ pub(crate) use context::{ExplanationContext, NominatedUsage};
 pub use exclusions::{Exclusions, MissingLabel, UnadvertisedDevice};
 pub(crate) use node_report::report_group_nodes;
 pub use node_report::{GroupNodeReport, MatchingNode, NodeObstacle};
-pub use provisioning_obstacle::ProvisioningObstacle;
+pub use provisioning_obstacle::{PermittedNodes, ProvisioningObstacle};
+pub use text::describe_new_nodes;
 pub use topology::BestDomain;
 pub(crate) use topology::check_levels as topology_is_there;
 pub use wait_detail::{FlavorMismatch, MissingLevel, OwnQuota, WaitDetail};
@@ -41,8 +42,28 @@ pub struct WaitExplanation {
     /// The smallest change that would remove this reason. None: no change is known, or the detail
     /// already names it.
     pub change: Option<Arc<UnblockingChange>>,
-    /// Why no nodes are provisioned for the gang, if it lacks nodes and its flavors may get new ones.
+    /// Why no nodes are provisioned for the gang. None: nodes would not help it, or none of its flavors
+    /// may get new ones.
     pub provisioning_obstacle: Option<Arc<ProvisioningObstacle>>,
+}
+
+/// The parts of an explanation whose change a cycle reports. It reports no changed number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReportedReason {
+    pub(crate) reason: WaitReason,
+    /// The distance of the provisioning obstacle.
+    pub(crate) obstacle: Option<u8>,
+}
+
+impl WaitExplanation {
+    /// Returns the parts whose change a cycle reports.
+    pub(crate) fn reported(&self) -> ReportedReason {
+        let obstacle = self.provisioning_obstacle.as_deref();
+        ReportedReason {
+            reason: self.reason,
+            obstacle: obstacle.map(ProvisioningObstacle::distance),
+        }
+    }
 }
 
 impl From<WaitDetail> for WaitExplanation {

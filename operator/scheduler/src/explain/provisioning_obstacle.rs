@@ -2,23 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::WaitDetail;
-use crate::ids::{FlavorName, QueueName};
+use crate::ids::{FlavorName, QueueName, ResourceName};
 use crate::time::Time;
 
-/// Why no nodes are provisioned for a gang that lacks nodes. Of several obstacles, the engine
-/// reports the first in the order of this list.
+/// Why no nodes are provisioned for a gang that lacks nodes. The order of the variants is their
+/// distance from an order of nodes, the nearest first. A flavor assignment has its farthest obstacle.
+/// Of several assignments, the engine reports the obstacle that is nearest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProvisioningObstacle {
-    /// The gang has not lacked only nodes for long enough.
+    /// The delay of the queue is not over.
     Delay {
-        /// The new nodes with which it would start, by flavor.
+        /// The new nodes with which the gang would start, by flavor.
         nodes: BTreeMap<FlavorName, u32>,
-        /// When they are provisioned, unless the gang starts before.
-        until: Time,
+        /// How long the gang must have lacked only nodes.
+        after: Duration,
     },
-    /// As many other gangs as possible wait for new nodes of the flavor.
+    /// The maximum number of gangs already waits for new nodes of the flavor.
     TooManyGangs {
         /// The flavor.
         flavor: FlavorName,
@@ -32,17 +34,24 @@ pub enum ProvisioningObstacle {
         /// When new nodes may be provisioned again.
         until: Time,
     },
-    /// The flavor has as many nodes as it may have.
+    /// With new nodes, the gang would wait for this reason, such as a reservation.
+    StillWaits {
+        /// The reason.
+        detail: Arc<WaitDetail>,
+    },
+    /// The flavor has as many nodes as it may have, or more.
     AtMaximum {
         /// The flavor.
         flavor: FlavorName,
+        /// Its nodes.
+        nodes: u32,
         /// The maximum.
         max_nodes: u32,
     },
-    /// All nodes that the flavors may still get would not suffice.
+    /// The gang needs more new nodes than the flavors may get.
     NotEnough {
-        /// The number of these nodes, by flavor.
-        nodes: BTreeMap<FlavorName, u32>,
+        /// The new nodes that the flavors may get.
+        nodes: BTreeMap<FlavorName, PermittedNodes>,
     },
     /// New nodes lack a label of the topology level that the gang requires.
     MissingTopologyLabel {
@@ -51,44 +60,82 @@ pub enum ProvisioningObstacle {
         /// The key of the label.
         label: String,
     },
-    /// The gang would not start with any number of new nodes.
-    Unsuitable {
-        /// The flavors of the new nodes.
-        flavors: Vec<FlavorName>,
-        /// What the gang would lack beside the new nodes.
-        detail: Arc<WaitDetail>,
+    /// New nodes lack a label that the gang selects.
+    MissingLabel {
+        /// The flavor.
+        flavor: FlavorName,
+        /// The key of the label.
+        key: String,
+        /// The value of the label.
+        value: String,
     },
-    /// The queue would borrow quota for the gang, and gets new nodes only within its own quota.
-    Borrowing {
-        /// The queue.
-        queue: QueueName,
+    /// The node affinity of the gang does not allow new nodes.
+    NodeAffinity {
+        /// The flavor.
+        flavor: FlavorName,
+    },
+    /// New nodes have a taint that the gang does not tolerate.
+    Taint {
+        /// The flavor.
+        flavor: FlavorName,
+        /// The taint, as `kubectl` writes it.
+        taint: String,
+    },
+    /// A pod requests more than a new node offers.
+    PodTooLarge {
+        /// The flavor.
+        flavor: FlavorName,
+        /// The resource.
+        resource: ResourceName,
+        /// Units of the resource that the pod needs.
+        needs: i64,
+        /// Units of the resource on a new node.
+        offered: i64,
     },
     /// The caller denies new nodes of the flavor to the gang.
     Denied {
         /// The reason, as a sentence that names the flavor.
         message: String,
     },
-    /// The queue gets no new nodes.
+    /// The queue would borrow quota for the gang, and permits new nodes only within its own quota.
+    Borrowing {
+        /// The queue.
+        queue: QueueName,
+    },
+    /// The queue permits no new nodes.
     QueueNever {
         /// The queue.
         queue: QueueName,
     },
 }
 
+/// The number of new nodes that a flavor may get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PermittedNodes {
+    /// The new nodes.
+    pub count: u32,
+    /// How many of them are provisioned for other gangs.
+    pub on_order: u32,
+}
+
 impl ProvisioningObstacle {
-    /// Returns the position in the list of obstacles.
-    pub(crate) const fn rank(&self) -> u8 {
+    /// Returns the distance from an order of nodes.
+    pub(crate) const fn distance(&self) -> u8 {
         match self {
             Self::Delay { .. } => 0,
             Self::TooManyGangs { .. } => 1,
             Self::BackOff { .. } => 2,
-            Self::AtMaximum { .. } => 3,
-            Self::NotEnough { .. } => 4,
-            Self::MissingTopologyLabel { .. } => 5,
-            Self::Unsuitable { .. } => 6,
-            Self::Borrowing { .. } => 7,
-            Self::Denied { .. } => 8,
-            Self::QueueNever { .. } => 9,
+            Self::StillWaits { .. } => 3,
+            Self::AtMaximum { .. } => 4,
+            Self::NotEnough { .. } => 5,
+            Self::MissingTopologyLabel { .. } => 6,
+            Self::MissingLabel { .. } => 7,
+            Self::NodeAffinity { .. } => 8,
+            Self::Taint { .. } => 9,
+            Self::PodTooLarge { .. } => 10,
+            Self::Denied { .. } => 11,
+            Self::Borrowing { .. } => 12,
+            Self::QueueNever { .. } => 13,
         }
     }
 }

@@ -57,7 +57,7 @@ async fn show_plan(control_plane: &ControlPlane) -> Result<()> {
     let file = format!("examples/{EXAMPLE}.yaml");
     // Exit status 1 means that the job would wait.
     let plan = run_trellis_with_status(control_plane, 1, &["plan", "-f", &file]).await?;
-    let expected = format!("it would start with {NODES} new nodes of flavor \"{POOL}\"");
+    let expected = format!("the job would start with {NODES} new nodes of flavor \"{POOL}\"");
     ensure!(plan.contains(&expected), "the plan has no new nodes");
     Ok(())
 }

@@ -21,7 +21,7 @@ impl Driver {
         member: &SurplusPodId,
     ) -> Option<Gang> {
         let kept_out = self.excluded_domains(job);
-        let node_label_values = self.node_label_values(job);
+        let exclusive_node_values = self.exclusive_node_values(job);
         let state = self.gangs.get(job)?;
         let avoided = state.avoided.current(Instant::now()).cloned();
         let ticket = engine::AttemptState {
@@ -29,7 +29,7 @@ impl Driver {
             excluded_nodes: run.avoided_nodes(true).chain(avoided).collect(),
             volumes: run.volumes.clone(),
             closed_domains: kept_out,
-            node_label_values,
+            exclusive_node_values,
             ..engine::AttemptState::default()
         };
         let mut gang = engine::gang_from_surplus_pod(

@@ -3,9 +3,11 @@
 use k8s_openapi::jiff::SignedDuration;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+use trellis_api::ResourceFlavor;
 use trellis_api::pod_group::{FlavorNodes, PodGroupPhase, PodGroupStatus};
 use trellis_gang::{engine, journal};
 use trellis_machine::clock;
+use trellis_scheduler::FlavorName;
 
 use super::*;
 use crate::task_outcome::TaskOutcome;
@@ -171,4 +173,69 @@ async fn failure_of_an_order_is_kept_until_its_end_is_written() {
         driver.write_order_end(&job);
         assert!(driver.gangs[&job].task.is_some(), "the end is written");
     }
+}
+
+/// Returns a driver that knows the flavor `h100`, which may grow, and the job "team-a/llm". The
+/// operator orders nodes only with a namespace of placeholders.
+fn driver_with_growing_flavor() -> (Driver, Key) {
+    let (mut driver, sink) = driver_with_job();
+    let flavor: ResourceFlavor = decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ResourceFlavor",
+        "metadata": {"name": "h100", "uid": "f", "resourceVersion": "1"},
+        "spec": {"provisioning": {"by": "Placeholders", "maxNodes": 4,
+            "node": {"allocatable": {"cpu": 8}}}},
+    }));
+    sink.apply(Key::new("", "h100"), flavor);
+    let event = SchedulerEvent::Flavor("h100".into());
+    driver.handle_event(event, &mut BTreeSet::new());
+    (driver, Key::new("team-a", "llm"))
+}
+
+/// Prometheus sees no increase in a new counter.
+#[tokio::test]
+async fn counters_of_a_growing_flavor_exist_before_its_first_order_ends() {
+    let (driver, _) = driver_with_growing_flavor();
+    let mut counters = counted_orders(&driver);
+    counters.sort_unstable();
+    assert_eq!(
+        counters,
+        [
+            "{flavor=\"h100\",outcome=\"late\"} 0",
+            "{flavor=\"h100\",outcome=\"used\"} 0",
+            "{flavor=\"h100\",outcome=\"withdrawn\"} 0",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn job_of_an_operator_that_orders_no_nodes_is_told_so() {
+    let (mut driver, job) = driver_with_growing_flavor();
+    assert_eq!(driver.committer.context().node_orders.namespace(), None);
+    handle_events(&mut driver, &job, Some(desired_run(1)));
+    driver.enqueue(&job, &PodGroupStatus::default());
+    let snapshot = driver.engine.snapshot();
+    let id = engine::gang_id(&job);
+    let gang = snapshot.gangs.iter().find(|gang| gang.gang.id == id);
+    let denied = &gang.unwrap().gang.denied_flavors;
+    let message = &denied[&FlavorName::new("h100")];
+    assert!(message.contains("provisioning.enabled"), "{message}");
+}
+
+/// The nodes of one flavor came, and those of the other flavor did not.
+#[tokio::test]
+async fn late_order_counts_for_the_flavors_whose_nodes_are_missing() {
+    let (mut driver, job) = driver_with_order();
+    let id = engine::gang_id(&job);
+    let mut provisioning = driver.engine.provisioning(&id).cloned().unwrap();
+    provisioning.wanted.insert(FlavorName::new("cpu"), 1);
+    driver.end_provisioning(&job, &provisioning, true);
+    let mut counted = counted_orders(&driver);
+    counted.sort_unstable();
+    assert_eq!(
+        counted,
+        [
+            "{flavor=\"cpu\",outcome=\"withdrawn\"} 1",
+            "{flavor=\"h100\",outcome=\"late\"} 1",
+        ]
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::explain::WaitReason;
+use crate::explain::ReportedReason;
 use crate::ids::{GangId, QueueName};
 use crate::state::GangIdx;
 
@@ -16,7 +16,7 @@ const MAX_WITHDRAWALS: usize = 256;
 #[derive(Debug, Default)]
 pub(in crate::engine) struct CyclePlacements {
     /// Placed gangs, with the reason to wait that was last reported.
-    placed: BTreeMap<GangIdx, Option<WaitReason>>,
+    placed: BTreeMap<GangIdx, Option<ReportedReason>>,
     /// Gangs whose placement was withdrawn. Like preempted gangs, they preempt no gang while they
     /// borrow what they lack. Otherwise two gangs could replace each other without end.
     withdrawn: BTreeSet<GangIdx>,
@@ -28,7 +28,7 @@ pub(in crate::engine) struct CyclePlacements {
 impl CyclePlacements {
     /// Records that the cycle places a gang. `reported` is the reason to wait that was last
     /// reported.
-    pub(in crate::engine) fn insert(&mut self, gang: GangIdx, reported: Option<WaitReason>) {
+    pub(in crate::engine) fn insert(&mut self, gang: GangIdx, reported: Option<ReportedReason>) {
         self.placed.insert(gang, reported);
     }
 
@@ -49,7 +49,7 @@ impl CyclePlacements {
         gang: GangIdx,
         id: GangId,
         queue: QueueName,
-    ) -> Option<Option<WaitReason>> {
+    ) -> Option<Option<ReportedReason>> {
         let reported = self.placed.remove(&gang)?;
         self.withdrawn.insert(gang);
         self.dropped.push((id, queue));
@@ -71,8 +71,9 @@ impl CyclePlacements {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::WaitReason;
 
-    fn withdraw(cycle: &mut CyclePlacements, at: usize) -> Option<Option<WaitReason>> {
+    fn withdraw(cycle: &mut CyclePlacements, at: usize) -> Option<Option<ReportedReason>> {
         let id = GangId::new(format!("ns/{at}"));
         cycle.withdraw(GangIdx::of(at), id, QueueName::new("q"))
     }
@@ -82,10 +83,14 @@ mod tests {
         let mut cycle = CyclePlacements::default();
         let gang = GangIdx::of(0);
         assert_eq!(withdraw(&mut cycle, 0), None, "it is not placed");
-        cycle.insert(gang, Some(WaitReason::QuotaExceeded));
+        let told = ReportedReason {
+            reason: WaitReason::QuotaExceeded,
+            obstacle: None,
+        };
+        cycle.insert(gang, Some(told));
         assert!(cycle.contains(gang));
         let reported = withdraw(&mut cycle, 0);
-        assert_eq!(reported, Some(Some(WaitReason::QuotaExceeded)));
+        assert_eq!(reported, Some(Some(told)));
         assert!(!cycle.contains(gang) && cycle.is_withdrawn(gang));
         assert_eq!(cycle.take_withdrawn().len(), 1);
         assert!(cycle.take_withdrawn().is_empty() && cycle.is_withdrawn(gang));

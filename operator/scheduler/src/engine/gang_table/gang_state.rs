@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::flavor_assignment::CachedAssignments;
 use super::super::provisioning::GangProvisioning;
 use super::placed_gang::PlacedGang;
-use crate::explain::{WaitExplanation, WaitReason};
+use crate::explain::{ReportedReason, WaitExplanation};
 use crate::gang::Gang;
 use crate::state::GangShape;
 use crate::time::Time;
@@ -28,7 +28,7 @@ pub(in crate::engine) struct GangState {
     /// The nodes that are provisioned for it. None: there are none.
     pub(in crate::engine) provisioning: Option<Box<GangProvisioning>>,
     /// The reason that a cycle last reported.
-    pub(in crate::engine) reported_reason: Option<WaitReason>,
+    pub(in crate::engine) reported_reason: Option<ReportedReason>,
     /// Only the table changes the stage, because its indexes follow from the stages.
     pub(super) stage: GangStage,
 }

@@ -4,59 +4,78 @@ use std::collections::BTreeMap;
 
 use super::super::Engine;
 use super::super::flavor_assignment::FlavorAssignment;
-use crate::explain::ProvisioningObstacle;
+use crate::explain::{PermittedNodes, ProvisioningObstacle};
 use crate::gang::Gang;
 use crate::ids::FlavorName;
 use crate::provisioning::FlavorGrowth;
 use crate::queueing::WakeCondition;
+use crate::state::{Catalog, GangShape};
 
 /// Most gangs for which nodes of one flavor are provisioned at the same time.
-const MAX_GANGS: usize = 8;
+const MAX_GANGS: usize = 64;
+/// Most of these gangs that are larger than one new node. If the cloud has too few nodes, each of
+/// them may hold some and start on none.
+const MAX_LARGE_GANGS: usize = 8;
+
+/// How many planned nodes of each flavor a search may use, at least one of each. They include those
+/// that other gangs hold, because small gangs share a node.
+pub(super) type AddableNodes = BTreeMap<FlavorName, PermittedNodes>;
+
+/// The other gangs for which nodes of a flavor are provisioned.
+#[derive(Clone, Copy, Debug, Default)]
+struct OtherOrders {
+    gangs: usize,
+    /// The gangs that are larger than one new node.
+    large: usize,
+    /// The nodes that are still missing.
+    missing: u32,
+}
 
 impl Engine {
-    /// Returns how many planned nodes of each flavor may exist for this search, including those that
-    /// other gangs hold, and the obstacle of the flavors that may get none. `has_order`: the gang has
-    /// an order already.
+    /// Returns the new nodes that a search for a gang may use, and the farthest obstacle if a flavor
+    /// may get none. `has_order`: the gang has an order already.
     pub(super) fn addable_nodes(
         &self,
         (gang, has_order): (&Gang, bool),
         assignment: &FlavorAssignment,
         wake: &mut WakeCondition,
-    ) -> (BTreeMap<FlavorName, u32>, Option<ProvisioningObstacle>) {
-        let mut addable = BTreeMap::new();
-        let mut nearest: Option<ProvisioningObstacle> = None;
-        let chosen = assignment.choices.iter().flat_map(|choice| choice.values());
-        for flavor in chosen {
-            let Some(growth) = self.queues.flavors().growth(flavor) else {
-                continue;
-            };
-            match self.count_addable_nodes((gang, has_order), (flavor, growth), wake) {
-                Ok(more) => {
-                    addable.insert(flavor.clone(), more);
+    ) -> (AddableNodes, Option<ProvisioningObstacle>) {
+        let mut addable = AddableNodes::new();
+        let mut obstacles = Vec::new();
+        for (flavor, growth, _) in self.growing_flavors(assignment) {
+            let is_large = is_larger_than(&assignment.shape, growth, &self.catalog);
+            match self.permitted_nodes((gang, has_order), (flavor, growth), is_large, wake) {
+                Ok(nodes) => {
+                    addable.insert(flavor.clone(), nodes);
                 }
-                Err(obstacle) => {
-                    nearest = nearest
-                        .into_iter()
-                        .chain([obstacle])
-                        .min_by_key(ProvisioningObstacle::rank);
-                }
+                Err(obstacle) => obstacles.push(obstacle),
             }
         }
-        (addable, nearest)
+        let farthest = obstacles.into_iter();
+        (addable, farthest.max_by_key(ProvisioningObstacle::distance))
     }
 
-    /// Returns how many planned nodes of a flavor may exist for this search: at least one.
-    fn count_addable_nodes(
+    fn permitted_nodes(
         &self,
         (gang, has_order): (&Gang, bool),
         (flavor, growth): (&FlavorName, &FlavorGrowth),
+        is_large: bool,
         wake: &mut WakeCondition,
-    ) -> Result<u32, ProvisioningObstacle> {
+    ) -> Result<PermittedNodes, ProvisioningObstacle> {
         if let Some(message) = gang.denied_flavors.get(flavor) {
             let message = message.clone();
             return Err(ProvisioningObstacle::Denied { message });
         }
+        let nodes = self.count_nodes(flavor);
+        let max_nodes = growth.max_nodes;
         let flavor = flavor.clone();
+        let Some(count) = max_nodes.checked_sub(nodes).filter(|count| *count > 0) else {
+            return Err(ProvisioningObstacle::AtMaximum {
+                flavor,
+                nodes,
+                max_nodes,
+            });
+        };
         // A back-off delays new orders only. The nodes of this one may still come.
         if !has_order
             && let Some(until) = self.back_offs.back_off_end(&gang.queue, &flavor, self.now)
@@ -64,26 +83,55 @@ impl Engine {
             wake.at_latest(until);
             return Err(ProvisioningObstacle::BackOff { flavor, until });
         }
-        let gangs = self.count_provisioning_gangs(gang, &flavor);
-        if gangs >= MAX_GANGS {
+        let others = self.other_orders(gang, (&flavor, growth));
+        if others.gangs >= MAX_GANGS {
+            let gangs = others.gangs;
             return Err(ProvisioningObstacle::TooManyGangs { flavor, gangs });
         }
-        let flavors = self.queues.flavors();
-        let existing = self.nodes.iter();
-        let existing = existing.filter(|(_, facts)| flavors.matches_labels(&flavor, &facts.labels));
-        let existing = u32::try_from(existing.count()).unwrap_or(u32::MAX);
-        let max_nodes = growth.max_nodes;
-        match max_nodes.saturating_sub(existing) {
-            0 => Err(ProvisioningObstacle::AtMaximum { flavor, max_nodes }),
-            more => Ok(more),
+        if is_large && others.large >= MAX_LARGE_GANGS {
+            let gangs = others.large;
+            return Err(ProvisioningObstacle::TooManyGangs { flavor, gangs });
         }
+        Ok(PermittedNodes {
+            count,
+            on_order: others.missing.min(count),
+        })
     }
 
-    /// Returns the number of other gangs for which nodes of a flavor are provisioned.
-    fn count_provisioning_gangs(&self, gang: &Gang, flavor: &FlavorName) -> usize {
-        let others = self.provisioned_gangs().filter(|(id, _)| **id != gang.id);
-        others
-            .filter(|(_, other)| other.missing.contains_key(flavor))
-            .count()
+    /// Returns the number of existing nodes of a flavor.
+    fn count_nodes(&self, flavor: &FlavorName) -> u32 {
+        let flavors = self.queues.flavors();
+        let nodes = self.nodes.iter();
+        let nodes = nodes.filter(|(_, facts)| flavors.matches_labels(flavor, &facts.labels));
+        u32::try_from(nodes.count()).unwrap_or(u32::MAX)
     }
+
+    fn other_orders(
+        &self,
+        gang: &Gang,
+        (flavor, growth): (&FlavorName, &FlavorGrowth),
+    ) -> OtherOrders {
+        let states = self.provisioning.iter();
+        let states = states.filter_map(|at| self.gangs.get(*at));
+        let mut others = OtherOrders::default();
+        for state in states.filter(|state| state.gang.id != gang.id) {
+            let order = state.provisioning.as_deref();
+            let Some(missing) = order.and_then(|order| order.state.missing.get(flavor)) else {
+                continue;
+            };
+            let is_large = is_larger_than(&state.shape, growth, &self.catalog);
+            others.gangs = others.gangs.saturating_add(1);
+            others.large = others.large.saturating_add(usize::from(is_large));
+            others.missing = others.missing.saturating_add(*missing);
+        }
+        others
+    }
+}
+
+/// True if a gang requests more than one new node offers.
+fn is_larger_than(shape: &GangShape, growth: &FlavorGrowth, catalog: &Catalog) -> bool {
+    shape.total.iter().any(|(resource, amount)| {
+        let offered = growth.node.allocatable.get(&catalog.name(*resource));
+        *amount > i128::from(offered)
+    })
 }

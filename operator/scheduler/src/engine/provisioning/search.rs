@@ -1,6 +1,7 @@
 //! The search for new nodes: the smallest number of planned nodes with which a gang could start.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::super::flavor_assignment::{FlavorAssignment, FlavorAssignments};
 use super::super::{Engine, gang_table};
@@ -31,7 +32,7 @@ impl Engine {
         (!is_known).then(|| state.short_since.unwrap_or(self.now))
     }
 
-    /// True if the gang evicts other gangs if it may, and only otherwise nodes are provisioned for it.
+    /// True if the engine tries preemption before it provisions nodes for the gang.
     pub(in crate::engine) fn provisions_after_preemption(&self, gang: &Gang) -> bool {
         let config = self.queues.config(&gang.queue);
         config.is_some_and(|queue| queue.provisioning.after_preemption)
@@ -50,15 +51,42 @@ impl Engine {
         (assignments, since): (&FlavorAssignments, Option<Time>),
         wake: &mut WakeCondition,
     ) -> Result<ProvisioningPlan, Option<ProvisioningObstacle>> {
-        let Some(policy) = self.provisioning_policy(gang) else {
-            return Err(self.queue_obstacle(gang, assignments));
+        let mut search_wake = WakeCondition::default();
+        search_wake
+            .on_least_rise(Signal::Nodes, 1)
+            .on_least_rise(Signal::Queues, 1);
+        let planned = match self.provisioning_policy(gang) {
+            Some(policy) => self.plan_in_any(gang, (assignments, policy), &mut search_wake),
+            None => Err(self.queue_obstacle(gang, assignments)),
         };
+        let after = self.queues.config(&gang.queue);
+        let after = after.map_or(Duration::ZERO, |queue| queue.provisioning.after);
+        let delay_end = since.map(|since| since.plus(after));
+        match (planned, delay_end.filter(|end| *end > self.now)) {
+            // The plan may change until then, and the gang is tried again.
+            (Ok(plan), Some(until)) => {
+                wake.at_latest(until);
+                let nodes = plan.nodes;
+                Err(Some(ProvisioningObstacle::Delay { nodes, after }))
+            }
+            (planned, _) => {
+                wake.merge(&search_wake);
+                planned
+            }
+        }
+    }
+
+    /// Returns the plan of the first flavor assignment that has one, or the nearest obstacle.
+    fn plan_in_any(
+        &mut self,
+        gang: &Gang,
+        (assignments, policy): (&FlavorAssignments, ProvisioningPolicy),
+        wake: &mut WakeCondition,
+    ) -> Result<ProvisioningPlan, Option<ProvisioningObstacle>> {
         let state = self.gangs.find(&gang.id).and_then(|at| self.gangs.get(at));
         let current = state.and_then(|state| state.provisioning.as_deref());
         let current = current.map(|provisioning| provisioning.choices.clone());
-        wake.on_least_rise(Signal::Nodes, 1)
-            .on_least_rise(Signal::Queues, 1);
-        let mut nearest: Option<ProvisioningObstacle> = None;
+        let mut obstacles = Vec::new();
         for assignment in assignments.iter() {
             if current
                 .as_ref()
@@ -67,37 +95,15 @@ impl Engine {
                 continue;
             }
             match self.plan_with_assignment(gang, (assignment, policy), current.is_some(), wake) {
-                Ok(plan) => {
-                    return self.check_delay(plan, since.map(|s| s.plus(policy.after)), wake);
-                }
-                Err(Some(obstacle)) => {
-                    nearest = nearest
-                        .into_iter()
-                        .chain([obstacle])
-                        .min_by_key(ProvisioningObstacle::rank);
-                }
-                Err(None) => {}
+                Ok(plan) => return Ok(plan),
+                Err(obstacle) => obstacles.extend(obstacle),
             }
         }
-        Err(nearest)
+        let nearest = obstacles.into_iter();
+        Err(nearest.min_by_key(ProvisioningObstacle::distance))
     }
 
-    /// Returns the plan if the delay before an order is over.
-    fn check_delay(
-        &self,
-        plan: ProvisioningPlan,
-        delay_end: Option<Time>,
-        wake: &mut WakeCondition,
-    ) -> Result<ProvisioningPlan, Option<ProvisioningObstacle>> {
-        let Some(until) = delay_end.filter(|end| *end > self.now) else {
-            return Ok(plan);
-        };
-        wake.at_latest(until);
-        let nodes = plan.nodes;
-        Err(Some(ProvisioningObstacle::Delay { nodes, until }))
-    }
-
-    /// Returns the new nodes with which a gang could start by this flavor assignment, or the
+    /// Returns the new nodes with which a gang could start by this flavor assignment, or its farthest
     /// obstacle. `has_order`: the gang has an order already.
     fn plan_with_assignment(
         &mut self,
@@ -106,31 +112,39 @@ impl Engine {
         has_order: bool,
         wake: &mut WakeCondition,
     ) -> Result<ProvisioningPlan, Option<ProvisioningObstacle>> {
+        if self.growing_flavors(assignment).next().is_none() {
+            return Err(None);
+        }
         let leaf = self.queues.leaf(&gang.queue).ok_or(None)?;
-        let (addable, obstacle) = self.addable_nodes((gang, has_order), assignment, wake);
         if policy.scope == ProvisioningScope::Nominal
             && self.queues.tree().borrows(leaf, &assignment.demand)
         {
-            let may_grow = obstacle.is_some() || !addable.is_empty();
             let queue = gang.queue.clone();
-            return Err(may_grow.then_some(ProvisioningObstacle::Borrowing { queue }));
+            return Err(Some(ProvisioningObstacle::Borrowing { queue }));
         }
-        self.wake_on_freed_room(assignment, &addable, wake);
-        if addable.is_empty() {
-            return Err(obstacle);
-        }
-        let found = self.place_on_fewest_new_nodes(gang, assignment, addable.clone());
-        match found {
-            Ok(placement) => Ok(ProvisioningPlan {
-                assignment: assignment.clone(),
-                nodes: count_planned_nodes(&placement),
-                placement,
-                wake: WakeCondition::default(),
-            }),
-            Err(blocked) => {
-                Err(obstacle.or_else(|| self.remaining_obstacle(addable, &blocked.explanation)))
-            }
-        }
+        let (addable, obstacle) = self.addable_nodes((gang, has_order), assignment, wake);
+        let counts = addable.iter();
+        let counts = counts.map(|(flavor, nodes)| (flavor.clone(), nodes.count));
+        let counts: BTreeMap<FlavorName, u32> = counts.collect();
+        self.wake_on_freed_room(assignment, &counts, wake);
+        let remaining = match counts.is_empty() {
+            true => self.template_obstacle(gang, assignment),
+            false => match self.place_on_fewest_new_nodes(gang, assignment, counts) {
+                Ok(placement) => {
+                    return Ok(ProvisioningPlan {
+                        assignment: assignment.clone(),
+                        nodes: count_planned_nodes(&placement),
+                        placement,
+                        wake: WakeCondition::default(),
+                    });
+                }
+                Err(blocked) => {
+                    self.remaining_obstacle((gang, assignment), addable, &blocked.explanation)
+                }
+            },
+        };
+        let all = obstacle.into_iter().chain(remaining);
+        Err(all.max_by_key(ProvisioningObstacle::distance))
     }
 
     /// Wakes a gang when the free room and the new nodes that it may get suffice together. The usual

@@ -109,7 +109,8 @@ impl Engine {
             gang: Gang::clone(&state.gang),
             not_before: state.not_before,
             preempted: state.preempted,
-            told: state.reported_reason,
+            told: state.reported_reason.map(|reported| reported.reason),
+            told_obstacle: state.reported_reason.and_then(|reported| reported.obstacle),
             place,
             idle: state.awaits_apply,
             kept: self

@@ -109,6 +109,9 @@ pub struct GangSnapshot {
     pub preempted: bool,
     /// The reason to wait that was last reported.
     pub told: Option<WaitReason>,
+    /// The kind of the obstacle to new nodes that was last reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_obstacle: Option<u8>,
     /// None: it is pending.
     pub place: Option<PlaceSnapshot>,
     /// True if it has lost its place and is not tried before the caller applies it again.

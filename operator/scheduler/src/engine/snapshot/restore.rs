@@ -12,6 +12,7 @@ use super::{
     BackOffSnapshot, ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, PlaceSnapshot,
     PlacedStateSnapshot, PodSnapshot, Snapshot, StoppingGangSnapshot,
 };
+use crate::explain::ReportedReason;
 use crate::gang::TaskGroup;
 use crate::placement::PodRuns;
 use crate::quota::{Demand, FlavorResource, UsageLag};
@@ -101,7 +102,10 @@ impl Engine {
         if let Some(state) = self.gangs.get_mut(at) {
             state.not_before = saved.not_before;
             state.preempted = saved.preempted;
-            state.reported_reason = saved.told;
+            state.reported_reason = saved.told.map(|reason| ReportedReason {
+                reason,
+                obstacle: saved.told_obstacle,
+            });
             state.short_since = saved.short_since;
         }
         if let Some(saved) = &saved.provisioning {

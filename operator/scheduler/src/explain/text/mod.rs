@@ -11,6 +11,8 @@ mod topology;
 
 use std::fmt;
 
+pub use provisioning::describe_new_nodes;
+
 use super::amount::AmountText;
 use super::{Exclusions, MissingLabel, UnadvertisedDevice, WaitDetail, WaitExplanation};
 use crate::ids::{GroupName, ResourceName};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{CountText, verb};
-use crate::explain::{ProvisioningObstacle, WaitDetail};
+use super::{CountText, amount_text, verb};
+use crate::explain::{PermittedNodes, ProvisioningObstacle, WaitDetail};
 use crate::ids::FlavorName;
 
 impl WaitDetail {
@@ -21,7 +21,7 @@ impl WaitDetail {
         write!(
             f,
             "waits for {}: {arrived} {} ready; the order times out at ",
-            NodesText(nodes, "new node"),
+            NodesText(nodes),
             verb(*arrived, "is", "are"),
         )?;
         // The alternate form shows seconds of a simulation.
@@ -30,77 +30,149 @@ impl WaitDetail {
 }
 
 /// `2 new nodes of flavor "a" and 1 new node of flavor "b"`.
-struct NodesText<'a>(&'a BTreeMap<FlavorName, u32>, &'static str);
+struct NodesText<'a>(&'a BTreeMap<FlavorName, u32>);
 
 impl fmt::Display for NodesText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(nodes, noun) = self;
+        let Self(nodes) = self;
         for (number, (flavor, count)) in nodes.iter().enumerate() {
             let start = if number > 0 { " and " } else { "" };
             let flavor = flavor.as_str();
-            write!(f, "{start}{} of flavor {flavor:?}", CountText(*count, noun))?;
+            write!(
+                f,
+                "{start}{} of flavor {flavor:?}",
+                CountText(*count, "new node")
+            )?;
         }
         Ok(())
     }
 }
 
+/// Describes new nodes, such as `2 new nodes of flavor "a" and 1 new node of flavor "b"`.
+#[must_use]
+pub fn describe_new_nodes(nodes: &BTreeMap<FlavorName, u32>) -> String {
+    NodesText(nodes).to_string()
+}
+
+/// `4 new nodes of flavor "a" (3 are on order for other jobs)`.
+fn write_permitted_nodes(
+    nodes: &BTreeMap<FlavorName, PermittedNodes>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    for (number, (flavor, nodes)) in nodes.iter().enumerate() {
+        let start = if number > 0 { " and " } else { "" };
+        let PermittedNodes { count, on_order } = *nodes;
+        let flavor = flavor.as_str();
+        write!(
+            f,
+            "{start}{} of flavor {flavor:?}",
+            CountText(count, "new node")
+        )?;
+        if on_order > 0 {
+            let verb = verb(on_order, "is", "are");
+            write!(f, " ({on_order} {verb} on order for other jobs)")?;
+        }
+    }
+    Ok(())
+}
+
 impl fmt::Display for ProvisioningObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Delay { nodes, until } => {
-                let nodes = NodesText(nodes, "new node");
-                write!(f, "it would start with {nodes}, to be ordered at ")?;
-                // The alternate form shows seconds of a simulation.
-                fmt::Display::fmt(until, f)
-            }
+            Self::Delay { nodes, after } => write!(
+                f,
+                "the job would start with {}, to be ordered once it has lacked only nodes for {} s",
+                NodesText(nodes),
+                after.as_secs_f64()
+            ),
             Self::TooManyGangs { flavor, gangs } => write!(
                 f,
-                "it gets no new nodes while {} {} for new nodes of flavor {:?}",
+                "{} already {} for new nodes of flavor {:?}, which is the maximum",
                 CountText(*gangs, "other job"),
-                if *gangs == 1 { "waits" } else { "wait" },
+                verb(*gangs, "waits", "wait"),
                 flavor.as_str()
             ),
             Self::BackOff { flavor, until } => {
                 let flavor = flavor.as_str();
                 write!(
                     f,
-                    "nodes of flavor {flavor:?} did not come, and are not ordered again before "
+                    "nodes of flavor {flavor:?} did not come in time, and are not ordered again before "
                 )?;
-                fmt::Display::fmt(until, f)
+                // The alternate form shows seconds of a simulation.
+                until.fmt(f)
             }
-            Self::AtMaximum { flavor, max_nodes } => write!(
-                f,
-                "flavor {:?} has all {} that its maxNodes permits",
-                flavor.as_str(),
-                CountText(*max_nodes, "node")
-            ),
-            Self::NotEnough { nodes } => {
-                let nodes = NodesText(nodes, "new node");
-                write!(f, "{nodes}, all that maxNodes permits, would not suffice")
-            }
-            Self::MissingTopologyLabel { flavor, label } => write!(
-                f,
-                "new nodes of flavor {:?} would not help: they have no label {label:?}, see node.labels of the flavor",
-                flavor.as_str()
-            ),
-            Self::Unsuitable { flavors, detail } => {
-                let names = flavors
-                    .iter()
-                    .map(|flavor| format!("{:?}", flavor.as_str()));
-                let names: Vec<String> = names.collect();
-                let names = names.join(" and ");
-                write!(f, "new nodes of flavor {names} would not help: ")?;
+            Self::StillWaits { detail } => {
+                f.write_str("with new nodes, the job would still wait: ")?;
                 detail.fmt(f)
             }
-            Self::Borrowing { queue } => write!(
+            Self::AtMaximum {
+                flavor,
+                nodes,
+                max_nodes,
+            } => write!(
                 f,
-                "queue {:?} orders nodes only within its own quota",
-                queue.as_str()
+                "flavor {:?} has {}, and its maxNodes permits {max_nodes}",
+                flavor.as_str(),
+                CountText(*nodes, "node")
+            ),
+            Self::NotEnough { nodes } => {
+                f.write_str("maxNodes permits only ")?;
+                write_permitted_nodes(nodes, f)?;
+                f.write_str(", and the job needs more")
+            }
+            _ => self.write_unsuitable_nodes(f),
+        }
+    }
+}
+
+impl ProvisioningObstacle {
+    /// Writes the sentences about obstacles that remain with any number of new nodes.
+    fn write_unsuitable_nodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingTopologyLabel { flavor, label } => write!(
+                f,
+                "new nodes of flavor {:?} lack label {label:?} of the required topology level: add it to node.labels of the flavor",
+                flavor.as_str()
+            ),
+            Self::MissingLabel { flavor, key, value } => write!(
+                f,
+                "new nodes of flavor {:?} lack label \"{key}={value}\", which the job selects: if they will have it, add it to node.labels of the flavor",
+                flavor.as_str()
+            ),
+            Self::NodeAffinity { flavor } => write!(
+                f,
+                "node affinity of the job does not allow new nodes of flavor {:?}: if they will have the labels, add them to node.labels of the flavor",
+                flavor.as_str()
+            ),
+            Self::Taint { flavor, taint } => write!(
+                f,
+                "new nodes of flavor {:?} have taint {taint:?}, which the job does not tolerate",
+                flavor.as_str()
+            ),
+            Self::PodTooLarge {
+                flavor,
+                resource,
+                needs,
+                offered,
+            } => write!(
+                f,
+                "one pod needs {} {resource}, and a new node of flavor {:?} has {} (node.allocatable)",
+                amount_text(resource, i128::from(*needs)),
+                flavor.as_str(),
+                amount_text(resource, i128::from(*offered))
             ),
             Self::Denied { message } => f.write_str(message),
-            Self::QueueNever { queue } => {
-                write!(f, "queue {:?} orders no nodes", queue.as_str())
-            }
+            Self::Borrowing { queue } => write!(
+                f,
+                "the job would borrow quota, and queue {:?} permits new nodes only within its own quota (provisioning.order)",
+                queue.as_str()
+            ),
+            Self::QueueNever { queue } => write!(
+                f,
+                "queue {:?} permits no new nodes (provisioning.order)",
+                queue.as_str()
+            ),
+            _ => Ok(()),
         }
     }
 }

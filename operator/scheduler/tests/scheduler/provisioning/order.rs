@@ -26,7 +26,11 @@ fn nodes_that_arrive_go_to_the_gang_before_the_one_that_waits_for_them() {
     for node in ["n3", "n4", "n5"] {
         engine.apply_node(pool_node(node, "h100"));
     }
-    assert_eq!(run_cycle_at(&mut engine, seconds(42)), ["+w"]);
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(42)),
+        ["+w", "-last InsufficientCapacity"],
+        "the last gang gets no new nodes: the flavor has its maximum"
+    );
 }
 
 #[test]
@@ -37,7 +41,8 @@ fn gang_with_fewer_nodes_than_both_need_starts_alone() {
     run_cycle_at(&mut engine, seconds(0));
     assert_eq!(
         run_cycle_at(&mut engine, seconds(30)),
-        ["$a 16 h100", "-a Provisioning"]
+        ["$a 16 h100", "-a Provisioning", "-b NoMatchingNodes"],
+        "maxNodes is the obstacle to new nodes for b now"
     );
     for number in 0..20 {
         engine.apply_node(pool_node(&format!("n{number:02}"), "h100"));
@@ -48,31 +53,42 @@ fn gang_with_fewer_nodes_than_both_need_starts_alone() {
     assert_eq!(engine.provisioning(&id("b")), None);
 }
 
-#[test]
-fn at_most_eight_gangs_wait_for_nodes_of_a_flavor() {
-    let mut engine = growing_engine(64);
-    for number in 0..10 {
-        engine.apply_gang(growing_gang(&format!("w{number}"), 1));
+/// Applies this many gangs of this many nodes, and returns the engine and the decisions at 30 s.
+fn submit_gangs(gangs: u32, nodes: u32) -> (Engine, Vec<String>) {
+    let mut engine = growing_engine(1_000);
+    engine.apply_queue(growing_queue("default", 10_000, &["h100"]));
+    for number in 0..gangs {
+        engine.apply_gang(growing_gang(&format!("w{number:02}"), nodes));
     }
     run_cycle_at(&mut engine, seconds(0));
-    let waiting = |engine: &Engine| {
-        let all = (0..10).map(|number| id(&format!("w{number}")));
-        all.filter(|gang| engine.provisioning(gang).is_some())
-            .count()
-    };
-    run_cycle_at(&mut engine, seconds(30));
-    assert_eq!(waiting(&engine), 8);
-    engine.apply_node(pool_node("n0", "h100"));
-    assert_eq!(
-        run_cycle_at(&mut engine, seconds(40)),
-        [
-            "+w0",
-            "$w8 1 h100",
-            "-w8 Provisioning",
-            "-w9 InsufficientCapacity"
-        ]
+    let decisions = run_cycle_at(&mut engine, seconds(30));
+    (engine, decisions)
+}
+
+#[test]
+fn at_most_eight_large_gangs_wait_for_nodes_of_a_flavor() {
+    let (mut engine, _) = submit_gangs(10, 2);
+    assert_eq!(engine.provisioned_gangs().count(), 8);
+    for node in ["n0", "n1"] {
+        engine.apply_node(pool_node(node, "h100"));
+    }
+    let decisions = run_cycle_at(&mut engine, seconds(40));
+    assert_eq!(decisions.first().map(String::as_str), Some("+w00"));
+    assert!(
+        decisions.contains(&"$w08 2 h100".to_owned()),
+        "{decisions:?}"
     );
-    assert_eq!(waiting(&engine), 8);
+    assert_eq!(engine.provisioned_gangs().count(), 8);
+}
+
+#[test]
+fn at_most_64_gangs_of_one_node_wait_for_nodes_of_a_flavor() {
+    let (mut engine, _) = submit_gangs(66, 1);
+    assert_eq!(engine.provisioned_gangs().count(), 64);
+    engine.apply_gang(growing_gang("large", 2));
+    run_cycle_at(&mut engine, seconds(60));
+    run_cycle_at(&mut engine, seconds(90));
+    assert_eq!(engine.provisioning(&id("large")), None);
 }
 
 #[test]
@@ -168,7 +184,11 @@ fn order_ends_if_its_gang_would_need_more_nodes_than_the_flavor_may_have() {
         ["+first", "xw closed", "-w ExceedsCluster"]
     );
     engine.delete_gang(&id("first"));
-    assert!(run_cycle_at(&mut engine, seconds(50)).is_empty());
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(50)),
+        ["-w ExceedsCluster"],
+        "a pause is the obstacle to new nodes now"
+    );
     let next = engine.next_wakeup().unwrap();
     assert_eq!(
         run_cycle_at(&mut engine, next),

@@ -209,8 +209,8 @@ impl Explainer {
     }
 }
 
-/// Adds what the engine does not know about a node order: the message of the autoscaler, and a
-/// failure to create the objects of the order.
+/// Replaces the message of an order by a failure to create its objects, or appends the message of the
+/// autoscaler. The engine knows neither.
 fn add_order_report(explanation: &mut Explanation, sources: &ExplanationSources<'_>) {
     if let Some(failure) = &sources.reported
         && failure.reason == Reason::BackingOff

@@ -207,10 +207,7 @@ pub(super) fn from_detail(detail: &WaitDetail) -> Option<Shortage> {
             ..shortage_behind(head)
         },
         WaitDetail::Provisioning { nodes, arrived, .. } => {
-            let wanted: u32 = nodes
-                .iter()
-                .map(|(_, count)| *count)
-                .fold(0, u32::saturating_add);
+            let wanted: u32 = nodes.values().copied().fold(0, u32::saturating_add);
             Shortage {
                 nodes: Some(i64::from(wanted.saturating_sub(*arrived))),
                 ..none

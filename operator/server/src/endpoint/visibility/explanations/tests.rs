@@ -60,7 +60,8 @@ fn explain(engine: &Engine, name: &str) -> Option<Explanation> {
     explain_with_report(engine, name, None, None)
 }
 
-/// Explains a gang whose status has the explanation `reported`, and whose order the autoscaler delays.
+/// Explains a gang with the explanation `reported` in its status, and the autoscaler's message
+/// `order_delay`.
 fn explain_with_report(
     engine: &Engine,
     name: &str,
@@ -254,7 +255,7 @@ fn running_job_has_no_explanation() {
     assert_eq!(explain(&engine, "a/nobody"), None);
 }
 
-/// Returns an engine that waits for a new node for the gang `a/w`.
+/// Returns an engine in which the gang `a/w` waits for a new node.
 fn engine_with_order() -> Engine {
     let mut engine = Engine::new();
     let allocatable = Resources::new().with(GPU, 8).with("pods", 110);
@@ -300,7 +301,7 @@ fn engine_with_order() -> Engine {
 }
 
 #[test]
-fn explanation_of_an_order_shows_what_the_engine_does_not_know() {
+fn explanation_of_an_order_has_the_autoscaler_message_or_the_failure() {
     let engine = engine_with_order();
     let plain = explain(&engine, "a/w").unwrap();
     assert_eq!(plain.reason, Some(Reason::Provisioning));
