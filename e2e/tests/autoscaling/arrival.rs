@@ -40,7 +40,12 @@ async fn nodes_that_come_first_are_kept_until_the_last_have_come() {
 #[tokio::test]
 async fn gang_starts_only_once_its_nodes_have_devices_and_no_startup_taint() {
     const TAINT: &str = "test.trellis.dev/starting";
-    let site = GrowingSite::new("bare", OrderingOptions::default(), |pool| {
+    // Once both nodes exist, the flavor has all nodes that it may have.
+    let options = OrderingOptions {
+        max_nodes: 2,
+        ..OrderingOptions::default()
+    };
+    let site = GrowingSite::new("bare", options, |pool| {
         pool.startup_taint(TAINT, "true", "NoSchedule")
     })
     .await;

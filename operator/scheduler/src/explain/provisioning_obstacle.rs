@@ -9,8 +9,8 @@ use crate::ids::{FlavorName, QueueName, ResourceName};
 use crate::time::Time;
 
 /// Why no nodes are provisioned for a gang that lacks nodes. The order of the variants is their
-/// distance from an order of nodes, the nearest first. A flavor assignment has its farthest obstacle.
-/// Of several assignments, the engine reports the obstacle that is nearest.
+/// distance from an order of nodes, the nearest first. A flavor assignment has its farthest obstacle,
+/// and the engine reports the nearest one of all assignments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProvisioningObstacle {
     /// The delay of the queue is not over.

@@ -7,9 +7,11 @@ use super::super::flavor_assignment::FlavorAssignment;
 use crate::explain::{PermittedNodes, ProvisioningObstacle};
 use crate::gang::Gang;
 use crate::ids::FlavorName;
+use crate::node::{Taint, TaintEffect};
 use crate::provisioning::FlavorGrowth;
 use crate::queueing::WakeCondition;
-use crate::state::{Catalog, GangShape};
+use crate::state::{Catalog, GangShape, NodeIdx, NodeProperties};
+use crate::time::Time;
 
 /// Most gangs for which nodes of one flavor are provisioned at the same time.
 const MAX_GANGS: usize = 64;
@@ -33,10 +35,10 @@ struct OtherOrders {
 
 impl Engine {
     /// Returns the new nodes that a search for a gang may use, and the farthest obstacle if a flavor
-    /// may get none. `has_order`: the gang has an order already.
+    /// may get none. `ordered` is when nodes were first provisioned for the gang.
     pub(super) fn addable_nodes(
         &self,
-        (gang, has_order): (&Gang, bool),
+        (gang, ordered): (&Gang, Option<Time>),
         assignment: &FlavorAssignment,
         wake: &mut WakeCondition,
     ) -> (AddableNodes, Option<ProvisioningObstacle>) {
@@ -44,7 +46,7 @@ impl Engine {
         let mut obstacles = Vec::new();
         for (flavor, growth, _) in self.growing_flavors(assignment) {
             let is_large = is_larger_than(&assignment.shape, growth, &self.catalog);
-            match self.permitted_nodes((gang, has_order), (flavor, growth), is_large, wake) {
+            match self.permitted_nodes((gang, ordered), (flavor, growth), is_large, wake) {
                 Ok(nodes) => {
                     addable.insert(flavor.clone(), nodes);
                 }
@@ -57,7 +59,7 @@ impl Engine {
 
     fn permitted_nodes(
         &self,
-        (gang, has_order): (&Gang, bool),
+        (gang, ordered): (&Gang, Option<Time>),
         (flavor, growth): (&FlavorName, &FlavorGrowth),
         is_large: bool,
         wake: &mut WakeCondition,
@@ -66,7 +68,7 @@ impl Engine {
             let message = message.clone();
             return Err(ProvisioningObstacle::Denied { message });
         }
-        let nodes = self.count_nodes(flavor);
+        let nodes = self.count_nodes((flavor, growth), ordered);
         let max_nodes = growth.max_nodes;
         let flavor = flavor.clone();
         let Some(count) = max_nodes.checked_sub(nodes).filter(|count| *count > 0) else {
@@ -77,7 +79,7 @@ impl Engine {
             });
         };
         // A back-off delays new orders only. The nodes of this one may still come.
-        if !has_order
+        if ordered.is_none()
             && let Some(until) = self.back_offs.back_off_end(&gang.queue, &flavor, self.now)
         {
             wake.at_latest(until);
@@ -98,12 +100,39 @@ impl Engine {
         })
     }
 
-    /// Returns the number of existing nodes of a flavor.
-    fn count_nodes(&self, flavor: &FlavorName) -> u32 {
+    /// Returns the number of existing nodes of a flavor. For a gang with an order, nodes that have
+    /// joined since and are not usable yet do not count: they are still planned nodes of the order.
+    fn count_nodes(
+        &self,
+        (flavor, growth): (&FlavorName, &FlavorGrowth),
+        ordered: Option<Time>,
+    ) -> u32 {
         let flavors = self.queues.flavors();
         let nodes = self.nodes.iter();
         let nodes = nodes.filter(|(_, facts)| flavors.matches_labels(flavor, &facts.labels));
-        u32::try_from(nodes.count()).unwrap_or(u32::MAX)
+        let is_coming = |node: NodeIdx, facts: &NodeProperties| {
+            ordered.is_some_and(|since| self.nodes.was_added_since(node, since))
+                && !self.is_usable(node, facts, growth)
+        };
+        let existing = nodes.filter(|(node, facts)| !is_coming(*node, facts));
+        u32::try_from(existing.count()).unwrap_or(u32::MAX)
+    }
+
+    /// True if a node is ready, has the resources of the template, and has only taints of the template.
+    fn is_usable(&self, node: NodeIdx, facts: &NodeProperties, growth: &FlavorGrowth) -> bool {
+        let template = &growth.node;
+        let is_expected = |taint: &Taint| {
+            taint.effect == TaintEffect::PreferNoSchedule || template.taints.contains(taint)
+        };
+        let mut resources = template.allocatable.iter();
+        facts.ready
+            && !facts.unschedulable
+            && facts.taints.iter().all(is_expected)
+            && resources.all(|(name, amount)| {
+                let resource = self.catalog.resource(name);
+                let offered = resource.map(|resource| self.nodes.allocatable(resource, node));
+                amount <= 0 || offered.is_some_and(|offered| offered > 0)
+            })
     }
 
     fn other_orders(

@@ -85,6 +85,7 @@ impl Engine {
     ) -> Result<ProvisioningPlan, Option<ProvisioningObstacle>> {
         let state = self.gangs.find(&gang.id).and_then(|at| self.gangs.get(at));
         let current = state.and_then(|state| state.provisioning.as_deref());
+        let ordered = current.map(|provisioning| provisioning.state.since);
         let current = current.map(|provisioning| provisioning.choices.clone());
         let mut obstacles = Vec::new();
         for assignment in assignments.iter() {
@@ -94,7 +95,7 @@ impl Engine {
             {
                 continue;
             }
-            match self.plan_with_assignment(gang, (assignment, policy), current.is_some(), wake) {
+            match self.plan_with_assignment(gang, (assignment, policy), ordered, wake) {
                 Ok(plan) => return Ok(plan),
                 Err(obstacle) => obstacles.extend(obstacle),
             }
@@ -104,12 +105,12 @@ impl Engine {
     }
 
     /// Returns the new nodes with which a gang could start by this flavor assignment, or its farthest
-    /// obstacle. `has_order`: the gang has an order already.
+    /// obstacle. `ordered` is when nodes were first provisioned for the gang.
     fn plan_with_assignment(
         &mut self,
         gang: &Gang,
         (assignment, policy): (&FlavorAssignment, ProvisioningPolicy),
-        has_order: bool,
+        ordered: Option<Time>,
         wake: &mut WakeCondition,
     ) -> Result<ProvisioningPlan, Option<ProvisioningObstacle>> {
         if self.growing_flavors(assignment).next().is_none() {
@@ -122,7 +123,7 @@ impl Engine {
             let queue = gang.queue.clone();
             return Err(Some(ProvisioningObstacle::Borrowing { queue }));
         }
-        let (addable, obstacle) = self.addable_nodes((gang, has_order), assignment, wake);
+        let (addable, obstacle) = self.addable_nodes((gang, ordered), assignment, wake);
         let counts = addable.iter();
         let counts = counts.map(|(flavor, nodes)| (flavor.clone(), nodes.count));
         let counts: BTreeMap<FlavorName, u32> = counts.collect();

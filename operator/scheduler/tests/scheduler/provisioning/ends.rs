@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::snapshots::restored_engine;
-use trellis_scheduler::{Forecast, GroupFlavors, GroupName, QueueStop};
+use trellis_scheduler::{
+    Forecast, GroupFlavors, GroupName, QueueStop, Resources, Taint, TaintEffect,
+};
 
 #[test]
 fn nodes_that_do_not_come_in_time_are_given_up_and_the_next_flavor_is_tried() {
@@ -231,4 +233,36 @@ fn start_on_new_nodes_is_predicted_from_their_usual_time() {
     }
     engine.apply_flavor(flavor);
     assert_eq!(predicted(&engine), Some(seconds(330)));
+}
+
+/// The flavor then has all nodes that it may have, and the gang still needs the last of them.
+#[test]
+fn order_for_the_last_nodes_of_a_flavor_waits_until_they_are_usable() {
+    let unready = |mut node: Node| {
+        node.ready = false;
+        node
+    };
+    let without_device = |mut node: Node| {
+        node.allocatable = Resources::new().with("cpu", 64_000).with("pods", 110);
+        node
+    };
+    let tainted = |mut node: Node| {
+        node.taints = vec![Taint {
+            key: "network-not-ready".to_owned(),
+            value: String::new(),
+            effect: TaintEffect::NoSchedule,
+        }];
+        node
+    };
+    let states: [&dyn Fn(Node) -> Node; 3] = [&unready, &without_device, &tainted];
+    for change in states {
+        let mut engine = growing_engine(2);
+        submit(&mut engine, growing_gang("w", 2));
+        engine.apply_node(pool_node("n0", "h100"));
+        engine.apply_node(change(pool_node("n1", "h100")));
+        assert!(run_cycle_at(&mut engine, seconds(40)).is_empty());
+        assert_eq!(engine.provisioning(&id("w")).unwrap().progress(), (2, 1));
+        engine.apply_node(pool_node("n1", "h100"));
+        assert_eq!(run_cycle_at(&mut engine, seconds(50)), ["+w"]);
+    }
 }
