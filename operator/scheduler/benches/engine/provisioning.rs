@@ -67,19 +67,29 @@ fn full_engine() -> Engine {
 
 pub(crate) fn print_provisioning(print: &impl Fn(Row)) {
     let mut engine = full_engine();
-    for (provisions, case) in [
-        (false, "refuse 64 x 8 GPUs, 5,000 full nodes"),
-        (true, "order 64 new nodes of up to 1,000, 5,000 full nodes"),
+    for (provisions, nodes, case) in [
+        (false, 64, "refuse 64 x 8 GPUs, 5,000 full nodes"),
+        (
+            true,
+            64,
+            "order 64 new nodes of up to 1,000, 5,000 full nodes",
+        ),
+        (
+            true,
+            1_001,
+            "refuse 1,001 new nodes of up to 1,000, 5,000 full nodes",
+        ),
     ] {
+        let orders = provisions && nodes <= MAX_NEW_NODES;
         let took = time_runs(60, |i| {
-            let name = format!("team/large-{provisions}-{i}");
+            let name = format!("team/large-{provisions}-{nodes}-{i}");
             engine.apply_gang(Gang {
                 provisions,
-                ..gang(&name, 64, 8, None)
+                ..gang(&name, nodes, 8, None)
             });
             let (took, _) = time_run(|| engine.cycle(now(i)));
             let id = GangId::new(name);
-            assert_eq!(engine.provisioning(&id).is_some(), provisions);
+            assert_eq!(engine.provisioning(&id).is_some(), orders);
             engine.delete_gang(&id);
             engine.cycle(now(i));
             took

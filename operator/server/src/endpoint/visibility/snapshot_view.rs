@@ -189,7 +189,7 @@ impl SnapshotView {
                     .cache
                     .pod_groups
                     .get(&external::journal_pod_group(&job)),
-                reported: view.context.explanations.read().get(&job).cloned(),
+                recorded: view.context.explanations.read().get(&job).cloned(),
                 order_delay: view.context.order_delay(&job),
                 classes: &view.context.cache.device_classes.all(),
                 nodes: &|| view.context.cache.nodes.all(),

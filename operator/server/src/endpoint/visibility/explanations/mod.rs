@@ -50,8 +50,8 @@ pub(super) struct ExplanationSources<'a> {
     pub(super) job: Option<Arc<TrainingJob>>,
     pub(super) external_gang: Option<ExternalGang>,
     pub(super) pod_group: Option<Arc<PodGroup>>,
-    /// The explanation in the status of the job.
-    pub(super) reported: Option<GangExplanation>,
+    /// The explanation that the scheduler has recorded for the status of the job.
+    pub(super) recorded: Option<GangExplanation>,
     /// The autoscaler's message about the node order of the job.
     pub(super) order_delay: Option<String>,
     pub(super) classes: &'a [Arc<SlimDeviceClass>],
@@ -212,7 +212,7 @@ impl Explainer {
 /// Replaces the message of an order by a failure to create its objects, or appends the message of the
 /// autoscaler. The engine knows neither.
 fn add_order_report(explanation: &mut Explanation, sources: &ExplanationSources<'_>) {
-    if let Some(failure) = &sources.reported
+    if let Some(failure) = &sources.recorded
         && failure.reason == Reason::BackingOff
     {
         explanation.reason = Some(failure.reason);

@@ -60,12 +60,12 @@ fn explain(engine: &Engine, name: &str) -> Option<Explanation> {
     explain_with_report(engine, name, None, None)
 }
 
-/// Explains a gang with the explanation `reported` in its status, and the autoscaler's message
+/// Explains a gang with the recorded explanation `recorded`, and the autoscaler's message
 /// `order_delay`.
 fn explain_with_report(
     engine: &Engine,
     name: &str,
-    reported: Option<GangExplanation>,
+    recorded: Option<GangExplanation>,
     order_delay: Option<&str>,
 ) -> Option<Explanation> {
     let snapshot = engine.snapshot();
@@ -79,7 +79,7 @@ fn explain_with_report(
         job: None,
         external_gang: None,
         pod_group: None,
-        reported,
+        recorded,
         order_delay: order_delay.map(str::to_owned),
         classes: &[],
         nodes: &Vec::new,
