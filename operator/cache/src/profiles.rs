@@ -60,6 +60,18 @@ impl Profiles {
         before.is_none_or(|before| read(&before) != now)
     }
 
+    /// Stores the profile that an update returned in place of an older version of the same object. A
+    /// profile that is not known has been deleted since.
+    pub fn update_returned(&self, name: &str, profile: CachedProfile) {
+        let mut all = self.0.write();
+        let replaces = all.get(name).is_some_and(|before| {
+            before.uid == profile.uid && before.version() < profile.version()
+        });
+        if replaces {
+            all.insert(name.to_owned(), profile);
+        }
+    }
+
     /// Adds the profiles of `others`, which replace profiles of the same name.
     pub fn overlay(&mut self, others: Self) {
         self.0.get_mut().extend(others.0.into_inner());
@@ -87,6 +99,33 @@ mod tests {
             .unwrap()
             .extend(fields.as_object().unwrap().clone());
         serde_json::from_value(spec).unwrap()
+    }
+
+    /// The answer to a status write may arrive after the watch has shown the deletion.
+    #[test]
+    fn late_answer_restores_neither_a_deleted_profile_nor_an_older_version() {
+        let known = |uid: &str, version: &str, is_default: bool| {
+            let object: RuntimeProfile = serde_json::from_value(json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
+                "metadata": {"name": "a", "uid": uid, "resourceVersion": version},
+                "spec": {"globalDefault": is_default},
+            }))
+            .unwrap();
+            CachedProfile::from(object)
+        };
+        let profiles = Profiles::default();
+        let is_default = || profiles.get("a").map(|profile| profile.is_default);
+        profiles.insert("a", known("first", "9", false));
+        profiles.update_returned("a", known("first", "10", true));
+        assert_eq!(is_default(), Some(true));
+        profiles.update_returned("a", known("first", "8", false));
+        assert_eq!(is_default(), Some(true), "version 8 is older");
+        profiles.remove("a", "first");
+        profiles.update_returned("a", known("first", "11", false));
+        assert_eq!(is_default(), None, "the profile is deleted");
+        profiles.insert("a", known("second", "12", true));
+        profiles.update_returned("a", known("first", "13", false));
+        assert_eq!(is_default(), Some(true), "another profile has the name");
     }
 
     #[test]

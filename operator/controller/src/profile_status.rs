@@ -61,7 +61,7 @@ async fn write_status(
     let written: RuntimeProfile = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
         .await?;
-    cache.profiles.insert(name, written.into());
+    cache.profiles.update_returned(name, written.into());
     Ok(())
 }
 

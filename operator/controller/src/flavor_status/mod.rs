@@ -110,7 +110,7 @@ async fn write_status(
     let written: ResourceFlavor = commands
         .patch_cluster_status(&name, names::STATUS_MANAGER, &patch)
         .await?;
-    cache.flavors.insert_returned(Key::new("", &name), written);
+    cache.flavors.update_returned(Key::new("", &name), written);
     Ok(())
 }
 

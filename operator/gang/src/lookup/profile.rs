@@ -25,6 +25,19 @@ pub struct CachedProfile {
     pub profile: Result<Arc<HashedProfile>, String>,
 }
 
+impl CachedProfile {
+    /// Returns the resource version as a number. None: the object does not decode.
+    #[must_use]
+    pub fn version(&self) -> Option<u64> {
+        self.meta
+            .as_ref()?
+            .resource_version
+            .as_deref()?
+            .parse()
+            .ok()
+    }
+}
+
 impl From<RuntimeProfile> for CachedProfile {
     fn from(object: RuntimeProfile) -> Self {
         let meta = &object.metadata;
