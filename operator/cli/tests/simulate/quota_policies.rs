@@ -68,6 +68,28 @@ fn gpu_hours_are_used_and_recovered() {
     assert_eq!(run.code, 1);
 }
 
+/// Only the limit can change anything for four days.
+#[test]
+fn simulation_waits_for_a_limit_with_a_long_window() {
+    let events = format!(
+        "  - {{at: 0s, apply: {}, runtime: 450s}}
+  - {{at: 10s, apply: {}, runtime: 10s}}
+",
+        job("a", 1),
+        job("b", 2)
+    );
+    let hours = quota_policy("{subject: {}, limits: {gpuHours: {limit: 1, windowHours: 96}}}");
+    let run = simulate_text(&[scenario(&events), hours].concat(), &["-o", "jsonl"]);
+    let lines = run.lines();
+    let tuples = super::event_tuples(&lines);
+    let ends = |(_, event, job): &(f64, &str, &str)| *event == "finished" && *job == "default/b";
+    let end = tuples.iter().find(|tuple| ends(tuple));
+    assert!(
+        end.is_some_and(|(at, ..)| *at > 3.0 * 86_400.0),
+        "{tuples:?}"
+    );
+}
+
 /// A job that a full limit refuses is Refused, not pending.
 #[test]
 fn full_deny_limit_refuses_the_job_until_it_has_room() {

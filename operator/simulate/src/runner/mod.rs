@@ -189,18 +189,17 @@ impl SimulationRunner<'_, '_> {
         // Ignore a wake-up of the engine that has already been handled.
         let alarm = self.engine.next_wakeup();
         let alarm = alarm.filter(|at| self.alarms_until.is_none_or(|until| *at > until));
-        let next = [
+        let planned = [
             script.peek().map(|(at, _)| *at),
             self.agenda.next_time(),
-            alarm,
             self.next_limit_opening(),
-            self.autoscaler.next_time(),
         ];
+        let planned = planned.into_iter().flatten().min();
+        let next = [planned, alarm, self.autoscaler.next_time()];
         let Some(next) = next.into_iter().flatten().min() else {
             return false;
         };
-        let is_standing_still = script.peek().is_none() && self.agenda.next_time().is_none();
-        if self.is_over(next, is_standing_still) {
+        if self.is_over(next, planned.is_none()) {
             return false;
         }
         self.advance(next);
@@ -243,7 +242,7 @@ impl SimulationRunner<'_, '_> {
     }
 
     /// Returns true if the simulation stops before this time. Orders that an autoscaler never fills
-    /// would repeat without end.
+    /// would repeat without end. `is_standing_still`: nothing else is going to happen.
     fn is_over(&mut self, next: Time, is_standing_still: bool) -> bool {
         if !is_standing_still {
             self.standstill_since = None;
