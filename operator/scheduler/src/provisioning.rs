@@ -124,10 +124,19 @@ impl Provisioning {
         (wanted, wanted.saturating_sub(sum(&self.missing)))
     }
 
-    /// Names the flavors of the nodes, such as `flavor "h100"`.
+    /// Names the flavors of the nodes, such as `flavor "h100"` or `flavors "a100" and "h100"`.
     #[must_use]
     pub fn flavors_text(&self) -> String {
-        flavors_text(self.wanted.keys())
+        let names = self
+            .wanted
+            .keys()
+            .map(|name| format!("{:?}", name.as_str()));
+        let names: Vec<String> = names.collect();
+        let noun = match names.len() {
+            1 => "flavor",
+            _ => "flavors",
+        };
+        format!("{noun} {}", names.join(" and "))
     }
 
     /// Describes nodes that did not come in time, such as `only 12 of 16 new nodes of flavor "h100"
@@ -141,18 +150,4 @@ impl Provisioning {
             _ => format!("only {arrived} of {wanted} new nodes of {flavors} came in time"),
         }
     }
-}
-
-/// Names flavors, such as `flavor "h100"` or `flavors "a100" and "h100"`.
-pub(crate) fn flavors_text<'a>(flavors: impl IntoIterator<Item = &'a FlavorName>) -> String {
-    let names = flavors
-        .into_iter()
-        .map(|flavor| format!("{:?}", flavor.as_str()));
-    let names: Vec<String> = names.collect();
-    let noun = if names.len() == 1 {
-        "flavor"
-    } else {
-        "flavors"
-    };
-    format!("{noun} {}", names.join(" and "))
 }

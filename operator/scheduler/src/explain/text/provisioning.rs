@@ -34,17 +34,14 @@ struct NodesText<'a>(&'a BTreeMap<FlavorName, u32>);
 
 impl fmt::Display for NodesText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(nodes) = self;
-        for (number, (flavor, count)) in nodes.iter().enumerate() {
-            let start = if number > 0 { " and " } else { "" };
-            let flavor = flavor.as_str();
-            write!(
-                f,
-                "{start}{} of flavor {flavor:?}",
-                CountText(*count, "new node")
-            )?;
-        }
-        Ok(())
+        let nodes = self.0.iter().map(|(flavor, count)| {
+            let permitted = PermittedNodes {
+                count: *count,
+                on_order: 0,
+            };
+            (flavor, permitted)
+        });
+        write_nodes(nodes, f)
     }
 }
 
@@ -55,13 +52,12 @@ pub fn describe_new_nodes(nodes: &BTreeMap<FlavorName, u32>) -> String {
 }
 
 /// `4 new nodes of flavor "a" (3 are on order for other jobs)`.
-fn write_permitted_nodes(
-    nodes: &BTreeMap<FlavorName, PermittedNodes>,
+fn write_nodes<'a>(
+    nodes: impl Iterator<Item = (&'a FlavorName, PermittedNodes)>,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
-    for (number, (flavor, nodes)) in nodes.iter().enumerate() {
+    for (number, (flavor, PermittedNodes { count, on_order })) in nodes.enumerate() {
         let start = if number > 0 { " and " } else { "" };
-        let PermittedNodes { count, on_order } = *nodes;
         let flavor = flavor.as_str();
         write!(
             f,
@@ -117,7 +113,7 @@ impl fmt::Display for ProvisioningObstacle {
             ),
             Self::NotEnough { nodes } => {
                 f.write_str("maxNodes permits only ")?;
-                write_permitted_nodes(nodes, f)?;
+                write_nodes(nodes.iter().map(|(flavor, nodes)| (flavor, *nodes)), f)?;
                 f.write_str(", and the job needs more")
             }
             _ => self.write_unsuitable_nodes(f),
