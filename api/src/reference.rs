@@ -189,6 +189,9 @@ fn collect_rules(schema: &JSONSchemaProps, path: &str, lines: &mut Vec<String>) 
     if let Some(JSONSchemaPropsOrArray::Schema(item)) = &schema.items {
         collect_rules(item, &format!("{path}[]"), lines);
     }
+    if let Some(JSONSchemaPropsOrBool::Schema(value)) = &schema.additional_properties {
+        collect_rules(value, &format!("{path}.*"), lines);
+    }
     for (name, field) in schema.properties.iter().flatten() {
         collect_rules(field, &format!("{path}.{name}"), lines);
     }

@@ -84,7 +84,7 @@ pub struct ProvisioningRequestSettings {
 pub struct NewNode {
     /// Resources of the node that pods may request, as in `status.allocatable`, minus those of
     /// DaemonSet pods. Absent `pods`: 110.
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 32))]
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 32, "additionalProperties" = rules::node_amount_schema()))]
     #[garde(length(min = 1, max = 32), custom(rules::allocatable))]
     #[x_kube(validation = rules::ALLOCATABLE.to_cel_rule())]
     pub allocatable: BTreeMap<String, Quantity>,
