@@ -155,21 +155,26 @@ impl<'a> Evaluation<'a> {
                     self.evaluate_committing()
                 }
             }
-            // The spec changed while the plan was carried out: the plan is not valid any more.
-            PodGroupPhase::Placed if current => self.report(
-                JobPhase::Restarting,
-                Reason::Restarting,
-                "the spec has changed since the gang was planned",
-                DesiredGang::Stop {
-                    reason: Reason::Restarting,
-                    hurry: true,
-                },
-            ),
+            PodGroupPhase::Placed if current => self.replace_changed_attempt(),
             PodGroupPhase::Unwinding if current && is_preempted(self.observed.journal) => {
                 self.end_preempted_attempt()
             }
             _ => self.evaluate_waiting(),
         }
+    }
+
+    /// Begins a new attempt because the spec changed while the plan was carried out. This does not
+    /// count as a restart. The status moves to the new attempt before the pods of the old one
+    /// leave. Otherwise a new leader could place the old attempt again.
+    fn replace_changed_attempt(mut self) -> EvaluationResult {
+        self.status.internal.hurried_attempt = Some(self.attempt());
+        self.begin_attempt(self.attempt().saturating_add(1));
+        self.report(
+            JobPhase::Restarting,
+            Reason::Restarting,
+            "the spec changed after Trellis had planned the gang, so a new attempt starts with the new spec",
+            DesiredGang::Wait,
+        )
     }
 
     /// Returns true if all pods of the plan existed and have ended before the plan was closed.

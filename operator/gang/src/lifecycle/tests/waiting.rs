@@ -154,26 +154,47 @@ fn commit_shows_in_the_status_after_20_seconds() {
     }
 }
 
+/// `gang_step` rolls back the plan, and the same attempt is planned again.
 #[test]
-fn plan_of_an_earlier_spec_rolls_back() {
-    for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
-        let mut case = JobCase::new(json!({}));
-        case.place(1, &PodPhase::Running);
-        case.journal.phase = Some(phase);
-        case.readiness = JobReadiness::Runnable {
-            compiled: "second".to_owned(),
-        };
-        let next = case.evaluate_and_store();
-        assert_eq!(case.status.phase, Some(JobPhase::Restarting), "{phase:?}");
-        assert_eq!(case.status.admitted_time, None, "{phase:?}");
-        // The desired state stops a placed gang. `gang_step` rolls back a plan under commit.
-        let stops = matches!(next.desired, DesiredGang::Stop { .. });
-        assert_eq!(stops, phase == PodGroupPhase::Placed, "{phase:?}");
-        assert!(matches!(
-            next.desired,
-            DesiredGang::Stop { .. } | DesiredGang::Run(DesiredAttempt { number: 1, .. })
-        ));
-    }
+fn plan_of_an_earlier_spec_is_not_carried_out() {
+    let mut case = JobCase::new(json!({}));
+    case.place(1, &PodPhase::Running);
+    case.journal.phase = Some(PodGroupPhase::Committing);
+    case.readiness = JobReadiness::Runnable {
+        compiled: "second".to_owned(),
+    };
+    let next = case.evaluate_and_store();
+    assert_eq!(case.status.phase, Some(JobPhase::Restarting));
+    assert_eq!(case.status.admitted_time, None);
+    let DesiredGang::Run(attempt) = next.desired else {
+        panic!("{:?}", next.desired)
+    };
+    assert_eq!(attempt.number, 1);
+}
+
+/// No attempt is placed twice, so the next attempt has the changed spec.
+#[test]
+fn placed_gang_of_an_earlier_spec_is_followed_by_a_new_attempt() {
+    let mut case = JobCase::new(json!({}));
+    case.place(1, &PodPhase::Running);
+    case.readiness = JobReadiness::Runnable {
+        compiled: "second".to_owned(),
+    };
+    let next = case.evaluate_and_store();
+    assert_eq!(case.status.phase, Some(JobPhase::Restarting));
+    assert_eq!(case.status.admitted_time, None);
+    // The pods stay until the status is stored.
+    assert!(matches!(next.desired, DesiredGang::Wait));
+    let status = &case.status;
+    let counts = (status.attempt, status.restarts, status.disruptions);
+    assert_eq!(counts, (Some(2), Some(0), Some(0)));
+
+    let next = case.evaluate_and_store();
+    assert_eq!(case.status.attempt, Some(2));
+    let DesiredGang::Run(attempt) = next.desired else {
+        panic!("{:?}", next.desired)
+    };
+    assert_eq!((attempt.number, attempt.hurry), (2, true));
 }
 
 #[test]
