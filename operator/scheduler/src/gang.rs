@@ -10,7 +10,7 @@ use crate::ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, Res
 use crate::limits::LimitDraw;
 use crate::resources::Resources;
 use crate::time::Time;
-use crate::topology::TopologyRequest;
+use crate::topology::{SliceLayer, TopologyRequest};
 
 /// A gang. The engine places all of its pods, or none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +99,11 @@ pub struct TaskGroup {
     pub constraints: Constraints,
     /// How close to each other its pods must or should be, within the gang's own request.
     pub topology: Option<TopologyRequest>,
+    /// The slices of the group, coarse to fine: each layer has a finer level of the same topology
+    /// than the layer before it, and its `pods` divide those of the layer before it. Empty: the
+    /// group is not split.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<SliceLayer>,
     /// The prefix of pod names: `<pod_prefix>-<number>`, in the gang's namespace.
     pub pod_prefix: String,
     /// The number of the first pod. The numbers of the other pods follow.
@@ -187,6 +192,7 @@ impl TaskGroup {
             flavors: Vec::new(),
             constraints: Constraints::default(),
             topology: None,
+            slices: Vec::new(),
             pod_prefix,
             first: 0,
         }

@@ -80,8 +80,8 @@ pub use engine::{
 pub use explain::{
     BestDomain, Exclusions, FlavorMismatch, GroupNodeReport, LimitRaise, MatchingNode,
     MissingLabel, MissingLevel, NodeObstacle, NodeRelease, OwnQuota, PermittedNodes,
-    ProvisioningObstacle, QuotaRaise, UnadvertisedDevice, UnblockingChange, WaitDetail,
-    WaitExplanation, WaitReason, describe_new_nodes,
+    ProvisioningObstacle, QuotaRaise, ScarceSlices, UnadvertisedDevice, UnblockingChange,
+    WaitDetail, WaitExplanation, WaitReason, describe_new_nodes,
 };
 pub use forecast::Forecast;
 pub use gang::{Gang, PlacementStrategy, TaskGroup};
@@ -103,4 +103,4 @@ pub use quota::{DecayedAmount, Quota, UsageDecay, Weight};
 pub use resources::{AmountOverflow, Resources};
 pub use runtime_predictor::RuntimePredictor;
 pub use time::Time;
-pub use topology::{Topology, TopologyLevel, TopologyRequest};
+pub use topology::{SliceLayer, Topology, TopologyLevel, TopologyRequest};

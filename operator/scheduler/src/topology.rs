@@ -65,6 +65,30 @@ pub enum TopologyRequest {
     },
 }
 
+/// A requirement that splits a group into slices: each `pods` consecutive pods are in one domain of
+/// the level. A domain may hold several slices. If `pods` does not divide the number of pods of the
+/// group, the last slice is smaller.
+///
+/// Kueue calls this `podset-slice-required-topology` (KEP-2724), and Slurm calls it `--segment`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SliceLayer {
+    /// The level, by its name.
+    pub level: String,
+    /// The number of pods in one slice.
+    pub pods: u32,
+}
+
+impl SliceLayer {
+    /// Splits a group into slices of this many pods, each in one domain of the level.
+    #[must_use]
+    pub fn new(level: &str, pods: u32) -> Self {
+        Self {
+            level: level.to_owned(),
+            pods,
+        }
+    }
+}
+
 impl TopologyRequest {
     /// Requests one domain of the level for all pods.
     #[must_use]

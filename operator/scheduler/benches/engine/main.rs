@@ -17,6 +17,7 @@ mod cluster;
 mod provisioning;
 mod reclaim;
 mod row;
+mod slices;
 mod timing;
 
 use clap::Parser;
@@ -33,7 +34,7 @@ struct Arguments {
     /// One JSON object per row instead of a table.
     #[arg(long)]
     json: bool,
-    /// Run only these parts: rebuild, place, large, topology, refuse, idle, event, reclaim,
+    /// Run only these parts: rebuild, place, large, topology, slices, refuse, idle, event, reclaim,
     /// backfill, provisioning.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     only: Vec<String>,
@@ -51,11 +52,12 @@ fn main() {
     let print = |row: Row| row.print(json);
     // The rebuild runs first because it measures memory. Memory that earlier parts give back to the
     // allocator would hide its use.
-    let parts: [(&str, &dyn Fn()); 10] = [
+    let parts: [(&str, &dyn Fn()); 11] = [
         ("rebuild", &|| print_rebuild(&print)),
         ("place", &|| print_place(&print)),
         ("large", &|| print_large(&print)),
         ("topology", &|| print_topology(&print)),
+        ("slices", &|| slices::print_slices(&print)),
         ("refuse", &|| print_refuse(&print)),
         ("idle", &|| print_idle(&print)),
         ("event", &|| print_event(&print)),

@@ -2,14 +2,15 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::context::ExplanationContext;
 use super::survey::{FreeResource, GroupSurvey};
 use super::{NodeRelease, UnblockingChange};
-use crate::placement::{GangTopology, ResolvedRequest};
-use crate::state::NodeIdx;
+use crate::placement::{GangTopology, GroupSlices, ResolvedLayer, ResolvedRequest};
+use crate::state::{DomainLevel, NodeIdx};
 
 /// An amount of each resource in [`LeastRelease::lines`], in their order.
 type ReleaseAmounts = SmallVec<[i64; 4]>;
@@ -29,6 +30,7 @@ struct GroupToPlace<'s> {
     count: u32,
     nodes: &'s [NodeIdx],
     near: Option<&'s ResolvedRequest>,
+    slices: Option<GroupSlices<'s>>,
 }
 
 struct LeastRelease<'a> {
@@ -64,14 +66,15 @@ impl ExplanationContext<'_> {
             };
             lines.iter().map(need).collect()
         };
-        let groups = self.shape.groups.iter().zip(surveys).zip(&close.groups);
-        let groups = groups.filter(|((group, _), _)| group.count > 0);
+        let groups = self.shape.groups.iter().zip(surveys).enumerate();
+        let groups = groups.filter(|(_, (group, _))| group.count > 0);
         let mut groups: Vec<GroupToPlace<'_>> = groups
-            .map(|((group, survey), near)| GroupToPlace {
+            .map(|(at, (group, survey))| GroupToPlace {
                 per_pod: each(survey),
                 count: group.count,
                 nodes: &survey.nodes,
-                near: near.as_ref().filter(|near| near.is_required()),
+                near: close.group_request(at).filter(|near| near.is_required()),
+                slices: close.slices(self.shape, at),
             })
             .collect();
         let freeing = LeastRelease {
@@ -110,7 +113,7 @@ impl LeastRelease<'_> {
         // rack.
         let apart: Vec<_> = groups
             .iter()
-            .map(|g| group_by_domain(g.nodes, near))
+            .map(|g| group_by_domain(g.nodes, &near.level))
             .collect();
         let all: BTreeSet<u32> = apart.iter().flat_map(BTreeMap::keys).copied().collect();
         let put = all.into_iter().filter_map(|domain| {
@@ -132,12 +135,12 @@ impl LeastRelease<'_> {
         let mut sum = self.zero_amounts();
         for (group, nodes) in groups {
             let put = match group.near {
-                None => self.place_group(group, nodes, &asked),
+                None => self.place_slices(group, nodes, &asked),
                 Some(near) => {
-                    let apart = group_by_domain(nodes, near);
+                    let apart = group_by_domain(nodes, &near.level);
                     let put = apart
                         .values()
-                        .filter_map(|nodes| self.place_group(group, nodes, &asked));
+                        .filter_map(|nodes| self.place_slices(group, nodes, &asked));
                     put.min_by(compare_costs)
                 }
             };
@@ -148,19 +151,74 @@ impl LeastRelease<'_> {
         Some((sum, asked))
     }
 
-    /// Returns the least that makes room for a group on these nodes. Amounts are compared resource
-    /// by resource, in order. A second pod on a node never costs less than the first, so taking the
-    /// cheapest pod each time is optimal. A group of n pods needs only the n nodes where the first
-    /// pod is cheapest. None: the group does not fit even if all pods leave.
-    fn place_group(
+    /// Does the same as [`LeastRelease::place_pods`] for all pods of a group, each slice in one
+    /// domain.
+    fn place_slices(
         &self,
         group: &GroupToPlace<'_>,
         nodes: &[NodeIdx],
         asked: &NodeRequests,
     ) -> Option<GroupRelease> {
+        let layers = group.slices.map_or(&[][..], |split| split.slices.layers());
+        self.place_layers(group, (group.count, layers), nodes, asked)
+    }
+
+    /// Places the slices of the first layer one by one, each in the domain where it costs least. A
+    /// second slice in a domain never costs less than the first, so this is optimal.
+    fn place_layers(
+        &self,
+        group: &GroupToPlace<'_>,
+        (count, layers): (u32, &[ResolvedLayer]),
+        nodes: &[NodeIdx],
+        asked: &NodeRequests,
+    ) -> Option<GroupRelease> {
+        let Some(((layer, inner), split)) = layers.split_first().zip(group.slices) else {
+            return self.place_pods(group, count, nodes, asked);
+        };
+        let level = DomainLevel {
+            layout: Arc::clone(split.layout),
+            depth: layer.depth,
+        };
+        let domains = group_by_domain(nodes, &level);
+        let mut asked = asked.clone();
+        let mut sum = self.zero_amounts();
+        let mut put: BTreeMap<NodeIdx, ReleaseAmounts> = BTreeMap::new();
+        let next = |domain: u32, pods: u32, asked: &NodeRequests| {
+            let nodes = domains.get(&domain)?;
+            let (cost, nodes) = self.place_layers(group, (pods, inner), nodes, asked)?;
+            Some(((cost, domain), nodes))
+        };
+        let mut left = count;
+        let mut costs: BTreeMap<(ReleaseAmounts, u32), Vec<(NodeIdx, ReleaseAmounts)>> = domains
+            .keys()
+            .filter_map(|domain| next(*domain, layer.pods.min(left), &asked))
+            .collect();
+        while left > 0 {
+            let pods = layer.pods.min(left);
+            let ((cost, domain), nodes) = costs.pop_first()?;
+            sum = add_amounts(&sum, &cost, 1);
+            asked.extend(nodes.iter().cloned());
+            put.extend(nodes);
+            left = left.saturating_sub(pods);
+            costs.extend(next(domain, layer.pods.min(left), &asked).filter(|_| left > 0));
+        }
+        Some((sum, put.into_iter().collect()))
+    }
+
+    /// Returns the least that makes room for pods of a group on these nodes. Amounts are compared resource
+    /// by resource, in order. A second pod on a node never costs less than the first, so taking the
+    /// cheapest pod each time is optimal. A group of n pods needs only the n nodes where the first
+    /// pod is cheapest. None: the group does not fit even if all pods leave.
+    fn place_pods(
+        &self,
+        group: &GroupToPlace<'_>,
+        count: u32,
+        nodes: &[NodeIdx],
+        asked: &NodeRequests,
+    ) -> Option<GroupRelease> {
         let none = self.zero_amounts();
         let before = |node: &NodeIdx| asked.get(node).unwrap_or(&none);
-        let mut left = group.count;
+        let mut left = count;
         let mut put: BTreeMap<NodeIdx, ReleaseAmounts> = BTreeMap::new();
         let fits = |node: &NodeIdx| (self.count_fitting(group, *node, before(node)), *node);
         let roomy = nodes.iter().map(fits).filter(|(pods, _)| *pods > 0);
@@ -277,10 +335,10 @@ impl LeastRelease<'_> {
 }
 
 /// Returns the nodes of each domain, in their order. A node without the label is in no domain.
-fn group_by_domain(nodes: &[NodeIdx], near: &ResolvedRequest) -> BTreeMap<u32, Vec<NodeIdx>> {
+fn group_by_domain(nodes: &[NodeIdx], level: &DomainLevel) -> BTreeMap<u32, Vec<NodeIdx>> {
     let mut domains: BTreeMap<u32, Vec<NodeIdx>> = BTreeMap::new();
     for node in nodes {
-        if let Some(domain) = near.level.layout.domain(near.level.depth, *node) {
+        if let Some(domain) = level.layout.domain(level.depth, *node) {
             domains.entry(domain).or_default().push(*node);
         }
     }

@@ -55,19 +55,18 @@ fn find_missing_level(domains: &TopologyDomains, gang: &Gang) -> Option<WaitDeta
     if gang.pod_count() == 0 {
         return None;
     }
-    let missing =
-        |request: &Option<TopologyRequest>| ResolvedRequest::find(domains, request.as_ref()?).err();
     let several = gang.groups.len() > 1;
     let own = || {
         let mut groups = gang.groups.iter();
         groups.find_map(|group| {
-            let level = missing(&group.topology)?;
-            Some((several.then(|| group.name.clone()), level))
+            let request = group.topology.as_ref();
+            let found = ResolvedRequest::find_for_group(domains, request, &group.slices);
+            Some((several.then(|| group.name.clone()), found.err()?))
         })
     };
-    let (group, missing) = missing(&gang.topology)
-        .map(|level| (None, level))
-        .or_else(own)?;
+    let request = gang.topology.as_ref();
+    let missing = request.and_then(|request| ResolvedRequest::find(domains, request).err());
+    let (group, missing) = missing.map(|level| (None, level)).or_else(own)?;
     Some(WaitDetail::TopologyNotFound {
         group,
         missing,
@@ -87,14 +86,23 @@ impl ExplanationContext<'_> {
     /// were empty.
     pub(super) fn exceeds_topology(&self) -> Option<WaitDetail> {
         let close = GangTopology::for_shape(self.nodes, self.shape)?;
-        self.find_impossible(&close, CapacityView::Empty)
-            .map(WaitDetail::ExceedsTopology)
+        let slices = self.find_scarce_slices(&close, CapacityView::Empty);
+        slices.map(WaitDetail::ExceedsSlices).or_else(|| {
+            self.find_impossible(&close, CapacityView::Empty)
+                .map(WaitDetail::ExceedsTopology)
+        })
     }
 
     /// Explains that no domain has enough free capacity for the pods that must be in one domain.
     /// None: the gang waits for another reason.
     pub(super) fn topology_fragmented(&self, wake: &mut WakeCondition) -> Option<WaitDetail> {
         let close = GangTopology::for_shape(self.nodes, self.shape)?;
+        if let Some(slices) = self.find_scarce_slices(&close, CapacityView::Free) {
+            for (resource, _) in &self.shape.total {
+                wake.on_rise(Signal::Freed(*resource), 1);
+            }
+            return Some(WaitDetail::SlicesFragmented(slices));
+        }
         let musts = domain_requirements(&close);
         let must = musts.iter().find(|must| {
             must.group.is_none()
@@ -111,7 +119,12 @@ impl ExplanationContext<'_> {
     /// in one domain.
     pub(super) fn watch_required_groups(&self, wake: &mut WakeCondition) {
         let close = GangTopology::for_shape(self.nodes, self.shape);
-        if close.is_some_and(|close| !domain_requirements(&close).is_empty()) {
+        let is_bound = |close: GangTopology| {
+            let mut groups = 0..self.shape.groups.len();
+            !domain_requirements(&close).is_empty()
+                || groups.any(|at| close.slices(self.shape, at).is_some())
+        };
+        if close.is_some_and(is_bound) {
             for (resource, _) in &self.shape.total {
                 wake.on_rise(Signal::Taken(*resource), 1);
             }

@@ -5,7 +5,7 @@ mod own_quota;
 
 use std::collections::BTreeMap;
 
-use super::{BestDomain, Exclusions, UnadvertisedDevice, WaitReason};
+use super::{BestDomain, Exclusions, ScarceSlices, UnadvertisedDevice, WaitReason};
 use crate::ids::{FlavorName, GangId, GroupName, LimitName, QueueName, ResourceName};
 use crate::limits::LimitClosure;
 use crate::time::Time;
@@ -242,6 +242,10 @@ pub enum WaitDetail {
     },
     /// [`WaitReason::ExceedsTopology`], counted on empty nodes.
     ExceedsTopology(BestDomain),
+    /// [`WaitReason::ExceedsTopology`]: the slices of a group, counted on empty nodes.
+    ExceedsSlices(ScarceSlices),
+    /// [`WaitReason::TopologyFragmented`]: the slices of a group, counted on free capacity.
+    SlicesFragmented(ScarceSlices),
     /// [`WaitReason::TopologyFragmented`], counted on free capacity.
     TopologyFragmented {
         /// The numbers.
@@ -368,9 +372,11 @@ impl WaitDetail {
             Self::PodTooLarge { .. } | Self::ClusterTooSmall { .. } | Self::TooFewPlaces { .. } => {
                 WaitReason::ExceedsCluster
             }
-            Self::ExceedsTopology(_) => WaitReason::ExceedsTopology,
+            Self::ExceedsTopology(_) | Self::ExceedsSlices(_) => WaitReason::ExceedsTopology,
             Self::InsufficientCapacity { .. } => WaitReason::InsufficientCapacity,
-            Self::TopologyFragmented { .. } => WaitReason::TopologyFragmented,
+            Self::TopologyFragmented { .. } | Self::SlicesFragmented(_) => {
+                WaitReason::TopologyFragmented
+            }
             Self::Scattered { .. }
             | Self::SeparateResources { .. }
             | Self::GroupsCollide { .. } => WaitReason::Fragmented,

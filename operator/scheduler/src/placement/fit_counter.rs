@@ -6,6 +6,8 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use super::request::PlacementRequest;
+use super::slice_totals::{PodChange, SliceTotals};
+use super::topology::GangTopology;
 use super::undo::NodeCharge;
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, PodDemand, ResourceIdx};
 
@@ -14,8 +16,9 @@ use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, PodDemand, ResourceIdx};
 /// of placing one gang in the live state.
 ///
 /// Its counts are upper bounds for every placement, because groups may compete for the same room,
-/// and shares for the same device. They are exact for a gang of one group without a topology
-/// request, if no devices are shared.
+/// and shares for the same device. They are exact for a gang of one group that need not be in one
+/// domain, if no devices are shared. The group may have slices: then only pods in whole slices
+/// count.
 #[derive(Clone, Debug)]
 pub(crate) struct FitCounter {
     columns: SmallVec<[CountedResource; 6]>,
@@ -50,6 +53,9 @@ struct GroupFitCount {
     allowed_nodes: FixedBitSet,
     /// By node.
     pods: Vec<u32>,
+    /// None: the group is not split.
+    slices: Option<SliceTotals>,
+    /// The pods of all nodes; of a group with slices, those in whole slices.
     total: u64,
 }
 
@@ -92,7 +98,7 @@ impl GroupFitCount {
         nodes: &Nodes,
         catalog: &Catalog,
         wish: &PlacementRequest<'_>,
-        shape: &GroupShape,
+        (shape, slices): (&GroupShape, Option<SliceTotals>),
     ) -> Self {
         let mut allows = FixedBitSet::with_capacity(nodes.index_bound());
         let signature = catalog.signature(shape.signature);
@@ -108,6 +114,7 @@ impl GroupFitCount {
             needs: total.map(|(resource, _)| shape.need(*resource)).collect(),
             allowed_nodes: allows,
             pods: vec![0; nodes.index_bound()],
+            slices,
             total: 0,
         }
     }
@@ -132,10 +139,48 @@ impl GroupFitCount {
     fn recount(&mut self, free: &FreeByNode, node: NodeIdx) {
         let now = self.count_fitting(free.node_amounts(node).iter().copied());
         if let Some(slot) = self.pods.get_mut(node.at()) {
-            let before = std::mem::replace(slot, now);
-            self.total = self.total.saturating_add(u64::from(now));
-            self.total = self.total.saturating_sub(u64::from(before));
+            let before = u64::from(std::mem::replace(slot, now));
+            let change = PodChange {
+                before,
+                after: u64::from(now),
+            };
+            self.add_change(node, change);
         }
+    }
+
+    fn add_change(&mut self, node: NodeIdx, change: PodChange) {
+        let change = match &mut self.slices {
+            None => change,
+            Some(slices) => slices.apply(node, change),
+        };
+        self.total = change.of(self.total);
+    }
+
+    /// Sums up the pods of all allowed nodes again.
+    fn recount_total(&mut self) {
+        let pods = self.nodes().map(|node| {
+            let pods = self.pods.get(node.at()).copied().unwrap_or(0);
+            (node, u64::from(pods))
+        });
+        let pods: Vec<(NodeIdx, u64)> = pods.collect();
+        self.total = 0;
+        if let Some(slices) = &mut self.slices {
+            slices.clear();
+        }
+        for (node, after) in pods {
+            self.add_change(node, PodChange { before: 0, after });
+        }
+    }
+
+    /// Returns how much the total falls if the pods of a node fall.
+    fn lost_pods(&self, node: NodeIdx, (before, after): (u32, u32)) -> u64 {
+        let change = PodChange {
+            before: u64::from(before),
+            after: u64::from(after),
+        };
+        let slices = self.slices.as_ref();
+        let whole = slices.map_or(change, |slices| slices.whole_change(node, change));
+        whole.before.saturating_sub(whole.after)
     }
 
     fn has_room_for(&self, pods: u64) -> bool {
@@ -198,8 +243,11 @@ impl FitCounter {
             columns: columns.len(),
             amounts,
         };
-        let groups = wish.shape.groups.iter().map(|shape| {
-            let mut group = GroupFitCount::new(nodes, catalog, wish, shape);
+        let topology = GangTopology::for_shape(nodes, wish.shape);
+        let groups = wish.shape.groups.iter().enumerate().map(|(at, shape)| {
+            let slices = topology.as_ref().and_then(|t| t.slices(wish.shape, at));
+            let slices = slices.map(SliceTotals::new);
+            let mut group = GroupFitCount::new(nodes, catalog, wish, (shape, slices));
             for node in (0..nodes.index_bound()).map(NodeIdx::of) {
                 if group.allowed_nodes.contains(node.at()) {
                     group.recount(&free, node);
@@ -219,13 +267,7 @@ impl FitCounter {
         let mut rooms = self.clone();
         for group in &mut rooms.groups {
             group.allowed_nodes.intersect_with(nodes);
-            let pods = group
-                .allowed_nodes
-                .ones()
-                .filter_map(|at| group.pods.get(at));
-            group.total = pods
-                .map(|pods| u64::from(*pods))
-                .fold(0, u64::saturating_add);
+            group.recount_total();
         }
         rooms
     }
@@ -307,9 +349,9 @@ impl FitCounter {
             let before = group.pods.get(node.at()).map_or(0, |pods| *pods);
             let spare = group.total.saturating_sub(u64::from(group.count));
             // The group has no room for pods here, or can lose all of it.
-            u64::from(before) <= spare || {
-                let lost = before.saturating_sub(group.count_fitting(left.clone()));
-                u64::from(lost) <= spare
+            u64::from(before) <= spare && group.slices.is_none() || {
+                let after = group.count_fitting(left.clone());
+                group.lost_pods(node, (before, after)) <= spare
             }
         })
     }
@@ -370,12 +412,16 @@ impl FitCounter {
     pub(crate) fn fits_without_gangs(&self, nodes: &Nodes) -> bool {
         let mut groups = self.groups.iter();
         groups.all(|group| {
-            let pods = group.nodes().map(|node| {
+            let mut empty = group.clone();
+            for node in group.nodes() {
                 let columns = self.columns.iter();
                 let free = columns.map(|column| nodes.free_without_gangs(column.resource, node));
-                u64::from(group.count_fitting(free))
-            });
-            group.has_room_for(pods.fold(0, u64::saturating_add))
+                if let Some(pods) = empty.pods.get_mut(node.at()) {
+                    *pods = group.count_fitting(free);
+                }
+            }
+            empty.recount_total();
+            empty.has_room_for(empty.total)
         })
     }
 

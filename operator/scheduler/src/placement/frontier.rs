@@ -4,12 +4,16 @@
 //! The search fills one node after another. The next node depends only on the number of remaining
 //! pods of each group. So the search keeps the frontier of these remainders and drops dominated
 //! ones. The search is exact unless it reaches a bound.
+//!
+//! Groups with slices need the nodes in the order of the topology. At the end of each domain, the
+//! search takes back the pods that do not complete a slice.
 
 use smallvec::SmallVec;
 
 use super::group_fit::CapacityView;
 use super::group_place::dominant_share;
 use super::request::PodRuns;
+use super::topology::GroupSlices;
 use crate::state::{
     Catalog, ConstraintSignature, GangShape, GroupShape, NodeIdx, Nodes, ResourceColumn,
     ResourceIdx,
@@ -37,11 +41,18 @@ pub(crate) enum SearchResult {
     },
 }
 
-/// One step of a placement: these pods on this node.
-struct FillStep {
+/// One step of a placement.
+struct Step {
     previous: Option<usize>,
-    node: NodeIdx,
+    action: StepAction,
     pods: GroupPodCounts,
+}
+
+enum StepAction {
+    /// Puts the pods on the node.
+    Fill(NodeIdx),
+    /// Takes the pods back from the last nodes.
+    TakeBack,
 }
 
 struct Remainder {
@@ -55,7 +66,7 @@ struct FrontierSearch<'a> {
     columns: Vec<(Option<&'a ResourceColumn>, Vec<i64>)>,
     weights: Vec<u128>,
     search_nodes: &'a SearchNodes<'a>,
-    steps: Vec<FillStep>,
+    steps: Vec<Step>,
     comparisons: usize,
     certain: bool,
 }
@@ -67,6 +78,9 @@ pub(crate) struct SearchNodes<'a> {
     /// True if a group, by its index in the shape, may use a node.
     pub(crate) allows: &'a dyn Fn(usize, NodeIdx) -> bool,
     pub(crate) view: CapacityView,
+    /// The slices of the groups, in the order of the gang's groups. All are in one topology, and
+    /// the nodes are in its order. Empty: no group has slices.
+    pub(crate) slices: &'a [Option<GroupSlices<'a>>],
 }
 
 /// Looks for a place for all groups together.
@@ -82,6 +96,7 @@ pub(crate) fn search(
         nodes: &nodes.nodes_by_tightness(),
         allows: &|_, node| !excluded.contains(&node),
         view: room,
+        slices: &[],
     };
     search_in(nodes, catalog, shape, &field, &mut 0)
 }
@@ -149,7 +164,11 @@ impl<'a> FrontierSearch<'a> {
             pods_left: left,
             last_step: None,
         }];
+        let mut previous: Option<NodeIdx> = None;
         for node in self.search_nodes.nodes.iter().copied() {
+            if let Some(previous) = previous.replace(node) {
+                frontier = self.take_back_partial_slices((previous, node), frontier);
+            }
             let ways = self.node_fillings(node, &frontier);
             if ways.is_empty() {
                 continue;
@@ -301,12 +320,7 @@ impl<'a> FrontierSearch<'a> {
             let last = if pods.iter().all(|p| *p == 0) {
                 before
             } else {
-                self.steps.push(FillStep {
-                    previous: before,
-                    node,
-                    pods,
-                });
-                Some(self.steps.len().saturating_sub(1))
+                self.add_step(before, StepAction::Fill(node), pods)
             };
             kept.push(Remainder {
                 pods_left: left,
@@ -314,6 +328,57 @@ impl<'a> FrontierSearch<'a> {
             });
         }
         kept
+    }
+
+    fn add_step(
+        &mut self,
+        previous: Option<usize>,
+        action: StepAction,
+        pods: GroupPodCounts,
+    ) -> Option<usize> {
+        self.steps.push(Step {
+            previous,
+            action,
+            pods,
+        });
+        self.steps.len().checked_sub(1)
+    }
+
+    /// In the domains that end between two nodes, takes back the pods that do not complete a slice.
+    /// A remainder that dominated another one still dominates it, because rounding keeps the order.
+    fn take_back_partial_slices(
+        &mut self,
+        between: (NodeIdx, NodeIdx),
+        mut frontier: Vec<Remainder>,
+    ) -> Vec<Remainder> {
+        let ended: Vec<Option<u32>> = self
+            .search_nodes
+            .slices
+            .iter()
+            .map(|split| split.as_ref().and_then(|split| split.ended_slice(between)))
+            .collect();
+        if ended.iter().all(Option::is_none) {
+            return frontier;
+        }
+        for remainder in &mut frontier {
+            let mut partial = GroupPodCounts::new();
+            for (at, (group, _)) in self.groups.iter().enumerate() {
+                let slice = ended.get(at).copied().flatten();
+                let left = remainder.pods_left.get_mut(at);
+                let pods = slice.zip(left).map_or(0, |(slice, left)| {
+                    let placed = group.count.saturating_sub(*left);
+                    let pods = placed.checked_rem(slice).unwrap_or(0);
+                    *left = left.saturating_add(pods);
+                    pods
+                });
+                partial.push(pods);
+            }
+            if partial.iter().any(|pods| *pods > 0) {
+                let before = remainder.last_step;
+                remainder.last_step = self.add_step(before, StepAction::TakeBack, partial);
+            }
+        }
+        frontier
     }
 
     /// Returns the weight of the pods left to place.
@@ -327,11 +392,20 @@ impl<'a> FrontierSearch<'a> {
 
     fn to_runs(&self, shape: &GangShape, last: Option<usize>) -> Vec<PodRuns> {
         let mut runs: Vec<PodRuns> = shape.groups.iter().map(|_| PodRuns::new()).collect();
+        let mut taken_back: GroupPodCounts = runs.iter().map(|_| 0).collect();
         let mut next = last;
         while let Some(step) = next.and_then(|at| self.steps.get(at)) {
-            for (runs, pods) in runs.iter_mut().zip(&step.pods) {
-                if *pods > 0 {
-                    runs.push((step.node, *pods));
+            let groups = runs.iter_mut().zip(&mut taken_back).zip(&step.pods);
+            for ((runs, taken_back), pods) in groups {
+                match step.action {
+                    StepAction::TakeBack => *taken_back = taken_back.saturating_add(*pods),
+                    StepAction::Fill(node) => {
+                        let less = (*taken_back).min(*pods);
+                        *taken_back = taken_back.saturating_sub(less);
+                        if *pods > less {
+                            runs.push((node, pods.saturating_sub(less)));
+                        }
+                    }
                 }
             }
             next = step.previous;

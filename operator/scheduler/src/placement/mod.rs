@@ -11,6 +11,7 @@ mod packing;
 mod place;
 mod ranking;
 mod request;
+mod slice_totals;
 mod spread;
 mod topology;
 mod undo;
@@ -24,7 +25,7 @@ pub(crate) use group_place::groups_by_size;
 pub(crate) use packing::PackingState;
 pub(crate) use place::{place, place_without};
 pub(crate) use request::{NoPlace, PlacementRequest, PodRuns, excluded_nodes};
-pub(crate) use topology::{GangTopology, ResolvedRequest};
+pub(crate) use topology::{GangTopology, GroupSlices, ResolvedLayer, ResolvedRequest};
 pub(crate) use topology::{has_request as asks_for_topology, search as search_topology};
 pub(crate) use undo::{NodeCharge, UndoLog};
 

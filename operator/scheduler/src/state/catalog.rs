@@ -260,6 +260,7 @@ impl Catalog {
             signature: self.acquire_signature(&group.constraints),
             device,
             topology: group.topology.clone(),
+            slices: group.slices.clone(),
         }
     }
 

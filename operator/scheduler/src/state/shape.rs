@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{DemandIdx, ResourceIdx, SignatureIdx};
 use crate::ids::NodeName;
-use crate::topology::TopologyRequest;
+use crate::topology::{SliceLayer, TopologyRequest};
 
 /// The demand of one pod, by resource, including 1 of `pods`. Amounts are never 0.
 pub(crate) type PodDemand = [(ResourceIdx, i64)];
@@ -37,6 +37,8 @@ pub(crate) struct GroupShape {
     pub(crate) device: Option<ResourceIdx>,
     /// The topology request of the group, within the request of the gang.
     pub(crate) topology: Option<TopologyRequest>,
+    /// The slices of the group, coarse to fine.
+    pub(crate) slices: Vec<SliceLayer>,
 }
 
 impl GroupShape {
@@ -51,7 +53,7 @@ impl GroupShape {
     /// True if the other group has as many pods with the same needs and constraints.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let what = |group: &Self| (group.count, group.demand_idx, group.signature, group.device);
-        what(self) == what(other)
+        what(self) == what(other) && self.slices == other.slices
     }
 
     /// Returns the demand of all pods, by resource.

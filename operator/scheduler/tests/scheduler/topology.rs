@@ -8,6 +8,8 @@ pub(super) mod fit;
 pub(super) mod levels;
 pub(super) mod one_node;
 pub(super) mod oracle;
+pub(super) mod slice_oracle;
+pub(super) mod slices;
 
 use crate::common::*;
 use trellis_scheduler::{

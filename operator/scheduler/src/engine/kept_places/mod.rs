@@ -10,6 +10,7 @@ mod lifted_place;
 mod place_table;
 mod pods;
 mod seats;
+mod slice_seats;
 
 pub(super) use lifted_place::LiftedPlace;
 pub(super) use place_table::{KeptPlace, KeptPlaces, PodRoom};

@@ -9,7 +9,7 @@ use crate::placement::{self, GangTopology, NodeCharge, PlacementRequest, PodRuns
 use crate::state::{GangShape, GroupShape, NodeIdx};
 
 /// The node of each pod of a group, by index. None: any node.
-type GroupSeats = Vec<Option<NodeIdx>>;
+pub(super) type GroupSeats = Vec<Option<NodeIdx>>;
 
 impl Engine {
     /// Returns the flavor assignment of the kept place. The engine tries it before better ones
@@ -65,9 +65,10 @@ impl Engine {
             return None;
         }
         let mut seated = UndoLog::default();
-        let seats = self.find_seats(gang, wish, &mut seated)?;
+        let mut seats = self.find_seats(gang, wish, &mut seated)?;
         let mut others = UndoLog::default();
-        let found = self.place_unseated(wish, &seats, &mut others);
+        let completed = self.complete_slices(wish, &mut seats, &mut others);
+        let found = completed.and_then(|()| self.place_unseated(wish, &seats, &mut others));
         let close = GangTopology::for_shape(&self.nodes, wish.shape);
         let found = found.filter(|runs| close.is_some_and(|close| close.allows(runs)));
         if found.is_none() {

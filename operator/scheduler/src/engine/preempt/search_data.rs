@@ -9,7 +9,9 @@ use super::super::gang_table::NodeUsage;
 use super::candidates::{VictimCandidate, VictimCandidates};
 use super::preemptor::Preemptor;
 use super::victim_loss::VictimLoss;
-use crate::placement::{FitCounter, FreedAmounts, NodeCharge, PlacementRequest, asks_for_topology};
+use crate::placement::{
+    FitCounter, FreedAmounts, GangTopology, NodeCharge, PlacementRequest, asks_for_topology,
+};
 use crate::quota::Demand;
 use crate::state::{NodeIdx, ResourceIdx};
 
@@ -76,10 +78,13 @@ impl Engine {
             }
         }
         let groups = wish.shape.groups.iter().filter(|g| g.count > 0).count();
+        let anywhere = !asks_for_topology(wish.shape)
+            || GangTopology::for_shape(&self.nodes, wish.shape)
+                .is_some_and(|close| close.is_decided_by_counts(wish.shape));
         let shared = !self.catalog.shares().is_empty();
         let mut search = VictimSearch {
             eviction_nodes: EvictionNodes {
-                is_count_exact: groups < 2 && !shared && !asks_for_topology(wish.shape),
+                is_count_exact: groups < 2 && !shared && anywhere,
                 useful_nodes: FixedBitSet::with_capacity(self.nodes.index_bound()),
                 rooms,
             },

@@ -75,7 +75,11 @@ impl Engine {
         let obstacles = groups.filter_map(|(flavor, growth, number)| {
             let shape = assignment.shape.groups.get(number)?;
             let topology = shape.topology.as_ref().or(gang.topology.as_ref());
-            self.missing_topology_label((flavor, growth), topology)
+            let required = topology.and_then(TopologyRequest::required_level);
+            let slices = shape.slices.iter().map(|layer| layer.level.as_str());
+            let mut levels = required.into_iter().chain(slices);
+            levels
+                .find_map(|level| self.missing_topology_label((flavor, growth), level))
                 .or_else(|| self.group_obstacle((flavor, growth), shape))
         });
         obstacles.max_by_key(ProvisioningObstacle::distance)
@@ -121,11 +125,8 @@ impl Engine {
     fn missing_topology_label(
         &self,
         (flavor, growth): (&FlavorName, &FlavorGrowth),
-        topology: Option<&TopologyRequest>,
+        level: &str,
     ) -> Option<ProvisioningObstacle> {
-        let Some(TopologyRequest::Required { level, .. }) = topology else {
-            return None;
-        };
         let labels = self.nodes.domains().level_labels(level);
         let mut labels = labels.into_iter();
         let label = labels.find(|label| !growth.node.labels.contains_key(label))?;

@@ -49,6 +49,8 @@ impl fmt::Display for WaitDetail {
             }
             Self::TopologyNotFound { .. }
             | Self::ExceedsTopology(_)
+            | Self::ExceedsSlices(_)
+            | Self::SlicesFragmented(_)
             | Self::TopologyFragmented { .. } => self.write_topology(f),
             Self::NodesAvoided { .. }
             | Self::NoMatchingNodes { .. }

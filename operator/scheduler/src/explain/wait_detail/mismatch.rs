@@ -25,4 +25,13 @@ pub enum MissingLevel {
         /// The preferred level.
         preferred: String,
     },
+    /// No topology has this level of slices.
+    Slices(String),
+    /// The topology of a layer of slices has no such finer level.
+    SlicesNotFiner {
+        /// The level of the layer.
+        coarser: String,
+        /// The level of the next layer.
+        finer: String,
+    },
 }

@@ -54,10 +54,10 @@ pub(in super::super) fn place(
         return Err(NoPlace { certain });
     };
     log.append(tried);
-    let ordered = groups.into_iter().enumerate().map(|(at, runs)| {
-        let near = close.gang.as_ref().or_else(|| close.group_request(at));
-        order_runs(nodes, near, runs)
-    });
+    let ordered = groups
+        .into_iter()
+        .enumerate()
+        .map(|(at, runs)| order_runs(nodes, close.numbering_request(at), runs));
     Ok(ordered.collect())
 }
 
@@ -146,6 +146,7 @@ impl TopologyAttempt<'_> {
             signature,
             strategy: wish.strategy,
             layout,
+            slices: &near.slices,
             free: FreeLookup::new(ranked.nodes(), catalog, std::iter::once(group)),
         };
         let allows = |node: NodeIdx| signature.allows(node) && !wish.excluded.contains(&node);

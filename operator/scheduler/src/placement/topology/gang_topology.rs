@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::super::request::PodRuns;
+use super::slices::ResolvedSlices;
 use crate::explain::MissingLevel;
-use crate::state::{DomainLevel, GangShape, NodeIdx, Nodes, TopologyDomains};
-use crate::topology::TopologyRequest;
+use crate::state::{DomainLevel, GangShape, GroupShape, Layout, NodeIdx, Nodes, TopologyDomains};
+use crate::topology::{SliceLayer, TopologyRequest};
 
 /// A topology request with its resolved levels.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub(crate) struct ResolvedRequest {
     /// The required level, or else the preferred level.
     pub(crate) level: DomainLevel,
     pub(crate) mode: RequestMode,
+    /// The slices of the pods, in the same topology. They are within the required level.
+    pub(crate) slices: ResolvedSlices,
 }
 
 /// Strictness of a request.
@@ -23,6 +26,43 @@ pub(crate) enum RequestMode {
     Required { preferred: Option<usize> },
     /// As few domains of the level as possible.
     Preferred,
+}
+
+/// The slices of a group, in their topology.
+#[derive(Clone, Copy)]
+pub(crate) struct GroupSlices<'a> {
+    pub(crate) layout: &'a Arc<Layout>,
+    pub(crate) slices: &'a ResolvedSlices,
+}
+
+/// The slices of all groups of a gang, in one topology.
+pub(super) struct AllSlices<'a> {
+    pub(super) layout: &'a Layout,
+    /// In the order of the gang's groups.
+    pub(super) groups: Vec<Option<GroupSlices<'a>>>,
+}
+
+/// The groups of a gang have slices in several topologies.
+#[derive(Debug)]
+pub(super) struct SeveralTopologies;
+
+impl GroupSlices<'_> {
+    /// True if a node is in a domain that may hold a slice.
+    pub(crate) fn allows(&self, node: NodeIdx) -> bool {
+        let finest = self.slices.finest();
+        finest.is_none_or(|finest| self.layout.domain(finest, node).is_some())
+    }
+
+    /// Returns the size of the largest slice whose domain ends between two nodes that follow each
+    /// other in the order of the topology. None: no domain ends there.
+    pub(crate) fn ended_slice(&self, (before, after): (NodeIdx, NodeIdx)) -> Option<u32> {
+        let mut layers = self.slices.layers().iter();
+        let ended = layers.find(|layer| {
+            let domain = |node| self.layout.domain(layer.depth, node);
+            domain(before) != domain(after)
+        });
+        ended.map(|layer| layer.pods)
+    }
 }
 
 /// The topology requests of a gang and its groups.
@@ -49,17 +89,14 @@ impl ResolvedRequest {
         let (required, finer) = match request {
             TopologyRequest::Preferred { level } => {
                 let level = find(level, MissingLevel::Preferred)?;
-                return Ok(Self {
-                    level,
-                    mode: RequestMode::Preferred,
-                });
+                return Ok(Self::new(level, RequestMode::Preferred));
             }
             TopologyRequest::Required { level, preferred } => (level, preferred),
         };
         let level = find(required, MissingLevel::Required)?;
         let Some(finer) = finer else {
             let mode = RequestMode::Required { preferred: None };
-            return Ok(Self { level, mode });
+            return Ok(Self::new(level, mode));
         };
         find(finer, MissingLevel::Preferred)?;
         let depth = domains.find_in_same_topology(required, finer);
@@ -71,7 +108,61 @@ impl ResolvedRequest {
             });
         }
         let mode = RequestMode::Required { preferred };
-        Ok(Self { level, mode })
+        Ok(Self::new(level, mode))
+    }
+
+    fn new(level: DomainLevel, mode: RequestMode) -> Self {
+        Self {
+            level,
+            mode,
+            slices: ResolvedSlices::default(),
+        }
+    }
+
+    /// Finds the levels of the request of a group and of its slices. None: it has neither.
+    ///
+    /// # Errors
+    ///
+    /// As [`ResolvedRequest::find`]; also if the slices have a missing level, or levels of a
+    /// topology other than that of the request.
+    pub(crate) fn find_for_group(
+        domains: &TopologyDomains,
+        request: Option<&TopologyRequest>,
+        slices: &[SliceLayer],
+    ) -> Result<Option<Self>, MissingLevel> {
+        let own = request
+            .map(|request| Self::find(domains, request))
+            .transpose()?;
+        let Some((level, slices)) = ResolvedSlices::find(domains, slices)? else {
+            return Ok(own);
+        };
+        let Some(mut own) = own else {
+            // Without a request, the slices are in as few domains of their level as possible.
+            let mode = RequestMode::Preferred;
+            return Ok(Some(Self {
+                level,
+                mode,
+                slices,
+            }));
+        };
+        if !Arc::ptr_eq(&own.level.layout, &level.layout) {
+            let outer = request.and_then(|r| r.required_level().or(r.preferred_level()));
+            let finer = domains.level_name(&level);
+            return Err(MissingLevel::SlicesNotFiner {
+                coarser: outer.unwrap_or_default().to_owned(),
+                finer,
+            });
+        }
+        own.slices = slices;
+        Ok(Some(own.with_slices_within()))
+    }
+
+    /// Drops the slices that the required level implies.
+    fn with_slices_within(mut self) -> Self {
+        if let Some(required) = self.required_depth() {
+            self.slices = self.slices.within(required);
+        }
+        self
     }
 
     /// Returns the preference of the request: as few domains as possible of the preferred level, or
@@ -83,6 +174,7 @@ impl ResolvedRequest {
                 ..self.level.clone()
             },
             mode: RequestMode::Preferred,
+            slices: self.slices.clone(),
         }
     }
 
@@ -134,27 +226,74 @@ impl ResolvedRequest {
             depth,
             ..self.level.clone()
         };
-        Some(Self { level, mode })
+        // Only groups have slices.
+        let slices = match self.slices.is_empty() {
+            true => other.slices.clone(),
+            false => self.slices.clone(),
+        };
+        let both = Self {
+            level,
+            mode,
+            slices,
+        };
+        Some(both.with_slices_within())
     }
 }
 
 impl GangTopology {
     /// Resolves the topology requests of a shape. None if no topology has a requested level.
     pub(crate) fn for_shape(nodes: &Nodes, shape: &GangShape) -> Option<Self> {
-        let near = |request: &Option<TopologyRequest>| match request {
-            Some(request) => ResolvedRequest::find(nodes.domains(), request)
-                .ok()
-                .map(Some),
-            None => Some(None),
+        let domains = nodes.domains();
+        let gang = shape.topology.as_ref();
+        let gang = gang.map(|request| ResolvedRequest::find(domains, request));
+        let gang = gang.transpose().ok()?;
+        let near = |group: &GroupShape| {
+            let request = group.topology.as_ref();
+            ResolvedRequest::find_for_group(domains, request, &group.slices).ok()
         };
         Some(Self {
-            gang: near(&shape.topology)?,
-            groups: shape
-                .groups
-                .iter()
-                .map(|group| near(&group.topology))
-                .collect::<Option<_>>()?,
+            groups: shape.groups.iter().map(near).collect::<Option<_>>()?,
+            gang,
         })
+    }
+
+    /// Returns the slices of a group that has pods, and their topology.
+    pub(crate) fn slices(&self, shape: &GangShape, group: usize) -> Option<GroupSlices<'_>> {
+        let pods = shape.groups.get(group)?.count;
+        let near = self.group_request(group).filter(|_| pods > 0)?;
+        (!near.slices.is_empty()).then_some(GroupSlices {
+            layout: &near.level.layout,
+            slices: &near.slices,
+        })
+    }
+
+    /// Returns the slices of each group, and their topology. None: no group has slices.
+    ///
+    /// # Errors
+    ///
+    /// Groups have slices in several topologies.
+    pub(super) fn all_slices(
+        &self,
+        shape: &GangShape,
+    ) -> Result<Option<AllSlices<'_>>, SeveralTopologies> {
+        let groups = 0..shape.groups.len();
+        let groups: Vec<Option<GroupSlices<'_>>> =
+            groups.map(|at| self.slices(shape, at)).collect();
+        let mut layouts = groups.iter().flatten().map(|split| split.layout);
+        let Some(layout) = layouts.next() else {
+            return Ok(None);
+        };
+        match layouts.all(|other| Arc::ptr_eq(other, layout)) {
+            true => Ok(Some(AllSlices { layout, groups })),
+            false => Err(SeveralTopologies),
+        }
+    }
+
+    /// True if the counts of pods decide whether a gang of one group fits on all nodes: it need not
+    /// be in one domain, except for its slices.
+    pub(crate) fn is_decided_by_counts(&self, shape: &GangShape) -> bool {
+        let single = self.single_request(shape);
+        single.is_some_and(|(_, near)| !near.is_required())
     }
 
     /// Returns the request of a group itself.
@@ -167,15 +306,29 @@ impl GangTopology {
         let own = groups.iter().zip(&self.groups);
         let mut own = own.filter_map(|(runs, near)| Some((near.as_ref()?, runs)));
         let gang = self.gang.as_ref();
-        own.all(|(near, runs)| near.allows(runs.iter()))
-            && gang.is_none_or(|near| near.allows(groups.iter().flatten()))
+        own.all(|(near, runs)| {
+            let is_sliced = near.slices.allows(&near.level.layout, runs.iter());
+            is_sliced && near.allows(runs.iter())
+        }) && gang.is_none_or(|near| near.allows(groups.iter().flatten()))
     }
 
     /// Returns the request for a group once the gang's domain is chosen: its own request, else the
     /// preference of the gang's request.
     pub(super) fn request_within(&self, group: usize) -> Option<ResolvedRequest> {
-        let own = self.group_request(group).cloned();
-        own.or_else(|| self.gang.as_ref().map(ResolvedRequest::to_preferred))
+        let preference = || self.gang.as_ref().map(ResolvedRequest::to_preferred);
+        let Some(own) = self.group_request(group) else {
+            return preference();
+        };
+        let both = || own.combine(&preference()?);
+        let is_split = !own.slices.is_empty();
+        Some(is_split.then(both).flatten().unwrap_or_else(|| own.clone()))
+    }
+
+    /// Returns the request by whose topology the pods of a group are numbered.
+    pub(super) fn numbering_request(&self, group: usize) -> Option<&ResolvedRequest> {
+        let own = self.group_request(group);
+        let split = own.filter(|near| !near.slices.is_empty());
+        split.or(self.gang.as_ref()).or(own)
     }
 
     /// Returns the only request, if only one group has pods and all requests are for one topology.
@@ -193,9 +346,10 @@ impl GangTopology {
     }
 }
 
-/// True if a gang with pods, or one of its groups, has a topology request.
+/// True if a gang with pods, or one of its groups, has a topology request or slices.
 pub(crate) fn has_request(shape: &GangShape) -> bool {
-    let asks = shape.topology.is_some() || shape.groups.iter().any(|g| g.topology.is_some());
+    let asks = |group: &GroupShape| group.topology.is_some() || !group.slices.is_empty();
+    let asks = shape.topology.is_some() || shape.groups.iter().any(asks);
     asks && shape.groups.iter().any(|g| g.count > 0)
 }
 

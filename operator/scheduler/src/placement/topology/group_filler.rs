@@ -16,6 +16,7 @@ use super::super::request::PodRuns;
 use super::best_fit::{FreeCapacity, FreeLookup};
 use super::gang_topology::{RequestMode, ResolvedRequest};
 use super::seats::{Seat, SeatDomain, SeatRow};
+use super::slices::ResolvedSlices;
 use crate::gang::PlacementStrategy;
 use crate::state::{ConstraintSignature, Layout, NodeIdx};
 
@@ -25,6 +26,7 @@ pub(super) struct GroupFiller<'a> {
     pub(super) signature: &'a ConstraintSignature,
     pub(super) strategy: PlacementStrategy,
     pub(super) layout: &'a Layout,
+    pub(super) slices: &'a ResolvedSlices,
     pub(super) free: FreeLookup<'a>,
 }
 
@@ -55,16 +57,27 @@ impl GroupFiller<'_> {
         };
         let mut seats: Vec<Seat> = among.iter().filter_map(seat).collect();
         seats.sort_unstable_by_key(|seat| seat.position);
+        if let Some(finest) = self.slices.finest() {
+            seats.retain(|seat| self.layout.domain_at(finest, seat.position).is_some());
+        }
         let mut runs = PodRuns::new();
         let depth = near.level.depth;
-        let placed = match near.mode {
-            RequestMode::Preferred => self.fill_few(&seats, count, depth, &mut runs),
-            RequestMode::Required { preferred: None } => {
-                self.fill_one(&seats, count, depth, &mut runs)
+        let preferred = match (near.mode, self.slices.coarsest()) {
+            (RequestMode::Preferred, slices) => Some(slices.map_or(depth, |s| s.min(depth))),
+            (RequestMode::Required { preferred: None }, slices) => slices,
+            (
+                RequestMode::Required {
+                    preferred: Some(finer),
+                },
+                slices,
+            ) => Some(slices.map_or(finer, |slices| slices.min(finer))),
+        };
+        let placed = match (near.is_required(), preferred) {
+            (false, preferred) => {
+                self.fill_few(&seats, count, preferred.unwrap_or(depth), &mut runs)
             }
-            RequestMode::Required {
-                preferred: Some(finer),
-            } => {
+            (true, None) => self.fill_one(&seats, count, depth, &mut runs),
+            (true, Some(finer)) => {
                 self.fill_one(&seats, count, finer, &mut runs)
                     || self.fill_one_by_few(&seats, count, (depth, finer), &mut runs)
             }
@@ -76,6 +89,7 @@ impl GroupFiller<'_> {
         SeatRow {
             layout: self.layout,
             signature: self.signature,
+            slices: self.slices,
             seats,
         }
     }
@@ -169,10 +183,13 @@ impl GroupFiller<'_> {
             runs.extend(used.map(|seat| (seat.node, seat.pods)));
             return true;
         }
+        let has_slices = self.slices.finest().is_some_and(|finest| depth <= finest);
         match self.strategy {
-            PlacementStrategy::Pack => self.fill_few(seats, count, depth, runs),
-            // The pods must be spread, so no finer level groups them.
-            PlacementStrategy::Spread => self.fill_anywhere(seats, count, runs),
+            // The pods must be spread, so no level finer than that of the slices groups them.
+            PlacementStrategy::Spread if !has_slices => self.fill_anywhere(seats, count, runs),
+            PlacementStrategy::Pack | PlacementStrategy::Spread => {
+                self.fill_few(seats, count, depth, runs)
+            }
         }
     }
 

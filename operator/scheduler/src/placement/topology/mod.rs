@@ -1,7 +1,7 @@
 //! Gangs with topology requests.
 //!
 //! `gang_topology` resolves the requests. `best_fit` compares domains, and `seats` the domains that
-//! one group may use. `domain_counts` counts the pods that domains hold. `group_filler` places one
+//! one group may use. `slices` counts the pods that fit into whole slices, and `domain_counts` counts the pods that domains hold. `group_filler` places one
 //! group in one domain or in few. `candidate_domains` lists the domains for a whole gang, `attempt`
 //! tries the gang there, and `search` tries every way if groups compete.
 
@@ -13,8 +13,11 @@ mod gang_topology;
 mod group_filler;
 mod search;
 mod seats;
+mod slices;
 
 pub(super) use attempt::place;
 pub(super) use gang_topology::order_runs;
-pub(crate) use gang_topology::{GangTopology, ResolvedRequest, has_request};
+pub(crate) use gang_topology::{GangTopology, GroupSlices, ResolvedRequest, has_request};
 pub(crate) use search::search;
+pub(crate) use slices::ResolvedLayer;
+pub(super) use slices::round_down;

@@ -64,7 +64,15 @@ pub(super) fn search_scope(
     if !has_enough(nodes, shape, among, room) {
         return none;
     }
-    let among = nodes.sort_by_tightness(among.iter().copied().filter(|n| !excluded.contains(n)));
+    let Ok(split) = close.all_slices(shape) else {
+        return SearchResult::NoPlace { certain: false };
+    };
+    let mut among =
+        nodes.sort_by_tightness(among.iter().copied().filter(|n| !excluded.contains(n)));
+    if let Some(split) = &split {
+        among.sort_by_key(|node| split.layout.position(*node));
+    }
+    let slices = split.as_ref().map_or(&[][..], |split| &split.groups);
     let mut choices: Vec<DomainChoice<'_>> = Vec::new();
     let mut alone: Vec<PodRuns> = Vec::new();
     for (at, group) in shape.groups.iter().enumerate() {
@@ -91,10 +99,16 @@ pub(super) fn search_scope(
             None => return none,
         }
     }
-    if shape.groups.iter().filter(|g| g.count > 0).count() < 2 {
+    if slices.is_empty() && shape.groups.iter().filter(|g| g.count > 0).count() < 2 {
         return SearchResult::Placed(alone);
     }
-    try_every_choice(nodes, catalog, shape, (&among, room), &choices, spent)
+    let field = SearchNodes {
+        nodes: &among,
+        allows: &|_, _| true,
+        view: room,
+        slices,
+    };
+    try_every_choice(nodes, catalog, shape, &field, &choices, spent)
 }
 
 /// Tries every choice of a domain for each group that must be in one.
@@ -102,7 +116,7 @@ fn try_every_choice(
     nodes: &Nodes,
     catalog: &Catalog,
     shape: &GangShape,
-    (among, room): (&[NodeIdx], CapacityView),
+    among: &SearchNodes<'_>,
     choices: &[DomainChoice<'_>],
     spent: &mut usize,
 ) -> SearchResult {
@@ -111,16 +125,17 @@ fn try_every_choice(
     for _ in 0..MAX_CHOICES {
         let allows = |group: usize, node: NodeIdx| {
             let mut own = choices.iter().zip(&at).filter(|(c, _)| c.group == group);
-            own.all(|(choice, at)| {
+            let in_domain = own.all(|(choice, at)| {
                 choice.domains.get(*at).copied() == domain_of_node(choice.near, node)
-            })
+            });
+            let split = among.slices.get(group).and_then(Option::as_ref);
+            in_domain && split.is_none_or(|split| split.allows(node))
         };
         let field = SearchNodes {
-            nodes: among,
             allows: &allows,
-            view: room,
+            ..*among
         };
-        *spent = spent.saturating_add(among.len());
+        *spent = spent.saturating_add(among.nodes.len());
         match search_in(nodes, catalog, shape, &field, spent) {
             SearchResult::Placed(runs) => return SearchResult::Placed(runs),
             SearchResult::NoPlace { certain } => sure &= certain,
@@ -191,6 +206,7 @@ fn fitting_domains(
     let seats = SeatRow {
         layout,
         signature,
+        slices: &near.slices,
         seats: &row,
     };
     let level = near.level.depth;

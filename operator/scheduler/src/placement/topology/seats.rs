@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::best_fit::{FreeCapacity, PreferenceDistance, TopologyRow};
 use super::domain_counts::min_domains;
+use super::slices::ResolvedSlices;
 use crate::state::{ConstraintSignature, Layout, NodeIdx};
 
 /// A node that a group may use.
@@ -21,6 +22,7 @@ pub(super) struct Seat {
 pub(super) struct SeatDomain {
     pub(super) domain: Option<u32>,
     pub(super) seats: Range<usize>,
+    /// The pods that the seats hold in whole slices.
     pub(super) pods: u64,
 }
 
@@ -29,6 +31,7 @@ pub(super) struct SeatDomain {
 pub(super) struct SeatRow<'a> {
     pub(super) layout: &'a Layout,
     pub(super) signature: &'a ConstraintSignature,
+    pub(super) slices: &'a ResolvedSlices,
     pub(super) seats: &'a [Seat],
 }
 
@@ -36,21 +39,27 @@ impl SeatRow<'_> {
     /// Returns the seats by their domains of a level.
     pub(super) fn domains(&self, depth: usize) -> Vec<SeatDomain> {
         let mut parts: Vec<SeatDomain> = Vec::new();
+        let mut slices = self.slices.counter(self.layout, depth);
         for (at, seat) in self.seats.iter().enumerate() {
             let domain = self.layout.domain_at(depth, seat.position);
             let end = at.saturating_add(1);
-            let pods = u64::from(seat.pods);
             match parts.last_mut() {
-                Some(part) if part.domain == domain => {
-                    part.seats.end = end;
-                    part.pods = part.pods.saturating_add(pods);
+                Some(part) if part.domain == domain => part.seats.end = end,
+                last => {
+                    if let Some(part) = last {
+                        part.pods = slices.take();
+                    }
+                    parts.push(SeatDomain {
+                        domain,
+                        seats: at..end,
+                        pods: 0,
+                    });
                 }
-                _ => parts.push(SeatDomain {
-                    domain,
-                    seats: at..end,
-                    pods,
-                }),
             }
+            slices.add(seat.position, u64::from(seat.pods));
+        }
+        if let Some(part) = parts.last_mut() {
+            part.pods = slices.take();
         }
         parts
     }

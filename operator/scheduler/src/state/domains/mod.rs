@@ -90,6 +90,14 @@ impl TopologyDomains {
         tree.depth(other)
     }
 
+    /// Returns the name of a level that [`TopologyDomains::find`] has found.
+    pub(crate) fn level_name(&self, level: &DomainLevel) -> String {
+        let mut trees = self.trees.values();
+        let tree = trees.find(|tree| Arc::ptr_eq(&tree.layout(), &level.layout));
+        let found = tree.and_then(|tree| tree.levels().get(level.depth));
+        found.map_or_else(String::new, |level| level.name.clone())
+    }
+
     /// Returns the keys of the labels whose values name a domain of the level: those of coarser
     /// levels first, its own last.
     pub(crate) fn level_labels(&self, level: &str) -> Vec<String> {

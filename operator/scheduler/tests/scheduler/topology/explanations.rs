@@ -130,7 +130,7 @@ fn no_domain_could_hold_the_gang_even_if_empty() {
         explain_gang(&mut engine, &whole_node_gang(4, required("block"))),
         "ExceedsTopology: 4 pods must be in one domain of level \"block\"; \
          \"block-1\", the largest of 2, has room for 3 even when empty; \
-         1 node is in none, for want of label \"block\""
+         1 node is in no domain of level \"block\", because it lacks the label \"block\""
     );
     let mut bare = crate::common::engine(gpu_nodes(2));
     bare.apply_topology(Topology {

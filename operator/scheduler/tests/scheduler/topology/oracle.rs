@@ -22,7 +22,7 @@ use trellis_scheduler::{
 const NODES: usize = 6;
 
 /// Returns the labels that define a node's domain of a level.
-fn domain(node: &Node, level: &str) -> Option<Vec<String>> {
+pub fn domain(node: &Node, level: &str) -> Option<Vec<String>> {
     let all = topologies();
     let topology = all
         .iter()
@@ -55,7 +55,7 @@ fn required_level(request: &Option<TopologyRequest>) -> Option<&str> {
 
 /// Returns true if the gang fits for some choice of domains: one for the gang, and one for each
 /// group that requires one.
-fn feasible(gang: &Gang, nodes: &[Node], free: &FreeAmounts) -> bool {
+pub fn feasible(gang: &Gang, nodes: &[Node], free: &FreeAmounts) -> bool {
     let own = gang
         .groups
         .iter()
@@ -132,7 +132,7 @@ fn fewest_domains(
     (fewest, held.iter().sum())
 }
 
-fn any_cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> {
+pub fn any_cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> {
     let nodes = prop::collection::vec(any_labelled_node(NODES), 1..=NODES).prop_map(|nodes| {
         let by_name: std::collections::BTreeMap<_, _> =
             nodes.into_iter().map(|n| (n.name.clone(), n)).collect();
@@ -187,7 +187,7 @@ fn any_full_hall() -> impl Strategy<Value = (Vec<Node>, Gang)> {
     })
 }
 
-fn with_topologies(mut engine: Engine) -> Engine {
+pub fn with_topologies(mut engine: Engine) -> Engine {
     for topology in topologies() {
         engine.apply_topology(topology);
     }

@@ -3,7 +3,7 @@
 use trellis_api::Quantity;
 use trellis_api::visibility::Shortage;
 use trellis_gang::engine;
-use trellis_scheduler::{BestDomain, GangId, GroupName, ResourceName, WaitDetail};
+use trellis_scheduler::{BestDomain, GangId, GroupName, ResourceName, ScarceSlices, WaitDetail};
 
 use super::super::nodes::job_ref;
 
@@ -144,6 +144,9 @@ pub(super) fn from_detail(detail: &WaitDetail) -> Option<Shortage> {
             nodes: Some(i64::from(*nodes)),
             ..none
         },
+        WaitDetail::ExceedsSlices(slices) | WaitDetail::SlicesFragmented(slices) => {
+            shortage_of_slices(slices)
+        }
         WaitDetail::ExceedsTopology(domain) | WaitDetail::TopologyFragmented { domain, .. } => {
             shortage_in_domain(domain)
         }
@@ -247,6 +250,20 @@ fn shortage_in_domain(domain: &BestDomain) -> Shortage {
         domain: domain.domain.clone(),
         pods: Some(number(domain.pods)),
         room: Some(number(domain.fitting_pods)),
+        ..Shortage::default()
+    }
+}
+
+fn shortage_of_slices(slices: &ScarceSlices) -> Shortage {
+    let fitting = slices
+        .fitting_slices
+        .saturating_mul(u64::from(slices.slice_pods));
+    Shortage {
+        task_group: name(&slices.group),
+        level: Some(slices.level.clone()),
+        domain: slices.domain.clone(),
+        pods: Some(i64::from(slices.pods)),
+        room: Some(number(fitting)),
         ..Shortage::default()
     }
 }

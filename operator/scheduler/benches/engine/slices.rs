@@ -1,0 +1,66 @@
+//! Gangs in two layers of slices: NVLink domains of 16 nodes, each of two racks.
+
+use trellis_scheduler::{Decision, Gang, GangId, SliceLayer};
+
+use crate::cluster::{Fleet, gang, now, pod};
+use crate::row::Row;
+use crate::timing::{self, time_runs};
+
+/// Returns a gang of whole nodes in slices of 16 and 8 pods.
+fn sliced_gang(id: &str, pods: u32) -> Gang {
+    let mut gang = gang(id, pods, 8, None);
+    for group in &mut gang.groups {
+        group.slices = vec![SliceLayer::new("block", 16), SliceLayer::new("rack", 8)];
+    }
+    gang
+}
+
+pub(crate) fn print_slices(print: &impl Fn(Row)) {
+    for nodes in [512, 10_000] {
+        let mut engine = Fleet::with_nodes(nodes).with_block_size(16).engine();
+        let took = time_runs(300, |i| {
+            let id = format!("team/sliced-{i}");
+            engine.apply_gang(sliced_gang(&id, 256));
+            let (took, decisions) = timing::time_run(|| engine.cycle(now(i)));
+            let placed = matches!(decisions.as_slice(), [Decision::Place { .. }]);
+            assert!(placed, "{decisions:?}");
+            engine.delete_gang(&GangId::new(id));
+            took
+        });
+        print(Row::new(
+            format!("place 256 x 8 in slices of 16 and 8, {nodes} nodes"),
+            took.median,
+        ));
+        // One busy node in each domain: 15 nodes of 16 are free, and no slice fits.
+        for node in (0..nodes).step_by(16) {
+            let (key, node, request) = pod(node, nodes);
+            engine.apply_pod(key, node, request);
+        }
+        engine.cycle(now(0));
+        let took = time_runs(300, |i| {
+            let gang = sliced_gang(&format!("team/torn-{i}"), 256);
+            let (took, outlook) = timing::time_run(|| engine.try_gang(&gang, now(i)));
+            assert!(outlook.is_err(), "refused");
+            took
+        });
+        print(Row::new(
+            format!("refuse 256 x 8 in slices of 16 and 8, {nodes} nodes"),
+            took.median,
+        ));
+        engine.apply_gang(sliced_gang("team/first", 256));
+        engine.cycle(now(1));
+        let took = time_runs(300, |i| {
+            let id = format!("team/next-{i}");
+            engine.apply_gang(sliced_gang(&id, 256));
+            let (took, decisions) = timing::time_run(|| engine.cycle(now(i + 2)));
+            let waits = matches!(decisions.as_slice(), [Decision::Wait { .. }]);
+            assert!(waits, "{decisions:?}");
+            engine.delete_gang(&GangId::new(id));
+            took
+        });
+        print(Row::new(
+            format!("refuse another gang like it, {nodes} nodes"),
+            took.median,
+        ));
+    }
+}

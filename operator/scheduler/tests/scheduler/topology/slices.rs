@@ -1,0 +1,258 @@
+//! Tests of slices: each run of so many consecutive pods of a group is in one domain. The cases are
+//! those of Kueue's `podset-slice-required-topology`, of Slurm's `--segment`, and of NVLink racks.
+
+use std::time::Duration;
+
+use crate::common::*;
+use crate::kept_places::{node_names, placement_text};
+use crate::preemption::{
+    LOWER, apply_pods_of, delete_pods_of, priority_gang, run_cycle_at, seconds,
+};
+use crate::topology::{hall_engine, topology, use_gpus};
+use trellis_scheduler::{
+    Engine, Gang, NodeName, PlacementStrategy, Queue, SliceLayer, TopologyRequest,
+};
+
+/// Returns a gang of pods that each need a whole node, in slices.
+fn sliced_gang(count: u32, slices: &[(&str, u32)]) -> Gang {
+    with_slices(workers("w", count, gpu(8, 8)), slices)
+}
+
+/// Splits the first group of a gang.
+pub fn with_slices(mut gang: Gang, slices: &[(&str, u32)]) -> Gang {
+    let layers = slices
+        .iter()
+        .map(|(level, pods)| SliceLayer::new(level, *pods));
+    gang.groups[0].slices = layers.collect();
+    gang
+}
+
+fn all_nodes_but(nodes: &[&str], kept: &str) -> Vec<NodeName> {
+    let others: Vec<&str> = nodes.iter().copied().filter(|node| *node != kept).collect();
+    node_names(&others)
+}
+
+/// Returns two blocks: `a` has racks of 3, 3 and 2 nodes, `b` has racks of 4 and 1.
+fn hall() -> Engine {
+    hall_engine([
+        "a1-0", "a1-1", "a1-2", "a2-0", "a2-1", "a2-2", "a3-0", "a3-1", "b1-0", "b1-1", "b1-2",
+        "b1-3", "b2-0",
+    ])
+}
+
+#[test]
+fn each_slice_is_in_one_rack() {
+    let placed = trial_placement(&mut hall(), &sliced_gang(4, &[("rack", 2)]));
+    assert_eq!(
+        placed, "worker: b1-0*1 b1-1*1 b1-2*1 b1-3*1",
+        "one rack holds both"
+    );
+    // Without slices, 6 pods would take b1 and two nodes of another rack.
+    let placed = trial_placement(&mut hall(), &sliced_gang(6, &[("rack", 3)]));
+    assert_eq!(placed, "worker: a1-0*1 a1-1*1 a1-2*1 a2-0*1 a2-1*1 a2-2*1");
+    let placed = trial_placement(&mut hall(), &sliced_gang(9, &[("rack", 3)]));
+    assert_eq!(
+        placed,
+        "worker: a1-0*1 a1-1*1 a1-2*1 a2-0*1 a2-1*1 a2-2*1 b1-0*1 b1-1*1 b1-2*1"
+    );
+}
+
+#[test]
+fn slices_with_a_required_level_are_in_one_domain_of_it() {
+    let mut gang = sliced_gang(4, &[("rack", 2)]);
+    gang.groups[0].topology = Some(TopologyRequest::required("block"));
+    let mut engine = hall();
+    use_gpus(&mut engine, "b1-3", 1);
+    // Three nodes of b1 hold one slice, and b2 holds none.
+    let placed = trial_placement(&mut engine, &gang);
+    assert_eq!(placed, "worker: a1-0*1 a1-1*1 a3-0*1 a3-1*1");
+    let mut of_job = sliced_gang(4, &[("rack", 2)]);
+    of_job.topology = Some(TopologyRequest::required("block"));
+    assert_eq!(trial_placement(&mut engine, &of_job), placed);
+    assert_eq!(
+        trial_explanation(
+            &mut engine,
+            &Gang {
+                topology: of_job.topology,
+                ..sliced_gang(8, &[("rack", 2)])
+            }
+        )
+        .to_string(),
+        "8 pods must be in slices of 2, each in one domain of level \"rack\" and all in one domain of level \"block\"; in \"a\", 3 of 4 slices have room even when empty; \"a/1\" comes closest to another slice, with room for 1 of its 2 pods"
+    );
+}
+
+#[test]
+fn outer_slices_consist_of_inner_slices() {
+    let mut engine = engine([]);
+    engine.apply_topology(topology("hall", &["block", "rack"]));
+    for (name, block, rack) in [
+        ("n0", "a", "1"),
+        ("n1", "a", "1"),
+        ("n2", "a", "1"),
+        ("n3", "a", "2"),
+        ("n4", "b", "1"),
+        ("n5", "b", "1"),
+        ("n6", "b", "2"),
+        ("n7", "b", "2"),
+    ] {
+        engine.apply_node(label(
+            label(gpu_node(name, 8), "block", block),
+            "rack",
+            rack,
+        ));
+    }
+    // Block a has 4 nodes, but room for only one inner slice: its racks have 3 nodes and 1 node.
+    let layers = [("block", 4), ("rack", 2)];
+    let placed = trial_placement(&mut engine, &sliced_gang(4, &layers));
+    assert_eq!(placed, "worker: n4*1 n5*1 n6*1 n7*1");
+    assert_eq!(
+        trial_explanation(&mut engine, &sliced_gang(8, &layers)).to_string(),
+        "8 pods must be in slices of 4, each in one domain of level \"block\"; 1 of 2 slices has \
+         room even when empty; \"a\" comes closest to another slice, with room for 2 of its 4 pods"
+    );
+}
+
+#[test]
+fn several_pods_of_a_slice_share_a_node() {
+    let gang = with_slices(workers("w", 12, gpu(8, 4)), &[("rack", 6)]);
+    let placed = trial_placement(&mut hall(), &gang);
+    assert_eq!(placed, "worker: a1-0*2 a1-1*2 a1-2*2 a2-0*2 a2-1*2 a2-2*2");
+}
+
+#[test]
+fn spread_pods_keep_their_slices() {
+    let gang = with_slices(workers("w", 4, gpu(8, 2)), &[("rack", 4)]);
+    let gang = Gang {
+        strategy: PlacementStrategy::Spread,
+        ..gang
+    };
+    let mut engine = hall();
+    for node in ["a3-0", "a3-1", "b2-0"] {
+        use_gpus(&mut engine, node, 8);
+    }
+    let placed = trial_placement(&mut engine, &gang);
+    assert_eq!(placed, "worker: a1-0*2 a1-1*1 a1-2*1");
+}
+
+#[test]
+fn nodes_without_the_label_hold_no_slice() {
+    let mut engine = hall();
+    engine.apply_node(label(gpu_node("stray", 8), "block", "a"));
+    let placed = trial_placement(&mut engine, &sliced_gang(1, &[("rack", 1)]));
+    assert_eq!(placed, "worker: b2-0*1");
+    assert_eq!(
+        trial_explanation(&mut engine, &sliced_gang(14, &[("rack", 1)])).to_string(),
+        "14 pods must be in slices of 1, each in one domain of level \"rack\"; 13 of 14 slices \
+         have room even when empty; no domain has room for a pod of another slice; 1 node is in no domain of level \"rack\", because it lacks the label \"block\" or \"rack\""
+    );
+}
+
+#[test]
+fn explanation_names_the_rack_that_lacks_least_and_the_room_to_free() {
+    let mut engine = hall();
+    for node in ["a1-0", "b1-0", "b1-1"] {
+        use_gpus(&mut engine, node, 1);
+    }
+    assert_eq!(
+        trial_explanation(&mut engine, &sliced_gang(6, &[("rack", 3)])).to_string(),
+        "6 pods must be in slices of 3, each in one domain of level \"rack\"; 1 of 2 slices has \
+         room; \"a/1\" comes closest to another slice, with room for 2 of its 3 pods; it would fit with 1 \
+         nvidia.com/gpu more free on \"a1-0\""
+    );
+}
+
+#[test]
+fn missing_and_coarser_levels_are_named() {
+    let explain = |slices: &[(&str, u32)]| {
+        trial_explanation(&mut hall(), &sliced_gang(4, slices)).to_string()
+    };
+    assert_eq!(
+        explain(&[("row", 2)]),
+        "topology.slices: no Topology has a level \"row\": name one of \"block\", \"rack\", or \
+         create a Topology that has it"
+    );
+    assert_eq!(
+        explain(&[("rack", 4), ("block", 2)]),
+        "topology.slices: level \"block\" must be finer than \"rack\" and in the same Topology: name a \
+         finer level, or remove one of the two"
+    );
+}
+
+#[test]
+fn preemption_frees_whole_slices() {
+    let nodes = ["a1-0", "a1-1", "a2-0", "a2-1", "a3-0", "a3-1"];
+    let mut engine = hall_engine(nodes);
+    engine.apply_queue(Queue {
+        preemption: LOWER,
+        ..queue("default", None)
+    });
+    // Each gang has one node, and the cheapest two victims are in different racks.
+    for (at, node) in nodes.into_iter().enumerate() {
+        let mut gang = priority_gang([1, 3, 1, 3, 2, 2][at], &format!("low-{node}"), 1);
+        gang.excluded_nodes = all_nodes_but(&nodes, node);
+        engine.apply_gang(gang);
+    }
+    let started = cycle(&mut engine);
+    assert_eq!(started.len(), 6, "{started:?}");
+    engine.apply_gang(Gang {
+        priority: 9,
+        ..sliced_gang(2, &[("rack", 2)])
+    });
+    assert_eq!(cycle(&mut engine), ["!w low-a3-0 low-a3-1"]);
+}
+
+#[test]
+fn reservation_waits_for_a_whole_slice() {
+    let nodes = ["a1-0", "a1-1", "a2-0", "a2-1"];
+    let mut engine = hall_engine(nodes);
+    for (name, node, runtime) in [("x", "a1-0", 10), ("y", "a2-0", 20), ("z", "a1-1", 90)] {
+        let mut gang = priority_gang(0, name, 1);
+        gang.excluded_nodes = all_nodes_but(&nodes, node);
+        gang.runtime = Some(Duration::from_secs(runtime));
+        engine.apply_gang(gang);
+    }
+    assert_eq!(cycle(&mut engine), ["+x", "+y", "+z"]);
+    engine.apply_gang(sliced_gang(2, &[("rack", 2)]));
+    // After 10 s two nodes are free, one in each rack.
+    assert_eq!(cycle(&mut engine), ["-w InsufficientCapacity"]);
+    let reservation = engine.reservation(&id("w")).unwrap();
+    assert_eq!(reservation.start, Some(seconds(20)));
+}
+
+#[test]
+fn replaced_pod_returns_to_the_rack_of_its_slice() {
+    let mut engine = hall();
+    let gang = sliced_gang(4, &[("rack", 2)]);
+    let gang = Gang {
+        excluded_nodes: node_names(&["b1-3"]),
+        ..gang
+    };
+    engine.apply_gang(gang.clone());
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+w"]);
+    assert_eq!(
+        placement_text(&engine, "w"),
+        "worker: a3-0*1 a3-1*1 b1-0*1 b1-1*1"
+    );
+    apply_pods_of(&mut engine, &gang);
+    // The best fit for one pod would be b2-0.
+    assert!(engine.keep_place(&id("w"), &node_names(&["b1-1"]), seconds(120)));
+    delete_pods_of(&mut engine, &gang);
+    engine.apply_gang(Gang {
+        excluded_nodes: node_names(&["b1-1", "b1-3"]),
+        ..gang
+    });
+    assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["+w"]);
+    assert_eq!(
+        placement_text(&engine, "w"),
+        "worker: a3-0*1 a3-1*1 b1-0*1 b1-2*1"
+    );
+}
+
+/// A slice in a domain that the pods share anyway is no further requirement.
+#[test]
+fn slices_of_a_coarser_level_than_the_required_one_hold_anyway() {
+    let mut gang = sliced_gang(2, &[("block", 2)]);
+    gang.groups[0].topology = Some(TopologyRequest::required("rack"));
+    assert_eq!(trial_placement(&mut hall(), &gang), "worker: a3-0*1 a3-1*1");
+}
