@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::{DEFAULT_GRACE_SECONDS, Preemptibility};
 use crate::rules;
 use crate::status::words::open_word;
-use crate::topology::TopologyRequest;
+use crate::topology::{GroupTopology, TopologyRequest};
 use crate::{Quantity, Reason, ResourcesPerGpu};
 
 /// Pods that are placed all together or not at all.
@@ -108,9 +108,9 @@ pub struct PodGroupMember {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub gpu_resource: Option<String>,
-    /// Required or preferred closeness of the group's pods. Absent: as the whole gang.
+    /// Required or preferred closeness of the group's pods, and their slices. Absent: as the whole gang.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub topology: Option<TopologyRequest>,
+    pub topology: Option<GroupTopology>,
 }
 
 /// The journal of a gang: its phase, and the plan that every leader must carry out.

@@ -100,3 +100,136 @@ pub struct TopologyRequest {
     #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub preferred: Option<String>,
 }
+
+/// Closeness of the pods of a task group: `required`, `preferred`, `slices`, or several of them.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(validation = rules::SOME_CLOSENESS.to_cel_rule())]
+pub struct GroupTopology {
+    /// Name of a level of a Topology: the gang waits until all pods of the group fit into one domain
+    /// of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 317))]
+    #[garde(
+        inner(custom(rules::topology_level)),
+        custom(rules::some_closeness(self))
+    )]
+    #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
+    pub required: Option<String>,
+    /// Name of a level of a Topology: the scheduler uses as few domains of it as possible. With
+    /// `required`, it must be a finer level of the same Topology.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 317))]
+    #[garde(inner(custom(rules::topology_level)))]
+    #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
+    pub preferred: Option<String>,
+    /// Slices of the group: consecutive pods that must be in one domain. Up to 3 layers, coarse to
+    /// fine, with finer levels of the same Topology. Absent: the group is not split.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
+    #[garde(length(max = 3), dive, custom(rules::slice_layers))]
+    #[x_kube(validation = rules::SLICE_LAYERS.to_cel_rule())]
+    pub slices: Vec<SliceLayer>,
+}
+
+/// One layer of slices.
+#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+#[x_kube(validation = rules::SLICE_SIZE.to_cel_rule())]
+pub struct SliceLayer {
+    /// Name of a level of a Topology: the gang waits until the pods of each slice fit into one
+    /// domain of it.
+    #[schemars(length(min = 1, max = 317))]
+    #[garde(custom(rules::topology_level), custom(rules::slice_size(self)))]
+    #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
+    pub level: String,
+    /// Number of pods in each slice: with 16, pods 0 to 15 are the first slice. In the first layer,
+    /// `replicas` must be a multiple of it; in later layers, `pods` of the layer before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::slice_pods)))]
+    #[x_kube(validation = rules::SLICE_PODS.to_cel_rule())]
+    pub pods: Option<i64>,
+    /// Upper limit for the size of a slice, instead of `pods`; only in the last layer. Trellis uses
+    /// the largest number up to the limit that divides the pods evenly: 24 replicas and 16 give 2
+    /// slices of 12.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(inner(custom(rules::slice_pods)))]
+    #[x_kube(validation = rules::SLICE_PODS.to_cel_rule())]
+    pub at_most: Option<i64>,
+}
+
+impl GroupTopology {
+    /// Returns the number of pods in a slice of each layer, coarse to fine, for a group of this many
+    /// pods. Values that validation refuses give slices of at least 1 pod.
+    #[must_use]
+    pub fn slice_sizes(&self, replicas: u32) -> Vec<u32> {
+        let to_pods = |pods: i64| u32::try_from(pods).unwrap_or(u32::MAX).max(1);
+        let mut outer = replicas.max(1);
+        let sizes = self.slices.iter().map(|layer| {
+            let bound = layer.at_most.map_or(1, to_pods).min(outer);
+            let divides = |pods: &u32| outer.checked_rem(*pods) == Some(0);
+            let largest = || (1..=bound).rev().find(divides).unwrap_or(1);
+            outer = layer.pods.map_or_else(largest, to_pods);
+            outer
+        });
+        sizes.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GroupTopology, SliceLayer};
+    use crate::job::TaskGroup;
+    use garde::Validate as _;
+
+    fn layer(pods: Option<i64>, at_most: Option<i64>) -> SliceLayer {
+        SliceLayer {
+            level: "rack".to_owned(),
+            pods,
+            at_most,
+        }
+    }
+
+    fn topology(slices: Vec<SliceLayer>) -> GroupTopology {
+        GroupTopology {
+            slices,
+            ..GroupTopology::default()
+        }
+    }
+
+    #[test]
+    fn bound_gives_the_largest_divisor() {
+        let sizes = |replicas, slices| topology(slices).slice_sizes(replicas);
+        assert_eq!(sizes(24, vec![layer(None, Some(16))]), [12]);
+        assert_eq!(sizes(48, vec![layer(None, Some(16))]), [16]);
+        assert_eq!(sizes(8, vec![layer(None, Some(16))]), [8]);
+        let layers = vec![layer(Some(48), None), layer(None, Some(18))];
+        assert_eq!(sizes(96, layers), [48, 16]);
+        assert_eq!(sizes(17, vec![layer(None, Some(16))]), [1]);
+    }
+
+    #[test]
+    fn bound_that_splits_off_single_pods_is_refused() {
+        let violations = |replicas: i64, slices: Vec<SliceLayer>| {
+            let group = TaskGroup {
+                name: "worker".to_owned(),
+                replicas: Some(replicas),
+                topology: Some(topology(slices)),
+                ..TaskGroup::default()
+            };
+            let report = group.validate().unwrap_err().to_string();
+            report.contains("atMost gives slices of 1 pod")
+        };
+        assert!(violations(17, vec![layer(None, Some(16))]));
+        assert!(violations(
+            34,
+            vec![layer(Some(17), None), layer(None, Some(16))]
+        ));
+        assert!(!violations(16, vec![layer(None, Some(15))]));
+        // The user asked for slices of one pod.
+        assert!(!violations(17, vec![layer(None, Some(1))]));
+        assert!(!violations(1, vec![layer(None, Some(16))]));
+    }
+}

@@ -26,6 +26,8 @@ pub(crate) enum VariableValue {
     Rank,
     /// The attempt that the pod belongs to.
     Attempt,
+    /// The number of the pod's slice within its group, from the number of pods in a slice.
+    Slice(u32),
     /// A text with a number in it, which is `first` for the group's first pod.
     Numbered {
         before: String,
@@ -65,6 +67,7 @@ impl TrellisVariable {
             VariableValue::Index => pod.index.to_string(),
             VariableValue::Rank => pod.rank.to_string(),
             VariableValue::Attempt => pod.attempt.to_string(),
+            VariableValue::Slice(pods) => pod.index.checked_div(*pods).unwrap_or(0).to_string(),
             VariableValue::Numbered {
                 before,
                 first,
@@ -100,6 +103,17 @@ impl PodEnvironment {
             ),
             TrellisVariable::new("TRELLIS_ATTEMPT", VariableValue::Attempt),
         ];
+        // The finest slices share the fastest network.
+        if let Some(pods) = group.slice_sizes().last() {
+            ours.push(TrellisVariable::new(
+                "TRELLIS_SLICE",
+                VariableValue::Slice(*pods),
+            ));
+            ours.push(TrellisVariable::fixed(
+                "TRELLIS_SLICE_SIZE",
+                pods.to_string(),
+            ));
+        }
         ours.extend(framework);
         // Kubernetes takes the last of two variables with one name, and Trellis' variables come
         // first.

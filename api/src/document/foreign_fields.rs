@@ -166,6 +166,10 @@ const TOPOLOGY_FIELDS: &[(&[&str], &str)] = &[
     (&["requiredTopologyLevel"], "write required"),
     (&["preferredTopologyLevel"], "write preferred"),
     (
+        &["segmentSize", "partitionSize", "partitionPolicy"],
+        "write slices of a task group, each with level and pods",
+    ),
+    (
         &["topology", "topologyName"],
         "leave it out: the name of a level finds its Topology",
     ),
@@ -188,7 +192,7 @@ const PORT_FIELDS: &[(&[&str], &str)] = &[
 pub(super) fn suggest_field(name: &str, known: &[&str]) -> Option<Cow<'static, str>> {
     let table = match known {
         ["limits", "requests", "claims"] => return suggest_amount(name),
-        ["required", "preferred"] => TOPOLOGY_FIELDS,
+        ["required", "preferred"] | ["required", "preferred", "slices"] => TOPOLOGY_FIELDS,
         _ if known.contains(&"taskGroups") => SPEC_FIELDS,
         _ if known.contains(&"gpuResource") => GROUP_FIELDS,
         _ if known.contains(&"claimName") => MOUNT_FIELDS,
@@ -221,7 +225,9 @@ pub(super) fn suggest_mapping(expected: &str, value: &str) -> Option<String> {
     Some(match expected {
         "GpuHours" => format!("{{limit: {value}, windowHours: 720}} for 30 days"),
         "TopologyLevel" => format!("{{nodeLabel: {value}}}, with the key of a node label"),
-        "TopologyRequest" => format!("{{required: {value}}} or {{preferred: {value}}}"),
+        "TopologyRequest" | "GroupTopology" => {
+            format!("{{required: {value}}} or {{preferred: {value}}}")
+        }
         _ => return None,
     })
 }

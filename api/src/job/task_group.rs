@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     ContainerPort, EnvFromSource, EnvVar, LocalReference, Mount, PullPolicy, ResourceRequirements,
 };
-use crate::topology::TopologyRequest;
+use crate::topology::GroupTopology;
 use crate::{PodTemplate, Quantity, rules};
 
 /// Default of `gpuResource`: the resource that `gpus` counts.
@@ -21,7 +21,7 @@ pub const DEFAULT_GPU_RESOURCE: &str = "nvidia.com/gpu";
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::UNIQUE_MOUNTS.to_cel_rule(), validation = rules::UNIQUE_PORTS.to_cel_rule(), validation = rules::ONE_DEVICE_COUNT.to_cel_rule(), validation = rules::CPU_STATED.to_cel_rule(), validation = rules::MEMORY_STATED.to_cel_rule(), validation = rules::MIN_REPLICAS.to_cel_rule())]
+#[x_kube(validation = rules::UNIQUE_MOUNTS.to_cel_rule(), validation = rules::UNIQUE_PORTS.to_cel_rule(), validation = rules::ONE_DEVICE_COUNT.to_cel_rule(), validation = rules::CPU_STATED.to_cel_rule(), validation = rules::MEMORY_STATED.to_cel_rule(), validation = rules::MIN_REPLICAS.to_cel_rule(), validation = rules::SLICES_OF_REPLICAS.to_cel_rule(), validation = rules::SLICES_START_TOGETHER.to_cel_rule())]
 pub struct TaskGroup {
     /// Name of the group, unique in the job. It is part of every pod's name.
     #[schemars(length(max = 24))]
@@ -129,11 +129,11 @@ pub struct TaskGroup {
     #[schemars(length(max = 15), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group"]))]
     #[garde(length(max = 15), custom(rules::unique_dependencies))]
     pub depends_on: Vec<Dependency>,
-    /// Required or preferred closeness of the group's pods, within the domain of the job. Absent:
+    /// Required or preferred closeness of the group's pods, and their slices, within the domain of the job. Absent:
     /// as the job.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(dive)]
-    pub topology: Option<TopologyRequest>,
+    #[garde(dive, custom(rules::slices_of_group(self)))]
+    pub topology: Option<GroupTopology>,
     /// Labels that a node must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
@@ -301,6 +301,14 @@ impl TaskGroup {
     pub fn replicas(&self) -> u32 {
         self.replicas
             .map_or(1, |n| u32::try_from(n).unwrap_or_default())
+    }
+
+    /// Returns the number of pods in a slice of each layer, coarse to fine. Empty: the group is not
+    /// split.
+    #[must_use]
+    pub fn slice_sizes(&self) -> Vec<u32> {
+        let topology = self.topology.as_ref();
+        topology.map_or_else(Vec::new, |topology| topology.slice_sizes(self.replicas()))
     }
 
     /// True if all or some pods of the group are part of the gang.

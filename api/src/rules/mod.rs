@@ -19,6 +19,7 @@ mod restart;
 mod roles;
 mod rule;
 mod secret;
+mod slices;
 
 use crate::framework;
 use crate::validation::Violation;
@@ -41,6 +42,7 @@ pub use restart::*;
 pub use roles::*;
 pub use rule::Rule;
 pub use secret::*;
+pub use slices::*;
 
 pub(crate) use container::WHOLE_OBJECT_RULES;
 pub(crate) use labels::{job_annotations, job_labels};
@@ -58,7 +60,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 35] = [
+const MULTI_FIELD_RULES: [Rule; 40] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -94,6 +96,11 @@ const MULTI_FIELD_RULES: [Rule; 35] = [
     ONE_BOUND,
     SOME_LIMIT,
     REQUIRED_OR_PREFERRED,
+    SOME_CLOSENESS,
+    SLICE_SIZE,
+    SLICE_LAYERS,
+    SLICES_OF_REPLICAS,
+    SLICES_START_TOGETHER,
 ];
 
 /// True if a violation may be caused by a field other than the one that it names.

@@ -143,8 +143,9 @@ reasons! {
     NeedsDeviceAllocation (Warning): "Use nodes whose device plugin advertises the resource, or name another in gpuResource; a job is never placed without its devices.";
     /// The matching nodes have too little free capacity in total.
     InsufficientCapacity (Normal): "Wait until other jobs end; the message says how much is missing and, if the nodes need more than that, how much must become free on which nodes.";
-    /// Enough capacity is free in total, but not within one domain of the required level.
-    TopologyFragmented (Normal): "Wait until more of one domain is free, or prefer the level instead of requiring it, or require a coarser one; the message names the domain that holds most.";
+    /// Enough capacity is free in total, but not within one domain of the required level, or not for
+    /// whole slices.
+    TopologyFragmented (Normal): "Wait until more of one domain is free, or prefer the level instead of requiring it, or require a coarser one, or use smaller slices; the message names the domain that holds most.";
     /// Enough capacity is free in total, but it is fragmented: too little is free together where a
     /// pod needs it.
     Fragmented (Normal): "Wait until enough is free together, or use smaller pods; for a job of one task group the message says how much and where.";
@@ -152,8 +153,9 @@ reasons! {
     Reserved (Normal): "Wait until the job that the message names starts. A job with a short deadlines.activeSeconds may start before.";
     /// The job would not fit even if all matching nodes were empty.
     ExceedsCluster (Warning): "If the message announces new nodes, wait for them. Otherwise ask for less, or add nodes.";
-    /// No domain of the required level could hold the job, even if it were empty.
-    ExceedsTopology (Warning): "Require a coarser level, prefer it instead of requiring it, or ask for less; the message says what the largest domain holds.";
+    /// No domain of the required level could hold the job, even if it were empty, or empty nodes
+    /// could not hold all of its slices.
+    ExceedsTopology (Warning): "Require a coarser level, prefer it instead of requiring it, use smaller slices, or ask for less; the message says what the largest domain holds.";
     /// An attempt to place the job failed, and the scheduler waits before the next one.
     BackingOff (Normal): "Check the reason of the failure in the events; the operator retries the job by itself.";
     /// The job waits for its victims to leave.

@@ -158,3 +158,21 @@ fn pod_has_its_attempt_and_the_configured_cluster_domain() {
     );
     assert_eq!(pod.metadata.labels.unwrap()["trellis.dev/attempt"], "7");
 }
+
+#[test]
+fn pods_know_their_finest_slice() {
+    let slices = "topology: {slices: [{level: block, pods: 4}, {level: rack, atMost: 3}]}";
+    let job = compile_one_group("None", &format!("replicas: 8, {slices}"));
+    let slice = |index: u32| {
+        let pod = job.groups()[0].pod(index, &PLACEMENT);
+        let value = |name: &str| env_value(&pod, name).unwrap();
+        (value("TRELLIS_SLICE"), value("TRELLIS_SLICE_SIZE"))
+    };
+    // The largest divisor of 4 that is at most 3.
+    for (index, expected) in [(0, "0"), (1, "0"), (2, "1"), (7, "3")] {
+        assert_eq!(slice(index), (expected.to_owned(), "2".to_owned()));
+    }
+    let whole = compile_one_group("None", "replicas: 8");
+    let pod = whole.groups()[0].pod(0, &PLACEMENT);
+    assert_eq!(env_value(&pod, "TRELLIS_SLICE"), None);
+}

@@ -78,6 +78,7 @@ fn example_jobs_compile_to_their_snapshots() {
             "ray",
             "resume",
             "sidecar",
+            "slices",
             "stages",
             "tensorflow",
             "two-gpus",

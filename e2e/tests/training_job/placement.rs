@@ -3,6 +3,7 @@
 pub(super) mod late_binding;
 pub(super) mod node_constraints;
 pub(super) mod per_gpu_resources;
+pub(super) mod slices;
 
 use serde_json::json;
 use trellis_api::job::JobPhase;

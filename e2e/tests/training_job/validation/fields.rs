@@ -121,6 +121,13 @@ async fn api_server_refuses_contradictory_fields() {
         spec.pointer_mut(parent).unwrap()[key] = value;
         spec
     };
+    let split_group = |field: &str, value: serde_json::Value| {
+        let mut worker = group("worker", 12);
+        worker["topology"] = json!({"slices": [{"level": "rack", "pods": 6}]});
+        worker[field] = value;
+        spec_with("/spec/taskGroups", json!([worker]))
+    };
+    let sliced = |slices: serde_json::Value| split_group("topology", json!({"slices": slices}));
     let env = |name: &str| {
         spec_with(
             "/spec/taskGroups/0/env",
@@ -257,6 +264,42 @@ async fn api_server_refuses_contradictory_fields() {
                 json!({"preferred": "Example.com/rack"}),
             ),
             "must be the name of a level of a Topology",
+        ),
+        (
+            spec_with("/spec/taskGroups/0/topology", json!({"slices": []})),
+            "must have required, preferred or slices",
+        ),
+        (
+            sliced(json!([{"level": "rack", "pods": 2, "atMost": 2}])),
+            "must have exactly one of pods (the size of each slice) and atMost",
+        ),
+        (
+            sliced(json!([{"level": "rack", "pods": 0}])),
+            "must be 1 to 4096 pods",
+        ),
+        (
+            sliced(json!([{"level": "rack/", "pods": 1}])),
+            "must be the name of a level of a Topology",
+        ),
+        (
+            sliced(json!([{"level": "rack", "pods": 5}])),
+            "replicas must be a multiple of topology.slices[0].pods",
+        ),
+        (
+            sliced(json!([{"level": "block", "pods": 6}, {"level": "rack", "pods": 4}])),
+            "pods must be a multiple of pods of the next layer",
+        ),
+        (
+            sliced(json!([{"level": "block", "atMost": 6}, {"level": "rack", "pods": 2}])),
+            "each layer except the last must have pods and no atMost",
+        ),
+        (
+            split_group("minReplicas", json!(6)),
+            "a group with slices starts all its pods together",
+        ),
+        (
+            split_group("membership", json!("BestEffort")),
+            "a group with slices starts all its pods together",
         ),
     ];
     for (spec, words) in cases {

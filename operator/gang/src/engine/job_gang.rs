@@ -14,7 +14,7 @@ use trellis_scheduler::{
 };
 
 use super::names::{SurplusPodId, gang_id, surplus_gang_id};
-use super::topology::to_topology_request;
+use super::topology::{to_group_request, to_slices, to_topology_request};
 use super::units::{to_duration, to_engine_time};
 use crate::admitted_pod::AdmittedPod;
 use crate::key::Key;
@@ -122,6 +122,7 @@ pub fn gang_from_surplus_pod(
         count: 1,
         first: member.index,
         topology: None,
+        slices: Vec::new(),
         ..to_task_group(job, group, admitted, state)
     };
     let flavors = match planned_flavors.is_empty() {
@@ -171,6 +172,7 @@ fn to_task_group(
         .task_groups
         .iter()
         .find(|g| g.name == group.name());
+    let closeness = spec.and_then(|g| g.topology.as_ref());
     let device = spec
         .filter(|g| g.gpus() > 0)
         .map(|g| ResourceName::new(g.gpu_resource()));
@@ -210,9 +212,12 @@ fn to_task_group(
         constraints,
         topology: match one_node {
             true => Some(TopologyRequest::one_node()),
-            false => spec
-                .and_then(|g| g.topology.as_ref())
-                .and_then(to_topology_request),
+            false => closeness.and_then(to_group_request),
+        },
+        // All slices are on one node if all pods are.
+        slices: match closeness.filter(|_| !one_node) {
+            Some(closeness) => to_slices(closeness, group.gang_size()),
+            None => Vec::new(),
         },
         ..TaskGroup::new(
             GroupName::new(group.name()),

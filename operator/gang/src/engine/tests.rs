@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use trellis_api::PodGroup;
 use trellis_scheduler::{
     BorrowWithinPolicy, FlavorName, Gang, GroupFlavors, GroupName, Placement, PlacementStrategy,
-    PreemptionPolicy, QueueStop, ReclaimPolicy, ResourceName, TaskGroup, TolerationOperator,
-    TopologyRequest, WithinQueuePolicy,
+    PreemptionPolicy, QueueStop, ReclaimPolicy, ResourceName, SliceLayer, TaskGroup,
+    TolerationOperator, TopologyRequest, WithinQueuePolicy,
 };
 
 use super::*;
@@ -96,7 +96,9 @@ fn placement_fields_reach_the_engine_and_the_pod_group() {
         "placement": "Spread", "preemptibility": "ProtectedWithinQuota", "minRuntimeSeconds": 600,
         "topology": {"required": "example.com/block"},
         "taskGroups": [{"name": "worker", "image": "train:1", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
-            "topology": {"required": "example.com/block", "preferred": "example.com/rack"}}],
+            "replicas": 24,
+            "topology": {"required": "example.com/block", "preferred": "example.com/rack",
+                "slices": [{"level": "example.com/rack", "pods": 12}, {"level": "example.com/clique", "atMost": 5}]}}],
     }));
     assert_eq!(gang.strategy, PlacementStrategy::Spread);
     for gang in [gang, from_pod_group] {
@@ -111,6 +113,9 @@ fn placement_fields_reach_the_engine_and_the_pod_group() {
                 "example.com/rack"
             ))
         );
+        let slices = [("example.com/rack", 12), ("example.com/clique", 4)];
+        let slices = slices.map(|(level, pods)| SliceLayer::new(level, pods));
+        assert_eq!(gang.groups[0].slices, slices);
         assert_eq!(
             (gang.preemptible, gang.min_runtime, gang.grace),
             (false, Duration::from_secs(600), Duration::from_secs(30))

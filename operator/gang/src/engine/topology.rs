@@ -1,7 +1,7 @@
 //! Converts topologies and topology requests into the engine's form.
 
-use trellis_api::topology::{self, TopologySpec};
-use trellis_scheduler::{Topology, TopologyLevel, TopologyName, TopologyRequest};
+use trellis_api::topology::{self, GroupTopology, TopologySpec};
+use trellis_scheduler::{SliceLayer, Topology, TopologyLevel, TopologyName, TopologyRequest};
 
 /// Returns the engine's form of a topology.
 #[must_use]
@@ -19,13 +19,29 @@ fn to_topology_level(level: &topology::TopologyLevel) -> TopologyLevel {
     }
 }
 
-/// Returns the engine's form of a topology request. None if it names no level, which validation
-/// rejects.
+/// Returns the engine's form of the topology request of a job. None if it names no level, which
+/// validation rejects.
 pub(crate) fn to_topology_request(request: &topology::TopologyRequest) -> Option<TopologyRequest> {
-    match (&request.required, &request.preferred) {
+    to_request(request.required.as_ref(), request.preferred.as_ref())
+}
+
+/// Returns the engine's form of the topology request of a task group, apart from its slices.
+pub(super) fn to_group_request(request: &GroupTopology) -> Option<TopologyRequest> {
+    to_request(request.required.as_ref(), request.preferred.as_ref())
+}
+
+/// Returns the slices of a task group of this many pods.
+pub(super) fn to_slices(request: &GroupTopology, pods: u32) -> Vec<SliceLayer> {
+    let layers = request.slices.iter().zip(request.slice_sizes(pods));
+    let layer = |(layer, pods): (&topology::SliceLayer, u32)| SliceLayer::new(&layer.level, pods);
+    layers.map(layer).collect()
+}
+
+fn to_request(required: Option<&String>, preferred: Option<&String>) -> Option<TopologyRequest> {
+    match (required, preferred) {
         (Some(level), preferred) => Some(TopologyRequest::Required {
             level: level.clone(),
-            preferred: preferred.clone(),
+            preferred: preferred.cloned(),
         }),
         (None, Some(level)) => Some(TopologyRequest::preferred(level)),
         (None, None) => None,

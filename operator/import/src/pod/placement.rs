@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::NodeAffinity;
 use serde_json::Value;
 use trellis_api::job::{Affinity, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
-use trellis_api::topology::TopologyRequest;
+use trellis_api::topology::{GroupTopology, SliceLayer};
 
 use super::traced_value::TracedValue;
 use crate::fields::Fields;
@@ -85,13 +85,66 @@ pub(crate) fn read_effect(fields: &Fields<'_>, key: &str) -> Option<TolerationEf
     }
 }
 
-/// Reads the topology request from Kueue's annotations of a pod.
-pub(super) fn read_topology(metadata: &Fields<'_>) -> Option<TopologyRequest> {
+/// Reads the topology request and the slices from Kueue's annotations of a pod.
+pub(super) fn read_topology(metadata: &Fields<'_>) -> Option<GroupTopology> {
     let annotations = metadata.object("annotations")?;
     annotations.ignore(&["kueue.x-k8s.io/podset-unconstrained-topology"]);
-    let request = TopologyRequest {
+    let one_layer = read_slice_layer(&annotations);
+    let several_layers = read_slice_layers(&annotations);
+    let topology = GroupTopology {
         required: annotations.text("kueue.x-k8s.io/podset-required-topology"),
         preferred: annotations.text("kueue.x-k8s.io/podset-preferred-topology"),
+        slices: one_layer.into_iter().chain(several_layers).collect(),
     };
-    (request != TopologyRequest::default()).then_some(request)
+    (topology != GroupTopology::default()).then_some(topology)
+}
+
+fn read_slice_layer(annotations: &Fields<'_>) -> Option<SliceLayer> {
+    const SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
+    let level = annotations.text("kueue.x-k8s.io/podset-slice-required-topology")?;
+    let size = annotations.text(SIZE).map(|size| size.parse::<i64>());
+    let Some(Ok(pods)) = size else {
+        let message = "must be the number of pods of a slice: write one, such as \"16\"";
+        let path = annotations.field_path(SIZE);
+        annotations.log().add_problem(&path, message);
+        return None;
+    };
+    Some(SliceLayer {
+        level,
+        pods: Some(pods),
+        at_most: None,
+    })
+}
+
+/// A layer in Kueue's annotation for several layers (KEP-2724). Sizes that differ from slice to
+/// slice (`sizes`) are refused.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SliceConstraint {
+    topology: String,
+    size: i64,
+}
+
+fn read_slice_layers(annotations: &Fields<'_>) -> Vec<SliceLayer> {
+    const LAYERS: &str = "kueue.x-k8s.io/podset-slice-required-topology-constraints";
+    let Some(text) = annotations.text(LAYERS) else {
+        return Vec::new();
+    };
+    let layer = |layer: SliceConstraint| SliceLayer {
+        level: layer.topology,
+        pods: Some(layer.size),
+        at_most: None,
+    };
+    match serde_json::from_str::<Vec<SliceConstraint>>(&text) {
+        Ok(layers) => layers.into_iter().map(layer).collect(),
+        Err(error) => {
+            let path = annotations.field_path(LAYERS);
+            let message = format!(
+                "must be a list of layers with topology and size: {error}: all slices of a layer \
+                 have the same size"
+            );
+            annotations.log().add_problem(&path, message);
+            Vec::new()
+        }
+    }
 }

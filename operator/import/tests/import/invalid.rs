@@ -247,3 +247,37 @@ fn invalid_result_is_reported_and_not_returned() {
         ]
     );
 }
+
+#[test]
+fn slices_of_kueue_state_one_size() {
+    let job = |annotations: &str| {
+        format!(
+            "{{apiVersion: batch/v1, kind: Job, metadata: {{name: a, \
+             labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {{template: {{\
+             metadata: {{annotations: {{{annotations}}}}}, spec: {{restartPolicy: Never, \
+             containers: [{{name: c, image: i, \
+             resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}}}"
+        )
+    };
+    let path = "spec.template.metadata.annotations.kueue.x-k8s.io/podset-slice";
+    assert_eq!(
+        refused(&job("kueue.x-k8s.io/podset-slice-required-topology: rack")),
+        [format!(
+            "{path}-size: must be the number of pods of a slice: write one, such as \"16\""
+        )]
+    );
+    let layers = r#"'[{"topology": "rack", "sizes": [1, 3]}]'"#;
+    let problems = refused(&job(&format!(
+        "kueue.x-k8s.io/podset-slice-required-topology-constraints: {layers}"
+    )));
+    let [problem] = problems.as_slice() else {
+        panic!("{problems:?}")
+    };
+    assert!(
+        problem.starts_with(&format!(
+            "{path}-required-topology-constraints: must be a list of layers with topology and \
+             size: unknown field `sizes`"
+        )),
+        "{problem}"
+    );
+}

@@ -4,7 +4,7 @@
 use trellis_api::TrainingJob;
 
 /// Each key, and the field of a TrainingJob with the same meaning.
-const KEYS: [(&str, &str); 9] = [
+const KEYS: [(&str, &str); 11] = [
     ("kueue.x-k8s.io/queue-name", "spec.queueName"),
     ("kueue.x-k8s.io/priority-class", "spec.priorityClassName"),
     (
@@ -14,6 +14,14 @@ const KEYS: [(&str, &str); 9] = [
     (
         "kueue.x-k8s.io/podset-preferred-topology",
         "spec.topology.preferred",
+    ),
+    (
+        "kueue.x-k8s.io/podset-slice-required-topology",
+        "topology.slices of a task group",
+    ),
+    (
+        "kueue.x-k8s.io/podset-slice-required-topology-constraints",
+        "topology.slices of a task group",
     ),
     (
         "kueue.x-k8s.io/max-exec-time-seconds",

@@ -1,0 +1,101 @@
+//! Rules on the slices of task groups.
+
+use super::rule::Rule;
+use crate::job::TaskGroup;
+use crate::topology::{GroupTopology, SliceLayer};
+
+/// A group's topology requests something.
+pub const SOME_CLOSENESS: Rule = Rule::new(
+    "has(self.required) || has(self.preferred) || (has(self.slices) && size(self.slices) > 0)",
+    "must have required, preferred or slices: name a level of a Topology, or remove topology",
+);
+/// The size of a slice is stated in one way.
+pub const SLICE_SIZE: Rule = Rule::new(
+    "has(self.pods) != has(self.atMost)",
+    "must have exactly one of pods (the size of each slice) and atMost (the largest size of a slice): add or remove one",
+);
+/// The number of pods in a slice.
+pub const SLICE_PODS: Rule = Rule::new(
+    "self >= 1 && self <= 4096",
+    "must be 1 to 4096 pods, such as the number of pods that a rack holds",
+);
+/// Each slice of a layer consists of whole slices of the next layer.
+pub const SLICE_LAYERS: Rule = Rule::new(
+    "self.size() < 2 || (has(self[0].pods) && (!has(self[1].pods) || self[1].pods < 1 || self[0].pods % self[1].pods == 0) && (self.size() < 3 || (has(self[1].pods) && (!has(self[2].pods) || self[2].pods < 1 || self[1].pods % self[2].pods == 0))))",
+    "each layer except the last must have pods and no atMost, and pods must be a multiple of pods of the next layer: change pods, or move atMost to the last layer",
+);
+/// Slices of one size make up the group.
+pub const SLICES_OF_REPLICAS: Rule = Rule::new(
+    "!has(self.topology) || !has(self.topology.slices) || size(self.topology.slices) == 0 || !has(self.topology.slices[0].pods) || self.topology.slices[0].pods < 1 || (has(self.replicas) ? self.replicas : 1) % self.topology.slices[0].pods == 0",
+    "replicas must be a multiple of topology.slices[0].pods, because all slices have the same size: change pods or replicas, or use atMost",
+)
+.for_field(".topology.slices");
+/// Slices belong to groups that start as a whole.
+pub const SLICES_START_TOGETHER: Rule = Rule::new(
+    "!has(self.topology) || !has(self.topology.slices) || size(self.topology.slices) == 0 || (!has(self.minReplicas) && (!has(self.membership) || self.membership == 'Gang'))",
+    "a group with slices starts all its pods together, so it has neither minReplicas nor membership BestEffort: remove these fields, or remove slices",
+)
+.for_field(".topology.slices");
+/// A bound leaves slices of several pods. CEL has no loop over numbers.
+pub const SLICE_BOUND: Rule = Rule::new(
+    "true",
+    "atMost gives slices of 1 pod, because no number from 2 to atMost divides replicas (or pods of the layer before): raise atMost, or change that number",
+)
+.for_field(".topology.slices");
+
+/// [`SOME_CLOSENESS`].
+pub fn some_closeness<'a, T>(
+    request: &'a GroupTopology,
+) -> impl FnOnce(&T, &()) -> garde::Result + 'a {
+    let some =
+        request.required.is_some() || request.preferred.is_some() || !request.slices.is_empty();
+    move |_, ()| SOME_CLOSENESS.check(some)
+}
+
+/// [`SLICE_SIZE`].
+pub fn slice_size<'a, T>(layer: &'a SliceLayer) -> impl FnOnce(&T, &()) -> garde::Result + 'a {
+    let is_one = layer.pods.is_some() != layer.at_most.is_some();
+    move |_, ()| SLICE_SIZE.check(is_one)
+}
+
+/// [`SLICE_PODS`].
+pub fn slice_pods(pods: &i64, _: &()) -> garde::Result {
+    SLICE_PODS.check((1..=4_096).contains(pods))
+}
+
+/// [`SLICE_LAYERS`].
+pub fn slice_layers(layers: &[SliceLayer], _: &()) -> garde::Result {
+    let fits = |outer: &SliceLayer, inner: &SliceLayer| {
+        let divides = |pods: i64| {
+            let inner = inner.pods.filter(|inner| *inner >= 1);
+            inner.is_none_or(|inner| pods.checked_rem(inner) == Some(0))
+        };
+        outer.pods.is_some_and(divides)
+    };
+    let mut pairs = layers.iter().zip(layers.iter().skip(1));
+    SLICE_LAYERS.check(pairs.all(|(outer, inner)| fits(outer, inner)))
+}
+
+/// [`SLICES_START_TOGETHER`], [`SLICES_OF_REPLICAS`] and [`SLICE_BOUND`].
+pub fn slices_of_group(
+    group: &TaskGroup,
+) -> impl FnOnce(&Option<GroupTopology>, &()) -> garde::Result + '_ {
+    |topology, ()| {
+        let layers = topology.as_ref().map_or(&[][..], |t| &t.slices);
+        let Some(first) = layers.first() else {
+            return Ok(());
+        };
+        let starts_whole = group.min_replicas.is_none() && group.is_in_gang();
+        SLICES_START_TOGETHER.check(starts_whole)?;
+        let replicas = i64::from(group.replicas());
+        let pods = first.pods.filter(|pods| *pods >= 1);
+        let divides = |pods: i64| replicas.checked_rem(pods) == Some(0);
+        SLICES_OF_REPLICAS.check(pods.is_none_or(divides))?;
+        let sizes = group.slice_sizes();
+        let bounded = layers.last().zip(sizes.last());
+        let bounded = bounded.filter(|(layer, _)| layer.at_most.is_some_and(|most| most > 1));
+        let outer = sizes.iter().rev().nth(1).copied();
+        let split = outer.unwrap_or_else(|| group.replicas());
+        SLICE_BOUND.check(bounded.is_none_or(|(_, size)| *size > 1 || split < 2))
+    }
+}
