@@ -8,6 +8,7 @@ pub(super) mod fit;
 pub(super) mod levels;
 pub(super) mod one_node;
 pub(super) mod oracle;
+pub(super) mod rank_order;
 pub(super) mod slice_oracle;
 pub(super) mod slices;
 
@@ -253,26 +254,5 @@ fn unlike_groups_share_a_rack() {
         trial_placement(&mut engine, &gang),
         "master: a2-2*1, worker: a2-0*1 a2-1*1",
         "a1 holds the workers, but not the master beside them"
-    );
-}
-
-#[test]
-fn ranks_are_ordered_by_domain_then_by_node_name() {
-    let mut engine = engine(
-        [("n0", "2"), ("n1", "1"), ("n2", "2"), ("n3", "1")]
-            .map(|(name, rack)| label(label(gpu_node(name, 8), "block", "a"), "rack", rack)),
-    );
-    engine.apply_topology(topology("hall", &["block", "rack"]));
-    assert_eq!(
-        trial_placement(
-            &mut engine,
-            &whole_node_gang(4, Some(TopologyRequest::required("block")))
-        ),
-        "worker: n1*1 n3*1 n0*1 n2*1"
-    );
-    assert_eq!(
-        trial_placement(&mut engine, &whole_node_gang(4, None)),
-        "worker: n0*1 n1*1 n2*1 n3*1",
-        "by name where nothing is asked"
     );
 }

@@ -90,6 +90,26 @@ impl TopologyDomains {
         tree.depth(other)
     }
 
+    /// Returns the layout of the topology with the most levels in which all these nodes are in
+    /// domains; of equal topologies, the first by name. None: there is no such level.
+    pub(crate) fn find_covering<N: Iterator<Item = NodeIdx>>(
+        &self,
+        nodes: impl Fn() -> N,
+    ) -> Option<Arc<Layout>> {
+        let trees = self
+            .trees
+            .iter()
+            .filter(|(name, _)| name.as_str() != NODE_LEVEL);
+        let layouts = trees.map(|(_, tree)| tree.layout()).filter_map(|layout| {
+            let covers = |depth: &usize| nodes().all(|node| layout.domain(*depth, node).is_some());
+            let covered = (0..layout.depths()).take_while(covers).count();
+            (covered > 0).then_some((covered, layout))
+        });
+        // Of equal elements, `max_by_key` would take the last.
+        let finest = layouts.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        finest.map(|(_, layout)| layout)
+    }
+
     /// Returns the name of a level that [`TopologyDomains::find`] has found.
     pub(crate) fn level_name(&self, level: &DomainLevel) -> String {
         let mut trees = self.trees.values();
