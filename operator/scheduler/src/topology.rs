@@ -66,8 +66,8 @@ pub enum TopologyRequest {
 }
 
 /// A requirement that splits a group into slices: each `pods` consecutive pods are in one domain of
-/// the level. A domain may hold several slices. If `pods` does not divide the number of pods of the
-/// group, the last slice is smaller.
+/// the level. A domain may hold several slices. The number of pods of the group must be a multiple
+/// of `pods`; otherwise the engine may refuse a gang that fits.
 ///
 /// Kueue calls this `podset-slice-required-topology` (KEP-2724), and Slurm calls it `--segment`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -125,6 +125,13 @@ impl TopologyRequest {
 
     pub(crate) fn is_node_level(&self) -> bool {
         self.required_level() == Some(NODE_LEVEL)
+    }
+
+    /// Returns the required level, or else the preferred one.
+    pub(crate) fn level(&self) -> &str {
+        match self {
+            Self::Required { level, .. } | Self::Preferred { level } => level,
+        }
     }
 
     /// Returns the level in which all pods must be in one domain.

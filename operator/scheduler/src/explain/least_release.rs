@@ -42,7 +42,8 @@ struct LeastRelease<'a> {
 impl ExplanationContext<'_> {
     /// Finds the least room to free, and the nodes to free it on. For a gang of one group the
     /// result is exact; for a gang of several groups it is the smallest result of several attempts.
-    /// It visits each node that matches a group once, and again for each pod that finds no room.
+    /// It visits each node that matches a group once, and again for each pod that finds no room and
+    /// for each slice of its domain.
     pub(super) fn find_least_release(&self, surveys: &[GroupSurvey]) -> Option<UnblockingChange> {
         let close = GangTopology::for_shape(self.nodes, self.shape)?;
         let mut lines: Vec<&FreeResource> = Vec::new();
@@ -205,10 +206,10 @@ impl LeastRelease<'_> {
         Some((sum, put.into_iter().collect()))
     }
 
-    /// Returns the least that makes room for pods of a group on these nodes. Amounts are compared resource
-    /// by resource, in order. A second pod on a node never costs less than the first, so taking the
-    /// cheapest pod each time is optimal. A group of n pods needs only the n nodes where the first
-    /// pod is cheapest. None: the group does not fit even if all pods leave.
+    /// Returns the least that makes room for pods of a group on these nodes. Amounts are compared
+    /// resource by resource, in order. A second pod on a node never costs less than the first, so
+    /// taking the cheapest pod each time is optimal. A group of n pods needs only the n nodes where
+    /// the first pod is cheapest. None: the group does not fit even if all pods leave.
     fn place_pods(
         &self,
         group: &GroupToPlace<'_>,

@@ -53,7 +53,8 @@ pub enum ProvisioningObstacle {
         /// The new nodes that the flavors may get.
         nodes: BTreeMap<FlavorName, PermittedNodes>,
     },
-    /// New nodes lack a label of the topology level that the gang requires.
+    /// New nodes lack a label of a topology level that the gang requires, or whose domains hold its
+    /// slices.
     MissingTopologyLabel {
         /// The flavor.
         flavor: FlavorName,

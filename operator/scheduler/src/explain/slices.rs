@@ -39,14 +39,14 @@ pub struct ScarceSlices {
 struct SliceCount {
     whole_pods: u64,
     /// The domain with room for the most pods of another slice, and how many.
-    best_rest: Option<(u32, u64)>,
+    best_rest: Option<(usize, u64)>,
 }
 
 impl ScarceSlices {
     /// Returns the number of slices of the group.
     #[must_use]
     pub fn slices(&self) -> u64 {
-        u64::from(self.pods.div_ceil(self.slice_pods.max(1)))
+        u64::from(self.pods.checked_div(self.slice_pods).unwrap_or(0))
     }
 }
 
@@ -87,26 +87,28 @@ impl ExplanationContext<'_> {
             true => {
                 let domains = layout.domains(request.level.depth).enumerate();
                 let counted = domains.map(|(number, stretch)| {
-                    let count = self.count_slices((request, layer), stretch.clone(), &count_on);
-                    (number, stretch, count.whole_pods)
+                    let nodes = layout.nodes_in(stretch.clone()).iter();
+                    let pods = nodes.map(|node| count_on(*node));
+                    let pods = pods.fold(0, u64::saturating_add);
+                    let whole = self.count_slices((request, layer), stretch.clone(), &count_on);
+                    (number, stretch, (pods >= needed, whole.whole_pods))
                 });
                 // Among equal domains, take the first by name.
                 let best = counted.reduce(|best, next| match next.2 > best.2 {
                     true => next,
                     false => best,
                 });
-                let (number, stretch, _) = best?;
+                let (number, stretch, (has_room, _)) = best?;
+                if !has_room {
+                    // The required level is the obstacle, not the slices.
+                    return None;
+                }
                 let name = layout.name(request.level.depth, number);
                 let level = self.nodes.domains().level_name(&request.level);
                 (stretch, Some((level, name)))
             }
         };
         let nodes = layout.nodes_in(stretch.clone());
-        let pods = nodes.iter().map(|node| count_on(*node));
-        if within.is_some() && pods.fold(0, u64::saturating_add) < needed {
-            // The required level is the obstacle, not the slices.
-            return None;
-        }
         let count = self.count_slices((request, layer), stretch, &count_on);
         if count.whole_pods >= needed {
             return None;
@@ -115,7 +117,7 @@ impl ExplanationContext<'_> {
         level.depth = layer.depth;
         let name = self.nodes.domains().level_name(&level);
         let slice = u64::from(layer.pods);
-        let domain = |number: u32| layout.name(layer.depth, usize::try_from(number).unwrap_or(0));
+        let domain = |number: usize| layout.name(layer.depth, number);
         let labelled = |node: &&NodeIdx| layout.domain(layer.depth, **node).is_some();
         let unlabelled = nodes
             .len()
@@ -144,10 +146,7 @@ impl ExplanationContext<'_> {
         let layout = &request.level.layout;
         let inner = request.slices.within(layer.depth);
         let mut sum = SliceCount::default();
-        let domains = layout.domains(layer.depth).zip(0_u32..);
-        let inside = domains
-            .filter(|(domain, _)| domain.start >= stretch.start && domain.end <= stretch.end);
-        for (domain, number) in inside {
+        for (number, domain) in layout.domains_in(layer.depth, &stretch) {
             let mut counter = inner.counter(layout, layer.depth);
             for place in domain {
                 let Some(node) = layout.nodes().get(place) else {

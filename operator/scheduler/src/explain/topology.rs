@@ -60,7 +60,8 @@ fn find_missing_level(domains: &TopologyDomains, gang: &Gang) -> Option<WaitDeta
         let mut groups = gang.groups.iter();
         groups.find_map(|group| {
             let request = group.topology.as_ref();
-            let found = ResolvedRequest::find_for_group(domains, request, &group.slices);
+            let requests = (gang.topology.as_ref(), request);
+            let found = ResolvedRequest::find_for_group(domains, requests, &group.slices);
             Some((several.then(|| group.name.clone()), found.err()?))
         })
     };

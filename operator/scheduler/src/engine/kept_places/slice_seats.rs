@@ -1,25 +1,28 @@
 //! Completes slices in which only some pods keep their nodes.
 
-use smallvec::SmallVec;
+use std::sync::Arc;
 
 use super::super::Engine;
 use super::seats::GroupSeats;
-use crate::placement::{self, GangTopology, PlacementRequest, UndoLog};
+use crate::placement::{
+    GangTopology, NodeCharge, PlacementRequest, ResolvedRequest, UndoLog, place_one_group,
+};
 use crate::state::{GangShape, GroupShape, NodeIdx};
 
-/// Consecutive pods of one group that need nodes in one domain.
-struct PartialSlice {
-    /// Numbers of the pods without a node.
+/// The pods of a group that lack a node, in one slice.
+struct PartialSlice<'a> {
+    /// Numbers of these pods.
     pods: Vec<usize>,
-    /// Nodes outside the domain.
-    outside: Vec<NodeIdx>,
-    /// The missing pods, as a group to place.
-    group: GroupShape,
+    /// The domain of the slice, and the slices within it.
+    request: ResolvedRequest,
+    /// The nodes of that domain.
+    nodes: &'a [NodeIdx],
 }
 
 impl Engine {
     /// If some pods of a slice have a seat, finds nodes in the same domain for its other pods, and
-    /// charges these nodes in the log. Skips slices without any seat. None: a domain has no room.
+    /// charges these nodes in the log. If the domain has no room for them, takes back the seats of
+    /// the outermost slice, which then moves as a whole.
     pub(super) fn complete_slices(
         &mut self,
         wish: &PlacementRequest<'_>,
@@ -31,36 +34,33 @@ impl Engine {
             let Some(split) = topology.slices(wish.shape, at) else {
                 continue;
             };
-            let layers = split.slices.layers();
+            let outermost = split.slices.layers().first().map(|layer| layer.pods);
             // Inner slices first: then the pods that an outer slice lacks are whole inner slices.
-            for (number, layer) in layers.iter().enumerate().rev() {
-                let inner = layers.len().saturating_sub(number).saturating_sub(1);
-                let inner = group.slices.len().saturating_sub(inner);
-                let inner = group.slices.get(inner..).unwrap_or(&[]);
-                let size = usize::try_from(layer.pods).unwrap_or(usize::MAX);
-                for first in (0..seats.len()).step_by(size) {
-                    let end = first.saturating_add(size).min(seats.len());
-                    let slice = seats.get(first..end).unwrap_or(&[]);
-                    let Some(node) = slice.iter().flatten().next() else {
+            for layer in split.slices.layers().iter().rev() {
+                for slice in slices_of(seats.len(), layer.pods) {
+                    let pods: Vec<usize> = slice
+                        .clone()
+                        .filter(|pod| seats.get(*pod).is_some_and(Option::is_none))
+                        .collect();
+                    let mut taken = slice.filter_map(|pod| *seats.get(pod)?);
+                    let Some((first, seat)) = pods.first().copied().zip(taken.next()) else {
                         continue;
                     };
-                    let domain = |node| split.layout.domain(layer.depth, node);
-                    let own = domain(*node);
-                    let missing = (first..end).zip(slice).filter(|(_, seat)| seat.is_none());
-                    let pods: Vec<usize> = missing.map(|(pod, _)| pod).collect();
-                    let all = self.nodes.iter().map(|(node, _)| node);
+                    let domain = split.layout.domain(layer.depth, seat);
+                    let stretch = domain.and_then(|domain| {
+                        let mut domains = split.layout.domains(layer.depth);
+                        domains.nth(usize::try_from(domain).ok()?)
+                    });
                     let partial = PartialSlice {
-                        outside: all.filter(|node| domain(*node) != own).collect(),
-                        group: GroupShape {
-                            count: u32::try_from(pods.len()).unwrap_or(u32::MAX),
-                            topology: None,
-                            slices: inner.to_vec(),
-                            ..group.clone()
-                        },
                         pods,
+                        request: split.request_within(*layer),
+                        nodes: split.layout.nodes_in(stretch.unwrap_or(0..0)),
                     };
-                    if !partial.pods.is_empty() {
-                        self.complete_slice(wish, partial, seats, log)?;
+                    if !self.complete_slice(wish, group, partial, (seats, log)) {
+                        let mut outer = slices_of(seats.len(), outermost.unwrap_or(1));
+                        if let Some(outer) = outer.find(|outer| outer.contains(&first)) {
+                            self.take_back_seats(group, outer, (seats, log));
+                        }
                     }
                 }
             }
@@ -68,35 +68,66 @@ impl Engine {
         Some(())
     }
 
+    /// Returns false if the domain has no room; then nothing changes.
     fn complete_slice(
         &mut self,
         wish: &PlacementRequest<'_>,
-        partial: PartialSlice,
-        seats: &mut GroupSeats,
-        log: &mut UndoLog,
-    ) -> Option<()> {
-        let mut excluded: SmallVec<[NodeIdx; 4]> = wish.excluded.iter().copied().collect();
-        excluded.extend(partial.outside);
-        let shape = GangShape::new(vec![partial.group], wish.shape.excluded.clone(), None);
+        group: &GroupShape,
+        partial: PartialSlice<'_>,
+        (seats, log): (&mut GroupSeats, &mut UndoLog),
+    ) -> bool {
+        let missing = GroupShape {
+            count: u32::try_from(partial.pods.len()).unwrap_or(u32::MAX),
+            ..group.clone()
+        };
+        let shape = GangShape::new(vec![missing], wish.shape.excluded.clone(), None);
         let wish = PlacementRequest {
             shape: &shape,
-            strategy: wish.strategy,
-            excluded: &excluded,
+            ..*wish
         };
-        let found = placement::place(
+        let found = place_one_group(
             &mut self.nodes,
             &mut self.packing,
             &self.catalog,
             &wish,
+            (&partial.request, partial.nodes),
             log,
         );
-        let runs = found.ok()?.into_iter().flatten();
-        let nodes = runs.flat_map(|(node, pods)| (0..pods).map(move |_| node));
+        let Some(runs) = found else {
+            return false;
+        };
+        let nodes = runs
+            .into_iter()
+            .flat_map(|(node, pods)| (0..pods).map(move |_| node));
         for (pod, node) in partial.pods.into_iter().zip(nodes) {
             if let Some(seat) = seats.get_mut(pod) {
                 *seat = Some(node);
             }
         }
-        Some(())
+        true
     }
+
+    fn take_back_seats(
+        &mut self,
+        group: &GroupShape,
+        slice: std::ops::Range<usize>,
+        (seats, log): (&mut GroupSeats, &mut UndoLog),
+    ) {
+        for node in slice.filter_map(|pod| seats.get_mut(pod)?.take()) {
+            let charge = NodeCharge {
+                node,
+                demand: Arc::clone(&group.demand),
+                pods: 1,
+                in_placed_gang: true,
+            };
+            log.uncharge(&mut self.nodes, &charge);
+        }
+    }
+}
+
+/// Returns the numbers of the pods of each slice.
+fn slices_of(pods: usize, size: u32) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let size = usize::try_from(size).unwrap_or(usize::MAX).max(1);
+    let starts = (0..pods).step_by(size);
+    starts.map(move |first| first..first.saturating_add(size).min(pods))
 }

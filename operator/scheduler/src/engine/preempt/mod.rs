@@ -12,6 +12,7 @@ mod nomination;
 mod preemptor;
 mod protected_gangs;
 mod search_data;
+mod slice_order;
 mod victim_loss;
 mod victim_order;
 mod victim_search;

@@ -34,9 +34,9 @@ impl Engine {
     /// pods decides this, otherwise a placement by [`crate::placement::place`]. Finding the
     /// cheapest set is a knapsack problem, so the work is bounded. The search tries three orders
     /// ([`VictimSearch::order_by_loss`], [`VictimSearch::order_by_loss_per_room`],
-    /// [`VictimSearch::order_by_node`]), and then exchanges members of the set for up to
-    /// [`MAX_EXCHANGES`] other gangs. On a single node, with up to
-    /// [`super::node_order::MAX_SETS_PER_NODE`] distinct sets, the result is the cheapest.
+    /// [`VictimSearch::order_by_node`]), for slices also [`VictimSearch::order_by_slice`], and then
+    /// exchanges members of the set for up to [`MAX_EXCHANGES`] other gangs. On a single node, with
+    /// up to [`super::node_order::MAX_SETS_PER_NODE`] distinct sets, the result is the cheapest.
     pub(in crate::engine) fn plan_preemption(
         &mut self,
         asks: (&Gang, bool),
@@ -160,6 +160,9 @@ impl Engine {
         if ground.is_count_exact {
             let by_node = search.order_by_node(ground, &self.nodes);
             others.push(self.minimal_victims(search, ground, (&by_node, None), wake));
+        }
+        if let Some(by_slice) = search.order_by_slice(ground, &self.nodes) {
+            others.push(self.minimal_victims(search, ground, (&by_slice, None), wake));
         }
         let all = std::iter::once(found).chain(others).flatten();
         let best = all.min_by_key(|victims| search.total_loss(&victims.members))?;

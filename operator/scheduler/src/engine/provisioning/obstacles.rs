@@ -121,7 +121,8 @@ impl Engine {
         })
     }
 
-    /// Returns the obstacle of a required topology level whose labels new nodes lack.
+    /// Returns the obstacle of a topology level, required or of slices, whose labels new nodes
+    /// lack.
     fn missing_topology_label(
         &self,
         (flavor, growth): (&FlavorName, &FlavorGrowth),

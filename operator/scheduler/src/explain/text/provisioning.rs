@@ -127,7 +127,7 @@ impl ProvisioningObstacle {
         match self {
             Self::MissingTopologyLabel { flavor, label } => write!(
                 f,
-                "new nodes of flavor {:?} lack label {label:?} of the required topology level: add it to node.labels of the flavor",
+                "new nodes of flavor {:?} lack label {label:?} of a topology level that the job requires: add it to node.labels of the flavor",
                 flavor.as_str()
             ),
             Self::MissingLabel { flavor, key, value } => write!(

@@ -26,6 +26,13 @@ impl WaitDetail {
                     MissingLevel::Slices(level) => {
                         write!(f, ".slices: no Topology has a level {level:?}: ")?;
                     }
+                    MissingLevel::SlicesElsewhere { level, outer } => {
+                        return write!(
+                            f,
+                            ".slices: no Topology has both level {level:?} and the requested level \
+                             {outer:?}: name levels of one Topology, or remove one of the two"
+                        );
+                    }
                     MissingLevel::SlicesNotFiner { coarser, finer } => {
                         return write!(
                             f,

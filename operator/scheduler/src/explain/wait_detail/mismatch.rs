@@ -11,7 +11,7 @@ pub enum FlavorMismatch {
     OtherNodes,
 }
 
-/// A topology level that a gang requests and that does not exist.
+/// A topology level that a gang requests and that does not exist, or not where it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingLevel {
     /// No topology has the required level.
@@ -27,6 +27,13 @@ pub enum MissingLevel {
     },
     /// No topology has this level of slices.
     Slices(String),
+    /// No topology has both the requested level of the group and the level of its slices.
+    SlicesElsewhere {
+        /// The level of the slices.
+        level: String,
+        /// The requested level.
+        outer: String,
+    },
     /// The topology of a layer of slices has no such finer level.
     SlicesNotFiner {
         /// The level of the layer.

@@ -61,6 +61,37 @@ pub(in super::super) fn place(
     Ok(ordered.collect())
 }
 
+/// Finds a place for a gang of one group on some nodes, as close as the request says, and charges
+/// it. The runs are in the order of the topology.
+pub(crate) fn place_one_group(
+    nodes: &mut Nodes,
+    packing: &mut PackingState,
+    catalog: &Catalog,
+    wish: &PlacementRequest<'_>,
+    (near, among): (&ResolvedRequest, &[NodeIdx]),
+    log: &mut UndoLog,
+) -> Option<PodRuns> {
+    let group = wish.shape.groups.first()?;
+    let topology = GangTopology {
+        gang: None,
+        groups: vec![Some(near.clone())],
+    };
+    let mut attempt = TopologyAttempt {
+        nodes,
+        packing,
+        catalog,
+        request: wish,
+        gang_topology: &topology,
+        log: UndoLog::default(),
+        spent: 0,
+        certain: true,
+    };
+    let runs = attempt.place_group(0, Some(near), Some(among))?;
+    let runs = order_runs(nodes, Some(near), runs);
+    charge_runs(nodes, group, &runs, log);
+    Some(runs)
+}
+
 impl TopologyAttempt<'_> {
     fn run(&mut self) -> Option<Vec<PodRuns>> {
         if let Some((group, near)) = self.gang_topology.single_request(self.request.shape) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::request::PodRuns;
-use super::slices::ResolvedSlices;
+use super::slices::{ResolvedLayer, ResolvedSlices};
 use crate::explain::MissingLevel;
 use crate::state::{DomainLevel, GangShape, GroupShape, Layout, NodeIdx, Nodes, TopologyDomains};
 use crate::topology::{SliceLayer, TopologyRequest};
@@ -51,6 +51,19 @@ impl GroupSlices<'_> {
     pub(crate) fn allows(&self, node: NodeIdx) -> bool {
         let finest = self.slices.finest();
         finest.is_none_or(|finest| self.layout.domain(finest, node).is_some())
+    }
+
+    /// Returns the request for the pods of one slice in its domain.
+    pub(crate) fn request_within(&self, layer: ResolvedLayer) -> ResolvedRequest {
+        let level = DomainLevel {
+            layout: Arc::clone(self.layout),
+            depth: layer.depth,
+        };
+        ResolvedRequest {
+            level,
+            mode: RequestMode::Preferred,
+            slices: self.slices.within(layer.depth),
+        }
     }
 
     /// Returns the size of the largest slice whose domain ends between two nodes that follow each
@@ -119,7 +132,9 @@ impl ResolvedRequest {
         }
     }
 
-    /// Finds the levels of the request of a group and of its slices. None: it has neither.
+    /// Finds the levels of the request of a group and of its slices. `gang` is the request of the
+    /// gang. The slices are in the topology of the request, if that has their level. None: the
+    /// group has neither.
     ///
     /// # Errors
     ///
@@ -127,13 +142,14 @@ impl ResolvedRequest {
     /// topology other than that of the request.
     pub(crate) fn find_for_group(
         domains: &TopologyDomains,
-        request: Option<&TopologyRequest>,
+        (gang, request): (Option<&TopologyRequest>, Option<&TopologyRequest>),
         slices: &[SliceLayer],
     ) -> Result<Option<Self>, MissingLevel> {
+        let outer = request.or(gang).map(TopologyRequest::level);
         let own = request
             .map(|request| Self::find(domains, request))
             .transpose()?;
-        let Some((level, slices)) = ResolvedSlices::find(domains, slices)? else {
+        let Some((level, slices)) = ResolvedSlices::find(domains, outer, slices)? else {
             return Ok(own);
         };
         let Some(mut own) = own else {
@@ -146,11 +162,9 @@ impl ResolvedRequest {
             }));
         };
         if !Arc::ptr_eq(&own.level.layout, &level.layout) {
-            let outer = request.and_then(|r| r.required_level().or(r.preferred_level()));
-            let finer = domains.level_name(&level);
-            return Err(MissingLevel::SlicesNotFiner {
-                coarser: outer.unwrap_or_default().to_owned(),
-                finer,
+            return Err(MissingLevel::SlicesElsewhere {
+                level: domains.level_name(&level),
+                outer: outer.unwrap_or_default().to_owned(),
             });
         }
         own.slices = slices;
@@ -249,7 +263,8 @@ impl GangTopology {
         let gang = gang.transpose().ok()?;
         let near = |group: &GroupShape| {
             let request = group.topology.as_ref();
-            ResolvedRequest::find_for_group(domains, request, &group.slices).ok()
+            let requests = (shape.topology.as_ref(), request);
+            ResolvedRequest::find_for_group(domains, requests, &group.slices).ok()
         };
         Some(Self {
             groups: shape.groups.iter().map(near).collect::<Option<_>>()?,

@@ -1,9 +1,10 @@
 //! Gangs with topology requests.
 //!
 //! `gang_topology` resolves the requests. `best_fit` compares domains, and `seats` the domains that
-//! one group may use. `slices` counts the pods that fit into whole slices, and `domain_counts` counts the pods that domains hold. `group_filler` places one
-//! group in one domain or in few. `candidate_domains` lists the domains for a whole gang, `attempt`
-//! tries the gang there, and `search` tries every way if groups compete.
+//! one group may use. `slices` counts the pods that fit into whole slices, and `domain_counts`
+//! counts the pods that domains hold. `group_filler` places one group in one domain or in few.
+//! `candidate_domains` lists the domains for a whole gang, `attempt` tries the gang there, and
+//! `search` tries every way if groups compete.
 
 mod attempt;
 mod best_fit;
@@ -16,6 +17,7 @@ mod seats;
 mod slices;
 
 pub(super) use attempt::place;
+pub(crate) use attempt::place_one_group;
 pub(super) use gang_topology::order_runs;
 pub(crate) use gang_topology::{GangTopology, GroupSlices, ResolvedRequest, has_request};
 pub(crate) use search::search;

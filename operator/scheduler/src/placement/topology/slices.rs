@@ -30,25 +30,29 @@ pub(crate) struct ResolvedLayer {
 }
 
 impl ResolvedSlices {
-    /// Returns the level of the coarsest layer, and the layers. None: there are no slices.
+    /// Returns the level of the coarsest layer, and the layers. If several topologies have that
+    /// level, the one with the level `outer` comes first. None: there are no slices.
     ///
     /// # Errors
     ///
     /// A level is missing, is not finer than the level before it, or is in another topology.
     pub(super) fn find(
         domains: &TopologyDomains,
+        outer: Option<&str>,
         slices: &[SliceLayer],
     ) -> Result<Option<(DomainLevel, Self)>, MissingLevel> {
         let Some(first) = slices.first() else {
             return Ok(None);
         };
         let missing = |layer: &SliceLayer| MissingLevel::Slices(layer.level.clone());
-        let level = domains.find(&first.level).ok_or_else(|| missing(first))?;
+        let near = outer.and_then(|outer| domains.find_beside(outer, &first.level));
+        let level = near.or_else(|| domains.find(&first.level));
+        let level = level.ok_or_else(|| missing(first))?;
         let mut found = Self::default();
         let mut before = first;
         for layer in slices {
             domains.find(&layer.level).ok_or_else(|| missing(layer))?;
-            let depth = domains.find_in_same_topology(&first.level, &layer.level);
+            let depth = domains.find_in_topology_of(&level, &layer.level);
             let is_finer = |depth: &usize| found.finest().is_none_or(|coarser| coarser < *depth);
             let Some(depth) = depth.filter(is_finer) else {
                 return Err(MissingLevel::SlicesNotFiner {

@@ -95,6 +95,21 @@ impl Layout {
         places.map(|(from, to)| *from as usize..*to as usize)
     }
 
+    /// Returns the number and the stretch of each domain of a level that lies in a domain of a
+    /// coarser level, or in the whole row.
+    pub(crate) fn domains_in(
+        &self,
+        depth: usize,
+        stretch: &Range<usize>,
+    ) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let stretches = self.levels.get(depth).map_or(&[][..], |l| &l.stretches);
+        let first = stretches.partition_point(|(from, _)| (*from as usize) < stretch.start);
+        let end = stretch.end;
+        let inside = stretches.iter().enumerate().skip(first);
+        let inside = inside.map(|(at, (from, to))| (at, *from as usize..*to as usize));
+        inside.take_while(move |(_, domain)| domain.end <= end)
+    }
+
     /// Returns the nodes of a stretch.
     pub(crate) fn nodes_in(&self, places: Range<usize>) -> &[NodeIdx] {
         self.nodes.get(places).unwrap_or(&[])

@@ -90,6 +90,23 @@ impl TopologyDomains {
         tree.depth(other)
     }
 
+    /// Returns a level in the topology in which [`TopologyDomains::find`] finds the level `outer`.
+    pub(crate) fn find_beside(&self, outer: &str, level: &str) -> Option<DomainLevel> {
+        let outer = self.find(outer)?;
+        let depth = self.find_in_topology_of(&outer, level)?;
+        Some(DomainLevel { depth, ..outer })
+    }
+
+    /// Returns the depth of a level in the topology of a level that was found.
+    pub(crate) fn find_in_topology_of(&self, found: &DomainLevel, level: &str) -> Option<usize> {
+        self.tree_of(found)?.depth(level)
+    }
+
+    fn tree_of(&self, found: &DomainLevel) -> Option<&TopologyTree> {
+        let mut trees = self.trees.values();
+        trees.find(|tree| Arc::ptr_eq(&tree.layout(), &found.layout))
+    }
+
     /// Returns the layout of the topology with the most levels in which all these nodes are in
     /// domains; of equal topologies, the first by name. None: there is no such level.
     pub(crate) fn find_covering<N: Iterator<Item = NodeIdx>>(
@@ -112,9 +129,9 @@ impl TopologyDomains {
 
     /// Returns the name of a level that [`TopologyDomains::find`] has found.
     pub(crate) fn level_name(&self, level: &DomainLevel) -> String {
-        let mut trees = self.trees.values();
-        let tree = trees.find(|tree| Arc::ptr_eq(&tree.layout(), &level.layout));
-        let found = tree.and_then(|tree| tree.levels().get(level.depth));
+        let found = self
+            .tree_of(level)
+            .and_then(|tree| tree.levels().get(level.depth));
         found.map_or_else(String::new, |level| level.name.clone())
     }
 

@@ -117,7 +117,7 @@ fn explanation_has_the_topology_label_that_new_nodes_lack() {
     assert_eq!(
         obstacle_of(&mut engine, gang).as_deref(),
         Some(
-            "new nodes of flavor \"h100\" lack label \"zone\" of the required topology level: add it \
+            "new nodes of flavor \"h100\" lack label \"zone\" of a topology level that the job requires: add it \
              to node.labels of the flavor"
         )
     );

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::common::*;
 use crate::oracle::{FreeAmounts, all_free, build_engine, count_fitting};
+use crate::preemption::LOWER;
 use crate::topology::oracle::{any_cluster, domain, feasible, with_topologies};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Gang, Node, Placement, PlacementStrategy, Resources, SliceLayer, TaskGroup, TopologyRequest,
+    Decision, Engine, Gang, Node, Placement, PlacementStrategy, Queue, ResourceName, Resources,
+    SliceLayer, TaskGroup, TopologyRequest,
 };
 
 /// Returns the domain of each pod of a group, in order.
@@ -138,6 +140,10 @@ proptest! {
         ],
         spread in any::<bool>(),
     ) {
+        // Then `leaf` is a level of another topology than for the other requests.
+        let is_zone = whole == Some(TopologyRequest::required("zone"));
+        let mut layers = groups.iter().flat_map(|group| &group.slices);
+        prop_assume!(!is_zone || layers.all(|layer| layer.level != "leaf"));
         let strategy = if spread { PlacementStrategy::Spread } else { PlacementStrategy::Pack };
         let gang = Gang { topology: whole, strategy, ..gang("w", groups) };
         let mut engine = with_topologies(build_engine(nodes.iter(), &pods));
@@ -174,6 +180,82 @@ proptest! {
                 check_slices(&gang, &nodes, &placement)?;
             }
             Err(explanation) => prop_assert!(!fits, "refused what fits: {explanation}"),
+        }
+    }
+
+    /// The engine counts whole slices while victims leave, and does not place the gang each time.
+    #[test]
+    fn preemption_for_slices_happens_exactly_when_it_helps_and_each_victim_is_needed(
+        (nodes, _) in any_cluster(),
+        requests in prop::collection::vec((1..4_i64, 0..2_i64), 1..7),
+        worker in any_group(0),
+        inner in any::<bool>(),
+    ) {
+        let mut engine = with_topologies(build_engine(nodes.iter(), &[]));
+        engine.apply_queue(Queue { preemption: LOWER, ..queue("default", None) });
+        let low = |(at, (cpu, gpu)): (usize, &(i64, i64))| {
+            let request = Resources::new().with("cpu", *cpu).with(GPU, *gpu);
+            workers(&format!("low-{at}"), 1, request)
+        };
+        let low: Vec<Gang> = requests.iter().enumerate().map(low).collect();
+        for gang in &low {
+            engine.apply_gang(gang.clone());
+        }
+        engine.cycle(ms(0));
+        let running: Vec<&Gang> = low.iter().filter(|g| engine.placement(&g.id).is_some()).collect();
+        let free = all_free(&engine, &nodes);
+        let without = |leaving: &[&Gang], engine: &Engine| {
+            let mut free = free.clone();
+            for gang in leaving {
+                let placement = engine.placement(&gang.id).unwrap();
+                let (.., node) = placement.iter().next().unwrap();
+                let room = free.get_mut(node).unwrap();
+                for (resource, amount) in gang.groups[0].request.iter() {
+                    *room.entry(resource.clone()).or_default() += amount;
+                }
+                *room.entry(ResourceName::new("pods")).or_default() += 1;
+            }
+            free
+        };
+        let mut worker = worker;
+        if let (true, Some(outer)) = (inner, worker.slices.first().cloned())
+            && outer.level == "pod"
+        {
+            worker.slices.push(SliceLayer::new("leaf", 1));
+        }
+        let high = Gang { priority: 9, ..gang("high", vec![worker]) };
+        let as_groups = with_slices_as_groups(&high);
+        let fits = |leaving: &[&Gang], engine: &Engine| {
+            feasible(&as_groups, &nodes, &without(leaving, engine))
+        };
+        // Slices of one pod in a leaf need a label, which the groups do not express.
+        prop_assume!(high.groups[0].slices.len() < 2 || nodes.iter().all(|n| domain(n, "leaf").is_some()));
+        let (now, ever) = (fits(&[], &engine), fits(&running, &engine));
+        engine.apply_gang(high.clone());
+        let decisions = engine.cycle(ms(1));
+        let decision = decisions.iter().find(|decision| match decision {
+            Decision::Place { gang, .. } | Decision::Preempt { gang, .. } => *gang == high.id,
+            _ => false,
+        });
+        match decision {
+            Some(Decision::Place { placement, .. }) => {
+                prop_assert!(now);
+                check_slices(&high, &nodes, placement)?;
+            }
+            Some(Decision::Preempt { placement, victims, .. }) => {
+                prop_assert!(!now && ever);
+                check_slices(&high, &nodes, placement)?;
+                let leaving = |but: Option<usize>| -> Vec<&Gang> {
+                    let victims = victims.iter().enumerate().filter(|(at, _)| Some(*at) != but);
+                    let gang = |id| low.iter().find(|gang| gang.id == id).unwrap();
+                    victims.map(|(_, victim)| gang(victim.gang.clone())).collect()
+                };
+                prop_assert!(fits(&leaving(None), &engine));
+                for at in 0..victims.len() {
+                    prop_assert!(!fits(&leaving(Some(at)), &engine), "{victims:?}");
+                }
+            }
+            _ => prop_assert!(!ever, "{decisions:?}"),
         }
     }
 }

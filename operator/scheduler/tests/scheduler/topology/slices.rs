@@ -10,7 +10,7 @@ use crate::preemption::{
 };
 use crate::topology::{hall_engine, topology, use_gpus};
 use trellis_scheduler::{
-    Engine, Gang, NodeName, PlacementStrategy, Queue, SliceLayer, TopologyRequest,
+    Engine, Gang, NodeName, PlacementStrategy, Queue, SliceLayer, TopologyRequest, WaitReason,
 };
 
 /// Returns a gang of pods that each need a whole node, in slices.
@@ -247,6 +247,139 @@ fn replaced_pod_returns_to_the_rack_of_its_slice() {
         placement_text(&engine, "w"),
         "worker: a3-0*1 a3-1*1 b1-0*1 b1-2*1"
     );
+}
+
+/// Each rack has one slice. The victims of rack 1 lose 1, 1, 1 and 9, those of rack 2 lose 5 each.
+#[test]
+fn preemption_compares_the_loss_of_whole_slices() {
+    let nodes = [
+        "a1-0", "a1-1", "a1-2", "a1-3", "a2-0", "a2-1", "a2-2", "a2-3",
+    ];
+    let mut engine = hall_engine(nodes);
+    engine.apply_queue(Queue {
+        preemption: LOWER,
+        ..queue("default", None)
+    });
+    let start = |engine: &mut Engine, at: i64, started: &[&str]| {
+        for node in started {
+            let mut gang = priority_gang(0, &format!("low-{node}"), 1);
+            gang.excluded_nodes = all_nodes_but(&nodes, node);
+            engine.apply_gang(gang);
+        }
+        assert_eq!(run_cycle_at(engine, seconds(at)).len(), started.len());
+    };
+    start(&mut engine, 0, &["a1-3"]);
+    start(&mut engine, 40, &["a2-0", "a2-1", "a2-2", "a2-3"]);
+    start(&mut engine, 80, &["a1-0", "a1-1", "a1-2"]);
+    engine.apply_gang(Gang {
+        priority: 9,
+        ..sliced_gang(4, &[("rack", 4)])
+    });
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(90)),
+        ["!w low-a1-0 low-a1-1 low-a1-2 low-a1-3"]
+    );
+}
+
+/// The other slices keep their nodes, although one rack has no room for a lost pod.
+#[test]
+fn slice_without_room_in_its_rack_moves_as_a_whole() {
+    let mut engine = hall();
+    let gang = sliced_gang(6, &[("rack", 2)]);
+    engine.apply_gang(gang.clone());
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+w"]);
+    let before = "worker: a3-0*1 a3-1*1 b1-0*1 b1-1*1 b1-2*1 b1-3*1";
+    assert_eq!(placement_text(&engine, "w"), before);
+    apply_pods_of(&mut engine, &gang);
+    assert!(engine.keep_place(&id("w"), &node_names(&["a3-1"]), seconds(120)));
+    delete_pods_of(&mut engine, &gang);
+    engine.apply_gang(Gang {
+        excluded_nodes: node_names(&["a3-1"]),
+        ..gang
+    });
+    assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["+w"]);
+    let after = "worker: a1-0*1 a1-1*1 b1-0*1 b1-1*1 b1-2*1 b1-3*1";
+    assert_eq!(placement_text(&engine, "w"), after);
+}
+
+#[test]
+fn replaced_pod_of_an_inner_slice_stays_in_its_rack() {
+    let mut engine = hall();
+    let layers = [("block", 4), ("rack", 2)];
+    let gang = Gang {
+        excluded_nodes: node_names(&["b1-3"]),
+        ..sliced_gang(4, &layers)
+    };
+    engine.apply_gang(gang.clone());
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+w"]);
+    let before = placement_text(&engine, "w");
+    assert_eq!(before, "worker: a1-0*1 a1-1*1 a3-0*1 a3-1*1");
+    apply_pods_of(&mut engine, &gang);
+    assert!(engine.keep_place(&id("w"), &node_names(&["a1-0"]), seconds(120)));
+    delete_pods_of(&mut engine, &gang);
+    engine.apply_gang(Gang {
+        excluded_nodes: node_names(&["a1-0", "b1-3"]),
+        ..gang
+    });
+    assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["+w"]);
+    let after = "worker: a1-2*1 a1-1*1 a3-0*1 a3-1*1";
+    assert_eq!(placement_text(&engine, "w"), after);
+}
+
+#[test]
+fn slices_are_in_the_topology_of_the_request() {
+    let mut engine = hall();
+    engine.apply_topology(topology("a-power", &["rack"]));
+    let mut gang = sliced_gang(4, &[("rack", 2)]);
+    gang.groups[0].topology = Some(TopologyRequest::required("block"));
+    let placed = trial_placement(&mut engine, &gang);
+    assert_eq!(placed, "worker: b1-0*1 b1-1*1 b1-2*1 b1-3*1");
+    let mut of_job = sliced_gang(4, &[("rack", 2)]);
+    of_job.topology = Some(TopologyRequest::required("block"));
+    assert_eq!(trial_placement(&mut engine, &of_job), placed);
+    gang.groups[0].slices = vec![SliceLayer::new("feed", 2)];
+    engine.apply_topology(topology("z-feeds", &["feed"]));
+    assert_eq!(
+        trial_explanation(&mut engine, &gang).to_string(),
+        "topology.slices: no Topology has both level \"feed\" and the requested level \"block\": \
+         name levels of one Topology, or remove one of the two"
+    );
+}
+
+/// Block a has racks of 2 and 2 nodes: room for 4 pods, and for 4 in whole slices. Block b has room
+/// for 6 pods, but for none in a whole slice.
+#[test]
+fn slices_that_fit_in_no_block_can_never_start() {
+    let mut engine = engine([]);
+    engine.apply_topology(topology("hall", &["block", "rack"]));
+    for (at, (block, rack)) in [
+        ("a", "1"),
+        ("a", "1"),
+        ("a", "2"),
+        ("a", "2"),
+        ("b", "1"),
+        ("b", "2"),
+        ("b", "3"),
+        ("b", "4"),
+        ("b", "5"),
+        ("b", "6"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let node = gpu_node(&format!("n{at}"), 8);
+        engine.apply_node(label(label(node, "block", block), "rack", rack));
+    }
+    let mut gang = sliced_gang(6, &[("rack", 2)]);
+    gang.groups[0].topology = Some(TopologyRequest::required("block"));
+    assert_eq!(
+        trial_explanation(&mut engine, &gang).to_string(),
+        "6 pods must be in slices of 2, each in one domain of level \"rack\" and all in one domain \
+         of level \"block\"; in \"b\", 0 of 3 slices have room even when empty; \"b/1\" comes \
+         closest to another slice, with room for 1 of its 2 pods"
+    );
+    let reason = trial_explanation(&mut engine, &gang).reason;
+    assert_eq!(reason, WaitReason::ExceedsTopology);
 }
 
 /// A slice in a domain that the pods share anyway is no further requirement.
