@@ -108,7 +108,8 @@ pub struct PodGroupMember {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub gpu_resource: Option<String>,
-    /// Required or preferred closeness of the group's pods, and their slices. Absent: as the whole gang.
+    /// Required or preferred closeness of the group's pods, and their slices. Absent: as the whole
+    /// gang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<GroupTopology>,
 }

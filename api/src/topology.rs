@@ -129,7 +129,7 @@ pub struct GroupTopology {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
     #[garde(length(max = 3), dive, custom(rules::slice_layers))]
-    #[x_kube(validation = rules::SLICE_LAYERS.to_cel_rule())]
+    #[x_kube(validation = rules::SLICE_LAYERS.to_cel_rule(), validation = rules::SLICE_LEVELS.to_cel_rule())]
     pub slices: Vec<SliceLayer>,
 }
 

@@ -165,6 +165,7 @@ const ENV_SOURCE_FIELDS: &[(&[&str], &str)] = &[(
 const TOPOLOGY_FIELDS: &[(&[&str], &str)] = &[
     (&["requiredTopologyLevel"], "write required"),
     (&["preferredTopologyLevel"], "write preferred"),
+    (&["slices"], "write it into topology of a task group"),
     (
         &["segmentSize", "partitionSize", "partitionPolicy"],
         "write slices of a task group, each with level and pods",

@@ -129,8 +129,8 @@ pub struct TaskGroup {
     #[schemars(length(max = 15), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group"]))]
     #[garde(length(max = 15), custom(rules::unique_dependencies))]
     pub depends_on: Vec<Dependency>,
-    /// Required or preferred closeness of the group's pods, and their slices, within the domain of the job. Absent:
-    /// as the job.
+    /// Required or preferred closeness of the group's pods, and their slices, within the domain of
+    /// the job. Absent: as the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::slices_of_group(self)))]
     pub topology: Option<GroupTopology>,

@@ -60,7 +60,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 40] = [
+const MULTI_FIELD_RULES: [Rule; 42] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -101,6 +101,8 @@ const MULTI_FIELD_RULES: [Rule; 40] = [
     SLICE_LAYERS,
     SLICES_OF_REPLICAS,
     SLICES_START_TOGETHER,
+    SLICE_LEVELS,
+    SLICE_BOUND,
 ];
 
 /// True if a violation may be caused by a field other than the one that it names.

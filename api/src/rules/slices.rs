@@ -1,5 +1,7 @@
 //! Rules on the slices of task groups.
 
+use std::collections::BTreeSet;
+
 use super::rule::Rule;
 use crate::job::TaskGroup;
 use crate::topology::{GroupTopology, SliceLayer};
@@ -23,6 +25,11 @@ pub const SLICE_PODS: Rule = Rule::new(
 pub const SLICE_LAYERS: Rule = Rule::new(
     "self.size() < 2 || (has(self[0].pods) && (!has(self[1].pods) || self[1].pods < 1 || self[0].pods % self[1].pods == 0) && (self.size() < 3 || (has(self[1].pods) && (!has(self[2].pods) || self[2].pods < 1 || self[1].pods % self[2].pods == 0))))",
     "each layer except the last must have pods and no atMost, and pods must be a multiple of pods of the next layer: change pods, or move atMost to the last layer",
+);
+/// Layers have different levels.
+pub const SLICE_LEVELS: Rule = Rule::new(
+    "self.size() < 2 || (self[0].level != self[1].level && (self.size() < 3 || (self[2].level != self[0].level && self[2].level != self[1].level)))",
+    "must name each level once: name a finer level in the later layer, or remove a layer",
 );
 /// Slices of one size make up the group.
 pub const SLICES_OF_REPLICAS: Rule = Rule::new(
@@ -63,7 +70,7 @@ pub fn slice_pods(pods: &i64, _: &()) -> garde::Result {
     SLICE_PODS.check((1..=4_096).contains(pods))
 }
 
-/// [`SLICE_LAYERS`].
+/// [`SLICE_LAYERS`] and [`SLICE_LEVELS`].
 pub fn slice_layers(layers: &[SliceLayer], _: &()) -> garde::Result {
     let fits = |outer: &SliceLayer, inner: &SliceLayer| {
         let divides = |pods: i64| {
@@ -73,7 +80,9 @@ pub fn slice_layers(layers: &[SliceLayer], _: &()) -> garde::Result {
         outer.pods.is_some_and(divides)
     };
     let mut pairs = layers.iter().zip(layers.iter().skip(1));
-    SLICE_LAYERS.check(pairs.all(|(outer, inner)| fits(outer, inner)))
+    SLICE_LAYERS.check(pairs.all(|(outer, inner)| fits(outer, inner)))?;
+    let levels: BTreeSet<_> = layers.iter().map(|layer| &layer.level).collect();
+    SLICE_LEVELS.check(levels.len() == layers.len())
 }
 
 /// [`SLICES_START_TOGETHER`], [`SLICES_OF_REPLICAS`] and [`SLICE_BOUND`].

@@ -294,6 +294,10 @@ async fn api_server_refuses_contradictory_fields() {
             "each layer except the last must have pods and no atMost",
         ),
         (
+            sliced(json!([{"level": "rack", "pods": 6}, {"level": "rack", "pods": 2}])),
+            "must name each level once",
+        ),
+        (
             split_group("minReplicas", json!(6)),
             "a group with slices starts all its pods together",
         ),

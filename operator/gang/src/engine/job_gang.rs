@@ -65,8 +65,16 @@ pub fn gang_from_job(
         volumes::must_share_node(&state.volumes, members.iter().map(|(_, a)| &a.claims));
     let groups = members
         .into_iter()
-        .map(|(group, admitted)| to_task_group(job, group, admitted, state))
-        .collect();
+        .map(|(group, admitted)| to_task_group(job, group, admitted, state));
+    // All slices are on one node if all pods are.
+    let groups = groups.map(|group| match share_one_node {
+        true => TaskGroup {
+            slices: Vec::new(),
+            ..group
+        },
+        false => group,
+    });
+    let groups = groups.collect();
     let excluded = state
         .excluded_nodes
         .iter()

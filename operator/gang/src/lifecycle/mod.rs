@@ -169,6 +169,8 @@ impl<'a> Evaluation<'a> {
     fn replace_changed_attempt(mut self) -> EvaluationResult {
         self.status.internal.hurried_attempt = Some(self.attempt());
         self.begin_attempt(self.attempt().saturating_add(1));
+        self.status.scheduled_time = None;
+        self.status.retry_time = None;
         self.report(
             JobPhase::Restarting,
             Reason::Restarting,

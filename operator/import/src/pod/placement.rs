@@ -85,12 +85,19 @@ pub(crate) fn read_effect(fields: &Fields<'_>, key: &str) -> Option<TolerationEf
     }
 }
 
+const SLICE_LAYERS: &str = "kueue.x-k8s.io/podset-slice-required-topology-constraints";
+
 /// Reads the topology request and the slices from Kueue's annotations of a pod.
 pub(super) fn read_topology(metadata: &Fields<'_>) -> Option<GroupTopology> {
     let annotations = metadata.object("annotations")?;
     annotations.ignore(&["kueue.x-k8s.io/podset-unconstrained-topology"]);
     let one_layer = read_slice_layer(&annotations);
     let several_layers = read_slice_layers(&annotations);
+    if one_layer.is_some() && !several_layers.is_empty() {
+        let message = "excludes podset-slice-required-topology, as in Kueue: remove one of the two";
+        let path = annotations.field_path(SLICE_LAYERS);
+        annotations.log().add_problem(&path, message);
+    }
     let topology = GroupTopology {
         required: annotations.text("kueue.x-k8s.io/podset-required-topology"),
         preferred: annotations.text("kueue.x-k8s.io/podset-preferred-topology"),
@@ -126,8 +133,7 @@ struct SliceConstraint {
 }
 
 fn read_slice_layers(annotations: &Fields<'_>) -> Vec<SliceLayer> {
-    const LAYERS: &str = "kueue.x-k8s.io/podset-slice-required-topology-constraints";
-    let Some(text) = annotations.text(LAYERS) else {
+    let Some(text) = annotations.text(SLICE_LAYERS) else {
         return Vec::new();
     };
     let layer = |layer: SliceConstraint| SliceLayer {
@@ -138,7 +144,7 @@ fn read_slice_layers(annotations: &Fields<'_>) -> Vec<SliceLayer> {
     match serde_json::from_str::<Vec<SliceConstraint>>(&text) {
         Ok(layers) => layers.into_iter().map(layer).collect(),
         Err(error) => {
-            let path = annotations.field_path(LAYERS);
+            let path = annotations.field_path(SLICE_LAYERS);
             let message = format!(
                 "must be a list of layers with topology and size: {error}: all slices of a layer \
                  have the same size"

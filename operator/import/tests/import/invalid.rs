@@ -280,4 +280,17 @@ fn slices_of_kueue_state_one_size() {
         )),
         "{problem}"
     );
+    let both = refused(&job(
+        "kueue.x-k8s.io/podset-slice-required-topology: rack, \
+         kueue.x-k8s.io/podset-slice-size: \"2\", \
+         kueue.x-k8s.io/podset-slice-required-topology-constraints: \
+         '[{\"topology\": \"rack\", \"size\": 2}]'",
+    ));
+    assert_eq!(
+        both,
+        [format!(
+            "{path}-required-topology-constraints: excludes podset-slice-required-topology, as in \
+             Kueue: remove one of the two"
+        )]
+    );
 }
