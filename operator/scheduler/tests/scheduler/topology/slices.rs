@@ -8,7 +8,7 @@ use crate::kept_places::{node_names, placement_text};
 use crate::preemption::{
     LOWER, apply_pods_of, delete_pods_of, priority_gang, run_cycle_at, seconds,
 };
-use crate::topology::{hall_engine, topology, use_gpus};
+use crate::topology::{hall_engine, hall_node, topology, use_gpus};
 use trellis_scheduler::{
     Engine, Gang, NodeName, PlacementStrategy, Queue, SliceLayer, TopologyRequest, WaitReason,
 };
@@ -291,6 +291,10 @@ fn slice_without_room_in_its_rack_moves_as_a_whole() {
     let before = "worker: a3-0*1 a3-1*1 b1-0*1 b1-1*1 b1-2*1 b1-3*1";
     assert_eq!(placement_text(&engine, "w"), before);
     apply_pods_of(&mut engine, &gang);
+    // A new rack would hold the whole gang.
+    for node in ["c1-0", "c1-1", "c1-2", "c1-3", "c1-4", "c1-5"] {
+        engine.apply_node(hall_node(node));
+    }
     assert!(engine.keep_place(&id("w"), &node_names(&["a3-1"]), seconds(120)));
     delete_pods_of(&mut engine, &gang);
     engine.apply_gang(Gang {
