@@ -122,7 +122,7 @@ impl TopologyDomains {
             let covered = (0..layout.depths()).take_while(covers).count();
             (covered > 0).then_some((covered, layout))
         });
-        // Of equal elements, `max_by_key` would take the last.
+        // Among equal elements, `max_by_key` would take the last.
         let finest = layouts.reduce(|best, next| if next.0 > best.0 { next } else { best });
         finest.map(|(_, layout)| layout)
     }
