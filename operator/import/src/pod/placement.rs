@@ -107,13 +107,25 @@ pub(super) fn read_topology(metadata: &Fields<'_>) -> Option<GroupTopology> {
 }
 
 fn read_slice_layer(annotations: &Fields<'_>) -> Option<SliceLayer> {
+    const LEVEL: &str = "kueue.x-k8s.io/podset-slice-required-topology";
     const SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
-    let level = annotations.text("kueue.x-k8s.io/podset-slice-required-topology")?;
-    let size = annotations.text(SIZE).map(|size| size.parse::<i64>());
-    let Some(Ok(pods)) = size else {
-        let message = "must be the number of pods of a slice: write one, such as \"16\"";
-        let path = annotations.field_path(SIZE);
+    let add_problem = |key: &str, message: &str| {
+        let path = annotations.field_path(key);
         annotations.log().add_problem(&path, message);
+    };
+    let (level, size) = (annotations.text(LEVEL), annotations.text(SIZE));
+    let Some(level) = level else {
+        if size.is_some() {
+            add_problem(
+                SIZE,
+                "needs podset-slice-required-topology, as in Kueue: add it",
+            );
+        }
+        return None;
+    };
+    let Some(Ok(pods)) = size.map(|size| size.parse::<i64>()) else {
+        let message = "must be the number of pods of a slice: write one, such as \"16\"";
+        add_problem(SIZE, message);
         return None;
     };
     Some(SliceLayer {
@@ -123,34 +135,64 @@ fn read_slice_layer(annotations: &Fields<'_>) -> Option<SliceLayer> {
     })
 }
 
-/// A layer in Kueue's annotation for several layers (KEP-2724). Sizes that differ from slice to
-/// slice (`sizes`) are refused.
+/// A layer in Kueue's annotation for several layers (KEP-2724).
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SliceConstraint {
     topology: String,
-    size: i64,
+    size: Option<SliceSize>,
+    /// Sizes that differ from slice to slice.
+    sizes: Option<serde::de::IgnoredAny>,
+}
+
+/// A number. Examples of Kueue put it in quotes.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum SliceSize {
+    Number(i64),
+    Text(String),
+}
+
+impl SliceConstraint {
+    fn into_layer(self) -> Result<SliceLayer, String> {
+        if self.sizes.is_some() {
+            let message = "sizes has no counterpart, because all slices of a layer have the same \
+                           size: write size";
+            return Err(message.to_owned());
+        }
+        let pods = match self.size {
+            Some(SliceSize::Number(pods)) => Some(pods),
+            Some(SliceSize::Text(text)) => text.parse().ok(),
+            None => None,
+        };
+        let Some(pods) = pods else {
+            return Err("each layer must have size, the number of pods of a slice".to_owned());
+        };
+        Ok(SliceLayer {
+            level: self.topology,
+            pods: Some(pods),
+            at_most: None,
+        })
+    }
 }
 
 fn read_slice_layers(annotations: &Fields<'_>) -> Vec<SliceLayer> {
     let Some(text) = annotations.text(SLICE_LAYERS) else {
         return Vec::new();
     };
-    let layer = |layer: SliceConstraint| SliceLayer {
-        level: layer.topology,
-        pods: Some(layer.size),
-        at_most: None,
+    let layers = match serde_json::from_str::<Vec<SliceConstraint>>(&text) {
+        Ok(layers) if layers.is_empty() => Err("must have a layer: add one, or remove it".into()),
+        Ok(layers) => layers
+            .into_iter()
+            .map(SliceConstraint::into_layer)
+            .collect::<Result<Vec<_>, String>>(),
+        Err(error) => Err(format!(
+            "must be a JSON list of layers, each with topology and size: {error}"
+        )),
     };
-    match serde_json::from_str::<Vec<SliceConstraint>>(&text) {
-        Ok(layers) => layers.into_iter().map(layer).collect(),
-        Err(error) => {
-            let path = annotations.field_path(SLICE_LAYERS);
-            let message = format!(
-                "must be a list of layers with topology and size: {error}: all slices of a layer \
-                 have the same size"
-            );
-            annotations.log().add_problem(&path, message);
-            Vec::new()
-        }
-    }
+    layers.unwrap_or_else(|message| {
+        let path = annotations.field_path(SLICE_LAYERS);
+        annotations.log().add_problem(&path, message);
+        Vec::new()
+    })
 }

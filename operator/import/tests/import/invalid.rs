@@ -266,20 +266,39 @@ fn slices_of_kueue_state_one_size() {
             "{path}-size: must be the number of pods of a slice: write one, such as \"16\""
         )]
     );
-    let layers = r#"'[{"topology": "rack", "sizes": [1, 3]}]'"#;
-    let problems = refused(&job(&format!(
-        "kueue.x-k8s.io/podset-slice-required-topology-constraints: {layers}"
-    )));
-    let [problem] = problems.as_slice() else {
-        panic!("{problems:?}")
-    };
-    assert!(
-        problem.starts_with(&format!(
-            "{path}-required-topology-constraints: must be a list of layers with topology and \
-             size: unknown field `sizes`"
-        )),
-        "{problem}"
+    assert_eq!(
+        refused(&job("kueue.x-k8s.io/podset-slice-size: \"2\"")),
+        [format!(
+            "{path}-size: needs podset-slice-required-topology, as in Kueue: add it"
+        )]
     );
+    for (layers, message) in [
+        (
+            r#"[{"topology": "rack", "sizes": [1, 3]}]"#,
+            "sizes has no counterpart, because all slices of a layer have the same size: write size",
+        ),
+        (
+            r#"[{"topology": "rack"}]"#,
+            "each layer must have size, the number of pods of a slice",
+        ),
+        (
+            r#"[{"topology": "rack", "size": "many"}]"#,
+            "each layer must have size, the number of pods of a slice",
+        ),
+        ("[]", "must have a layer: add one, or remove it"),
+        (
+            "rack",
+            "must be a JSON list of layers, each with topology and size: expected value at line 1 \
+             column 1",
+        ),
+    ] {
+        assert_eq!(
+            refused(&job(&format!(
+                "kueue.x-k8s.io/podset-slice-required-topology-constraints: '{layers}'"
+            ))),
+            [format!("{path}-required-topology-constraints: {message}")]
+        );
+    }
     let both = refused(&job(
         "kueue.x-k8s.io/podset-slice-required-topology: rack, \
          kueue.x-k8s.io/podset-slice-size: \"2\", \

@@ -52,22 +52,21 @@ impl ScarceSlices {
 
 impl ExplanationContext<'_> {
     /// Returns the first group whose slices do not all fit, if each other topology request of the
-    /// group could be met. Each group counts alone.
+    /// group could be met. Each group counts alone. Of several layers, the finest one that does not
+    /// fit is the obstacle: the coarser ones consist of its slices.
     pub(super) fn find_scarce_slices(
         &self,
         topology: &GangTopology,
         view: CapacityView,
     ) -> Option<ScarceSlices> {
         let single = topology.single_request(self.shape);
-        let groups = self.shape.groups.iter().enumerate();
-        let mut split = groups.filter_map(|(at, group)| {
+        let mut groups = self.shape.groups.iter().enumerate();
+        groups.find_map(|(at, group)| {
             let single = single.as_ref().filter(|(only, _)| *only == at);
             let own = topology.group_request(at);
             let request = single.map(|(_, request)| request).or(own)?;
-            Some((at, group, request, *request.slices.layers().first()?))
-        });
-        split.find_map(|(at, group, request, layer)| {
-            self.scarce_slices(at, group, (request, layer), view)
+            let mut layers = request.slices.layers().iter().rev();
+            layers.find_map(|layer| self.scarce_slices(at, group, (request, *layer), view))
         })
     }
 

@@ -107,10 +107,41 @@ fn outer_slices_consist_of_inner_slices() {
     let placed = trial_placement(&mut engine, &sliced_gang(4, &layers));
     assert_eq!(placed, "worker: n4*1 n5*1 n6*1 n7*1");
     assert_eq!(
-        trial_explanation(&mut engine, &sliced_gang(8, &layers)).to_string(),
-        "8 pods must be in slices of 4, each in one domain of level \"block\"; 1 of 2 slices has \
-         room even when empty; \"a\" comes closest to another slice, with room for 2 of its 4 pods"
+        trial_explanation(&mut engine, &sliced_gang(6, &[("block", 6), ("rack", 2)])).to_string(),
+        "6 pods must be in slices of 6, each in one domain of level \"block\"; 0 of 1 slices have \
+         room even when empty; \"b\" comes closest to another slice, with room for 4 of its 6 pods"
     );
+}
+
+/// The racks are the obstacle, although the message could also count blocks.
+#[test]
+fn explanation_names_the_finest_layer_without_room() {
+    let mut engine = hall();
+    for node in ["a3-0", "b1-0"] {
+        use_gpus(&mut engine, node, 1);
+    }
+    let gang = sliced_gang(8, &[("block", 4), ("rack", 4)]);
+    assert_eq!(
+        trial_explanation(&mut engine, &gang).to_string(),
+        "8 pods must be in slices of 4, each in one domain of level \"rack\"; 1 of 2 slices has \
+         room even when empty; \"a/1\" comes closest to another slice, with room for 3 of its 4 \
+         pods"
+    );
+    let mut engine = engine_without_racks();
+    let gang = sliced_gang(4, &[("block", 4), ("rack", 2)]);
+    assert_eq!(
+        trial_explanation(&mut engine, &gang).to_string(),
+        "4 pods must be in slices of 2, each in one domain of level \"rack\", and no node has the \
+         labels \"block\" and \"rack\": label the nodes, or use another level"
+    );
+}
+
+/// Returns nodes of one block that lack the label of their rack.
+fn engine_without_racks() -> Engine {
+    let nodes = ["n0", "n1", "n2", "n3"].map(|name| label(gpu_node(name, 8), "block", "a"));
+    let mut engine = engine(nodes);
+    engine.apply_topology(topology("hall", &["block", "rack"]));
+    engine
 }
 
 #[test]
