@@ -1,10 +1,10 @@
 //! Gangs in two layers of slices: NVLink domains of 16 nodes, each of two racks.
 
-use trellis_scheduler::{Decision, Gang, GangId, SliceLayer};
+use trellis_scheduler::{Decision, Engine, Gang, GangId, SliceLayer};
 
 use crate::cluster::{Fleet, gang, now, pod};
 use crate::row::Row;
-use crate::timing::{self, time_runs};
+use crate::timing::{self, RunStatistics, time_runs};
 
 /// Returns a gang of whole nodes in slices of 16 and 8 pods.
 fn sliced_gang(id: &str, pods: u32) -> Gang {
@@ -15,18 +15,23 @@ fn sliced_gang(id: &str, pods: u32) -> Gang {
     gang
 }
 
+/// Times the cycle that decides on one new gang.
+fn time_decision(engine: &mut Engine, is_expected: fn(&Decision) -> bool) -> RunStatistics {
+    time_runs(300, |i| {
+        let id = format!("team/sliced-{i}");
+        engine.apply_gang(sliced_gang(&id, 256));
+        let (took, decisions) = timing::time_run(|| engine.cycle(now(i + 2)));
+        assert_eq!(decisions.len(), 1, "{decisions:?}");
+        assert!(decisions.iter().all(is_expected), "{decisions:?}");
+        engine.delete_gang(&GangId::new(id));
+        took
+    })
+}
+
 pub(crate) fn print_slices(print: &impl Fn(Row)) {
     for nodes in [512, 10_000] {
         let mut engine = Fleet::with_nodes(nodes).with_block_size(16).engine();
-        let took = time_runs(300, |i| {
-            let id = format!("team/sliced-{i}");
-            engine.apply_gang(sliced_gang(&id, 256));
-            let (took, decisions) = timing::time_run(|| engine.cycle(now(i)));
-            let placed = matches!(decisions.as_slice(), [Decision::Place { .. }]);
-            assert!(placed, "{decisions:?}");
-            engine.delete_gang(&GangId::new(id));
-            took
-        });
+        let took = time_decision(&mut engine, |d| matches!(d, Decision::Place { .. }));
         print(Row::new(
             format!("place 256 x 8 in slices of 16 and 8, {nodes} nodes"),
             took.median,
@@ -49,15 +54,7 @@ pub(crate) fn print_slices(print: &impl Fn(Row)) {
         ));
         engine.apply_gang(sliced_gang("team/first", 256));
         engine.cycle(now(1));
-        let took = time_runs(300, |i| {
-            let id = format!("team/next-{i}");
-            engine.apply_gang(sliced_gang(&id, 256));
-            let (took, decisions) = timing::time_run(|| engine.cycle(now(i + 2)));
-            let waits = matches!(decisions.as_slice(), [Decision::Wait { .. }]);
-            assert!(waits, "{decisions:?}");
-            engine.delete_gang(&GangId::new(id));
-            took
-        });
+        let took = time_decision(&mut engine, |d| matches!(d, Decision::Wait { .. }));
         print(Row::new(
             format!("refuse another gang like it, {nodes} nodes"),
             took.median,

@@ -1,8 +1,12 @@
 //! Why a topology has no place for all slices of a group.
 
+use std::ops::Range;
+
 use super::context::ExplanationContext;
 use crate::ids::GroupName;
-use crate::placement::{CapacityView, GangTopology, GroupFit, ResolvedLayer, ResolvedRequest};
+use crate::placement::{
+    CapacityView, GangTopology, GroupFit, ResolvedLayer, ResolvedRequest, round_down,
+};
 use crate::state::{GroupShape, NodeIdx};
 
 /// A group whose slices do not all fit, and the domain that comes closest to another slice.
@@ -52,8 +56,8 @@ impl ScarceSlices {
 
 impl ExplanationContext<'_> {
     /// Returns the first group whose slices do not all fit, if each other topology request of the
-    /// group could be met. Each group counts alone. Of several layers, the finest one that does not
-    /// fit is the obstacle: the coarser ones consist of its slices.
+    /// group could be met. Each group counts alone. The obstacle is the finest layer that does not
+    /// fit, because a coarser layer consists of its slices.
     pub(super) fn find_scarce_slices(
         &self,
         topology: &GangTopology,
@@ -80,38 +84,36 @@ impl ExplanationContext<'_> {
         let layout = &request.level.layout;
         let needed = u64::from(group.count);
         let count_on = self.pod_counter(group, view)?;
-        let all = || 0..layout.nodes().len();
-        let (stretch, within) = match request.is_required() {
-            false => (all(), None),
+        // All slices are on one of these stretches. A number is that of a required domain.
+        let stretches: Vec<(Option<usize>, Range<usize>)> = match request.is_required() {
+            false => vec![(None, 0..layout.nodes().len())],
             true => {
                 let domains = layout.domains(request.level.depth).enumerate();
-                let counted = domains.map(|(number, stretch)| {
-                    let nodes = layout.nodes_in(stretch.clone()).iter();
-                    let pods = nodes.map(|node| count_on(*node));
-                    let pods = pods.fold(0, u64::saturating_add);
-                    let whole = self.count_slices((request, layer), stretch.clone(), &count_on);
-                    (number, stretch, (pods >= needed, whole.whole_pods))
-                });
-                // Among equal domains, take the first by name.
-                let best = counted.reduce(|best, next| match next.2 > best.2 {
-                    true => next,
-                    false => best,
-                });
-                let (number, stretch, (has_room, _)) = best?;
-                if !has_room {
-                    // The required level is the obstacle, not the slices.
-                    return None;
-                }
-                let name = layout.name(request.level.depth, number);
-                let level = self.nodes.domains().level_name(&request.level);
-                (stretch, Some((level, name)))
+                domains.map(|(at, stretch)| (Some(at), stretch)).collect()
             }
         };
-        let nodes = layout.nodes_in(stretch.clone());
-        let count = self.count_slices((request, layer), stretch, &count_on);
-        if count.whole_pods >= needed {
+        let counted = stretches.into_iter().map(|(number, stretch)| {
+            let nodes = layout.nodes_in(stretch.clone());
+            let pods = nodes.iter().map(|node| count_on(*node));
+            let has_room = number.is_none() || pods.fold(0, u64::saturating_add) >= needed;
+            let count = self.count_slices((request, layer), &stretch, &count_on);
+            (has_room, count, number, nodes)
+        });
+        // Among equal domains, take the first by name.
+        let rank = |(has_room, count, ..): &(bool, SliceCount, _, _)| (*has_room, count.whole_pods);
+        let best = counted.reduce(|best, next| match rank(&next) > rank(&best) {
+            true => next,
+            false => best,
+        });
+        let (has_room, count, number, nodes) = best?;
+        // Without room for all pods, a required level is the obstacle, not the slices.
+        if count.whole_pods >= needed || !has_room {
             return None;
         }
+        let within = number.map(|number| {
+            let level = self.nodes.domains().level_name(&request.level);
+            (level, layout.name(request.level.depth, number))
+        });
         let mut level = request.level.clone();
         level.depth = layer.depth;
         let name = self.nodes.domains().level_name(&level);
@@ -139,13 +141,13 @@ impl ExplanationContext<'_> {
     fn count_slices(
         &self,
         (request, layer): (&ResolvedRequest, ResolvedLayer),
-        stretch: std::ops::Range<usize>,
+        stretch: &Range<usize>,
         count_on: &impl Fn(NodeIdx) -> u64,
     ) -> SliceCount {
         let layout = &request.level.layout;
         let inner = request.slices.within(layer.depth);
         let mut sum = SliceCount::default();
-        for (number, domain) in layout.domains_in(layer.depth, &stretch) {
+        for (number, domain) in layout.domains_in(layer.depth, stretch) {
             let mut counter = inner.counter(layout, layer.depth);
             for place in domain {
                 let Some(node) = layout.nodes().get(place) else {
@@ -155,9 +157,9 @@ impl ExplanationContext<'_> {
                 counter.add(place, count_on(*node));
             }
             let pods = counter.take();
-            let slice = u64::from(layer.pods);
-            let rest = pods.checked_rem(slice).unwrap_or(0);
-            sum.whole_pods = sum.whole_pods.saturating_add(pods.saturating_sub(rest));
+            let whole = round_down(pods, layer.pods);
+            let rest = pods.saturating_sub(whole);
+            sum.whole_pods = sum.whole_pods.saturating_add(whole);
             if sum.best_rest.is_none_or(|(_, best)| rest > best) {
                 sum.best_rest = Some((number, rest));
             }
@@ -166,19 +168,18 @@ impl ExplanationContext<'_> {
     }
 
     /// Returns a function that counts how many pods of a group a node holds.
-    fn pod_counter<'s>(
+    pub(super) fn pod_counter<'s>(
         &'s self,
         group: &'s GroupShape,
         view: CapacityView,
     ) -> Option<impl Fn(NodeIdx) -> u64 + use<'s>> {
         let fit = GroupFit::new(self.nodes, group, view);
         let signature = self.catalog.signature(group.signature)?;
-        Some(move |node| {
-            let allows = signature.allows(node) && !self.excluded.contains(&node);
-            match allows {
+        Some(
+            move |node| match signature.allows(node) && !self.excluded.contains(&node) {
                 true => u64::from(fit.count_fitting(node, group.count)),
                 false => 0,
-            }
-        })
+            },
+        )
     }
 }

@@ -5,8 +5,7 @@ use super::context::ExplanationContext;
 use crate::gang::Gang;
 use crate::ids::GroupName;
 use crate::placement::{
-    CapacityView, GangTopology, GroupFit, ResolvedRequest, SearchResult, groups_by_size,
-    search_topology,
+    CapacityView, GangTopology, ResolvedRequest, SearchResult, groups_by_size, search_topology,
 };
 use crate::queueing::{Blockage, Signal, WakeCondition};
 use crate::state::{Catalog, GangShape, GroupShape, NodeIdx, Nodes, TopologyDomains};
@@ -99,9 +98,7 @@ impl ExplanationContext<'_> {
     pub(super) fn topology_fragmented(&self, wake: &mut WakeCondition) -> Option<WaitDetail> {
         let close = GangTopology::for_shape(self.nodes, self.shape)?;
         if let Some(slices) = self.find_scarce_slices(&close, CapacityView::Free) {
-            for (resource, _) in &self.shape.total {
-                wake.on_rise(Signal::Freed(*resource), 1);
-            }
+            self.watch_freed(wake);
             return Some(WaitDetail::SlicesFragmented(slices));
         }
         let musts = domain_requirements(&close);
@@ -237,9 +234,10 @@ impl ExplanationContext<'_> {
         among: &[NodeIdx],
         room: CapacityView,
     ) -> u64 {
-        let fit = GroupFit::new(self.nodes, group, room);
-        let allowed = among.iter().filter(|node| self.allows(group, **node));
-        let pods = allowed.map(|node| u64::from(fit.count_fitting(*node, group.count)));
+        let Some(count_on) = self.pod_counter(group, room) else {
+            return 0;
+        };
+        let pods = among.iter().map(|node| count_on(*node));
         pods.fold(0, u64::saturating_add)
             .min(u64::from(group.count))
     }
@@ -278,6 +276,11 @@ impl ExplanationContext<'_> {
                 }
             }
         }
+        self.watch_freed(wake);
+    }
+
+    /// Wakes the gang when more of any resource that it needs is free.
+    fn watch_freed(&self, wake: &mut WakeCondition) {
         for (resource, _) in &self.shape.total {
             wake.on_rise(Signal::Freed(*resource), 1);
         }

@@ -144,32 +144,19 @@ impl GroupFitCount {
                 before,
                 after: u64::from(now),
             };
-            self.add_change(node, change);
+            self.total = whole_change(&mut self.slices, node, change).of(self.total);
         }
-    }
-
-    fn add_change(&mut self, node: NodeIdx, change: PodChange) {
-        let change = match &mut self.slices {
-            None => change,
-            Some(slices) => slices.apply(node, change),
-        };
-        self.total = change.of(self.total);
     }
 
     /// Sums up the pods of all allowed nodes again.
     fn recount_total(&mut self) {
+        let mut slices = self.slices.take();
         let pods = self.nodes().map(|node| {
             let pods = self.pods.get(node.at()).copied().unwrap_or(0);
-            (node, u64::from(pods))
+            (node, pods)
         });
-        let pods: Vec<(NodeIdx, u64)> = pods.collect();
-        self.total = 0;
-        if let Some(slices) = &mut self.slices {
-            slices.clear();
-        }
-        for (node, after) in pods {
-            self.add_change(node, PodChange { before: 0, after });
-        }
+        self.total = sum_pods(&mut slices, pods);
+        self.slices = slices;
     }
 
     /// Returns how much the total falls if the pods of a node fall.
@@ -412,16 +399,12 @@ impl FitCounter {
     pub(crate) fn fits_without_gangs(&self, nodes: &Nodes) -> bool {
         let mut groups = self.groups.iter();
         groups.all(|group| {
-            let mut empty = group.clone();
-            for node in group.nodes() {
+            let pods = group.nodes().map(|node| {
                 let columns = self.columns.iter();
                 let free = columns.map(|column| nodes.free_without_gangs(column.resource, node));
-                if let Some(pods) = empty.pods.get_mut(node.at()) {
-                    *pods = group.count_fitting(free);
-                }
-            }
-            empty.recount_total();
-            empty.has_room_for(empty.total)
+                (node, group.count_fitting(free))
+            });
+            group.has_room_for(sum_pods(&mut group.slices.clone(), pods))
         })
     }
 
@@ -433,5 +416,28 @@ impl FitCounter {
         lacking
             .flat_map(|group| group.least_missing(&self.columns, &self.free))
             .collect()
+    }
+}
+
+/// Returns the sum of the pods of these nodes; of a group with slices, of those in whole slices.
+/// Counts the slices anew.
+fn sum_pods(slices: &mut Option<SliceTotals>, pods: impl Iterator<Item = (NodeIdx, u32)>) -> u64 {
+    if let Some(slices) = slices {
+        slices.clear();
+    }
+    pods.fold(0, |total, (node, pods)| {
+        let change = PodChange {
+            before: 0,
+            after: u64::from(pods),
+        };
+        whole_change(slices, node, change).of(total)
+    })
+}
+
+/// Changes the pods of a node, and returns the change of the total.
+fn whole_change(slices: &mut Option<SliceTotals>, node: NodeIdx, change: PodChange) -> PodChange {
+    match slices {
+        None => change,
+        Some(slices) => slices.apply(node, change),
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use place::{place, place_without};
 pub(crate) use request::{NoPlace, PlacementRequest, PodRuns, excluded_nodes};
 pub(crate) use topology::{GangTopology, GroupSlices, ResolvedLayer, ResolvedRequest};
 pub(crate) use topology::{
-    has_request as asks_for_topology, place_one_group, search as search_topology,
+    has_request as asks_for_topology, place_one_group, round_down, search as search_topology,
 };
 pub(crate) use undo::{NodeCharge, UndoLog};
 

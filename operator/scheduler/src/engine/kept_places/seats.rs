@@ -67,10 +67,12 @@ impl Engine {
         let mut seated = UndoLog::default();
         let mut seats = self.find_seats(gang, wish, &mut seated)?;
         let mut others = UndoLog::default();
-        let completed = self.complete_slices(wish, &mut seats, &mut others);
-        let found = completed.and_then(|()| self.place_unseated(wish, &seats, &mut others));
         let close = GangTopology::for_shape(&self.nodes, wish.shape);
-        let found = found.filter(|runs| close.is_some_and(|close| close.allows(runs)));
+        let found = close.and_then(|close| {
+            self.complete_slices(wish, &close, &mut seats, &mut others);
+            let found = self.place_unseated(wish, &seats, &mut others)?;
+            close.allows(&found).then_some(found)
+        });
         if found.is_none() {
             others.roll_back(&mut self.nodes);
             seated.roll_back(&mut self.nodes);
@@ -219,9 +221,7 @@ fn is_overbooked(nodes: &crate::state::Nodes, shape: &GroupShape, node: NodeIdx)
 
 /// Returns the nodes of seats and other pods, in the order of pod indexes.
 fn merge_seats(seats: &GroupSeats, found: &PodRuns) -> PodRuns {
-    let mut others = found
-        .iter()
-        .flat_map(|(node, pods)| (0..*pods).map(move |_| *node));
+    let mut others = nodes_by_pod(found);
     let mut runs = PodRuns::new();
     for seat in seats {
         let Some(node) = seat.or_else(|| others.next()) else {
@@ -233,4 +233,10 @@ fn merge_seats(seats: &GroupSeats, found: &PodRuns) -> PodRuns {
         }
     }
     runs
+}
+
+/// Returns the node of each pod, in the order of the runs.
+pub(super) fn nodes_by_pod(runs: &PodRuns) -> impl Iterator<Item = NodeIdx> {
+    let nodes = runs.iter();
+    nodes.flat_map(|(node, pods)| (0..*pods).map(move |_| *node))
 }

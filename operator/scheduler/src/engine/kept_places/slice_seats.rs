@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::Engine;
-use super::seats::GroupSeats;
+use super::seats::{GroupSeats, nodes_by_pod};
 use crate::placement::{
     GangTopology, NodeCharge, PlacementRequest, ResolvedRequest, UndoLog, place_one_group,
 };
@@ -26,10 +26,10 @@ impl Engine {
     pub(super) fn complete_slices(
         &mut self,
         wish: &PlacementRequest<'_>,
+        topology: &GangTopology,
         seats: &mut [GroupSeats],
         log: &mut UndoLog,
-    ) -> Option<()> {
-        let topology = GangTopology::for_shape(&self.nodes, wish.shape)?;
+    ) {
         for (at, (group, seats)) in wish.shape.groups.iter().zip(seats).enumerate() {
             let Some(split) = topology.slices(wish.shape, at) else {
                 continue;
@@ -65,7 +65,6 @@ impl Engine {
                 }
             }
         }
-        Some(())
     }
 
     /// Returns false if the domain has no room; then nothing changes.
@@ -96,10 +95,7 @@ impl Engine {
         let Some(runs) = found else {
             return false;
         };
-        let nodes = runs
-            .into_iter()
-            .flat_map(|(node, pods)| (0..pods).map(move |_| node));
-        for (pod, node) in partial.pods.into_iter().zip(nodes) {
+        for (pod, node) in partial.pods.into_iter().zip(nodes_by_pod(&runs)) {
             if let Some(seat) = seats.get_mut(pod) {
                 *seat = Some(node);
             }

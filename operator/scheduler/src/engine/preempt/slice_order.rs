@@ -29,14 +29,21 @@ impl VictimSearch<'_> {
         ground: &EvictionNodes,
         nodes: &Nodes,
     ) -> Option<Vec<usize>> {
-        let topology = GangTopology::for_shape(nodes, self.request.shape)?;
-        let mut groups = 0..self.request.shape.groups.len();
-        let split = groups.find_map(|at| topology.slices(self.request.shape, at))?;
+        let shape = self.request.shape;
+        // Most gangs have no slices: then the topology need not be resolved.
+        if shape.groups.iter().all(|group| group.slices.is_empty()) {
+            return None;
+        }
+        let topology = GangTopology::for_shape(nodes, shape)?;
+        let mut groups = 0..shape.groups.len();
+        let split = groups.find_map(|at| topology.slices(shape, at))?;
         let depth = split.slices.layers().first()?.depth;
         let mut by_domain: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for number in 0..self.candidates.list.len() {
             for held in self.candidate_usage(number) {
-                let Some(domain) = split.layout.domain(depth, held.node) else {
+                let is_useful = ground.useful_nodes.contains(held.node.at());
+                let domain = split.layout.domain(depth, held.node);
+                let Some(domain) = domain.filter(|_| is_useful) else {
                     continue;
                 };
                 let here = by_domain.entry(domain).or_default();

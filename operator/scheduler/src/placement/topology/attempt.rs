@@ -38,16 +38,7 @@ pub(in super::super) fn place(
     let Some(close) = GangTopology::for_shape(nodes, wish.shape) else {
         return Err(NoPlace { certain: true });
     };
-    let mut attempt = TopologyAttempt {
-        nodes,
-        packing,
-        catalog,
-        request: wish,
-        gang_topology: &close,
-        log: UndoLog::default(),
-        spent: 0,
-        certain: true,
-    };
+    let mut attempt = TopologyAttempt::new((nodes, packing), catalog, wish, &close);
     let placed = attempt.run();
     let (tried, certain) = (attempt.log, attempt.certain);
     let Some(groups) = placed else {
@@ -76,20 +67,31 @@ pub(crate) fn place_one_group(
         gang: None,
         groups: vec![Some(near.clone())],
     };
-    let mut attempt = TopologyAttempt {
-        nodes,
-        packing,
-        catalog,
-        request: wish,
-        gang_topology: &topology,
-        log: UndoLog::default(),
-        spent: 0,
-        certain: true,
-    };
+    let mut attempt = TopologyAttempt::new((nodes, packing), catalog, wish, &topology);
     let runs = attempt.place_group(0, Some(near), Some(among))?;
     let runs = order_runs(nodes, Some(near), runs);
     charge_runs(nodes, group, &runs, log);
     Some(runs)
+}
+
+impl<'a> TopologyAttempt<'a> {
+    fn new(
+        (nodes, packing): (&'a mut Nodes, &'a mut PackingState),
+        catalog: &'a Catalog,
+        request: &'a PlacementRequest<'a>,
+        gang_topology: &'a GangTopology,
+    ) -> Self {
+        Self {
+            nodes,
+            packing,
+            catalog,
+            request,
+            gang_topology,
+            log: UndoLog::default(),
+            spent: 0,
+            certain: true,
+        }
+    }
 }
 
 impl TopologyAttempt<'_> {

@@ -35,17 +35,6 @@ pub(crate) struct GroupSlices<'a> {
     pub(crate) slices: &'a ResolvedSlices,
 }
 
-/// The slices of all groups of a gang, in one topology.
-pub(super) struct AllSlices<'a> {
-    pub(super) layout: &'a Layout,
-    /// In the order of the gang's groups.
-    pub(super) groups: Vec<Option<GroupSlices<'a>>>,
-}
-
-/// The groups of a gang have slices in several topologies.
-#[derive(Debug)]
-pub(super) struct SeveralTopologies;
-
 impl GroupSlices<'_> {
     /// True if a node is in a domain that may hold a slice.
     pub(crate) fn allows(&self, node: NodeIdx) -> bool {
@@ -282,26 +271,17 @@ impl GangTopology {
         })
     }
 
-    /// Returns the slices of each group, and their topology. None: no group has slices.
-    ///
-    /// # Errors
-    ///
-    /// Groups have slices in several topologies.
-    pub(super) fn all_slices(
-        &self,
-        shape: &GangShape,
-    ) -> Result<Option<AllSlices<'_>>, SeveralTopologies> {
-        let groups = 0..shape.groups.len();
-        let groups: Vec<Option<GroupSlices<'_>>> =
-            groups.map(|at| self.slices(shape, at)).collect();
+    /// Returns the slices of each group, in the order of the gang's groups. Empty: no group has
+    /// slices. None: the groups have slices in several topologies.
+    pub(super) fn all_slices(&self, shape: &GangShape) -> Option<Vec<Option<GroupSlices<'_>>>> {
+        let groups = (0..shape.groups.len()).map(|at| self.slices(shape, at));
+        let groups: Vec<Option<GroupSlices<'_>>> = groups.collect();
         let mut layouts = groups.iter().flatten().map(|split| split.layout);
-        let Some(layout) = layouts.next() else {
-            return Ok(None);
+        let Some(first) = layouts.next() else {
+            return Some(Vec::new());
         };
-        match layouts.all(|other| Arc::ptr_eq(other, layout)) {
-            true => Ok(Some(AllSlices { layout, groups })),
-            false => Err(SeveralTopologies),
-        }
+        let is_one = layouts.all(|other| Arc::ptr_eq(other, first));
+        is_one.then_some(groups)
     }
 
     /// True if the counts of pods decide whether a gang of one group fits on all nodes: it need not

@@ -14,7 +14,7 @@ use super::super::group_place::fill_among;
 use super::super::ranking::CurrentRanking;
 use super::super::request::PodRuns;
 use super::best_fit::{FreeCapacity, FreeLookup};
-use super::gang_topology::{RequestMode, ResolvedRequest};
+use super::gang_topology::ResolvedRequest;
 use super::seats::{Seat, SeatDomain, SeatRow};
 use super::slices::ResolvedSlices;
 use crate::gang::PlacementStrategy;
@@ -62,20 +62,11 @@ impl GroupFiller<'_> {
         }
         let mut runs = PodRuns::new();
         let depth = near.level.depth;
-        let preferred = match (near.mode, self.slices.coarsest()) {
-            (RequestMode::Preferred, slices) => Some(slices.map_or(depth, |s| s.min(depth))),
-            (RequestMode::Required { preferred: None }, slices) => slices,
-            (
-                RequestMode::Required {
-                    preferred: Some(finer),
-                },
-                slices,
-            ) => Some(slices.map_or(finer, |slices| slices.min(finer))),
-        };
+        // The outermost slices are also in few domains.
+        let preferred = [near.preferred_depth(), self.slices.coarsest()];
+        let preferred = preferred.into_iter().flatten().min();
         let placed = match (near.is_required(), preferred) {
-            (false, preferred) => {
-                self.fill_few(&seats, count, preferred.unwrap_or(depth), &mut runs)
-            }
+            (false, few) => self.fill_few(&seats, count, few.unwrap_or(depth), &mut runs),
             (true, None) => self.fill_one(&seats, count, depth, &mut runs),
             (true, Some(finer)) => {
                 self.fill_one(&seats, count, finer, &mut runs)

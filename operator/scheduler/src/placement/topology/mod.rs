@@ -22,4 +22,4 @@ pub(super) use gang_topology::order_runs;
 pub(crate) use gang_topology::{GangTopology, GroupSlices, ResolvedRequest, has_request};
 pub(crate) use search::search;
 pub(crate) use slices::ResolvedLayer;
-pub(super) use slices::round_down;
+pub(crate) use slices::round_down;

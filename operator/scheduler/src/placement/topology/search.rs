@@ -64,15 +64,18 @@ pub(super) fn search_scope(
     if !has_enough(nodes, shape, among, room) {
         return none;
     }
-    let Ok(split) = close.all_slices(shape) else {
+    let Some(slices) = close.all_slices(shape) else {
         return SearchResult::NoPlace { certain: false };
     };
-    let mut among =
-        nodes.sort_by_tightness(among.iter().copied().filter(|n| !excluded.contains(n)));
-    if let Some(split) = &split {
-        among.sort_by_key(|node| split.layout.position(*node));
-    }
-    let slices = split.as_ref().map_or(&[][..], |split| &split.groups);
+    let among = among.iter().copied().filter(|n| !excluded.contains(n));
+    let among: Vec<NodeIdx> = match slices.iter().flatten().next() {
+        None => nodes.sort_by_tightness(among),
+        Some(split) => {
+            let mut among: Vec<NodeIdx> = among.collect();
+            among.sort_unstable_by_key(|node| split.layout.position(*node));
+            among
+        }
+    };
     let mut choices: Vec<DomainChoice<'_>> = Vec::new();
     let mut alone: Vec<PodRuns> = Vec::new();
     for (at, group) in shape.groups.iter().enumerate() {
@@ -106,7 +109,7 @@ pub(super) fn search_scope(
         nodes: &among,
         allows: &|_, _| true,
         view: room,
-        slices,
+        slices: &slices,
     };
     try_every_choice(nodes, catalog, shape, &field, &choices, spent)
 }

@@ -210,19 +210,34 @@ fn missing_and_coarser_levels_are_named() {
     );
 }
 
-#[test]
-fn preemption_frees_whole_slices() {
-    let nodes = ["a1-0", "a1-1", "a2-0", "a2-1", "a3-0", "a3-1"];
+/// Returns an engine with these nodes, and a default queue in which priority preempts.
+fn preempting_hall<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Engine {
     let mut engine = hall_engine(nodes);
     engine.apply_queue(Queue {
         preemption: LOWER,
         ..queue("default", None)
     });
+    engine
+}
+
+/// Returns a gang of one pod that needs this node as a whole.
+fn gang_on_node(name: &str, nodes: &[&str], node: &str) -> Gang {
+    Gang {
+        excluded_nodes: all_nodes_but(nodes, node),
+        ..priority_gang(0, name, 1)
+    }
+}
+
+#[test]
+fn preemption_frees_whole_slices() {
+    let nodes = ["a1-0", "a1-1", "a2-0", "a2-1", "a3-0", "a3-1"];
+    let mut engine = preempting_hall(nodes);
     // Each gang has one node, and the cheapest two victims are in different racks.
     for (at, node) in nodes.into_iter().enumerate() {
-        let mut gang = priority_gang([1, 3, 1, 3, 2, 2][at], &format!("low-{node}"), 1);
-        gang.excluded_nodes = all_nodes_but(&nodes, node);
-        engine.apply_gang(gang);
+        engine.apply_gang(Gang {
+            priority: [1, 3, 1, 3, 2, 2][at],
+            ..gang_on_node(&format!("low-{node}"), &nodes, node)
+        });
     }
     let started = cycle(&mut engine);
     assert_eq!(started.len(), 6, "{started:?}");
@@ -238,10 +253,10 @@ fn reservation_waits_for_a_whole_slice() {
     let nodes = ["a1-0", "a1-1", "a2-0", "a2-1"];
     let mut engine = hall_engine(nodes);
     for (name, node, runtime) in [("x", "a1-0", 10), ("y", "a2-0", 20), ("z", "a1-1", 90)] {
-        let mut gang = priority_gang(0, name, 1);
-        gang.excluded_nodes = all_nodes_but(&nodes, node);
-        gang.runtime = Some(Duration::from_secs(runtime));
-        engine.apply_gang(gang);
+        engine.apply_gang(Gang {
+            runtime: Some(Duration::from_secs(runtime)),
+            ..gang_on_node(name, &nodes, node)
+        });
     }
     assert_eq!(cycle(&mut engine), ["+x", "+y", "+z"]);
     engine.apply_gang(sliced_gang(2, &[("rack", 2)]));
@@ -249,6 +264,23 @@ fn reservation_waits_for_a_whole_slice() {
     assert_eq!(cycle(&mut engine), ["-w InsufficientCapacity"]);
     let reservation = engine.reservation(&id("w")).unwrap();
     assert_eq!(reservation.start, Some(seconds(20)));
+}
+
+/// Places the gang `w` and its pods.
+fn start(engine: &mut Engine, gang: &Gang) {
+    engine.apply_gang(gang.clone());
+    assert_eq!(run_cycle_at(engine, seconds(0)), ["+w"]);
+    apply_pods_of(engine, gang);
+}
+
+/// Restarts the gang `w` in its kept place, without one of its nodes.
+fn restart_without(engine: &mut Engine, mut gang: Gang, lost: &str) {
+    let lost = node_names(&[lost]);
+    assert!(engine.keep_place(&gang.id, &lost, seconds(120)));
+    delete_pods_of(engine, &gang);
+    gang.excluded_nodes.extend(lost);
+    engine.apply_gang(gang);
+    assert_eq!(run_cycle_at(engine, seconds(1)), ["+w"]);
 }
 
 #[test]
@@ -259,21 +291,13 @@ fn replaced_pod_returns_to_the_rack_of_its_slice() {
         excluded_nodes: node_names(&["b1-3"]),
         ..gang
     };
-    engine.apply_gang(gang.clone());
-    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+w"]);
+    start(&mut engine, &gang);
     assert_eq!(
         placement_text(&engine, "w"),
         "worker: a3-0*1 a3-1*1 b1-0*1 b1-1*1"
     );
-    apply_pods_of(&mut engine, &gang);
     // The best fit for one pod would be b2-0.
-    assert!(engine.keep_place(&id("w"), &node_names(&["b1-1"]), seconds(120)));
-    delete_pods_of(&mut engine, &gang);
-    engine.apply_gang(Gang {
-        excluded_nodes: node_names(&["b1-1", "b1-3"]),
-        ..gang
-    });
-    assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["+w"]);
+    restart_without(&mut engine, gang, "b1-1");
     assert_eq!(
         placement_text(&engine, "w"),
         "worker: a3-0*1 a3-1*1 b1-0*1 b1-2*1"
@@ -286,22 +310,16 @@ fn preemption_compares_the_loss_of_whole_slices() {
     let nodes = [
         "a1-0", "a1-1", "a1-2", "a1-3", "a2-0", "a2-1", "a2-2", "a2-3",
     ];
-    let mut engine = hall_engine(nodes);
-    engine.apply_queue(Queue {
-        preemption: LOWER,
-        ..queue("default", None)
-    });
-    let start = |engine: &mut Engine, at: i64, started: &[&str]| {
+    let mut engine = preempting_hall(nodes);
+    let start_on = |engine: &mut Engine, at: i64, started: &[&str]| {
         for node in started {
-            let mut gang = priority_gang(0, &format!("low-{node}"), 1);
-            gang.excluded_nodes = all_nodes_but(&nodes, node);
-            engine.apply_gang(gang);
+            engine.apply_gang(gang_on_node(&format!("low-{node}"), &nodes, node));
         }
         assert_eq!(run_cycle_at(engine, seconds(at)).len(), started.len());
     };
-    start(&mut engine, 0, &["a1-3"]);
-    start(&mut engine, 40, &["a2-0", "a2-1", "a2-2", "a2-3"]);
-    start(&mut engine, 80, &["a1-0", "a1-1", "a1-2"]);
+    start_on(&mut engine, 0, &["a1-3"]);
+    start_on(&mut engine, 40, &["a2-0", "a2-1", "a2-2", "a2-3"]);
+    start_on(&mut engine, 80, &["a1-0", "a1-1", "a1-2"]);
     engine.apply_gang(Gang {
         priority: 9,
         ..sliced_gang(4, &[("rack", 4)])
@@ -317,22 +335,14 @@ fn preemption_compares_the_loss_of_whole_slices() {
 fn slice_without_room_in_its_rack_moves_as_a_whole() {
     let mut engine = hall();
     let gang = sliced_gang(6, &[("rack", 2)]);
-    engine.apply_gang(gang.clone());
-    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+w"]);
+    start(&mut engine, &gang);
     let before = "worker: a3-0*1 a3-1*1 b1-0*1 b1-1*1 b1-2*1 b1-3*1";
     assert_eq!(placement_text(&engine, "w"), before);
-    apply_pods_of(&mut engine, &gang);
     // A new rack would hold the whole gang.
     for node in ["c1-0", "c1-1", "c1-2", "c1-3", "c1-4", "c1-5"] {
         engine.apply_node(hall_node(node));
     }
-    assert!(engine.keep_place(&id("w"), &node_names(&["a3-1"]), seconds(120)));
-    delete_pods_of(&mut engine, &gang);
-    engine.apply_gang(Gang {
-        excluded_nodes: node_names(&["a3-1"]),
-        ..gang
-    });
-    assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["+w"]);
+    restart_without(&mut engine, gang, "a3-1");
     let after = "worker: a1-0*1 a1-1*1 b1-0*1 b1-1*1 b1-2*1 b1-3*1";
     assert_eq!(placement_text(&engine, "w"), after);
 }
@@ -345,18 +355,10 @@ fn replaced_pod_of_an_inner_slice_stays_in_its_rack() {
         excluded_nodes: node_names(&["b1-3"]),
         ..sliced_gang(4, &layers)
     };
-    engine.apply_gang(gang.clone());
-    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+w"]);
+    start(&mut engine, &gang);
     let before = placement_text(&engine, "w");
     assert_eq!(before, "worker: a1-0*1 a1-1*1 a3-0*1 a3-1*1");
-    apply_pods_of(&mut engine, &gang);
-    assert!(engine.keep_place(&id("w"), &node_names(&["a1-0"]), seconds(120)));
-    delete_pods_of(&mut engine, &gang);
-    engine.apply_gang(Gang {
-        excluded_nodes: node_names(&["a1-0", "b1-3"]),
-        ..gang
-    });
-    assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["+w"]);
+    restart_without(&mut engine, gang, "a1-0");
     let after = "worker: a1-2*1 a1-1*1 a3-0*1 a3-1*1";
     assert_eq!(placement_text(&engine, "w"), after);
 }
