@@ -136,9 +136,8 @@ pub(crate) fn test_crds_of_1_33(helm: &Helm) -> Result<()> {
             crd["metadata"]["name"]
         );
         changed += crd.to_string().matches("\"rule\":\"true\"").count();
-        let rules = cel_rules(&crd);
-        let costly = |rule: &&&str| rule.contains(".all(") && rule.contains("uantity(");
-        let costly = rules.iter().find(costly);
+        let mut rules = cel_rules(&crd).into_iter();
+        let costly = rules.find(|rule| rule.contains(".all(") && rule.contains("uantity("));
         ensure!(
             costly.is_none(),
             "its cost exceeds the budget of 1.33: {costly:?}"
