@@ -207,7 +207,7 @@ pub struct NominatedVictim {
     /// Name of the surplus pod that leaves. Absent: the whole gang leaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// Why this gang was chosen: LaterInQueue, Borrows, LowerPriority or Surplus.
+    /// Why this gang was chosen: LaterInQueue, Borrows, LowerPriority, FairShare or Surplus.
     pub because: VictimReason,
 }
 
@@ -221,6 +221,8 @@ pub enum VictimReason {
     Borrows,
     /// Both queues borrow, and the victim's priority is lower.
     LowerPriority,
+    /// Both queues borrow, and the victim's queue has the larger share of what they borrow.
+    FairShare,
     /// The victim is a surplus pod in the same queue.
     Surplus,
 }

@@ -36,6 +36,7 @@ pub const DEFAULT_FLAVOR: &str = "default";
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Active\")].reason"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Weight", type_ = "string", json_path = ".spec.weight", priority = "1"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority", priority = "1"),
     printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.queueingStrategy", priority = "1"),
     printcolumn(name = "Stop", type_ = "string", json_path = ".spec.stopPolicy", priority = "1"),
 )]
@@ -56,6 +57,11 @@ pub struct QueueSpec {
     #[garde(inner(custom(rules::weight)))]
     #[x_kube(validation = rules::WEIGHT.to_cel_rule())]
     pub weight: Option<Quantity>,
+    /// Priority among queues with the same parent. Of those that stay within their quota with the
+    /// next job, the queue with the highest priority has the next turn, whatever the shares.
+    /// Absent: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
     /// Order in which jobs start. Absent: BestEffortFIFO.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queueing_strategy: Option<QueueingStrategy>,
@@ -73,6 +79,10 @@ pub struct QueueSpec {
     /// expressions wins, then the first by name. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_for: Option<LabelSelector>,
+    /// When a job tries the next flavor although it could use one. Absent: it borrows in the first
+    /// flavor, and preempts only if no flavor has quota and nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flavor_policy: Option<FlavorPolicy>,
     /// Gangs that the queue's jobs may preempt. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
@@ -196,6 +206,41 @@ impl ResourceQuota {
     }
 }
 
+/// When a job tries the next flavor of its queue. The words are those of Kueue's
+/// `flavorFungibility`.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FlavorPolicy {
+    /// What a job does if it would have to borrow in a flavor. Absent: Borrow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when_can_borrow: Option<WhenCanBorrow>,
+    /// What a job does if it would have to preempt in a flavor. Absent: TryNextFlavor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when_can_preempt: Option<WhenCanPreempt>,
+}
+
+/// What a job does if its queue would have to borrow in a flavor. Borrow: it borrows;
+/// TryNextFlavor: it borrows only if no flavor has room within the queue's quota. Absent: Borrow.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum WhenCanBorrow {
+    /// The job borrows.
+    #[default]
+    Borrow,
+    /// The job borrows only if no flavor has room within the queue's quota.
+    TryNextFlavor,
+}
+
+/// What a job does if it would have to preempt in a flavor. Preempt: it preempts; TryNextFlavor: it
+/// preempts only if no flavor has quota and nodes. Absent: TryNextFlavor.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum WhenCanPreempt {
+    /// The job preempts.
+    Preempt,
+    /// The job preempts only if no flavor has quota and nodes.
+    #[default]
+    TryNextFlavor,
+}
+
 /// Order in which the queue's jobs start: by priority, then by submission. BestEffortFIFO: a later
 /// job may pass a job that cannot start; StrictFIFO: no job passes the head, unless a start of the
 /// head has just failed. Absent: BestEffortFIFO.
@@ -286,6 +331,7 @@ pub enum ProvisioningTime {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::BORROW_WITHIN.to_cel_rule())]
+#[x_kube(validation = rules::FAIR_SHARE.to_cel_rule())]
 pub struct QueuePreemption {
     /// Gangs in the same queue that a job may preempt. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -298,6 +344,27 @@ pub struct QueuePreemption {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::borrow_within(self)))]
     pub borrow_within_cohort: Option<BorrowWithinCohort>,
+    /// Gangs that a job may preempt if their queue borrows more than its share, and this queue still
+    /// less than that with the job. Absent: Never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(custom(rules::fair_share(self)))]
+    pub fair_share: Option<FairShareVictims>,
+}
+
+/// Gangs that a job may preempt to get its queue's fair share of borrowed quota. Never: none;
+/// LowerPriority: those of lower priority; LowerOrEqualPriority: those of lower or equal priority;
+/// Any: all. Absent: Never.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FairShareVictims {
+    /// No gang.
+    #[default]
+    Never,
+    /// Gangs of lower priority.
+    LowerPriority,
+    /// Gangs of lower or equal priority.
+    LowerOrEqualPriority,
+    /// Gangs of any priority.
+    Any,
 }
 
 /// Gangs in the same queue that a job may preempt. Never: none; LowerPriority: those of lower
@@ -413,6 +480,11 @@ pub struct QueueStatus {
     /// with the smallest share has the next turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
+    /// The part of current usage beyond quota, divided by the weight: the amount of the dominant
+    /// resource as a part of the cluster's total, with three decimal places. With
+    /// `preemption.fairShare`, a queue takes from siblings with a larger one. Absent: no parent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub borrowed_share: Option<String>,
     /// Internal state of the operator. Not part of the API: any release may change it.
     #[serde(default, skip_serializing_if = "InternalQueueStatus::is_empty")]
     pub internal: InternalQueueStatus,

@@ -6,7 +6,7 @@ use super::rule::Rule;
 use crate::job::{Restart, TaskGroup};
 use crate::names::MAX_LABEL_LENGTH;
 use crate::queue::{
-    BorrowWithinCohort, BorrowWithinCohortPolicy, FlavorQuotas, QueuePreemption,
+    BorrowWithinCohort, BorrowWithinCohortPolicy, FairShareVictims, FlavorQuotas, QueuePreemption,
     ReclaimWithinCohort, ResourceGroup,
 };
 
@@ -56,6 +56,12 @@ pub const UNIQUE_QUOTA_RESOURCES: Rule = Rule::new(
 pub const BORROW_WITHIN: Rule = Rule::new(
     "!has(self.borrowWithinCohort) || !has(self.borrowWithinCohort.policy) || self.borrowWithinCohort.policy == 'Never' || (has(self.reclaimWithinCohort) && self.reclaimWithinCohort != 'Never')",
     "borrowWithinCohort.policy LowerPriority needs reclaimWithinCohort LowerPriority or Any: set reclaimWithinCohort, or leave borrowWithinCohort out",
+);
+/// A queue takes borrowed quota by its share or by priority, not by both: two queues could otherwise
+/// preempt each other in turn.
+pub const FAIR_SHARE: Rule = Rule::new(
+    "!has(self.fairShare) || self.fairShare == 'Never' || !has(self.borrowWithinCohort) || !has(self.borrowWithinCohort.policy) || self.borrowWithinCohort.policy == 'Never'",
+    "fairShare and borrowWithinCohort exclude each other: leave one of them out, or set it to Never",
 );
 /// A bound on the priority of victims requires a policy that permits victims.
 pub const MAX_PRIORITY: Rule = Rule::new(
@@ -237,6 +243,18 @@ pub fn borrow_within(
     move |within, ()| {
         let policy = within.as_ref().and_then(|w| w.policy).unwrap_or_default();
         BORROW_WITHIN.check(reclaims || policy == BorrowWithinCohortPolicy::Never)
+    }
+}
+
+/// [`FAIR_SHARE`].
+pub fn fair_share(
+    preemption: &QueuePreemption,
+) -> impl FnOnce(&Option<FairShareVictims>, &()) -> garde::Result {
+    let within = preemption.borrow_within_cohort.as_ref();
+    let borrows = within.and_then(|within| within.policy).unwrap_or_default();
+    move |victims, ()| {
+        let takes = victims.unwrap_or_default() != FairShareVictims::Never;
+        FAIR_SHARE.check(!takes || borrows == BorrowWithinCohortPolicy::Never)
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 42] = [
+const MULTI_FIELD_RULES: [Rule; 43] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -82,6 +82,7 @@ const MULTI_FIELD_RULES: [Rule; 42] = [
     UNIQUE_QUOTA_RESOURCES,
     UNIQUE_FLAVORS,
     BORROW_WITHIN,
+    FAIR_SHARE,
     MAX_PRIORITY,
     PROVISIONING_METHOD,
     PROVISIONING_METHOD_FIXED,

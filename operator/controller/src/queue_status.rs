@@ -214,6 +214,10 @@ fn build_status(
         admitted: i64::try_from(report.counts.admitted).ok(),
         usage: report.usage.iter().flat_map(flavor_usage).collect(),
         share: report.usage.as_ref().map(|s| format_share(s.share)),
+        borrowed_share: report
+            .usage
+            .as_ref()
+            .and_then(|s| Some(format_share(s.borrowed_share?.as_f64()))),
         internal: InternalQueueStatus::default(),
         conditions: vec![Condition {
             type_: ACTIVE.to_owned(),

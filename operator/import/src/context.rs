@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use trellis_api::document::Document;
 
-use crate::ConversionOptions;
+use crate::{ConversionOptions, kueue};
 
 /// Content of LocalQueues, ClusterQueues and Cohorts that the import of other documents needs.
 #[derive(Default)]
@@ -17,6 +17,8 @@ pub(crate) struct ImportContext {
     cohorts: BTreeSet<String>,
     /// WorkloadPriorityClasses of Kueue.
     priority_classes: BTreeSet<String>,
+    /// True if a configuration of Kueue enables fair sharing.
+    pub(crate) has_fair_sharing: bool,
 }
 
 impl ImportContext {
@@ -31,6 +33,10 @@ impl ImportContext {
         };
         for (document, value) in documents.iter().zip(values) {
             let group = document.api_version.split('/').next().unwrap_or_default();
+            // A configuration need not have a name.
+            if (group, document.kind.as_str()) == ("config.kueue.x-k8s.io", "Configuration") {
+                context.has_fair_sharing |= kueue::enables_fair_sharing(value);
+            }
             let Some(name) = text_at(value, "metadata", "name") else {
                 continue;
             };

@@ -12,7 +12,7 @@ use crate::{fields, kubeflow, kuberay, kueue, lattice, volcano};
 type Importer = fn(&Fields<'_>, &ImportContext) -> Vec<ImportedObject>;
 
 /// Group, versions, kind and importer.
-const IMPORTERS: [(&str, &[&str], &str, Importer); 13] = [
+const IMPORTERS: [(&str, &[&str], &str, Importer); 14] = [
     (
         "batch.volcano.sh",
         &["v1alpha1"],
@@ -71,13 +71,24 @@ const IMPORTERS: [(&str, &[&str], &str, Importer); 13] = [
         "WorkloadPriorityClass",
         kueue::convert_priority_class,
     ),
+    (
+        "config.kueue.x-k8s.io",
+        KUEUE_VERSIONS,
+        "Configuration",
+        kueue::convert_configuration,
+    ),
 ];
 const KUEUE_VERSIONS: &[&str] = &["v1beta1", "v1beta2"];
 /// Cohort and Topology stayed alpha longer than the other kinds, with the same fields.
 const COHORT_VERSIONS: &[&str] = &["v1alpha1", "v1beta1", "v1beta2"];
 
 /// Kinds of the same systems that are not imported, and the alternatives.
-const UNSUPPORTED: [(&str, &str, &str); 15] = [
+const UNSUPPORTED: [(&str, &str, &str); 16] = [
+    (
+        "",
+        "ConfigMap",
+        "write the controller_manager_config.yaml of Kueue's ConfigMap as a document of its own, and leave other ConfigMaps out",
+    ),
     (
         "kueue.x-k8s.io",
         "AdmissionCheck",

@@ -80,8 +80,8 @@ pub use engine::{
 pub use explain::{
     BestDomain, Exclusions, FlavorMismatch, GroupNodeReport, LimitRaise, MatchingNode,
     MissingLabel, MissingLevel, NodeObstacle, NodeRelease, OwnQuota, PermittedNodes,
-    ProvisioningObstacle, QuotaRaise, ScarceSlices, UnadvertisedDevice, UnblockingChange,
-    WaitDetail, WaitExplanation, WaitReason, describe_new_nodes,
+    ProvisioningObstacle, QuotaRaise, ScarceSlices, ShareComparison, UnadvertisedDevice,
+    UnblockingChange, WaitDetail, WaitExplanation, WaitReason, describe_new_nodes,
 };
 pub use forecast::Forecast;
 pub use gang::{Gang, PlacementStrategy, TaskGroup};
@@ -96,10 +96,11 @@ pub use provisioning::{
     FlavorGrowth, NodeRequest, NodeTemplate, Provisioning, ProvisioningPolicy, ProvisioningScope,
 };
 pub use queue::{
-    BorrowWithinPolicy, Flavor, FlavorQuotas, GroupFlavors, PreemptionPolicy, Queue, QueueCounts,
-    QueueOrder, QueueStop, ReclaimPolicy, ResourceGroup, WithinQueuePolicy,
+    BorrowWithinPolicy, FairShareVictims, Flavor, FlavorPolicy, FlavorQuotas, GroupFlavors,
+    PreemptionPolicy, Queue, QueueCounts, QueueOrder, QueueStop, ReclaimPolicy, ResourceGroup,
+    WithinQueuePolicy,
 };
-pub use quota::{DecayedAmount, Quota, UsageDecay, Weight};
+pub use quota::{DecayedAmount, FairShare, Quota, UsageDecay, Weight};
 pub use resources::{AmountOverflow, Resources};
 pub use runtime_predictor::RuntimePredictor;
 pub use time::Time;

@@ -20,12 +20,19 @@ pub struct Queue {
     pub parent: Option<QueueName>,
     /// The fair-share weight. The order of turns divides the queue's share by it.
     pub weight: Weight,
+    /// The priority among its siblings. Of siblings that stay within their quota, the one with the
+    /// highest priority has the next turn, whatever their shares.
+    #[serde(default)]
+    pub priority: i32,
     /// The order in which its gangs start. It also decides if they may pass the head of the queue.
     pub order: QueueOrder,
     /// How much its gangs may hold together, by resource. Empty: all that the nodes have or, if
     /// other queues of its tree have quotas, the quota that those leave idle. Otherwise a resource
     /// that no group names has a quota of 0, except that `pods` is then unlimited.
     pub resource_groups: Vec<ResourceGroup>,
+    /// When the engine tries the next flavor although it could use one.
+    #[serde(default)]
+    pub flavor_policy: FlavorPolicy,
     /// The gangs that gangs of this queue may preempt.
     pub preemption: PreemptionPolicy,
     /// True if its gangs may start ahead of gangs that wait for room, if that does not delay the
@@ -41,6 +48,17 @@ pub struct Queue {
     /// The gangs for which nodes may be provisioned.
     #[serde(default)]
     pub provisioning: ProvisioningPolicy,
+}
+
+/// When the engine tries the next flavor assignment although it could use one: Kueue's
+/// `flavorFungibility`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlavorPolicy {
+    /// True if a gang borrows only if no flavor assignment has room within its queue's quota.
+    pub avoids_borrowing: bool,
+    /// True if a gang preempts in the first flavor assignment in which it may, although it could
+    /// start without preemption in a later one.
+    pub prefers_preemption: bool,
 }
 
 /// The gangs that gangs of a queue may preempt. The field names are Kueue's.
@@ -64,6 +82,21 @@ impl PreemptionPolicy {
             reclaim: self.reclaim,
             ..Self::default()
         }
+    }
+
+    /// Returns the part that a preempted gang keeps while it would borrow: a queue with less than
+    /// its share takes from queues with more.
+    pub(crate) fn fair_share_only(self) -> Self {
+        let mut policy = Self::default();
+        if self.shares_fairly() {
+            policy.borrow_within = self.borrow_within;
+        }
+        policy
+    }
+
+    /// Returns true if gangs may take borrowed quota from queues with a larger share.
+    pub(crate) const fn shares_fairly(self) -> bool {
+        matches!(self.borrow_within, BorrowWithinPolicy::FairShare(_))
     }
 }
 
@@ -102,6 +135,32 @@ pub enum BorrowWithinPolicy {
         /// The highest priority of a victim.
         max_priority: Option<i32>,
     },
+    /// Gangs of queues whose [`FairShare`](crate::FairShare) of borrowed quota is larger than the
+    /// share that the preemptor's queue would have.
+    FairShare(FairShareVictims),
+}
+
+/// The gangs that may be victims of a queue with less than its fair share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FairShareVictims {
+    /// Gangs of lower priority than the preemptor.
+    LowerPriority,
+    /// Gangs of lower or equal priority.
+    LowerOrEqualPriority,
+    /// Any gang.
+    Any,
+}
+
+impl FairShareVictims {
+    /// Returns true if a gang of this priority may be a victim of a gang of priority `preemptor`.
+    #[must_use]
+    pub const fn includes(self, priority: i32, preemptor: i32) -> bool {
+        match self {
+            Self::LowerPriority => priority < preemptor,
+            Self::LowerOrEqualPriority => priority <= preemptor,
+            Self::Any => true,
+        }
+    }
 }
 
 /// Resources for which the engine chooses one flavor together.
@@ -128,8 +187,10 @@ impl Queue {
             name,
             parent: None,
             weight: Weight::default(),
+            priority: 0,
             order: QueueOrder::default(),
             resource_groups: Vec::new(),
+            flavor_policy: FlavorPolicy::default(),
             preemption: PreemptionPolicy::default(),
             backfill: true,
             default_runtime: None,

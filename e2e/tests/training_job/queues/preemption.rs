@@ -94,6 +94,45 @@ fn attempt_counts(job: &TrainingJob) -> (Option<i64>, Option<i64>, Option<i64>) 
 }
 
 #[tokio::test]
+async fn queue_takes_its_fair_share_and_loses_none_of_it_again() {
+    let site = create_site("fair-share", 2).await;
+    let lab = create_queue(&site, "lab", json!({})).await;
+    let fair = json!({"parentName": lab, "preemption": {"fairShare": "LowerOrEqualPriority"}});
+    let vision = create_queue(&site, "vision", fair.clone()).await;
+    let speech = create_queue(&site, "speech", fair).await;
+    submit_to_queue(&site, "large", 2, &vision, None).await;
+    wait_for_first_attempt(&site, "large").await;
+    submit_to_queue(&site, "small", 1, &speech, None).await;
+    let victim = site
+        .wait_for_status("large", has_reason(Reason::Preempted))
+        .await;
+    let expected = format!(
+        "\"{}/small\" of queue {speech:?} with priority 0: both queues borrow, and its own queue has the larger share",
+        site.name()
+    );
+    let status_message = message(&victim);
+    assert!(status_message.contains(&expected), "{status_message}");
+    wait_for_first_attempt(&site, "small").await;
+    // With both nodes, vision would have the larger share again.
+    let pending = site
+        .wait_for_status("large", has_reason(Reason::InsufficientCapacity))
+        .await;
+    assert_eq!(attempt_counts(&pending), (Some(2), Some(0), Some(1)));
+    let queues: Api<TrainingQueue> = Api::all(shared_control_plane().await.client());
+    wait_for(&queues, &speech, SOON, |queue: &TrainingQueue| {
+        let share = queue
+            .status
+            .as_ref()
+            .and_then(|s| s.borrowed_share.as_deref());
+        share.is_some_and(|share| share != "0.000")
+    })
+    .await
+    .unwrap();
+    site.delete::<TrainingJob>("small").await;
+    site.wait_for_running_attempt("large", 2).await;
+}
+
+#[tokio::test]
 async fn job_of_higher_priority_preempts_a_whole_gang() {
     let site = create_site("preempt", 2).await;
     let (queue, class) = create_priority_queue(&site).await;

@@ -122,6 +122,13 @@ async fn queue_with_invalid_preemption_or_backfill_is_refused() {
             preemption(json!({"borrowWithinCohort": {"policy": "Never", "maxPriorityThreshold": 1}})),
             "maxPriorityThreshold needs policy LowerPriority",
         ),
+        (
+            preemption(json!({
+                "reclaimWithinCohort": "Any", "borrowWithinCohort": {"policy": "LowerPriority"},
+                "fairShare": "Any",
+            })),
+            "fairShare and borrowWithinCohort exclude each other",
+        ),
     ])
     .await;
     check_accepted::<TrainingQueue>(&[
@@ -132,6 +139,12 @@ async fn queue_with_invalid_preemption_or_backfill_is_refused() {
             "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": -5},
         })),
         preemption(json!({"borrowWithinCohort": {"policy": "Never"}})),
+        preemption(json!({"borrowWithinCohort": {"policy": "Never"}, "fairShare": "LowerOrEqualPriority"})),
+        preemption(json!({
+            "reclaimWithinCohort": "Any", "borrowWithinCohort": {"policy": "LowerPriority"},
+            "fairShare": "Never",
+        })),
+        json!({"priority": -3, "flavorPolicy": {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "Preempt"}}),
     ])
     .await;
 }

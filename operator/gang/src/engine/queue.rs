@@ -5,15 +5,16 @@ use trellis_api::job::TolerationEffect;
 use trellis_api::quantity::Amount;
 use trellis_api::queue::{
     self, BackfillPolicy, BorrowWithinCohortPolicy, ProvisioningTime, QueuePreemption,
-    QueueProvisioning, QueueSpec, QueueStatus, QueueingStrategy, StopPolicy,
+    QueueProvisioning, QueueSpec, QueueStatus, QueueingStrategy, StopPolicy, WhenCanBorrow,
+    WhenCanPreempt,
 };
 use trellis_api::resource_flavor::{FlavorProvisioning, NodeTaint};
 use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_scheduler::{
-    BorrowWithinPolicy, DecayedAmount, Flavor, FlavorGrowth, FlavorName, FlavorQuotas,
-    NodeTemplate, PreemptionPolicy, ProvisioningPolicy, ProvisioningScope, Queue, QueueMemory,
-    QueueName, QueueStop, Quota, ReclaimPolicy, ResourceGroup, ResourceName, Resources, Taint,
-    TaintEffect, Weight, WithinQueuePolicy,
+    BorrowWithinPolicy, DecayedAmount, FairShareVictims, Flavor, FlavorGrowth, FlavorName,
+    FlavorPolicy, FlavorQuotas, NodeTemplate, PreemptionPolicy, ProvisioningPolicy,
+    ProvisioningScope, Queue, QueueMemory, QueueName, QueueStop, Quota, ReclaimPolicy,
+    ResourceGroup, ResourceName, Resources, Taint, TaintEffect, Weight, WithinQueuePolicy,
 };
 
 use super::units::{to_duration, to_engine_time};
@@ -29,11 +30,13 @@ pub fn to_engine_queue(name: &str, spec: &QueueSpec) -> Queue {
     Queue {
         parent: spec.parent_name.as_deref().map(QueueName::new),
         weight: Weight::from_thousandths(spec.weight_thousandths()),
+        priority: spec.priority.unwrap_or_default(),
         order: match spec.queueing_strategy.unwrap_or_default() {
             QueueingStrategy::BestEffortFifo => trellis_scheduler::QueueOrder::Priority,
             QueueingStrategy::StrictFifo => trellis_scheduler::QueueOrder::StrictFifo,
         },
         resource_groups: spec.resource_groups.iter().map(to_resource_group).collect(),
+        flavor_policy: spec.flavor_policy.map(to_flavor_policy).unwrap_or_default(),
         preemption: spec
             .preemption
             .as_ref()
@@ -84,12 +87,28 @@ fn to_preemption(spec: &QueuePreemption) -> PreemptionPolicy {
             queue::ReclaimWithinCohort::Any => ReclaimPolicy::Any,
         },
         borrow_within: match within.policy.unwrap_or_default() {
-            BorrowWithinCohortPolicy::Never => BorrowWithinPolicy::Never,
+            BorrowWithinCohortPolicy::Never => to_fair_share(spec.fair_share.unwrap_or_default()),
             BorrowWithinCohortPolicy::LowerPriority => BorrowWithinPolicy::LowerPriority {
                 max_priority: within.max_priority_threshold,
             },
         },
     }
+}
+
+fn to_flavor_policy(spec: queue::FlavorPolicy) -> FlavorPolicy {
+    FlavorPolicy {
+        avoids_borrowing: spec.when_can_borrow == Some(WhenCanBorrow::TryNextFlavor),
+        prefers_preemption: spec.when_can_preempt == Some(WhenCanPreempt::Preempt),
+    }
+}
+
+fn to_fair_share(victims: queue::FairShareVictims) -> BorrowWithinPolicy {
+    BorrowWithinPolicy::FairShare(match victims {
+        queue::FairShareVictims::Never => return BorrowWithinPolicy::Never,
+        queue::FairShareVictims::LowerPriority => FairShareVictims::LowerPriority,
+        queue::FairShareVictims::LowerOrEqualPriority => FairShareVictims::LowerOrEqualPriority,
+        queue::FairShareVictims::Any => FairShareVictims::Any,
+    })
 }
 
 fn to_resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup {

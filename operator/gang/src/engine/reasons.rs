@@ -12,6 +12,7 @@ pub fn to_preemption_reason(reason: PreemptionReason) -> Option<VictimReason> {
         PreemptionReason::Surplus => Some(VictimReason::Surplus),
         PreemptionReason::Borrows => Some(VictimReason::Borrows),
         PreemptionReason::LowerPriority => Some(VictimReason::LowerPriority),
+        PreemptionReason::FairShare => Some(VictimReason::FairShare),
         PreemptionReason::Drained => None,
     }
 }

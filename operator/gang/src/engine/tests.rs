@@ -5,9 +5,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use trellis_api::PodGroup;
 use trellis_scheduler::{
-    BorrowWithinPolicy, FlavorName, Gang, GroupFlavors, GroupName, Placement, PlacementStrategy,
-    PreemptionPolicy, QueueStop, ReclaimPolicy, ResourceName, SliceLayer, TaskGroup,
-    TolerationOperator, TopologyRequest, WithinQueuePolicy,
+    BorrowWithinPolicy, FairShareVictims, FlavorName, FlavorPolicy, Gang, GroupFlavors, GroupName,
+    Placement, PlacementStrategy, PreemptionPolicy, QueueStop, ReclaimPolicy, ResourceName,
+    SliceLayer, TaskGroup, TolerationOperator, TopologyRequest, WithinQueuePolicy,
 };
 
 use super::*;
@@ -200,6 +200,25 @@ fn queue_spec_converts_preemption_and_backfill_settings() {
     assert_eq!(
         (custom.backfill, custom.stop),
         (false, QueueStop::HoldAndDrain)
+    );
+    let shared = convert(json!({
+        "priority": -2,
+        "preemption": {"fairShare": "LowerOrEqualPriority"},
+        "flavorPolicy": {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "Preempt"},
+    }));
+    let victims = FairShareVictims::LowerOrEqualPriority;
+    assert_eq!(
+        shared.preemption.borrow_within,
+        BorrowWithinPolicy::FairShare(victims)
+    );
+    assert_eq!((default.priority, shared.priority), (0, -2));
+    let policy = FlavorPolicy {
+        avoids_borrowing: true,
+        prefers_preemption: true,
+    };
+    assert_eq!(
+        (default.flavor_policy, shared.flavor_policy),
+        (FlavorPolicy::default(), policy)
     );
     assert_eq!(custom.default_runtime, Some(Duration::from_secs(60)));
     assert_eq!(custom.max_min_runtime, Some(Duration::from_secs(5)));

@@ -3,6 +3,7 @@
 //! Sources of the fields: kubernetes-sigs/kueue, `apis/kueue/v1beta1` and `v1beta2`; for Jobs,
 //! Kubernetes' own batch/v1.
 
+mod configuration;
 pub(crate) mod failure_policy;
 mod flavor;
 mod job;
@@ -17,6 +18,7 @@ use crate::draft::JobDraft;
 use crate::fields::Fields;
 use crate::pod::ValueWithPath;
 
+pub(crate) use configuration::{convert_configuration, enables_fair_sharing};
 pub(crate) use flavor::{convert_flavor, convert_topology};
 pub(crate) use job::convert_job;
 pub(crate) use priority_class::convert_priority_class;

@@ -5,11 +5,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use trellis_api::names::NAMESPACE_NAME;
 use trellis_api::queue::{
-    BorrowWithinCohort, BorrowWithinCohortPolicy, QueuePreemption, QueueSpec, QueueingStrategy,
-    StopPolicy, TrainingQueue,
+    BorrowWithinCohort, BorrowWithinCohortPolicy, FlavorPolicy, QueuePreemption, QueueSpec,
+    QueueingStrategy, StopPolicy, TrainingQueue, WhenCanBorrow, WhenCanPreempt,
 };
 
-use super::quota;
+use super::{configuration, quota};
 use crate::context::ImportContext;
 use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
@@ -39,7 +39,8 @@ pub(crate) fn convert_cluster_queue(
         spec.namespace_selector = read_selector(&fields);
         let strategy = read_word::<QueueingStrategy>(&fields, "queueingStrategy");
         spec.queueing_strategy = strategy.filter(|s| *s != QueueingStrategy::BestEffortFifo);
-        spec.preemption = read_preemption(&fields);
+        spec.flavor_policy = read_flavor_policy(&fields);
+        spec.preemption = read_preemption(&fields, context);
         let stop = read_word::<StopPolicy>(&fields, "stopPolicy");
         spec.stop_policy = stop.filter(|stop| *stop != StopPolicy::None);
         ignore_defaults(&fields);
@@ -85,7 +86,33 @@ fn read_word<T: DeserializeOwned>(fields: &Fields<'_>, key: &str) -> Option<T> {
     word
 }
 
-fn read_preemption(fields: &Fields<'_>) -> Option<QueuePreemption> {
+/// Reads `flavorFungibility`. `v1beta2` calls the first choice of both fields MayStopSearch.
+fn read_flavor_policy(fields: &Fields<'_>) -> Option<FlavorPolicy> {
+    let fungibility = fields.object("flavorFungibility")?;
+    let is_next = |key: &str, first: &str| {
+        let words = ["MayStopSearch", first, "TryNextFlavor"];
+        Some(fungibility.one_of(key, &words)? == "TryNextFlavor")
+    };
+    let borrow = is_next("whenCanBorrow", "Borrow");
+    let preempt = is_next("whenCanPreempt", "Preempt");
+    fungibility.ignore_if("preference", &json!("BorrowingOverPreemption"));
+    fungibility.note_at(
+        "preference",
+        "prefers preemption in one flavor to borrowing in another, and Trellis borrows first",
+        "set flavorPolicy.whenCanPreempt: Preempt to preempt in the first flavor",
+    );
+    let policy = FlavorPolicy {
+        when_can_borrow: borrow
+            .filter(|next| *next)
+            .map(|_| WhenCanBorrow::TryNextFlavor),
+        when_can_preempt: preempt
+            .filter(|next| !*next)
+            .map(|_| WhenCanPreempt::Preempt),
+    };
+    Some(policy).filter(|policy| *policy != FlavorPolicy::default())
+}
+
+fn read_preemption(fields: &Fields<'_>, context: &ImportContext) -> Option<QueuePreemption> {
     let preemption = fields.object("preemption")?;
     let borrow = preemption.object("borrowWithinCohort").and_then(|borrow| {
         let policy = read_word::<BorrowWithinCohortPolicy>(&borrow, "policy");
@@ -97,23 +124,20 @@ fn read_preemption(fields: &Fields<'_>) -> Option<QueuePreemption> {
         // Never is the default.
         Some(found).filter(|f| f.policy == Some(BorrowWithinCohortPolicy::LowerPriority))
     });
-    let found = QueuePreemption {
+    let mut found = QueuePreemption {
         within_cluster_queue: read_word(&preemption, "withinClusterQueue"),
         reclaim_within_cohort: read_word(&preemption, "reclaimWithinCohort"),
         borrow_within_cohort: borrow,
+        fair_share: None,
     };
+    if context.has_fair_sharing {
+        configuration::add_fair_share(&mut found);
+    }
     Some(found).filter(|found| *found != QueuePreemption::default())
 }
 
 /// Ignores defaults that the API server writes, and values without effect.
 fn ignore_defaults(fields: &Fields<'_>) {
-    for value in [
-        json!({}),
-        json!({"whenCanBorrow": "Borrow", "whenCanPreempt": "TryNextFlavor"}),
-        json!({"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}),
-    ] {
-        fields.ignore_if("flavorFungibility", &value);
-    }
     fields.ignore_if(
         "admissionScope",
         &json!({"admissionMode": "NoAdmissionFairSharing"}),
@@ -124,11 +148,6 @@ fn ignore_defaults(fields: &Fields<'_>) {
 }
 
 fn note_unsupported(fields: &Fields<'_>) {
-    fields.note_at(
-        "flavorFungibility",
-        "has no equivalent: Trellis takes the first flavor with quota and nodes, and preempts only if no flavor has both",
-        "put the best flavor first",
-    );
     for key in ["admissionChecks", "admissionChecksStrategy"] {
         fields.note_at(
             key,

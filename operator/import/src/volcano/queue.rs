@@ -54,7 +54,7 @@ fn read_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
             fields.note_at(
                 "weight",
                 "divides the cluster in Volcano, and only orders queues in Trellis",
-                "write the share of the queue as nominal quota (docs/queues.md)",
+                "write the share of the queue as nominal quota, or let queues take what they borrow by weight with preemption.fairShare (docs/queues.md)",
             );
         }
     }
@@ -75,11 +75,15 @@ fn read_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
         "protects borrowed quota, and in Trellis other queues can reclaim borrowed quota",
         "preemptibility: ProtectedWithinQuota protects jobs within the quota of their queue",
     );
-    fields.note_at(
-        "priority",
-        "orders queues, and in Trellis queues within their quota come first, then fair share decides",
-        "set weight",
-    );
+    fields.ignore_if("priority", &json!(0));
+    spec.priority = fields.small_integer("priority").filter(|p| *p != 0);
+    if spec.priority.is_some() {
+        fields.note_at(
+            "priority",
+            "orders all queues in Volcano, and in Trellis only queues that stay within their quota",
+            "write the share of the queue as nominal quota (docs/queues.md)",
+        );
+    }
     fields.note_at(
         "affinity",
         "binds the queue to groups of nodes, which are flavors in Trellis",

@@ -99,13 +99,18 @@ fn unsupported_kind_names_the_alternative() {
     for (version, kind, expected) in [
         (
             "v1",
-            "ConfigMap",
-            "\"ConfigMap\" of \"v1\" cannot be imported: the importable kinds are Job (batch.volcano.sh), Queue (scheduling.volcano.sh), ",
+            "Secret",
+            "\"Secret\" of \"v1\" cannot be imported: the importable kinds are Job (batch.volcano.sh), Queue (scheduling.volcano.sh), ",
         ),
         (
             "kubeflow.org/v1",
             "PytorchJob",
             "did you mean PyTorchJob of kubeflow.org/v1?",
+        ),
+        (
+            "v1",
+            "ConfigMap",
+            "ConfigMap cannot be imported: write the controller_manager_config.yaml of Kueue's ConfigMap as a document of its own",
         ),
         (
             "kubeflow.org/v1",

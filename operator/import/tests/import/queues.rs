@@ -155,6 +155,60 @@ fn duplicate_queue_names_are_an_error() {
 }
 
 #[test]
+fn fair_sharing_of_the_configuration_reaches_queues_that_reclaim() {
+    let configuration = |version: &str, sharing: &str| {
+        format!(
+            "apiVersion: config.kueue.x-k8s.io/{version}\nkind: Configuration\nnamespace: kueue-system\nfairSharing: {sharing}\n---\n"
+        )
+    };
+    let queues = kueue(
+        "ClusterQueue",
+        "a",
+        "{preemption: {reclaimWithinCohort: Any, borrowWithinCohort: {policy: LowerPriority}}}",
+    ) + "---\n"
+        + &kueue(
+            "ClusterQueue",
+            "b",
+            "{preemption: {reclaimWithinCohort: LowerPriority}}",
+        )
+        + "---\n"
+        + &kueue(
+            "ClusterQueue",
+            "c",
+            "{preemption: {withinClusterQueue: LowerPriority}}",
+        );
+    for (version, sharing, expected) in [
+        ("v1beta2", "{}", [Some("Any"), Some("LowerPriority"), None]),
+        (
+            "v1beta1",
+            "{enable: true}",
+            [Some("Any"), Some("LowerPriority"), None],
+        ),
+        ("v1beta1", "{enable: false}", [None, None, None]),
+        ("v1beta1", "{}", [None, None, None]),
+    ] {
+        let imported = import_text(&(configuration(version, sharing) + &queues));
+        assert_eq!(imported[0].objects, [], "{version} {sharing}");
+        assert_eq!(note_texts(&imported[0]), Vec::<String>::new());
+        let preemption = imported[1..].iter().map(|imported| {
+            assert_eq!(imported.problems, []);
+            serde_json::to_value(&imported.objects[0]).unwrap()["spec"]["preemption"].clone()
+        });
+        let preemption: Vec<_> = preemption.collect();
+        let fair: Vec<_> = preemption.iter().map(|p| p["fairShare"].as_str()).collect();
+        assert_eq!(fair, expected, "{version} {sharing}");
+        let borrows = preemption[0].get("borrowWithinCohort").is_some();
+        assert_eq!(borrows, expected[0].is_none(), "{version} {sharing}");
+    }
+    let stricter = configuration(
+        "v1beta2",
+        "{preemptionStrategies: [LessThanOrEqualToFinalShare]}",
+    );
+    let notes = note_texts(&import_text(&(stricter + &queues))[0]);
+    assert!(notes[0].contains("LessThanInitialShare"), "{notes:?}");
+}
+
+#[test]
 fn parent_from_another_system_is_noted() {
     let text = kueue("ClusterQueue", "a", "{}") + &volcano("b", "{parent: a}");
     let notes = note_texts(&import_text(&text)[1]);

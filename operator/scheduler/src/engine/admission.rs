@@ -9,7 +9,8 @@ use super::provisioning::ProvisioningPlan;
 use crate::explain::{self, StartDistance, WaitDetail, WaitExplanation, WaitReason};
 use crate::gang::Gang;
 use crate::placement::{self, NoPlace, PlacementRequest, PodRuns, UndoLog};
-use crate::queue::QueueOrder;
+use crate::provisioning::ProvisioningScope;
+use crate::queue::{FlavorPolicy, QueueOrder};
 use crate::queueing::{Blockage, OrderKey, Signal, WakeCondition};
 use crate::state::{GangIdx, GangShape, NodeIdx};
 use crate::time::Time;
@@ -98,18 +99,25 @@ impl Engine {
         };
         let mut closed: Option<Box<Blockage>> = None;
         let mut held: Vec<&FlavorAssignment> = Vec::new();
-        let kept = self.kept_assignment(gang, ways);
-        let others = (0..ways.len()).filter(|number| Some(*number) != kept);
-        for number in kept.into_iter().chain(others) {
-            let Some(way) = ways.get(number) else {
-                continue;
-            };
+        let policy = self.flavor_policy(gang);
+        for (number, way) in self.assignments_in_order(gang, ways, policy) {
             match self.try_assignment(gang, way, log) {
                 Ok(groups) => return Ok(GangStart::Immediate(Box::new(way.clone()), groups)),
                 Err(mut blocked) => {
                     blocked.assignment = number;
                     if blocked.explanation.reason.is_caused_by_usage() {
-                        held.push(way);
+                        let first = policy.prefers_preemption
+                            && !(policy.avoids_borrowing && self.would_borrow(gang, way));
+                        let asks = (gang, before.preempted);
+                        let plan = first
+                            .then(|| self.plan_preemption_in_any(asks, &[way], &mut blocked.wake));
+                        match plan {
+                            Some(Some(plan)) => {
+                                return Ok(GangStart::AfterVictims(Box::new(plan)));
+                            }
+                            Some(None) => {}
+                            None => held.push(way),
+                        }
                     }
                     match &mut closed {
                         Some(nearest) => {
@@ -150,6 +158,45 @@ impl Engine {
             return Ok(start);
         }
         Err(closed)
+    }
+
+    /// Returns the flavor policy of a gang's queue. A queue that orders new nodes before it preempts
+    /// tries all flavors first.
+    fn flavor_policy(&self, gang: &Gang) -> FlavorPolicy {
+        let Some(queue) = self.queues.config(&gang.queue) else {
+            return FlavorPolicy::default();
+        };
+        let provisioning = &queue.provisioning;
+        let orders_first =
+            provisioning.scope != ProvisioningScope::Never && !provisioning.after_preemption;
+        FlavorPolicy {
+            prefers_preemption: queue.flavor_policy.prefers_preemption && !orders_first,
+            ..queue.flavor_policy
+        }
+    }
+
+    /// Returns the flavor assignments with their numbers in the order in which the engine tries
+    /// them: first the one of a kept place. If the policy avoids borrowing, those with which the
+    /// queue would borrow now come last.
+    fn assignments_in_order<'a>(
+        &self,
+        gang: &Gang,
+        ways: &'a FlavorAssignments,
+        policy: FlavorPolicy,
+    ) -> Vec<(usize, &'a FlavorAssignment)> {
+        let kept = self.kept_assignment(gang, ways);
+        let mut order: Vec<(usize, &FlavorAssignment)> = ways.iter().enumerate().collect();
+        order.sort_by_cached_key(|(number, way)| {
+            let borrows = policy.avoids_borrowing && self.would_borrow(gang, way);
+            (Some(*number) != kept, borrows)
+        });
+        order
+    }
+
+    /// True if the gang's queue would exceed its own quota with an assignment.
+    fn would_borrow(&self, gang: &Gang, way: &FlavorAssignment) -> bool {
+        let leaf = self.queues.leaf(&gang.queue);
+        leaf.is_some_and(|leaf| self.queues.tree().borrows(leaf, &way.demand))
     }
 
     /// Returns the start of a blocked gang on new nodes, if nodes may be provisioned for it now.

@@ -27,7 +27,7 @@ pub use slices::ScarceSlices;
 pub use text::describe_new_nodes;
 pub use topology::BestDomain;
 pub(crate) use topology::check_levels as topology_is_there;
-pub use wait_detail::{FlavorMismatch, MissingLevel, OwnQuota, WaitDetail};
+pub use wait_detail::{FlavorMismatch, MissingLevel, OwnQuota, ShareComparison, WaitDetail};
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::ids::{FlavorName, GangId, GroupName, LimitName, QueueName, ResourceNa
 use crate::limits::LimitClosure;
 use crate::time::Time;
 pub use mismatch::{FlavorMismatch, MissingLevel};
-pub use own_quota::OwnQuota;
+pub use own_quota::{OwnQuota, ShareComparison};
 
 /// The numbers of a reason. Amounts are in base units (see [`crate::Resources`]). `group` names the
 /// task group that does not fit, if the gang has several; None means the gang as a whole.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use crate::ids::QueueName;
+use crate::queue::PreemptionPolicy;
 use crate::queueing::Queues;
 use crate::quota::{Demand, FlavorResource, QuotaClaim};
 use crate::state::{QueueIdx, ResourceIdx};
@@ -21,6 +22,8 @@ type QuotaAmounts = SmallVec<[(FlavorResource, i128); 4]>;
 pub(crate) struct QuotaBudget<'c> {
     queue: QueueIdx,
     demand: &'c Demand,
+    /// True if claims include the share of the other queue.
+    shares_fairly: bool,
     /// Changes that are not in the tree yet: queue, demand, and how often it came back (positive)
     /// or left (negative).
     pending_changes: Vec<(QueueIdx, &'c Demand, i64)>,
@@ -56,11 +59,16 @@ fn add_amount(amounts: &mut QuotaAmounts, what: FlavorResource, amount: i128) {
 }
 
 impl<'c> QuotaBudget<'c> {
-    /// Returns the budget before any victim leaves.
-    pub(crate) fn new(queues: &Queues, queue: QueueIdx, demand: &'c Demand) -> Self {
+    /// Returns the budget before any victim leaves. `policy` decides if claims include shares.
+    pub(crate) fn new(
+        queues: &Queues,
+        (queue, demand): (QueueIdx, &'c Demand),
+        policy: PreemptionPolicy,
+    ) -> Self {
         let mut budget = Self {
             queue,
             demand,
+            shares_fairly: policy.shares_fairly(),
             pending_changes: Vec::new(),
             applied_changes: BTreeMap::new(),
             missing: None,
@@ -98,8 +106,8 @@ impl<'c> QuotaBudget<'c> {
     /// Releases the charge of a victim.
     pub(crate) fn release(&mut self, queues: &mut Queues, queue: QueueIdx, demand: &'c Demand) {
         self.note_change(queue, demand, -1);
-        if queue == self.queue {
-            // A borrowing claim may have become an owed claim.
+        if queue == self.queue || self.shares_fairly {
+            // A borrowing claim may have become an owed claim, and shares have changed.
             self.forget_claims();
         }
         for (what, left) in &mut self.released {

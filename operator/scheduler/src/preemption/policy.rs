@@ -2,8 +2,10 @@
 
 use crate::decision::PreemptionReason;
 use crate::gang::Gang;
+use std::cmp::Reverse;
+
 use crate::queue::{BorrowWithinPolicy, PreemptionPolicy, ReclaimPolicy, WithinQueuePolicy};
-use crate::quota::ClaimKind;
+use crate::quota::{ClaimKind, ClaimTerms, FairShare};
 use crate::time::Time;
 
 /// How the queue of a placed gang relates to the preemptor's queue.
@@ -11,8 +13,13 @@ use crate::time::Time;
 pub(crate) enum QueueRelation {
     /// Both gangs are in the same queue.
     Own,
-    /// The placed gang is in another queue, on which the preemptor's queue has this claim.
-    Other(ClaimKind),
+    /// The placed gang is in another queue.
+    Other {
+        /// The claim of the preemptor's queue on that queue.
+        claim: ClaimTerms,
+        /// The gangs that the other queue may preempt while it borrows.
+        borrow_within: BorrowWithinPolicy,
+    },
 }
 
 /// The fields of a gang that the rules use.
@@ -36,22 +43,25 @@ impl PreemptionFacts {
     }
 
     /// Returns the rank of the gang as a victim. `owed`: its queue owes the quota that the gang
-    /// holds.
-    pub(crate) fn rank(&self, owed: bool) -> VictimRank {
+    /// holds. `larger_share`: the share of its queue, if it is larger than the preemptor's.
+    pub(crate) fn rank(&self, owed: bool, larger_share: Option<FairShare>) -> VictimRank {
         VictimRank {
             is_gang: !self.surplus,
             is_guaranteed: !self.surplus && !owed,
+            share: Reverse(larger_share),
             priority: self.priority,
         }
     }
 }
 
 /// The order in which gangs make room: surplus first, then gangs of queues that owe the quota that
-/// they hold, then by priority. A gang of a higher rank stays if gangs of lower ranks suffice.
+/// they hold, then gangs of the queue with the largest share, if the preemptor takes its fair share,
+/// then by priority. A gang of a higher rank stays if gangs of lower ranks suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VictimRank {
     is_gang: bool,
     is_guaranteed: bool,
+    share: Reverse<Option<FairShare>>,
     priority: i32,
 }
 
@@ -59,7 +69,9 @@ pub(crate) struct VictimRank {
 /// the quota of the victim's queue covers its non-preemptible gangs.
 ///
 /// Two gangs can never preempt each other in turn while quotas stay the same. Within one queue the
-/// rule is a strict order, and from another queue a gang reclaims only borrowed quota. Surplus
+/// rule is a strict order, and from another queue a gang reclaims only borrowed quota. By fair share
+/// a gang preempts only if its queue then still has the smaller share: so the larger of the two
+/// shares becomes smaller each time. Surplus
 /// preempts no gang. It makes room for any gang of its own queue, and for gangs of other queues
 /// that have an owed claim on its quota.
 pub(crate) fn preemption_reason(
@@ -74,7 +86,7 @@ pub(crate) fn preemption_reason(
     }
     match holds {
         QueueRelation::Own if victim.surplus => return Some(PreemptionReason::Surplus),
-        QueueRelation::Other(ClaimKind::Owed) if victim.surplus => {
+        QueueRelation::Other { claim, .. } if victim.surplus && claim.kind == ClaimKind::Owed => {
             return Some(PreemptionReason::Borrows);
         }
         _ => {}
@@ -94,22 +106,46 @@ pub(crate) fn preemption_reason(
             };
             may.then_some(PreemptionReason::LaterInQueue)
         }
-        QueueRelation::Other(ClaimKind::Owed) => {
-            let may = match preemption.reclaim {
+        QueueRelation::Other {
+            claim,
+            borrow_within,
+        } => {
+            let reclaims = match preemption.reclaim {
                 ReclaimPolicy::Never => false,
                 ReclaimPolicy::LowerPriority => lower,
                 ReclaimPolicy::Any => true,
             };
-            may.then_some(PreemptionReason::Borrows)
-        }
-        QueueRelation::Other(ClaimKind::Borrowing) => {
-            let may = match preemption.borrow_within {
-                BorrowWithinPolicy::Never => false,
-                BorrowWithinPolicy::LowerPriority { max_priority } => {
-                    lower && max_priority.is_none_or(|most| victim.priority <= most)
+            if claim.kind == ClaimKind::Owed && reclaims {
+                return Some(PreemptionReason::Borrows);
+            }
+            match preemption.borrow_within {
+                BorrowWithinPolicy::Never => None,
+                BorrowWithinPolicy::LowerPriority { .. } => {
+                    let borrows = claim.kind == ClaimKind::Borrowing;
+                    let may = borrows && preemption.borrow_within.allows(victim, asker);
+                    may.then_some(PreemptionReason::LowerPriority)
                 }
-            };
-            may.then_some(PreemptionReason::LowerPriority)
+                BorrowWithinPolicy::FairShare(victims) => {
+                    let may = claim.larger_share.is_some()
+                        && victims.includes(victim.priority, asker.priority)
+                        // Otherwise the two gangs could preempt each other in turn.
+                        && !borrow_within.allows(asker, victim);
+                    may.then_some(PreemptionReason::FairShare)
+                }
+            }
+        }
+    }
+}
+
+impl BorrowWithinPolicy {
+    /// Returns true if a gang of a queue with this policy may preempt the victim by priority.
+    fn allows(self, victim: PreemptionFacts, preemptor: PreemptionFacts) -> bool {
+        match self {
+            Self::LowerPriority { max_priority } => {
+                let lower = victim.priority < preemptor.priority;
+                lower && max_priority.is_none_or(|most| victim.priority <= most)
+            }
+            Self::Never | Self::FairShare(_) => false,
         }
     }
 }
@@ -123,6 +159,7 @@ pub(crate) fn can_preempt(preemption: &PreemptionPolicy) -> bool {
 mod tests {
     use super::*;
     use crate::ids::{GangId, QueueName};
+    use crate::queue::FairShareVictims;
 
     fn gang(priority: i32, submitted: i64, preemptible: bool) -> PreemptionFacts {
         PreemptionFacts::from_gang(&Gang {
@@ -131,6 +168,16 @@ mod tests {
             preemptible,
             ..Gang::new(GangId::new("a/b"), QueueName::new("q"), vec![])
         })
+    }
+
+    fn claim(kind: ClaimKind) -> QueueRelation {
+        QueueRelation::Other {
+            claim: ClaimTerms {
+                kind,
+                larger_share: None,
+            },
+            borrow_within: BorrowWithinPolicy::Never,
+        }
     }
 
     const ALL: PreemptionPolicy = PreemptionPolicy {
@@ -151,10 +198,7 @@ mod tests {
     fn policy_decides_if_a_gang_may_be_a_victim() {
         use PreemptionReason::{Borrows, LaterInQueue, LowerPriority};
         let own = QueueRelation::Own;
-        let (owed, both) = (
-            QueueRelation::Other(ClaimKind::Owed),
-            QueueRelation::Other(ClaimKind::Borrowing),
-        );
+        let (owed, both) = (claim(ClaimKind::Owed), claim(ClaimKind::Borrowing));
         let asker = gang(5, 10, true);
         let (low, high) = (gang(1, 0, true), gang(9, 20, true));
         let (newer, older) = (gang(5, 11, true), gang(5, 9, true));
@@ -204,10 +248,7 @@ mod tests {
             ..gang(priority, 0, preemptible)
         };
         let own = QueueRelation::Own;
-        let (owed, both) = (
-            QueueRelation::Other(ClaimKind::Owed),
-            QueueRelation::Other(ClaimKind::Borrowing),
-        );
+        let (owed, both) = (claim(ClaimKind::Owed), claim(ClaimKind::Borrowing));
         let never = PreemptionPolicy::default();
         let asker = gang(1, 5, true);
         let high = surplus(9, true);
@@ -236,7 +277,72 @@ mod tests {
             ..Gang::new(GangId::new("a/b"), QueueName::new("q"), vec![])
         };
         assert!(PreemptionFacts::from_gang(&kept).preemptible);
-        assert!(high.rank(false) < gang(i32::MIN, 0, true).rank(true));
+        assert!(high.rank(false, None) < gang(i32::MIN, 0, true).rank(true, None));
+    }
+
+    #[test]
+    fn fair_share_needs_a_larger_share_and_no_way_back() {
+        let fair = |victims| PreemptionPolicy {
+            borrow_within: BorrowWithinPolicy::FairShare(victims),
+            ..PreemptionPolicy::default()
+        };
+        let relation = |kind, larger: bool, borrow_within| QueueRelation::Other {
+            claim: ClaimTerms {
+                kind,
+                larger_share: larger.then(FairShare::default),
+            },
+            borrow_within,
+        };
+        let (owed, both) = (ClaimKind::Owed, ClaimKind::Borrowing);
+        let never = BorrowWithinPolicy::Never;
+        let up_to = |max_priority| BorrowWithinPolicy::LowerPriority { max_priority };
+        let (low, same, high) = (gang(1, 0, true), gang(5, 0, true), gang(9, 0, true));
+        use FairShareVictims::{Any, LowerOrEqualPriority, LowerPriority};
+        let table = [
+            (LowerPriority, low, relation(both, true, never), true),
+            (LowerPriority, same, relation(both, true, never), false),
+            (
+                LowerOrEqualPriority,
+                same,
+                relation(both, true, never),
+                true,
+            ),
+            (
+                LowerOrEqualPriority,
+                high,
+                relation(both, true, never),
+                false,
+            ),
+            (Any, high, relation(both, true, never), true),
+            (Any, low, relation(both, false, never), false),
+            // A queue that borrows nothing may take what it is owed also by its share.
+            (Any, low, relation(owed, true, never), true),
+            // The victim could preempt the gang in turn.
+            (Any, high, relation(both, true, up_to(None)), false),
+            (Any, high, relation(both, true, up_to(Some(4))), true),
+            (Any, same, relation(both, true, up_to(None)), true),
+        ];
+        for (at, (victims, victim, holds, may)) in table.into_iter().enumerate() {
+            let reason = preemption_reason(&fair(victims), gang(5, 0, true), victim, holds, true);
+            assert_eq!(
+                reason,
+                may.then_some(PreemptionReason::FairShare),
+                "row {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn queue_with_the_largest_share_loses_first_then_the_lowest_priority() {
+        let shares = |thousandths| Some(FairShare::weighted(thousandths, 1_000));
+        let order = [
+            gang(9, 0, true).rank(true, None),
+            gang(9, 0, true).rank(false, shares(7)),
+            gang(1, 0, true).rank(false, shares(3)),
+            gang(5, 0, true).rank(false, shares(3)),
+            gang(0, 0, true).rank(false, None),
+        ];
+        assert!(order.is_sorted(), "{order:?}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::flavors::Flavors;
 use super::pending_gangs::OrderKey;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, QueueName};
-use crate::queue::{BorrowWithinPolicy, Flavor, PreemptionPolicy, Queue, QueueOrder, QueueStop};
+use crate::queue::{Flavor, PreemptionPolicy, Queue, QueueOrder, QueueStop};
 use crate::quota::{
     Demand, FlavorIdx, FlavorResource, NextGang, QueueConfig, QuotaTree, RememberedUsage,
     TurnOrder, UsageDecay, UsageLag,
@@ -123,6 +123,7 @@ impl Queues {
         let member = QueueConfig {
             parent: queue.parent.clone(),
             weight: queue.weight,
+            priority: queue.priority,
             group_fault: offered_groups::find_fault(&queue.resource_groups),
             quotas: (!queue.resource_groups.is_empty()).then_some(quotas),
         };
@@ -272,19 +273,13 @@ impl Queues {
         let policy = self
             .preemption_policy(&gang.queue)
             .filter(|_| gang.preempts);
-        let preempts_up_to = match policy.map(|policy| policy.borrow_within) {
-            Some(BorrowWithinPolicy::LowerPriority { max_priority }) => {
-                let lower = gang.priority.saturating_sub(1);
-                Some(max_priority.map_or(lower, |most| most.min(lower)))
-            }
-            Some(BorrowWithinPolicy::Never) | None => None,
-        };
+        let policy = policy.filter(|_| !gang.surplus).unwrap_or_default();
         NextGang {
             demand: demand.clone(),
             submitted: gang.submitted,
             released: Demand::default(),
             priority: gang.priority,
-            preempts_up_to: preempts_up_to.filter(|_| !gang.surplus),
+            preempts: policy.borrow_within,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::amounts::{Demand, FlavorResource};
 use super::availability::ResourceOffer;
+use super::fair_share::share::FairShare;
 use super::tree::QuotaTree;
 use crate::ids::QueueName;
 use crate::state::QueueIdx;
@@ -16,14 +17,40 @@ pub(crate) enum ClaimKind {
     Borrowing,
 }
 
+/// The terms of a claim on a queue. The policies decide which gangs may be victims on these terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimTerms {
+    pub(crate) kind: ClaimKind,
+    /// The share of borrowed quota of the other queue, if it is larger than the share that the
+    /// claiming queue would have. None also if the claim was computed without shares.
+    pub(crate) larger_share: Option<FairShare>,
+}
+
 /// A claim on a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuotaClaim {
-    pub(crate) kind: ClaimKind,
+    pub(crate) terms: ClaimTerms,
     /// The resource that the other queue borrows.
     pub(crate) flavor_resource: FlavorResource,
     /// The claim holds until gangs have given back this much of the resource.
     pub(crate) remaining: i128,
+}
+
+impl QuotaClaim {
+    const fn without_share(
+        kind: ClaimKind,
+        flavor_resource: FlavorResource,
+        remaining: i128,
+    ) -> Self {
+        Self {
+            terms: ClaimTerms {
+                kind,
+                larger_share: None,
+            },
+            flavor_resource,
+            remaining,
+        }
+    }
 }
 
 impl QuotaTree {
@@ -60,14 +87,43 @@ impl QuotaTree {
         let (left, what) = most.max().filter(|(left, _)| *left > 0)?;
         let lacking: Demand = demand.iter().filter(|(what, _)| lacks(*what)).collect();
         let owed = self.owing_queues(asker, &lacking).contains(&common);
+        let kind = if owed {
+            ClaimKind::Owed
+        } else {
+            ClaimKind::Borrowing
+        };
+        Some(QuotaClaim::without_share(kind, what, left))
+    }
+
+    /// Returns the same claim with the share of the other queue. In a tree without quotas, a queue
+    /// borrows all that it holds.
+    pub(crate) fn claim_with_share(
+        &self,
+        asker: QueueIdx,
+        demand: &Demand,
+        holder: QueueIdx,
+        lacks: impl Fn(FlavorResource) -> bool,
+    ) -> Option<QuotaClaim> {
+        let unlimited = || {
+            let lacking = demand.iter().filter(|(what, _)| lacks(*what));
+            let held = lacking.map(|(what, _)| (self.own_usage(holder, what), what));
+            let (held, what) = held.max().filter(|(held, _)| *held > 0)?;
+            (!self.is_limited(asker)).then_some(QuotaClaim::without_share(
+                ClaimKind::Borrowing,
+                what,
+                held,
+            ))
+        };
+        let claim = self
+            .claim(asker, demand, holder, &lacks)
+            .or_else(unlimited)?;
+        let larger_share = self.larger_share(asker, demand, holder);
         Some(QuotaClaim {
-            kind: if owed {
-                ClaimKind::Owed
-            } else {
-                ClaimKind::Borrowing
+            terms: ClaimTerms {
+                larger_share,
+                ..claim.terms
             },
-            flavor_resource: what,
-            remaining: left,
+            ..claim
         })
     }
 
@@ -88,25 +144,7 @@ impl QuotaTree {
             self.offer(holder, *what) == ResourceOffer::NoLimit
         };
         let (what, _) = lacking.iter().filter(named).find(unlimited)?;
-        Some(QuotaClaim {
-            kind: ClaimKind::Owed,
-            flavor_resource: what,
-            remaining: i128::MAX,
-        })
-    }
-
-    /// Returns the best claim on a queue that any one short resource of the demand would give.
-    pub(crate) fn best_claim(
-        &self,
-        asker: QueueIdx,
-        demand: &Demand,
-        holder: QueueIdx,
-    ) -> Option<ClaimKind> {
-        let claims = demand.iter().filter_map(|(one, _)| {
-            let claimed = self.claim(asker, demand, holder, |what| what == one)?;
-            Some(claimed.kind)
-        });
-        claims.min()
+        Some(QuotaClaim::without_share(ClaimKind::Owed, what, i128::MAX))
     }
 
     /// Returns the quota that is guaranteed to a queue. None: it has no quota of the resource.

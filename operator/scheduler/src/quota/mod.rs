@@ -52,10 +52,11 @@ mod tree;
 
 pub use self::fair_share::decay::UsageDecay;
 pub use self::fair_share::memory::DecayedAmount;
+pub use self::fair_share::share::FairShare;
 pub use self::tree::queue_config::{Quota, Weight};
 pub(crate) use self::{
     amounts::{Demand, FlavorIdx, FlavorResource},
-    claim::{ClaimKind, QuotaClaim},
+    claim::{ClaimKind, ClaimTerms, QuotaClaim},
     fair_share::remembered_usage::{RememberedUsage, UsageLag},
     fair_share::turn_order::{NextGang, TurnOrder},
     shortage::QuotaShortage,

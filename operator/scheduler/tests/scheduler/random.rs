@@ -4,13 +4,23 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Constraints, Gang, Node, NodeName, QueueName, Resources, Taint, TaintEffect, TaskGroup,
-    Toleration, TolerationOperator, Topology, TopologyLevel, TopologyName, TopologyRequest,
+    BorrowWithinPolicy, Constraints, FairShareVictims, Gang, Node, NodeName, QueueName, Resources,
+    Taint, TaintEffect, TaskGroup, Toleration, TolerationOperator, Topology, TopologyLevel,
+    TopologyName, TopologyRequest,
 };
 
 use crate::common::{GPU, gang, group, ms, node};
 
 pub const QUEUES: [&str; 2] = ["default", "other"];
+
+pub fn any_fair_share() -> impl Strategy<Value = BorrowWithinPolicy> {
+    prop_oneof![
+        Just(FairShareVictims::LowerPriority),
+        Just(FairShareVictims::LowerOrEqualPriority),
+        Just(FairShareVictims::Any),
+    ]
+    .prop_map(BorrowWithinPolicy::FairShare)
+}
 
 pub fn node_name(at: usize) -> NodeName {
     NodeName::new(format!("n{at}"))

@@ -132,6 +132,7 @@ fn queues() -> BTreeMap<QueueName, QueueReport> {
         usage: Some(QueueUsage {
             fault: None,
             share: 0.25,
+            borrowed_share: None,
             lines: vec![line],
         }),
         ..QueueReport::default()

@@ -320,6 +320,7 @@ pub(super) fn format_victim_reason(
         },
         PreemptionReason::Borrows => "its queue holds more than its quota",
         PreemptionReason::LowerPriority => "its priority is lower",
+        PreemptionReason::FairShare => "its queue has the larger share",
         PreemptionReason::Drained => "its queue is drained",
         PreemptionReason::Surplus => "it is surplus",
     };

@@ -15,7 +15,7 @@ use crate::decision::PreemptionReason;
 use crate::ids::QueueName;
 use crate::preemption::QuotaBudget;
 use crate::preemption::policy::{self, PreemptionFacts, QueueRelation, VictimRank};
-use crate::quota::{Demand, FlavorResource};
+use crate::quota::{Demand, FairShare, FlavorResource};
 use crate::state::{GangIdx, QueueIdx};
 use crate::time::Time;
 
@@ -28,6 +28,9 @@ pub(super) struct VictimCandidate {
     /// True if its queue owes what it holds, at least once gangs of the preemptor's queue have
     /// left.
     owed: bool,
+    /// The share of its queue without the candidates before it, if queues share fairly and that
+    /// share is larger than the share that the preemptor's queue would have.
+    larger_share: Option<FairShare>,
     terms: PreemptionFacts,
     pub(super) lost_device_seconds: u64,
     since: Time,
@@ -49,7 +52,7 @@ impl VictimCandidate {
 
     /// Returns the rank. Candidates of a lower rank leave first.
     pub(super) fn rank(&self) -> VictimRank {
-        self.terms.rank(self.owed)
+        self.terms.rank(self.owed, self.larger_share)
     }
 }
 
@@ -136,17 +139,54 @@ impl Engine {
         let best = budget.best_claims(&mut self.queues, &leaving, queues.into_iter());
         for name in others {
             let asked = self.other_queue_claims(asker, budget, &name, &best);
+            let from = found.list.len();
             self.add_candidates(asker, budget, (&name, asked), (&mut found, &mut charges));
+            if asker.preemption.shares_fairly() {
+                self.set_shares(asker, &mut found, from);
+            }
         }
+        self.sort_candidates(&mut found.list);
+        found
+    }
+
+    /// Sorts candidates in preemption order.
+    fn sort_candidates(&self, candidates: &mut [VictimCandidate]) {
         // The sort is stable and fast here: most candidates come in order, or in reverse order.
         let rank = |c: &VictimCandidate| (c.rank(), c.lost_device_seconds, Reverse(c.since));
         let name = |c: &VictimCandidate| self.gangs.name(c.gang);
-        let order = |a: &VictimCandidate, b: &VictimCandidate| {
+        candidates.sort_by(|a, b| {
             let ranks = rank(a).cmp(&rank(b));
             ranks.then_with(|| name(a).cmp(&name(b)))
+        });
+    }
+
+    /// Sorts the candidates of a queue, from the index `from` on, and sets the share that the queue
+    /// has when it loses each of them. So the queue with the largest share at that time loses the
+    /// next gang.
+    fn set_shares(&mut self, asker: &Preemptor<'_>, found: &mut VictimCandidates, from: usize) {
+        let VictimCandidates { list, charges, .. } = found;
+        let Some(candidates) = list.get_mut(from..) else {
+            return;
         };
-        found.list.sort_by(order);
-        found
+        self.sort_candidates(candidates);
+        let mut gone: Vec<(QueueIdx, Vec<(FlavorResource, i128)>)> = Vec::new();
+        for candidate in candidates {
+            let tree = self.queues.tree();
+            candidate.larger_share = tree.larger_share(asker.queue, asker.demand, candidate.queue);
+            let Some(charge) = charges.get(candidate.charge) else {
+                continue;
+            };
+            let charge = charge.iter();
+            let leaving: Vec<_> = charge.map(|(what, n)| (what, n.saturating_neg())).collect();
+            self.queues.shift(candidate.queue, &leaving);
+            gone.push((candidate.queue, leaving));
+        }
+        for (queue, mut amounts) in gone {
+            for (_, amount) in &mut amounts {
+                *amount = amount.saturating_neg();
+            }
+            self.queues.shift(queue, &amounts);
+        }
     }
 
     /// Adds the candidates of one queue.
@@ -184,9 +224,9 @@ impl Engine {
             let may = |holds| {
                 policy::preemption_reason(&asker.preemption, terms, card.terms, holds, guaranteed)
             };
-            if may(holds.now).or_else(|| may(holds.at_best)).is_none() {
+            let Some(reason) = may(holds.now).or_else(|| may(holds.at_best)) else {
                 continue;
-            }
+            };
             if let Some(until) = card.protected_until(cap).filter(|until| *until > self.now) {
                 found.protected.push((gang, until));
                 continue;
@@ -201,7 +241,8 @@ impl Engine {
                 gang,
                 queue,
                 same_queue: *name == asker.gang.queue,
-                owed: holds.is_owed(),
+                owed: holds.is_owed() && reason != PreemptionReason::FairShare,
+                larger_share: None,
                 terms: card.terms,
                 lost_device_seconds: card.stake.lost_device_seconds(self.now),
                 since: card.stake.since,
@@ -220,11 +261,13 @@ impl Engine {
         (candidate, charge): (&VictimCandidate, &Demand),
     ) -> Option<PreemptionReason> {
         let is_own_surplus = candidate.same_queue && candidate.is_surplus();
-        if asker.must_not_borrow(is_own_surplus) && budget.borrows_missing_quota(&mut self.queues) {
+        let must_wait =
+            asker.must_not_borrow(is_own_surplus) && budget.borrows_missing_quota(&mut self.queues);
+        if must_wait && !asker.preemption.shares_fairly() {
             return None;
         }
+        let name = self.queues.tree().name(candidate.queue)?;
         if !candidate.terms.preemptible {
-            let name = self.queues.tree().name(candidate.queue)?;
             if budget.guarantees(&self.queues, (name, candidate.queue), charge) {
                 return None;
             }
@@ -232,13 +275,19 @@ impl Engine {
         let holds = if candidate.same_queue {
             QueueRelation::Own
         } else {
+            let policy = self.queues.preemption_policy(name).unwrap_or_default();
             let claimed = match candidate.is_surplus() {
                 true => budget.claim_on_surplus(&mut self.queues, candidate.queue),
                 false => budget.claim(&mut self.queues, candidate.queue),
             };
-            QueueRelation::Other(claimed?.kind)
+            QueueRelation::Other {
+                claim: claimed?.terms,
+                borrow_within: policy.borrow_within,
+            }
         };
         let terms = PreemptionFacts::from_gang(asker.gang);
-        policy::preemption_reason(&asker.preemption, terms, candidate.terms, holds, false)
+        let reason =
+            policy::preemption_reason(&asker.preemption, terms, candidate.terms, holds, false);
+        reason.filter(|reason| !must_wait || *reason == PreemptionReason::FairShare)
     }
 }

@@ -41,7 +41,9 @@ impl PreemptionPlan {
             PreemptionReason::Borrows | PreemptionReason::Surplus | PreemptionReason::Drained => {
                 true
             }
-            PreemptionReason::LaterInQueue | PreemptionReason::LowerPriority => false,
+            PreemptionReason::LaterInQueue
+            | PreemptionReason::LowerPriority
+            | PreemptionReason::FairShare => false,
         };
         self.victims.iter().all(is_owed)
     }

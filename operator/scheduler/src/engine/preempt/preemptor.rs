@@ -9,7 +9,8 @@ use crate::ids::QueueName;
 use crate::preemption::QuotaBudget;
 use crate::preemption::policy::{self, QueueRelation};
 use crate::queue::{PreemptionPolicy, ReclaimPolicy};
-use crate::quota::{ClaimKind, Demand, QuotaClaim};
+use crate::queueing::Queues;
+use crate::quota::{ClaimKind, ClaimTerms, Demand, QuotaClaim};
 use crate::state::QueueIdx;
 
 /// A gang that wants room, with one of its flavor assignments.
@@ -67,11 +68,19 @@ pub(super) struct QueueClaim {
 impl QueueClaim {
     /// True if the queue owes what it holds, by the best possible claim.
     pub(super) fn is_owed(&self) -> bool {
-        self.at_best == QueueRelation::Other(ClaimKind::Owed)
+        match self.at_best {
+            QueueRelation::Own => false,
+            QueueRelation::Other { claim, .. } => claim.kind == ClaimKind::Owed,
+        }
     }
 }
 
-impl Preemptor<'_> {
+impl<'a> Preemptor<'a> {
+    /// Returns its budget before any victim leaves.
+    pub(super) fn budget(&self, queues: &Queues) -> QuotaBudget<'a> {
+        QuotaBudget::new(queues, (self.queue, self.demand), self.preemption)
+    }
+
     /// True if the gang may preempt a candidate only as long as it borrows nothing that it lacks.
     /// Otherwise a preempted gang would preempt the gang that took its place. Surplus of its own
     /// queue is exempt, because it takes the place of no gang.
@@ -121,6 +130,10 @@ impl Engine {
         let queue = self.queues.leaf(&gang.queue)?;
         // Only the search knows which resources lack room: see [`Preemptor::must_not_borrow`].
         let waits = preempted && self.borrows_missing_quota(queue, &way.demand);
+        let (waits, preemption) = match waits && preemption.shares_fairly() {
+            true => (false, preemption.fair_share_only()),
+            false => (waits, preemption),
+        };
         let scope = match policy::can_preempt(&preemption) {
             _ if waits => PreemptionScope::OwnSurplus,
             true => PreemptionScope::AllGangs,
@@ -182,7 +195,7 @@ impl Engine {
         asker: &Preemptor<'_>,
         budget: &mut QuotaBudget<'_>,
         name: &QueueName,
-        best: &BTreeMap<QueueIdx, ClaimKind>,
+        best: &BTreeMap<QueueIdx, ClaimTerms>,
     ) -> QueueClaims {
         let mut asked = QueueClaims {
             gangs: None,
@@ -191,12 +204,22 @@ impl Engine {
         let Some(queue) = self.queues.tree().find(name) else {
             return asked;
         };
+        let policy = self.queues.preemption_policy(name).unwrap_or_default();
+        let relation = |claim| QueueRelation::Other {
+            claim,
+            borrow_within: policy.borrow_within,
+        };
         let ask = |now: Option<QuotaClaim>| {
-            let now = now.map(|claimed| claimed.kind);
-            let at_best = now.into_iter().chain(best.get(&queue).copied()).min()?;
+            let now = now.map(|claimed| claimed.terms);
+            let best = best.get(&queue).copied();
+            let kind = now.into_iter().chain(best).map(|terms| terms.kind).min()?;
+            let at_best = ClaimTerms {
+                kind,
+                larger_share: best.or(now).and_then(|terms| terms.larger_share),
+            };
             Some(QueueClaim {
-                now: QueueRelation::Other(now.unwrap_or(at_best)),
-                at_best: QueueRelation::Other(at_best),
+                now: relation(now.unwrap_or(at_best)),
+                at_best: relation(at_best),
             })
         };
         if asker.scope == PreemptionScope::AllGangs {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::super::Engine;
 use super::preemptor::PreemptionRight;
 use crate::ids::GangId;
-use crate::preemption::QuotaBudget;
 use crate::state::GangIdx;
 use crate::time::Time;
 
@@ -36,7 +35,7 @@ impl Engine {
             else {
                 continue;
             };
-            let mut budget = QuotaBudget::new(&self.queues, asker.queue, &way.demand);
+            let mut budget = asker.budget(&self.queues);
             let candidates = self.victim_candidates(&asker, &mut budget);
             budget.undo_changes(&mut self.queues);
             found.extend(candidates.protected);

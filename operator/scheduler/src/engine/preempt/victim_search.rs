@@ -12,7 +12,6 @@ use super::victim_selection::{VictimSet, VictimTrial};
 use super::{PlannedVictim, PreemptionPlan};
 use crate::gang::Gang;
 use crate::placement::{PlacementRequest, PodRuns, excluded_nodes, place_without};
-use crate::preemption::QuotaBudget;
 use crate::queue::{BorrowWithinPolicy, PreemptionPolicy, ReclaimPolicy};
 use crate::queueing::{Signal, WakeCondition};
 
@@ -44,7 +43,7 @@ impl Engine {
         wake: &mut WakeCondition,
     ) -> Option<PreemptionPlan> {
         let asker = self.preemptor(asks, (way, ground.right))?;
-        let mut budget = QuotaBudget::new(&self.queues, asker.queue, &way.demand);
+        let mut budget = asker.budget(&self.queues);
         let candidates = self.victim_candidates(&asker, &mut budget);
         budget.undo_changes(&mut self.queues);
         self.watch_claims(&asker, &candidates, wake);
@@ -111,6 +110,7 @@ impl Engine {
     /// Adds to `wake` the changes that may give the preemptor new claims. Claims depend on what
     /// other queues borrow. They also depend on how far the preemptor's queue would exceed its
     /// quota and that of the queues above it, at best with all candidates of its own queue gone.
+    /// Shares of borrowed quota change with every charge below the root.
     fn watch_claims(
         &self,
         asker: &Preemptor<'_>,
@@ -130,6 +130,10 @@ impl Engine {
         let tree = self.queues.tree();
         let own = candidates.sum_own_charges();
         for (what, needs) in asker.demand.iter() {
+            if asker.preemption.shares_fairly() {
+                wake.on_rise(Signal::QuotaTaken(root.clone(), what), 1);
+                wake.on_rise(Signal::QuotaFreed(root.clone(), what), 1);
+            }
             if tree.guaranteed(asker.queue, what).is_none() {
                 continue;
             }

@@ -51,11 +51,7 @@ impl Engine {
         let mut trial = VictimTrial {
             victims: FixedBitSet::with_capacity(search.candidates.list.len()),
             rooms: ground.rooms.clone(),
-            budget: QuotaBudget::new(
-                &self.queues,
-                search.preemptor.queue,
-                search.preemptor.demand,
-            ),
+            budget: search.preemptor.budget(&self.queues),
             eviction_nodes: ground,
             reasons: BTreeMap::new(),
             refused: false,
@@ -187,7 +183,8 @@ impl Engine {
                     if candidate.is_surplus() {
                         trial.budget.count_surplus_released(queue, charge, -1);
                     }
-                    if !candidate.same_queue || self.is_still_owed(search, trial) {
+                    let owed = !candidate.same_queue || self.is_still_owed(search, trial);
+                    if owed && self.has_still_smaller_share(search, trial) {
                         continue;
                     }
                     trial.budget.release(&mut self.queues, queue, charge);
@@ -221,6 +218,28 @@ impl Engine {
         let holders: BTreeSet<QueueIdx> = holders.collect();
         let mut holders = holders.into_iter();
         holders.all(|holder| trial.budget.is_owed(&mut self.queues, holder))
+    }
+
+    /// True if the preemptor's queue still has a smaller share than each queue that loses a gang
+    /// for it, as if that gang came back.
+    fn has_still_smaller_share<'a>(
+        &mut self,
+        search: &VictimSearch<'a>,
+        trial: &mut VictimTrial<'a>,
+    ) -> bool {
+        let taken = trial.victims.ones().filter(|number| {
+            let candidate = search.candidates.list.get(*number);
+            let is_gang = candidate.is_some_and(|candidate| !candidate.is_surplus());
+            is_gang && trial.reasons.get(number) == Some(&PreemptionReason::FairShare)
+        });
+        let taken: Vec<usize> = taken.collect();
+        taken.into_iter().all(|number| {
+            search.candidate(number).is_none_or(|(victim, charge)| {
+                trial
+                    .budget
+                    .has_larger_share(&mut self.queues, victim.queue, charge)
+            })
+        })
     }
 
     /// True if there is still room after a victim comes back. If not, nothing changes.

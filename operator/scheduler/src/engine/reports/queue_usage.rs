@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::Engine;
 use crate::ids::{FlavorName, QueueName, ResourceName};
-use crate::quota::{DecayedAmount, RememberedUsage};
+use crate::quota::{DecayedAmount, FairShare, RememberedUsage};
 use crate::state::ResourceIdx;
 use crate::time::Time;
 
@@ -17,6 +17,9 @@ pub struct QueueUsage {
     /// weight 1, a share of 1 is all of some resource. The queue with the smallest share has the
     /// next turn.
     pub share: f64,
+    /// The part of current usage that it and the queues below it borrow, divided by its weight. By
+    /// it, siblings take quota from each other. None: the queue has no parent.
+    pub borrowed_share: Option<FairShare>,
     /// Quota and usage by flavor and resource.
     pub lines: Vec<QueueUsageLine>,
 }
@@ -145,6 +148,7 @@ impl Engine {
         Some(QueueUsage {
             fault: tree.fault(at).map(ToString::to_string),
             share: tree.share(at).as_f64(),
+            borrowed_share: tree.share_among_siblings(at),
             lines: lines.collect(),
         })
     }

@@ -29,7 +29,7 @@ impl Engine {
             let tree = self.queues.tree();
             let owes = |holder| {
                 let claimed = tree.claim(leaf, demand, holder, |_| true);
-                claimed.is_some_and(|claimed| claimed.kind == ClaimKind::Owed)
+                claimed.is_some_and(|claimed| claimed.terms.kind == ClaimKind::Owed)
             };
             if *name != gang.queue && !tree.find(name).is_some_and(owes) {
                 continue;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::queue::FlavorSuffix;
 use super::{AmountWithVerb, CountText, amount_text};
-use crate::explain::{OwnQuota, WaitDetail};
+use crate::explain::{OwnQuota, ShareComparison, WaitDetail};
 use crate::ids::{QueueName, ResourceName};
 use crate::queue::ReclaimPolicy;
 
@@ -103,6 +103,23 @@ impl OwnQuota {
                 ", and what it has lent is taken back from lower priorities alone: its preemption.reclaimWithinCohort is LowerPriority",
             ),
             Some(ReclaimPolicy::Any) | None => Ok(()),
+        }?;
+        self.fair_share
+            .as_ref()
+            .map_or(Ok(()), |shares| shares.write_sentence(f))
+    }
+}
+
+impl ShareComparison {
+    fn write_sentence(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "; its share of borrowed quota would be {}", self.own)?;
+        match &self.larger {
+            None => f.write_str(", and no queue that borrows has a larger one"),
+            Some((queue, share)) => write!(
+                f,
+                ", and queue {:?} has {share}, but its gangs that may leave do not make enough room",
+                queue.as_str()
+            ),
         }
     }
 }

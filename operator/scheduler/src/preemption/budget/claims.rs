@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{QuotaAmounts, QuotaBudget, add_amount};
 use crate::queueing::Queues;
-use crate::quota::{ClaimKind, Demand, FlavorResource, QuotaClaim};
+use crate::quota::{ClaimKind, ClaimTerms, Demand, FlavorResource, QuotaClaim};
 use crate::state::{QueueIdx, ResourceIdx};
 
 /// The usage from which claims are computed.
@@ -56,7 +56,7 @@ impl QuotaBudget<'_> {
     ) -> Option<QuotaClaim> {
         let of_gangs = self.claim(queues, holder);
         match of_gangs {
-            Some(claimed) if claimed.kind == ClaimKind::Owed => of_gangs,
+            Some(claimed) if claimed.terms.kind == ClaimKind::Owed => of_gangs,
             _ => {
                 let of_all = self.claim_in_view(queues, holder, UsageView::Everything);
                 of_all.or(of_gangs)
@@ -115,7 +115,7 @@ impl QuotaBudget<'_> {
         view: UsageView,
     ) -> Option<QuotaClaim> {
         let lacks = |what| self.is_scarce(what);
-        let claimed = queues.tree().claim(self.queue, self.demand, holder, lacks);
+        let claimed = self.claim_lacking(queues, holder, lacks);
         let known = claimed.map(|claimed| {
             // If the resource is new, counts its released amounts from now on.
             add_amount(&mut self.released, claimed.flavor_resource, 0);
@@ -124,6 +124,20 @@ impl QuotaBudget<'_> {
         });
         self.claims.insert((holder, view), known);
         claimed
+    }
+
+    /// Returns the claim on a queue if these resources are short.
+    fn claim_lacking(
+        &self,
+        queues: &Queues,
+        holder: QueueIdx,
+        lacks: impl Fn(FlavorResource) -> bool,
+    ) -> Option<QuotaClaim> {
+        let tree = queues.tree();
+        match self.shares_fairly {
+            true => tree.claim_with_share(self.queue, self.demand, holder, lacks),
+            false => tree.claim(self.queue, self.demand, holder, lacks),
+        }
     }
 
     /// Returns true if quota or the nodes have too little of the resource. Before any shortage is
@@ -151,6 +165,26 @@ impl QuotaBudget<'_> {
         borrows
     }
 
+    /// Returns true if another queue would still have the larger share if a gang with this charge
+    /// came back to it.
+    pub(crate) fn has_larger_share(
+        &mut self,
+        queues: &mut Queues,
+        holder: QueueIdx,
+        charge: &Demand,
+    ) -> bool {
+        self.apply_changes(queues);
+        self.shift_surplus(queues, -1);
+        let back: QuotaAmounts = charge.iter().collect();
+        queues.shift(holder, &back);
+        let tree = queues.tree();
+        let larger = tree.larger_share(self.queue, self.demand, holder).is_some();
+        let away: QuotaAmounts = back.iter().map(|(w, n)| (*w, n.saturating_neg())).collect();
+        queues.shift(holder, &away);
+        self.shift_surplus(queues, 1);
+        larger
+    }
+
     /// Drops the claims and the value of `borrows`, so that the next call computes them again.
     pub(super) fn forget_claims(&mut self) {
         self.claims.clear();
@@ -173,16 +207,20 @@ impl QuotaBudget<'_> {
         queues: &mut Queues,
         own: &[(FlavorResource, i128)],
         holders: impl Iterator<Item = QueueIdx>,
-    ) -> BTreeMap<QueueIdx, ClaimKind> {
+    ) -> BTreeMap<QueueIdx, ClaimTerms> {
         self.apply_changes(queues);
         let less: QuotaAmounts = own.iter().map(|(w, n)| (*w, n.saturating_neg())).collect();
         queues.shift(self.queue, &less);
         self.shift_surplus(queues, -1);
-        let claim = |holder| {
-            let claim = queues.tree().best_claim(self.queue, self.demand, holder)?;
-            Some((holder, claim))
+        let best = |holder| {
+            let claims = self.demand.iter().filter_map(|(one, _)| {
+                let claim = self.claim_lacking(queues, holder, |what| what == one)?;
+                Some(claim.terms)
+            });
+            let best = claims.min_by_key(|terms| terms.kind)?;
+            Some((holder, best))
         };
-        let claims = holders.filter_map(claim).collect();
+        let claims = holders.filter_map(best).collect();
         self.shift_surplus(queues, 1);
         queues.shift(self.queue, own);
         claims

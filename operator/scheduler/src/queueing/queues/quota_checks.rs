@@ -3,7 +3,7 @@
 use super::super::{Blockage, Signal, WaitKind, WakeCondition};
 use super::Queues;
 use super::holders::QueueHolder;
-use crate::explain::{OwnQuota, QuotaRaise, UnblockingChange, WaitDetail};
+use crate::explain::{OwnQuota, QuotaRaise, ShareComparison, UnblockingChange, WaitDetail};
 use crate::ids::{FlavorName, GangId, QueueName, ResourceName};
 use crate::queue::{QueueStop, ReclaimPolicy};
 use crate::quota::{ClaimKind, Demand, FlavorResource, QuotaShortage};
@@ -215,6 +215,7 @@ impl Queues {
             may_borrow: available.saturating_sub(left).max(0),
             would_borrow: needs.saturating_sub(left).max(0),
             reclaim: None,
+            fair_share: None,
         })
     }
 
@@ -253,7 +254,7 @@ impl Queues {
         let owed = |borrower: &QueueName| {
             let borrower = self.tree.find(borrower);
             let claim = borrower.and_then(|b| self.tree.claim(at, demand, b, |w| w == what));
-            claim.is_some_and(|claimed| claimed.kind == ClaimKind::Owed)
+            claim.is_some_and(|claimed| claimed.terms.kind == ClaimKind::Owed)
         };
         if let Some(own) = own
             && borrowers.iter().any(|(borrower, _)| owed(borrower))
@@ -261,7 +262,31 @@ impl Queues {
             let reclaim = self.preemption_policy(name).unwrap_or_default().reclaim;
             own.reclaim = (reclaim != ReclaimPolicy::Any).then_some(reclaim);
         }
+        if let Some(own) = own {
+            own.fair_share = self.compare_shares((name, at), demand, borrowers);
+        }
         Some(full_detail)
+    }
+
+    /// Compares the share that a queue would have with the shares of these borrowers. None: the
+    /// queue takes nothing by fair share, or has no common parent with any of them.
+    fn compare_shares(
+        &self,
+        (name, at): (&QueueName, QueueIdx),
+        demand: &Demand,
+        borrowers: &[(QueueName, i128)],
+    ) -> Option<ShareComparison> {
+        if !self.preemption_policy(name)?.shares_fairly() {
+            return None;
+        }
+        let compared = borrowers.iter().filter_map(|(borrower, _)| {
+            let holder = self.tree.find(borrower)?;
+            let (own, larger) = self.tree.compare_shares(at, demand, holder)?;
+            let larger = larger.map(|share| (borrower.clone(), share));
+            Some(ShareComparison { own, larger })
+        });
+        let largest = |shares: &ShareComparison| shares.larger.as_ref().map(|(_, share)| *share);
+        compared.max_by_key(largest)
     }
 
     /// Returns the flavor's name. None: it is the default flavor.

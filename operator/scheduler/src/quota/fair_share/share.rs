@@ -1,8 +1,11 @@
 //! A queue's share: max over resources of usage / capacity, divided by weight.
 
+use std::collections::BTreeMap;
+
 use super::memory::DecayedAmount;
-use crate::quota::tree::QuotaTree;
-use crate::state::QueueIdx;
+use crate::quota::amounts::{Demand, FlavorResource};
+use crate::quota::tree::{QuotaTree, TreeNode};
+use crate::state::{QueueIdx, ResourceIdx};
 
 /// The usage of a queue divided by its weight. The queue with the smaller share goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +20,17 @@ const RATIO_BITS: u32 = 48;
 const PARTS_TO_RATIO: i128 = (1 << RATIO_BITS) / DecayedAmount::PER_UNIT;
 
 impl FairShare {
+    /// Returns a dominant share, in 2^-48, divided by a weight in thousandths.
+    pub(crate) fn weighted(dominant: i128, weight: u32) -> Self {
+        let weighted = dominant
+            .saturating_mul(1_000)
+            .checked_div(i128::from(weight));
+        Self {
+            weightless: weighted.is_none(),
+            ratio: weighted.unwrap_or(dominant),
+        }
+    }
+
     /// Returns the share as a number: 1 is all of some resource, for a queue of weight 1. Infinite
     /// for a queue of weight 0.
     #[must_use]
@@ -25,6 +39,16 @@ impl FairShare {
             return f64::INFINITY;
         }
         self.ratio as f64 / (1_i128 << RATIO_BITS) as f64
+    }
+}
+
+/// Three decimal places, or `infinite` for a queue of weight 0.
+impl std::fmt::Display for FairShare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.weightless {
+            true => f.write_str("infinite"),
+            false => write!(f, "{:.3}", self.as_f64()),
+        }
     }
 }
 
@@ -47,16 +71,104 @@ impl QuotaTree {
             })
             .max()
             .unwrap_or(0);
-        let weight = node
-            .config
-            .as_ref()
-            .map_or(0, |m| m.weight.as_thousandths());
-        let weighted = dominant
-            .saturating_mul(1_000)
-            .checked_div(i128::from(weight));
-        FairShare {
-            weightless: weighted.is_none(),
-            ratio: weighted.unwrap_or(dominant),
+        FairShare::weighted(dominant, node.weight())
+    }
+
+    /// Returns the share of `holder` if it is larger than the share that `asker` would have with a
+    /// demand. The siblings below the lowest common parent compare what they borrow now: their
+    /// usage beyond their quota, without memory. None also if the queues have no common parent.
+    ///
+    /// The rule is `LessThanInitialShare` of Kueue's fair sharing (KEP-1714).
+    pub(crate) fn larger_share(
+        &self,
+        asker: QueueIdx,
+        demand: &Demand,
+        holder: QueueIdx,
+    ) -> Option<FairShare> {
+        self.compare_shares(asker, demand, holder)?.1
+    }
+
+    /// Returns the shares that [`Self::larger_share`] compares: that of `asker`, and the share of
+    /// `holder` if it is larger.
+    pub(crate) fn compare_shares(
+        &self,
+        asker: QueueIdx,
+        demand: &Demand,
+        holder: QueueIdx,
+    ) -> Option<(FairShare, Option<FairShare>)> {
+        let common = self.lowest_above_both(asker, holder)?;
+        let holder = self.borrowed_share(holder, &Demand::default(), common)?;
+        let asker = self.borrowed_share(asker, demand, common)?;
+        Some((asker, (asker < holder).then_some(holder)))
+    }
+
+    /// Compares two queues, each as if it held the demand of its next gang. Returns true if the
+    /// first queue then has the smaller share of borrowed quota.
+    pub(crate) fn has_smaller_share(
+        &self,
+        (one, demand): (QueueIdx, &Demand),
+        (other, other_demand): (QueueIdx, &Demand),
+    ) -> bool {
+        let Some(common) = self.lowest_above_both(one, other) else {
+            return false;
+        };
+        let one = self.borrowed_share(one, demand, common);
+        let other = self.borrowed_share(other, other_demand, common);
+        one.zip(other).is_some_and(|(one, other)| one < other)
+    }
+
+    /// Returns the share of borrowed quota by which its siblings compare a queue. None: it has no
+    /// parent.
+    pub(crate) fn share_among_siblings(&self, queue: QueueIdx) -> Option<FairShare> {
+        let parent = self.node(queue)?.parent?;
+        self.borrowed_share(queue, &Demand::default(), parent)
+    }
+
+    /// Returns the share of borrowed quota of the child of `common` that is a queue or above it, as
+    /// if the queue held `demand` more. None: `common` is not above the queue.
+    fn borrowed_share(
+        &self,
+        queue: QueueIdx,
+        demand: &Demand,
+        common: QueueIdx,
+    ) -> Option<FairShare> {
+        let below = self.path(queue).take_while(|(at, _)| *at != common);
+        let (level, (_, child)) = below.enumerate().last()?;
+        let new = demand.iter().map(|(what, _)| what);
+        let new = new.filter(|what| !child.cells.contains_key(what));
+        let mut sums: BTreeMap<ResourceIdx, i128> = BTreeMap::new();
+        for what in child.cells.keys().copied().chain(new) {
+            if what.resource == self.pods && !self.is_named(common, what) {
+                continue;
+            }
+            let borrowed = match demand.amount(what) {
+                0 => child.cell(what).borrowed(),
+                need => self.excess_by_level(queue, what, need).nth(level)?.max(0),
+            };
+            let sum = sums.entry(what.resource).or_default();
+            *sum = sum.saturating_add(borrowed);
         }
+        let shares = sums.iter().filter_map(|(resource, borrowed)| {
+            let parts = borrowed.saturating_mul(1 << RATIO_BITS);
+            parts.checked_div(*self.capacity.get(resource)?)
+        });
+        Some(FairShare::weighted(
+            shares.max().unwrap_or(0),
+            child.weight(),
+        ))
+    }
+
+    /// Returns true if a queue of the same tree names a quota of the resource.
+    fn is_named(&self, queue: QueueIdx, what: FlavorResource) -> bool {
+        let root = self.path(queue).last();
+        root.is_some_and(|(_, root)| root.cell(what).is_named())
+    }
+}
+
+impl TreeNode {
+    /// Returns the weight in thousandths. 0 if the queue does not exist.
+    fn weight(&self) -> u32 {
+        let config = self.config.as_ref();
+        config.map_or(0, |config| config.weight.as_thousandths())
     }
 }

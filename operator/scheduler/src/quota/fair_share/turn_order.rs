@@ -4,9 +4,10 @@
 //! within their nominal quota. Then come queues that stay within the quota of a queue above them,
 //! the lowest of these first, as in Kueue (`FindHeightOfLowestSubtreeThatFits`). Last come queues
 //! that borrow from their whole tree, and queues without any limit. Among equals, from the roots
-//! down, the sibling with the smaller share goes first, then the sibling with the older gang, then
-//! the smaller name. One exception: a borrowing queue comes after a queue that would preempt its
-//! new gang by the policy for borrowing.
+//! down, the sibling with the higher priority goes first, if both stay within their quota; then the
+//! sibling with the smaller share, then the sibling with the older gang, then the smaller name. One
+//! exception: a borrowing queue comes after a queue that would preempt its new gang by the policy
+//! for borrowing.
 //!
 //! Shares change with time, also those of idle queues. So the engine builds an order for one
 //! instant: once a cycle, from the leaves with a gang to start. Each leaf costs at most its depth x
@@ -19,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::share::FairShare;
 use crate::ids::QueueName;
+use crate::queue::BorrowWithinPolicy;
 use crate::quota::amounts::Demand;
 use crate::quota::tree::QuotaTree;
 use crate::state::QueueIdx;
@@ -37,6 +39,8 @@ enum BorrowingLevel {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct QueueRank {
+    /// The priority, or 0 if the queue exceeds its quota.
+    priority: Reverse<i32>,
     share: FairShare,
     /// The submission time of the first gang at or below the queue.
     submitted: Time,
@@ -45,8 +49,9 @@ struct QueueRank {
 }
 
 /// The queues of one borrowing level that have a gang to start, at the queue or below it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct LevelOrder {
+    borrowing: BorrowingLevel,
     /// The siblings by parent (None: the roots).
     siblings: BTreeMap<Option<QueueIdx>, BTreeSet<QueueRank>>,
     /// The ranks that `siblings` contains.
@@ -58,12 +63,28 @@ struct LevelOrder {
 #[derive(Debug, Default)]
 pub(crate) struct TurnOrder {
     levels: BTreeMap<BorrowingLevel, LevelOrder>,
-    /// The shares by which the order ranks queues.
-    shares: BTreeMap<QueueIdx, FairShare>,
-    heights: BTreeMap<QueueIdx, usize>,
+    queue_facts: QueueFacts,
     leaves: BTreeMap<QueueIdx, LeafTurn>,
     /// Leaves that borrow and may preempt gangs of other borrowing queues.
     preemptors: BTreeSet<QueueIdx>,
+}
+
+/// Facts of queues that the order has computed so far.
+#[derive(Debug, Default)]
+struct QueueFacts {
+    /// The shares by which the order ranks queues.
+    shares: BTreeMap<QueueIdx, FairShare>,
+    heights: BTreeMap<QueueIdx, usize>,
+}
+
+impl QueueFacts {
+    fn share(&mut self, tree: &QuotaTree, at: QueueIdx) -> FairShare {
+        *self.shares.entry(at).or_insert_with(|| tree.share(at))
+    }
+
+    fn height(&mut self, tree: &QuotaTree, at: QueueIdx) -> usize {
+        *self.heights.entry(at).or_insert_with(|| tree.height(at))
+    }
 }
 
 /// The gang that a leaf would start next.
@@ -74,9 +95,8 @@ pub(crate) struct NextGang {
     /// Quota that gangs of the same leaf give back when they leave for this gang.
     pub(crate) released: Demand,
     pub(crate) priority: i32,
-    /// The highest priority of gangs of other queues that it may preempt if both queues borrow.
-    /// None: it may not preempt these gangs.
-    pub(crate) preempts_up_to: Option<i32>,
+    /// The gangs of other queues that it may preempt if both queues borrow.
+    pub(crate) preempts: BorrowWithinPolicy,
 }
 
 #[derive(Clone, Debug)]
@@ -95,12 +115,13 @@ impl TurnOrder {
         }
         let borrowing = self.borrowing_level(tree, leaf, &next);
         let submitted = next.submitted;
-        if borrowing != BorrowingLevel::None && next.preempts_up_to.is_some() {
+        if borrowing != BorrowingLevel::None && next.preempts != BorrowWithinPolicy::Never {
             self.preemptors.insert(leaf);
         }
         self.leaves.insert(leaf, LeafTurn { next, borrowing });
-        let level = self.levels.entry(borrowing).or_default();
-        level.set_next(tree, leaf, Some(submitted), &mut self.shares);
+        let level = self.levels.entry(borrowing);
+        let level = level.or_insert_with(|| LevelOrder::new(borrowing));
+        level.set_next(tree, leaf, Some(submitted), &mut self.queue_facts);
     }
 
     /// Removes a leaf that has no gang to start.
@@ -110,7 +131,7 @@ impl TurnOrder {
         };
         self.preemptors.remove(&leaf);
         if let Some(level) = self.levels.get_mut(&ranked.borrowing) {
-            level.set_next(tree, leaf, None, &mut self.shares);
+            level.set_next(tree, leaf, None, &mut self.queue_facts);
         }
     }
 
@@ -118,12 +139,12 @@ impl TurnOrder {
     /// again.
     pub(crate) fn update_shares(&mut self, tree: &QuotaTree, queue: QueueIdx) {
         for (at, _) in tree.path(queue) {
-            if let Some(share) = self.shares.get_mut(&at) {
+            if let Some(share) = self.queue_facts.shares.get_mut(&at) {
                 *share = tree.share(at);
             }
         }
         for level in self.levels.values_mut() {
-            level.update_share(tree, queue, &mut self.shares);
+            level.update_share(tree, queue, &mut self.queue_facts);
         }
     }
 
@@ -152,12 +173,26 @@ impl TurnOrder {
         let root = tree.root(of);
         let within = tree.lowest_within(of, &first.next.demand, &first.next.released);
         let preempts = |at: &&QueueIdx| {
-            let next = self.leaves.get(*at).map(|leaf| &leaf.next);
-            let up_to = next.and_then(|next| next.preempts_up_to);
+            let Some(next) = self.leaves.get(*at).map(|leaf| &leaf.next) else {
+                return false;
+            };
             // The preemptor cannot reach a quota that is not also above its own queue.
-            let borrows = within.is_none_or(|within| tree.is_below(**at, within));
-            let is_lower = up_to.is_some_and(|up_to| first.next.priority <= up_to);
-            is_lower && borrows && tree.root(**at) == root
+            let reaches = || {
+                let borrows = within.is_none_or(|within| tree.is_below(**at, within));
+                borrows && tree.root(**at) == root
+            };
+            match next.preempts {
+                BorrowWithinPolicy::Never => false,
+                BorrowWithinPolicy::LowerPriority { max_priority } => {
+                    let may = max_priority.is_none_or(|most| first.next.priority <= most);
+                    may && first.next.priority < next.priority && reaches()
+                }
+                BorrowWithinPolicy::FairShare(victims) => {
+                    let may = victims.includes(first.next.priority, next.priority);
+                    let claim = ((**at, &next.demand), (of, &first.next.demand));
+                    may && reaches() && tree.has_smaller_share(claim.0, claim.1)
+                }
+            }
         };
         let preemptors = self.preemptors.iter().filter(preempts);
         preemptors
@@ -178,8 +213,7 @@ impl TurnOrder {
         match tree.lowest_within(leaf, &next.demand, &next.released) {
             Some(at) if at == leaf => BorrowingLevel::None,
             Some(at) if tree.node(at).is_some_and(|node| node.parent.is_some()) => {
-                let height = self.heights.entry(at).or_insert_with(|| tree.height(at));
-                BorrowingLevel::Subtree(*height)
+                BorrowingLevel::Subtree(self.queue_facts.height(tree, at))
             }
             _ => BorrowingLevel::Tree,
         }
@@ -187,36 +221,49 @@ impl TurnOrder {
 }
 
 impl LevelOrder {
+    fn new(borrowing: BorrowingLevel) -> Self {
+        Self {
+            borrowing,
+            siblings: BTreeMap::new(),
+            ranks: BTreeMap::new(),
+        }
+    }
+
+    /// Returns true if a queue stays within its quota with the next gang below it. A queue of a tree
+    /// without quotas always does.
+    fn stays_within_quota(&self, tree: &QuotaTree, at: QueueIdx, facts: &mut QueueFacts) -> bool {
+        match self.borrowing {
+            BorrowingLevel::None => true,
+            BorrowingLevel::Subtree(lowest) => facts.height(tree, at) >= lowest,
+            BorrowingLevel::Tree => !tree.is_limited(at),
+        }
+    }
+
     /// Sets the submission time of the next gang of a leaf. None: the leaf has no gang to start.
     fn set_next(
         &mut self,
         tree: &QuotaTree,
         leaf: QueueIdx,
         submitted: Option<Time>,
-        shares: &mut BTreeMap<QueueIdx, FairShare>,
+        facts: &mut QueueFacts,
     ) {
         let mut submitted = submitted;
         for (at, _) in tree.path(leaf) {
             if at != leaf {
                 submitted = self.first_submitted_below(at);
             }
-            if !self.set_rank(tree, at, submitted, shares) {
+            if !self.set_rank(tree, at, submitted, facts) {
                 return;
             }
         }
     }
 
     /// Updates the ranks of a queue and of those above it to their new shares.
-    fn update_share(
-        &mut self,
-        tree: &QuotaTree,
-        queue: QueueIdx,
-        shares: &mut BTreeMap<QueueIdx, FairShare>,
-    ) {
+    fn update_share(&mut self, tree: &QuotaTree, queue: QueueIdx, facts: &mut QueueFacts) {
         for (at, _) in tree.path(queue) {
             let own = self.ranks.get(&at).map(|rank| rank.submitted);
             let submitted = self.first_submitted_below(at).or(own);
-            self.set_rank(tree, at, submitted, shares);
+            self.set_rank(tree, at, submitted, facts);
         }
     }
 
@@ -232,13 +279,16 @@ impl LevelOrder {
         tree: &QuotaTree,
         at: QueueIdx,
         submitted: Option<Time>,
-        shares: &mut BTreeMap<QueueIdx, FairShare>,
+        facts: &mut QueueFacts,
     ) -> bool {
         let Some(node) = tree.node(at) else {
             return false;
         };
+        let priority = node.config.as_ref().map_or(0, |config| config.priority);
+        let counts = priority != 0 && self.stays_within_quota(tree, at, facts);
         let rank = submitted.map(|submitted| QueueRank {
-            share: *shares.entry(at).or_insert_with(|| tree.share(at)),
+            priority: Reverse(if counts { priority } else { 0 }),
+            share: facts.share(tree, at),
             submitted,
             name: node.name.clone(),
             queue: at,

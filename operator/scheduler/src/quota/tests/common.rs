@@ -77,6 +77,7 @@ pub fn queue(text: &str) -> (QueueName, QueueConfig) {
     let member = QueueConfig {
         parent,
         weight: Weight::default(),
+        priority: 0,
         group_fault: None,
         quotas,
     };

@@ -1,6 +1,7 @@
 //! Tests of the tree of queues through its interface.
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
+mod borrowed_share;
 mod common;
 mod fairness;
 mod links;

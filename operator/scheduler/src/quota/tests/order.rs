@@ -1,5 +1,7 @@
 //! Tests of the order of turns.
 
+use std::cmp::Reverse;
+
 use proptest::prelude::*;
 
 use super::common::{
@@ -94,6 +96,39 @@ fn weights_divide_and_names_break_ties() {
 }
 
 #[test]
+fn priority_counts_before_share_only_within_quota() {
+    let texts = [
+        "r: gpu=4",
+        "a < r: gpu=4",
+        "b < r: gpu=4",
+        "c < r: gpu=0",
+        "d < r: gpu=0",
+    ];
+    let mut tree = tree_without_memory(&texts.map(|text| (text, 1_000)));
+    for (text, priority) in [("b < r: gpu=4", 5), ("d < r: gpu=0", 9)] {
+        let (of, mut config) = queue(text);
+        config.priority = priority;
+        tree.apply(&of, config);
+    }
+    tree.charge_queue("b: gpu=2");
+    tree.charge_queue("d: gpu=1");
+    let turns = |tree: &QuotaTree, next| turn_names(tree, &["a", "b", "c", "d"], next);
+    // `a` and `b` stay within quota, so the priority of `b` counts. `c` and `d` borrow, so their
+    // shares count.
+    assert_eq!(turns(&tree, "gpu=1"), ["b", "a", "c", "d"]);
+    // Now `b` borrows, too. All but `a` are ordered by share.
+    tree.charge_queue("b: gpu=2");
+    assert_eq!(turns(&tree, "gpu=1"), ["a", "c", "d", "b"]);
+    // In a tree without quotas, no queue exceeds its quota.
+    let mut open = tree_without_memory(&[("a", 1_000), ("b", 1_000)]);
+    let (of, mut config) = queue("b");
+    config.priority = 1;
+    open.apply(&of, config);
+    open.charge_queue("b: gpu=4");
+    assert_eq!(turn_names(&open, &["a", "b"], "gpu=1"), ["b", "a"]);
+}
+
+#[test]
 fn only_valid_leaves_have_turns() {
     let tree = tree(&["p", "a < p", "lost < nowhere", "own < own"]);
     let mut order = TurnOrder::default();
@@ -109,7 +144,7 @@ fn only_valid_leaves_have_turns() {
 
 const LEAVES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-fn forest(weights: &[u32]) -> QuotaTree {
+fn forest(weights: &[u32], priorities: &[i32]) -> QuotaTree {
     let texts = [
         "left",
         "mid < left",
@@ -121,7 +156,14 @@ fn forest(weights: &[u32]) -> QuotaTree {
         "e: gpu=9",
     ];
     let queues: Vec<_> = texts.into_iter().zip(weights.iter().copied()).collect();
-    tree_without_memory(&queues)
+    let mut tree = tree_without_memory(&queues);
+    for ((text, weight), priority) in queues.into_iter().zip(priorities) {
+        let (of, mut config) = queue(text);
+        config.weight = Weight::from_thousandths(weight);
+        config.priority = *priority;
+        tree.apply(&of, config);
+    }
+    tree
 }
 
 /// Returns how far up a leaf must borrow for this amount: 0 not at all, 9 from its whole tree. No
@@ -166,6 +208,7 @@ fn first_by_full_scan(tree: &QuotaTree, next: &[LeafGang]) -> Option<QueueIdx> {
         tree,
         None,
         &leaves.map(|(_, at, since)| (at, since)).collect::<Vec<_>>(),
+        lowest,
     )
     .map(|(at, _)| at)
 }
@@ -175,6 +218,7 @@ fn first_below(
     tree: &QuotaTree,
     parent: Option<QueueIdx>,
     leaves: &[(QueueIdx, Time)],
+    lowest: usize,
 ) -> Option<(QueueIdx, Time)> {
     let paths = leaves
         .iter()
@@ -185,16 +229,26 @@ fn first_below(
         (parent.is_none() || above.is_some()).then(|| path[at].0)
     });
     let ranks = children.map(|child| {
+        // No queue below `lowest` stays within its quota; 9 is the level of the whole tree.
+        let counts = lowest < 9 && tree.height(child) >= lowest;
+        let priority = tree.node(child)?.config.as_ref()?.priority;
         let own = leaves.iter().find(|(leaf, _)| *leaf == child);
         let (leaf, since) = own
             .copied()
-            .or_else(|| first_below(tree, Some(child), leaves))?;
-        Some((tree.share(child), since, tree.name(child)?.clone(), leaf))
+            .or_else(|| first_below(tree, Some(child), leaves, lowest))?;
+        let priority = Reverse(if counts { priority } else { 0 });
+        Some((
+            priority,
+            tree.share(child),
+            since,
+            tree.name(child)?.clone(),
+            leaf,
+        ))
     });
     ranks
         .flatten()
         .min()
-        .map(|(_, since, _, leaf)| (leaf, since))
+        .map(|(_, _, since, _, leaf)| (leaf, since))
 }
 
 proptest! {
@@ -203,9 +257,10 @@ proptest! {
     #[test]
     fn turn_order_equals_a_full_scan(
         weights in prop::collection::vec(prop_oneof![Just(0), Just(1_000), 1..4_000_u32], 8),
+        priorities in prop::collection::vec(prop_oneof![3 => Just(0), 1 => -2..3_i32], 8),
         events in prop::collection::vec((0..LEAVES.len(), 0..6_u8, 0..4_u8, 0..3_i64), 0..40),
     ) {
-        let mut tree = forest(&weights);
+        let mut tree = forest(&weights, &priorities);
         let mut order = TurnOrder::default();
         let mut next: Vec<LeafGang> = vec![None; LEAVES.len()];
         for (leaf, amount, kind, submitted) in events {

@@ -293,7 +293,7 @@ proptest! {
         for holder in leaves.iter().filter(|holder| *holder != leaf) {
             let (from, to) = (tree.find(leaf).unwrap(), tree.find(holder).unwrap());
             let claimed = tree.claim(from, &demand, to, lacks);
-            let claimed = claimed.map(|c| (c.kind == ClaimKind::Owed, c.remaining));
+            let claimed = claimed.map(|c| (c.terms.kind == ClaimKind::Owed, c.remaining));
             prop_assert_eq!(claimed, oracle.claim(leaf, &demand, holder, lacks));
         }
     }
@@ -322,7 +322,7 @@ proptest! {
             let claimed = claimed.max_by_key(|(_, claimed)| claimed.remaining);
             prop_assert!(claimed.is_some(), "it is guaranteed, but {lack:?}");
             let (holder, claimed) = claimed.unwrap();
-            prop_assert_eq!(claimed.kind, ClaimKind::Owed);
+            prop_assert_eq!(claimed.terms.kind, ClaimKind::Owed);
             tree.release(holder, &Demand::from_iter([(claimed.flavor_resource, claimed.remaining)]));
         }
         prop_assert!(tree.fits(at, &demand));

@@ -82,6 +82,7 @@ fn queue_config(
     QueueConfig {
         parent: parent.map(queue_name),
         weight: Weight::default(),
+        priority: 0,
         group_fault: None,
         quotas,
     }

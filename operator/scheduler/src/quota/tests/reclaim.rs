@@ -16,11 +16,15 @@ fn claims_of(tree: &QuotaTree, queue: &str, needs: &str) -> Vec<String> {
     let each = others.filter_map(|name| {
         let holder = tree.find(name).filter(|at| tree.is_leaf(*at))?;
         let QuotaClaim {
-            kind: claim,
+            terms: claim,
             remaining: left,
             ..
         } = tree.claim(at, &demand, holder, lacks)?;
-        let owed = if claim == ClaimKind::Owed { "" } else { "?" };
+        let owed = if claim.kind == ClaimKind::Owed {
+            ""
+        } else {
+            "?"
+        };
         Some(format!("{name}: {left}{owed}"))
     });
     each.collect()

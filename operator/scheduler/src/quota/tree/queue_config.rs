@@ -54,6 +54,8 @@ pub(crate) struct QueueConfig {
     /// The parent queue. None: it is a root.
     pub(crate) parent: Option<QueueName>,
     pub(crate) weight: Weight,
+    /// The priority among its siblings that stay within their quota.
+    pub(crate) priority: i32,
     /// The fault of its resource groups, if any.
     pub(crate) group_fault: Option<QueueFault>,
     /// None: it has no quotas.

@@ -1,7 +1,7 @@
 //! Tests of flavor assignment, with cases that a user of Kueue knows. The engine tries flavors in
-//! order and takes the first that fits. It borrows before it tries the next flavor (`whenCanBorrow:
-//! Borrow`), and tries the next flavor before it preempts (`whenCanPreempt: TryNextFlavor`). Both
-//! are Kueue's defaults.
+//! order and takes the first that fits. By default it borrows before it tries the next flavor
+//! (`whenCanBorrow: Borrow`), and tries the next flavor before it preempts (`whenCanPreempt:
+//! TryNextFlavor`), as Kueue does.
 //!
 //! The cases and their names are from Kueue's flavor assigner. Kueue chooses a flavor by quota
 //! alone, and checks later if nodes have room. This engine checks both.
@@ -10,8 +10,8 @@ use crate::common::*;
 use crate::flavors::offered::{engine_with_one_node_per_flavor, queue_with_flavors};
 use crate::queues::small_gang;
 use trellis_scheduler::{
-    Engine, FlavorName, Gang, Node, PreemptionPolicy, Queue, Quota, ReclaimPolicy, ResourceName,
-    Taint, TaintEffect, WithinQueuePolicy,
+    Engine, FlavorName, Gang, Node, PreemptionPolicy, ProvisioningScope, Queue, Quota,
+    ReclaimPolicy, ResourceName, Taint, TaintEffect, WithinQueuePolicy,
 };
 
 /// Changes that a case makes to the cluster and the gang.
@@ -92,11 +92,15 @@ fn with_borrowing_limit(limit: i64) -> impl Fn(&mut Queue) {
     }
 }
 
+fn avoid_borrowing(queue: &mut Queue) {
+    queue.flavor_policy.avoids_borrowing = true;
+}
+
 fn flavor_node(flavor: &str) -> Node {
     label(gpu_node(flavor, 8), "gpu", flavor)
 }
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 24] = [
     Case {
         name: "single flavor, fits",
         offers: [&[("one", 4)], &[]],
@@ -220,6 +224,88 @@ const CASES: [Case; 17] = [
             });
         },
         expected: "!w b-one",
+        ..PLAIN
+    },
+    Case {
+        name: "tries the next flavor before it borrows, if the queue says so",
+        offers: [&[("one", 2), ("two", 8)], &[("one", 2), ("two", 0)]],
+        setup: |engine, _| apply_changed_queue(engine, &[("one", 2), ("two", 8)], avoid_borrowing),
+        expected: "two",
+        ..PLAIN
+    },
+    Case {
+        name: "borrows in the first flavor if every flavor would borrow",
+        offers: [&[("one", 2), ("two", 3)], &[("one", 2), ("two", 8)]],
+        setup: |engine, _| apply_changed_queue(engine, &[("one", 2), ("two", 3)], avoid_borrowing),
+        ..PLAIN
+    },
+    Case {
+        name: "borrows in the next flavor before it preempts within quota",
+        offers: [&[("one", 4), ("two", 0)], &[("one", 0), ("two", 8)]],
+        held: &[("a", "one", 4)],
+        setup: |engine, gang| {
+            gang.priority = 10;
+            apply_changed_queue(engine, &[("one", 4), ("two", 0)], |queue| {
+                avoid_borrowing(queue);
+                queue.preemption.within_queue = WithinQueuePolicy::LowerPriority;
+            });
+        },
+        expected: "two",
+        ..PLAIN
+    },
+    Case {
+        name: "preempts in the first flavor before it tries the next, if the queue says so",
+        held: &[("a", "one", 4)],
+        setup: |engine, gang| {
+            gang.priority = 10;
+            apply_changed_queue(engine, &[("one", 4), ("two", 8)], |queue| {
+                queue.flavor_policy.prefers_preemption = true;
+                queue.preemption.within_queue = WithinQueuePolicy::LowerPriority;
+            });
+        },
+        expected: "!w a-one",
+        ..PLAIN
+    },
+    Case {
+        name: "tries the next flavor if it may preempt no gang of the first",
+        held: &[("a", "one", 4)],
+        setup: |engine, _| {
+            apply_changed_queue(engine, &[("one", 4), ("two", 8)], |queue| {
+                queue.flavor_policy.prefers_preemption = true;
+                queue.preemption.within_queue = WithinQueuePolicy::LowerPriority;
+            });
+        },
+        expected: "two",
+        ..PLAIN
+    },
+    Case {
+        name: "prefers preemption within quota, and a free flavor to preemption that borrows",
+        offers: [&[("one", 2), ("two", 0)], &[("one", 2), ("two", 8)]],
+        held: &[("a", "one", 2), ("b", "one", 2)],
+        setup: |engine, gang| {
+            gang.priority = 10;
+            apply_changed_queue(engine, &[("one", 2), ("two", 0)], |queue| {
+                avoid_borrowing(queue);
+                queue.flavor_policy.prefers_preemption = true;
+                queue.preemption.within_queue = WithinQueuePolicy::LowerPriority;
+                queue.preemption.reclaim = ReclaimPolicy::Any;
+            });
+        },
+        expected: "two",
+        ..PLAIN
+    },
+    Case {
+        name: "a queue that orders nodes before it preempts tries the next flavor first",
+        held: &[("a", "one", 4)],
+        setup: |engine, gang| {
+            gang.priority = 10;
+            apply_changed_queue(engine, &[("one", 4), ("two", 8)], |queue| {
+                queue.flavor_policy.prefers_preemption = true;
+                queue.preemption.within_queue = WithinQueuePolicy::LowerPriority;
+                queue.provisioning.scope = ProvisioningScope::Borrowing;
+            });
+        },
+        expected: "two",
         ..PLAIN
     },
     Case {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use crate::preemption::seconds;
+use crate::random::any_fair_share;
 use proptest::prelude::*;
 use trellis_scheduler::{
     BorrowWithinPolicy, Constraints, Engine, Flavor, FlavorName, FlavorQuotas, Gang, LimitDraw,
@@ -86,6 +87,7 @@ pub fn any_preemption() -> impl Strategy<Value = PreemptionPolicy> {
     let borrow = prop_oneof![
         3 => Just(BorrowWithinPolicy::Never),
         1 => Just(BorrowWithinPolicy::LowerPriority { max_priority: None }),
+        2 => any_fair_share(),
     ];
     (within, reclaim, borrow).prop_map(|(within_queue, reclaim, borrow_within)| PreemptionPolicy {
         within_queue,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::common::*;
 use crate::oracle::{FreeAmounts, feasible};
-use crate::random::{any_gang, any_node};
+use crate::random::{any_fair_share, any_gang, any_node};
 use proptest::prelude::*;
 use trellis_scheduler::{
     BorrowWithinPolicy, Decision, Engine, Gang, GangId, Node, Placement, PreemptionPolicy, Queue,
-    QueueName, Quota, ReclaimPolicy, ResourceName, Time, UsageDecay, WithinQueuePolicy,
+    QueueName, Quota, ReclaimPolicy, ResourceName, Time, UsageDecay, Weight, WithinQueuePolicy,
 };
 
 const NODES: usize = 4;
@@ -159,6 +159,8 @@ struct Team {
     /// Cores of nominal quota. None: plenty.
     cores: Option<i64>,
     borrowing_limit: Option<i64>,
+    /// The weight, in thousandths.
+    weight: u32,
     preemption: PreemptionPolicy,
 }
 
@@ -176,12 +178,15 @@ fn any_team() -> impl Strategy<Value = Team> {
     let borrow = prop_oneof![
         Just(BorrowWithinPolicy::Never),
         prop::option::of(0..3_i32)
-            .prop_map(|max_priority| BorrowWithinPolicy::LowerPriority { max_priority })
+            .prop_map(|max_priority| BorrowWithinPolicy::LowerPriority { max_priority }),
+        any_fair_share(),
     ];
     let limit = prop::option::weighted(0.3, 0..6_i64);
     let cores = prop::option::weighted(0.5, 0..6_i64);
-    ((0..6_i64, cores), limit, within, reclaim, borrow).prop_map(
-        |((nominal, cores), borrowing_limit, within_queue, reclaim, borrow_within)| Team {
+    let weight = prop_oneof![3 => Just(1_000), 1 => Just(0), 1 => Just(2_500)];
+    ((0..6_i64, cores, weight), limit, within, reclaim, borrow).prop_map(
+        |((nominal, cores, weight), borrowing_limit, within_queue, reclaim, borrow_within)| Team {
+            weight,
             nominal,
             cores,
             borrowing_limit,
@@ -220,6 +225,7 @@ proptest! {
             engine.apply_queue(Queue {
                 parent: Some(QueueName::new("all")),
                 preemption: team.preemption,
+                weight: Weight::from_thousandths(team.weight),
                 ..Queue::new(QueueName::new(*name)).with_quotas(quotas)
             });
         }
@@ -248,8 +254,8 @@ proptest! {
                     }
                 }
             }
-            // Each gang preempts at most once before it is preempted itself, and gangs that come
-            // back preempt only within their queue's own quota.
+            // Each gang preempts at most once before it is preempted itself. Gangs that come back
+            // preempt only within their queue's own quota, or queues with a larger share.
             let most = gangs.len() * gangs.len() * 2;
             prop_assert!(preemptions <= most, "{preemptions} preemptions of {} gangs", gangs.len());
             prop_assert!(second < 2_000);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::model::{Model, with_pod};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Decision, Gang, GangId, LimitName, Placement, PreemptionReason, Queue, QueueName, QueueStop,
-    ReclaimPolicy, Time, Victim, WithinQueuePolicy,
+    BorrowWithinPolicy, Decision, Gang, GangId, LimitName, Placement, PreemptionReason, Queue,
+    QueueName, QueueStop, ReclaimPolicy, Time, Victim, WithinQueuePolicy,
 };
 
 /// Checks that every placement is whole, in order, on nodes with room, and within quota.
@@ -207,6 +207,14 @@ fn check_preemption(
             }
             PreemptionReason::LowerPriority => {
                 prop_assert!(!same && place.gang.priority < gang.priority);
+            }
+            PreemptionReason::FairShare => {
+                let BorrowWithinPolicy::FairShare(victims) = policy.borrow_within else {
+                    prop_assert!(false, "{} takes no fair share", gang.id);
+                    continue;
+                };
+                let priority = place.gang.priority;
+                prop_assert!(!same && victims.includes(priority, gang.priority));
             }
             PreemptionReason::Drained => prop_assert!(false, "nobody drains for a gang"),
         }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::common::GPU;
-use crate::random::{any_gang_with_topology, any_labelled_node, any_request, any_runtime};
+use crate::random::{
+    any_fair_share, any_gang_with_topology, any_labelled_node, any_request, any_runtime,
+};
 use proptest::prelude::*;
 use trellis_scheduler::{
     BorrowWithinPolicy, FlavorName, Gang, LimitDraw, LimitName, LimitUnit, Node, PreemptionPolicy,
@@ -87,6 +89,7 @@ fn any_preemption() -> impl Strategy<Value = PreemptionPolicy> {
     let borrow = prop_oneof![
         2 => Just(BorrowWithinPolicy::Never),
         1 => Just(BorrowWithinPolicy::LowerPriority { max_priority: None }),
+        2 => any_fair_share(),
     ];
     (within, reclaim, borrow).prop_map(|(within_queue, reclaim, borrow_within)| PreemptionPolicy {
         within_queue,

@@ -1,0 +1,492 @@
+//! Tests of fair share: a queue that borrows less than its share takes from queues that borrow more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::common::*;
+use crate::preemption::queues::{queue_below, small_gang};
+use crate::preemption::{LOWER, run_cycle_at, seconds};
+use proptest::prelude::*;
+use trellis_scheduler::{
+    BorrowWithinPolicy, Decision, Engine, FairShareVictims, Gang, GroupName, NodeName, Placement,
+    PreemptionPolicy, PreemptionReason, Queue, QueueName, ReclaimPolicy, UsageDecay, Weight,
+    WithinQueuePolicy,
+};
+
+const fn fair(victims: FairShareVictims) -> PreemptionPolicy {
+    PreemptionPolicy {
+        within_queue: WithinQueuePolicy::Never,
+        reclaim: ReclaimPolicy::Never,
+        borrow_within: BorrowWithinPolicy::FairShare(victims),
+    }
+}
+
+const FAIR: PreemptionPolicy = fair(FairShareVictims::Any);
+
+/// Returns an engine with 16 GPUs that these queues borrow from `all`, by weight in thousandths.
+fn engine_with_borrowers(queues: &[(&str, u32)], policy: PreemptionPolicy) -> Engine {
+    let mut engine = Engine::with_decay(UsageDecay::with_half_life(0));
+    for node in gpu_nodes(2).into_iter().take(2) {
+        engine.apply_node(node);
+    }
+    engine.apply_queue(queue_below("all", None, 16, PreemptionPolicy::default()));
+    for (name, weight) in queues {
+        engine.apply_queue(Queue {
+            weight: Weight::from_thousandths(*weight),
+            ..queue_below(name, Some("all"), 0, policy)
+        });
+    }
+    engine
+}
+
+/// Applies gangs of single-GPU pods, and runs a cycle at this second.
+fn run(engine: &mut Engine, second: i64, gangs: &[(&str, &str, u32)]) -> Vec<String> {
+    for (queue, name, pods) in gangs {
+        engine.apply_gang(small_gang(queue, 0, name, *pods));
+    }
+    run_cycle_at(engine, seconds(second))
+}
+
+#[test]
+fn queue_takes_until_the_shares_are_equal() {
+    let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 1_000)], FAIR);
+    let a = [
+        ("a", "a1", 4),
+        ("a", "a2", 4),
+        ("a", "a3", 4),
+        ("a", "a4", 4),
+    ];
+    assert_eq!(run(&mut engine, 0, &a).len(), 4);
+    for (second, name) in [(1, "b1"), (2, "b2")] {
+        let said = run(&mut engine, second, &[("b", name, 4)]);
+        assert!(
+            said.iter().any(|s| s.starts_with(&format!("!{name} a"))),
+            "{said:?}"
+        );
+        let victim = said
+            .iter()
+            .find_map(|s| s.strip_prefix(&format!("!{name} ")))
+            .unwrap();
+        engine.release_gang(&id(victim), None);
+        engine.delete_gang(&id(victim));
+        assert_eq!(run(&mut engine, second, &[]), [format!("+{name}")]);
+    }
+    // Both queues hold 8 of 16.
+    assert_eq!(
+        run(&mut engine, 3, &[("b", "b3", 4)]),
+        ["-b3 QuotaExceeded"]
+    );
+    assert_eq!(
+        run(&mut engine, 4, &[("a", "a5", 1)]),
+        ["-a5 QuotaExceeded"]
+    );
+}
+
+#[test]
+fn weight_decides_how_much_a_queue_may_take() {
+    let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 3_000)], FAIR);
+    run(&mut engine, 0, &[("a", "a1", 8), ("a", "a2", 8)]);
+    let said = run(&mut engine, 1, &[("b", "b1", 8)]);
+    assert!(said[0].starts_with("!b1 a"), "{said:?}");
+    // With 8 of each, `b` has a third of the share of `a`, and may hold 16.
+    let victim = said[0].strip_prefix("!b1 ").unwrap().to_owned();
+    engine.release_gang(&id(&victim), None);
+    engine.delete_gang(&id(&victim));
+    assert_eq!(run(&mut engine, 2, &[]), ["+b1"]);
+    let said = run(&mut engine, 3, &[("b", "b2", 8)]);
+    assert!(said[0].starts_with("!b2 a"), "{said:?}");
+}
+
+#[test]
+fn queue_with_the_largest_share_loses_first() {
+    let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 1_000), ("c", 1_000)], FAIR);
+    // The gang of `a` is younger and has lost less work, but `b` borrows more.
+    run(&mut engine, 0, &[("b", "b1", 5), ("b", "b2", 5)]);
+    run(&mut engine, 100, &[("a", "a1", 6)]);
+    let said = run(&mut engine, 101, &[("c", "c1", 2)]);
+    assert!(said[0].starts_with("!c1 b"), "{said:?}");
+}
+
+#[test]
+fn priorities_limit_the_victims() {
+    use FairShareVictims::{Any, LowerOrEqualPriority, LowerPriority};
+    for (victims, priority, may) in [
+        (LowerPriority, -1, true),
+        (LowerPriority, 0, false),
+        (LowerOrEqualPriority, 0, true),
+        (LowerOrEqualPriority, 1, false),
+        (Any, 9, true),
+    ] {
+        let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 1_000)], fair(victims));
+        engine.apply_gang(small_gang("a", priority, "a1", 16));
+        engine.cycle(seconds(0));
+        let expected = if may { "!b1 a1" } else { "-b1 QuotaExceeded" };
+        assert_eq!(
+            run(&mut engine, 1, &[("b", "b1", 1)]),
+            [expected],
+            "{victims:?} {priority}"
+        );
+    }
+}
+
+#[test]
+fn minimum_runtime_and_protection_within_quota_count() {
+    let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 1_000)], FAIR);
+    engine.apply_gang(Gang {
+        min_runtime: Duration::from_secs(60),
+        ..small_gang("a", 0, "a1", 16)
+    });
+    engine.cycle(seconds(0));
+    assert_eq!(
+        run(&mut engine, 1, &[("b", "b1", 1)]),
+        ["-b1 QuotaExceeded"]
+    );
+    assert_eq!(engine.next_wakeup(), Some(seconds(60)));
+    assert_eq!(run(&mut engine, 60, &[]), ["!b1 a1"]);
+
+    // `a` owns all that its protected gang holds.
+    let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 1_000)], FAIR);
+    engine.apply_queue(queue_below("all", None, 0, PreemptionPolicy::default()));
+    engine.apply_queue(queue_below("a", Some("all"), 16, FAIR));
+    engine.apply_gang(small_gang("a", 0, "a1", 16));
+    engine.cycle(seconds(0));
+    assert_eq!(
+        run(&mut engine, 1, &[("b", "b1", 1)]),
+        ["-b1 QuotaExceeded"]
+    );
+}
+
+#[test]
+fn queues_without_quotas_share_the_nodes() {
+    let mut engine = Engine::with_decay(UsageDecay::with_half_life(0));
+    for node in gpu_nodes(2).into_iter().take(2) {
+        engine.apply_node(node);
+    }
+    engine.apply_queue(Queue::new(QueueName::new("all")));
+    for name in ["a", "b"] {
+        engine.apply_queue(Queue {
+            parent: Some(QueueName::new("all")),
+            preemption: FAIR,
+            ..Queue::new(QueueName::new(name))
+        });
+    }
+    run(&mut engine, 0, &[("a", "a1", 8), ("a", "a2", 8)]);
+    let said = run(&mut engine, 1, &[("b", "b1", 8)]);
+    assert!(said[0].starts_with("!b1 a"), "{said:?}");
+    // A parked gang wakes when another queue gets more than its share.
+    let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 1_000), ("c", 1_000)], FAIR);
+    run(&mut engine, 0, &[("a", "a1", 8), ("b", "b1", 8)]);
+    assert_eq!(
+        run(&mut engine, 1, &[("c", "c1", 8)]),
+        ["-c1 QuotaExceeded"]
+    );
+    engine.delete_gang(&id("a1"));
+    let said = run(&mut engine, 2, &[]);
+    assert_eq!(said, ["+c1"]);
+}
+
+/// The gang comes back to its queue, whose share is now the smaller one.
+#[test]
+fn preempted_gang_takes_its_share_but_never_takes_back() {
+    let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 1_000), ("c", 1_000)], FAIR);
+    run(&mut engine, 0, &[("a", "a1", 6), ("c", "c1", 10)]);
+    let said = run(&mut engine, 1, &[("b", "b1", 8)]);
+    assert_eq!(said, ["!b1 c1"]);
+    engine.release_gang(&id("c1"), None);
+    let said = run(&mut engine, 2, &[]);
+    assert!(said.contains(&"+b1".to_owned()), "{said:?}");
+    for second in 3..9 {
+        assert!(run(&mut engine, second, &[]).is_empty());
+    }
+    // Now `b` holds 8. A smaller gang of `c` gets its share, once no larger one waits before it.
+    engine.delete_gang(&id("c1"));
+    let said = run(&mut engine, 10, &[("c", "c2", 4)]);
+    assert_eq!(said, ["!c2 b1"]);
+}
+
+/// The gang of `a` is older, so `a` has the first turn.
+#[test]
+fn gang_does_not_start_if_the_same_cycle_would_take_its_place() {
+    let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 1_000)], FAIR);
+    run(&mut engine, 0, &[("a", "a1", 8)]);
+    let said = run(&mut engine, 1, &[("a", "a2", 8), ("b", "b1", 8)]);
+    assert_eq!(said, ["+b1", "-a2 QuotaExceeded"]);
+}
+
+#[test]
+fn gang_that_could_preempt_by_priority_is_spared() {
+    let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 1_000)], FAIR);
+    engine.apply_queue(queue_below(
+        "a",
+        Some("all"),
+        0,
+        PreemptionPolicy {
+            reclaim: ReclaimPolicy::Any,
+            borrow_within: BorrowWithinPolicy::LowerPriority { max_priority: None },
+            ..LOWER
+        },
+    ));
+    engine.apply_gang(small_gang("a", 5, "a1", 16));
+    engine.cycle(seconds(0));
+    assert_eq!(
+        run(&mut engine, 1, &[("b", "b1", 4)]),
+        ["-b1 QuotaExceeded"]
+    );
+}
+
+/// The name of the case, the weights of the queues, the gangs that hold GPUs (queue, priority,
+/// name, GPUs), the gang that comes (queue, GPUs), and the victims.
+type Row<'a> = (
+    &'a str,
+    [u32; 3],
+    &'a [(&'a str, i32, &'a str, i64)],
+    (&'a str, i64),
+    &'a str,
+);
+
+/// Cases of `TestFairPreemptions` of Kueue, with its names. The queues `a`, `b` and `c` have a quota
+/// of 6 GPUs each, which stand for 3 CPUs. Kueue calls our rule `LessThanInitialShare`.
+///
+/// One case differs: if `a` holds 6 and 2, and `b` holds 4 and 6, then `c` reclaims its 6 from the
+/// gangs of 2 and 4, and all queues hold 6. Kueue evicts the gang of 6 of `a`, and `b` keeps 10.
+#[test]
+fn victims_match_kueues_fair_sharing_tests() {
+    const EQUAL: [u32; 3] = [1_000; 3];
+    let rows: [Row<'_>; 14] = [
+        (
+            "reclaim nominal from user using the most",
+            EQUAL,
+            &[
+                ("a", 0, "a1", 6),
+                ("b", 0, "b1", 2),
+                ("b", 0, "b2", 8),
+                ("c", 0, "c1", 2),
+            ],
+            ("c", 2),
+            "!w b1",
+        ),
+        (
+            "reclaim borrowable quota from user using the most",
+            EQUAL,
+            &[
+                ("a", 0, "a1", 6),
+                ("b", 0, "b1", 2),
+                ("b", 0, "b2", 8),
+                ("c", 0, "c1", 2),
+            ],
+            ("a", 2),
+            "!w b1",
+        ),
+        (
+            "preempt one from each CQ borrowing",
+            EQUAL,
+            &[
+                ("a", 0, "a1", 1),
+                ("a", 0, "a2", 1),
+                ("a", 0, "a3", 6),
+                ("b", 0, "b1", 1),
+                ("b", 0, "b2", 1),
+                ("b", 0, "b3", 6),
+            ],
+            ("c", 4),
+            "!w a1 b1",
+        ),
+        (
+            "can't preempt when everyone under nominal",
+            EQUAL,
+            &[("a", 0, "a1", 6), ("b", 0, "b1", 6), ("c", 0, "c1", 6)],
+            ("c", 2),
+            "-w QuotaExceeded",
+        ),
+        (
+            "can't preempt when it would switch the imbalance",
+            EQUAL,
+            &[
+                ("a", 0, "a1", 6),
+                ("b", 0, "b1", 2),
+                ("b", 0, "b2", 2),
+                ("b", 0, "b3", 6),
+                ("c", 0, "c1", 2),
+            ],
+            ("a", 4),
+            "-w QuotaExceeded",
+        ),
+        (
+            "can preempt a combination of same CQ and highest user",
+            EQUAL,
+            &[
+                ("a", -1, "a_low", 2),
+                ("a", 0, "a2", 4),
+                ("b", 0, "b1", 2),
+                ("b", 0, "b2", 10),
+            ],
+            ("a", 4),
+            "!w a_low b1",
+        ),
+        (
+            "preempt huge workload if there is no other option, as long as the target CQ gets a lower share",
+            EQUAL,
+            &[("b", 0, "b1", 18)],
+            ("a", 4),
+            "!w b1",
+        ),
+        (
+            "can't preempt huge workload if the incoming is also huge",
+            EQUAL,
+            &[("a", 0, "a1", 4), ("b", 0, "b1", 14)],
+            ("a", 10),
+            "-w QuotaExceeded",
+        ),
+        (
+            "can't preempt 2 smaller workloads if the incoming is huge",
+            EQUAL,
+            &[("b", 0, "b1", 4), ("b", 0, "b2", 4), ("b", 0, "b3", 6)],
+            ("a", 12),
+            "-w QuotaExceeded",
+        ),
+        (
+            "preempt from target and others even if over nominal",
+            EQUAL,
+            &[
+                ("a", -1, "a1_low", 4),
+                ("a", -1, "a2_low", 2),
+                ("b", 0, "b1", 6),
+                ("b", 0, "b2", 6),
+            ],
+            ("a", 8),
+            "!w a1_low b1",
+        ),
+        (
+            "preempt from different cluster queues if the end result has a smaller max share",
+            EQUAL,
+            &[
+                ("b", 0, "b1", 4),
+                ("b", 0, "b2", 5),
+                ("c", 0, "c1", 4),
+                ("c", 0, "c2", 5),
+            ],
+            ("a", 7),
+            "!w b1 c1",
+        ),
+        (
+            "scenario above does not flap",
+            EQUAL,
+            &[("a", 0, "a1", 7), ("b", 0, "b2", 5), ("c", 0, "c2", 5)],
+            ("b", 4),
+            "-w QuotaExceeded",
+        ),
+        (
+            "cannot preempt if it would make the candidate CQ go under nominal after preempting one element",
+            EQUAL,
+            &[("b", 0, "b1", 6), ("b", 0, "b2", 6), ("c", 0, "c1", 6)],
+            ("a", 8),
+            "-w QuotaExceeded",
+        ),
+        (
+            "can preempt anything borrowing from CQ with 0 weight",
+            [1_000, 0, 1_000],
+            &[("a", 0, "a1", 6), ("b", 0, "b1", 6), ("b", 0, "b2", 6)],
+            ("a", 6),
+            "!w b1",
+        ),
+    ];
+    let policy = PreemptionPolicy {
+        within_queue: WithinQueuePolicy::LowerPriority,
+        reclaim: ReclaimPolicy::Any,
+        ..FAIR
+    };
+    for (case, weights, held, (queue, gpus), expected) in rows {
+        let mut engine = engine([gpu_node("n0", 64)]);
+        engine.apply_queue(queue_below("all", None, 0, PreemptionPolicy::default()));
+        for (name, weight) in ["a", "b", "c"].into_iter().zip(weights) {
+            engine.apply_queue(Queue {
+                weight: Weight::from_thousandths(weight),
+                ..queue_below(name, Some("all"), 6, policy)
+            });
+        }
+        let in_queue = |queue: &str, priority, gang: &str, gpus| Gang {
+            queue: QueueName::new(queue),
+            priority,
+            ..workers(gang, 1, gpu(1, gpus))
+        };
+        for (queue, priority, gang, gpus) in held {
+            let runs = vec![(NodeName::new("n0"), 1)];
+            let on: Placement = [(GroupName::new("worker"), runs)].into_iter().collect();
+            engine.restore_gang(in_queue(queue, *priority, gang, *gpus), on, seconds(0));
+        }
+        engine.apply_gang(in_queue(queue, 0, "w", gpus));
+        assert_eq!(run_cycle_at(&mut engine, seconds(1)), [expected], "{case}");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// Every queue wants more than there is. Gangs that leave come back at once.
+    #[test]
+    fn shares_converge_to_the_weights(
+        weights in prop::collection::vec(prop_oneof![Just(500), Just(1_000), Just(2_000), Just(3_000)], 2..5),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 40),
+    ) {
+        let names = ["a", "b", "c", "d"];
+        let queues: Vec<(&str, u32)> = names.into_iter().zip(weights).collect();
+        let mut engine = engine_with_borrowers(&queues, FAIR);
+        let mut preemptions = 0_usize;
+        let mut second = 0_i64;
+        let mut nominated = BTreeSet::new();
+        let mut step = |engine: &mut Engine| {
+            second += 1;
+            let decisions = engine.cycle(seconds(second));
+            let mut placed = Vec::new();
+            for decision in &decisions {
+                match decision {
+                    // A nominated gang got its place in an earlier cycle.
+                    Decision::Place { gang, .. } if !nominated.remove(gang) => {
+                        placed.push(gang.clone());
+                    }
+                    Decision::Preempt { gang, victims, .. } => {
+                        placed.push(gang.clone());
+                        nominated.insert(gang.clone());
+                        for victim in victims {
+                            preemptions += 1;
+                            assert_eq!(victim.reason, PreemptionReason::FairShare);
+                            assert!(!placed.contains(&victim.gang), "placed in the same cycle");
+                            engine.release_gang(&victim.gang, None);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            decisions.is_empty()
+        };
+        for (at, queue) in order.iter().enumerate() {
+            let (queue, _) = queue.get(&queues);
+            engine.apply_gang(small_gang(queue, 0, &format!("{queue}-first-{at}"), 1));
+            step(&mut engine);
+        }
+        // From now on, each queue has more pending gangs than GPUs.
+        for (queue, _) in &queues {
+            for at in 0..16 {
+                engine.apply_gang(small_gang(queue, 0, &format!("{queue}-then-{at}"), 1));
+            }
+        }
+        let mut quiet = 0;
+        while quiet < 3 {
+            quiet = if step(&mut engine) { quiet + 1 } else { 0 };
+        }
+        let held: BTreeMap<&str, i128> = queues.iter().map(|(queue, _)| {
+            let of = engine.queue_counts()[&QueueName::new(*queue)].admitted;
+            (*queue, i128::try_from(of).unwrap())
+        }).collect();
+        prop_assert_eq!(held.values().sum::<i128>(), 16);
+        for (one, weight) in &queues {
+            for (other, other_weight) in &queues {
+                let more = (held[one] + 1) * i128::from(*other_weight);
+                let less = held[other] * i128::from(*weight);
+                prop_assert!(more >= less, "{one} has less than its share: {held:?} {queues:?}");
+            }
+        }
+        // The first gangs of one queue leave at most once each, and nothing is taken back.
+        prop_assert!(preemptions <= 16, "{preemptions} preemptions");
+    }
+}
