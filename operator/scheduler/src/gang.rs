@@ -99,6 +99,10 @@ pub struct TaskGroup {
     pub constraints: Constraints,
     /// How close to each other its pods must or should be, within the gang's own request.
     pub topology: Option<TopologyRequest>,
+    /// True if the pods are also split as evenly as possible over the domains of the preferred level
+    /// of `topology`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub balanced: bool,
     /// The slices of the group, coarse to fine: each layer has a finer level of the same topology
     /// than the layer before it, and its `pods` divide those of the layer before it. Empty: the
     /// group is not split.
@@ -192,6 +196,7 @@ impl TaskGroup {
             flavors: Vec::new(),
             constraints: Constraints::default(),
             topology: None,
+            balanced: false,
             slices: Vec::new(),
             pod_prefix,
             first: 0,

@@ -60,7 +60,8 @@ fn find_missing_level(domains: &TopologyDomains, gang: &Gang) -> Option<WaitDeta
         groups.find_map(|group| {
             let request = group.topology.as_ref();
             let requests = (gang.topology.as_ref(), request);
-            let found = ResolvedRequest::find_for_group(domains, requests, &group.slices);
+            let found =
+                ResolvedRequest::find_for_group(domains, requests, (&group.slices, group.balanced));
             Some((several.then(|| group.name.clone()), found.err()?))
         })
     };

@@ -260,6 +260,7 @@ impl Catalog {
             signature: self.acquire_signature(&group.constraints),
             device,
             topology: group.topology.clone(),
+            balanced: group.balanced,
             slices: group.slices.clone(),
         }
     }

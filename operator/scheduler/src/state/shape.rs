@@ -37,6 +37,8 @@ pub(crate) struct GroupShape {
     pub(crate) device: Option<ResourceIdx>,
     /// The topology request of the group, within the request of the gang.
     pub(crate) topology: Option<TopologyRequest>,
+    /// True if the domains of its preferred level get equal numbers of pods.
+    pub(crate) balanced: bool,
     /// The slices of the group, coarse to fine.
     pub(crate) slices: Vec<SliceLayer>,
 }

@@ -1,6 +1,7 @@
 //! Tests of topology requests, in cases that users of Slurm's topology/tree and of Kueue's
 //! topology-aware scheduling know.
 
+pub(super) mod balanced;
 pub(super) mod changes;
 pub(super) mod displaced_groups;
 pub(super) mod explanations;

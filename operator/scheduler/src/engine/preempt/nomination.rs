@@ -318,11 +318,19 @@ fn has_same_pods(gang: &Gang, other: &Gang) -> bool {
             count,
             request,
             topology,
+            balanced,
             slices,
             pod_prefix,
             ..
         } = group.clone();
-        (name, count, request, topology, slices, pod_prefix)
+        (
+            name,
+            count,
+            request,
+            (topology, balanced),
+            slices,
+            pod_prefix,
+        )
     };
     let all = |gang: &Gang| gang.groups.iter().map(pods).collect::<Vec<_>>();
     let is_like = |a: &Gang, b: &Gang| {

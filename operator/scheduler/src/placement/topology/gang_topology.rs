@@ -14,6 +14,8 @@ pub(crate) struct ResolvedRequest {
     /// The required level, or else the preferred level.
     pub(crate) level: DomainLevel,
     pub(crate) mode: RequestMode,
+    /// True if the domains of the preferred level get equal numbers of pods, as far as possible.
+    pub(crate) balanced: bool,
     /// The slices of the pods, in the same topology. They are within the required level.
     pub(crate) slices: ResolvedSlices,
 }
@@ -51,6 +53,7 @@ impl GroupSlices<'_> {
         ResolvedRequest {
             level,
             mode: RequestMode::Preferred,
+            balanced: false,
             slices: self.slices.within(layer.depth),
         }
     }
@@ -117,11 +120,13 @@ impl ResolvedRequest {
         Self {
             level,
             mode,
+            balanced: false,
             slices: ResolvedSlices::default(),
         }
     }
 
-    /// Finds the levels of the request of a group and of its slices. `gang` is the request of the
+    /// Finds the levels of the request of a group and of its slices. `balanced` applies to the
+    /// preferred level of `request`. `gang` is the request of the
     /// gang. The slices are in the topology of the request, if that has their level. None: the
     /// group has neither.
     ///
@@ -132,12 +137,13 @@ impl ResolvedRequest {
     pub(crate) fn find_for_group(
         domains: &TopologyDomains,
         (gang, request): (Option<&TopologyRequest>, Option<&TopologyRequest>),
-        slices: &[SliceLayer],
+        (slices, balanced): (&[SliceLayer], bool),
     ) -> Result<Option<Self>, MissingLevel> {
         let outer = request.or(gang).map(TopologyRequest::level);
         let own = request
             .map(|request| Self::find(domains, request))
-            .transpose()?;
+            .transpose()?
+            .map(|own| Self { balanced, ..own });
         let Some((level, slices)) = ResolvedSlices::find(domains, outer, slices)? else {
             return Ok(own);
         };
@@ -147,6 +153,7 @@ impl ResolvedRequest {
             return Ok(Some(Self {
                 level,
                 mode,
+                balanced: false,
                 slices,
             }));
         };
@@ -177,6 +184,7 @@ impl ResolvedRequest {
                 ..self.level.clone()
             },
             mode: RequestMode::Preferred,
+            balanced: self.balanced,
             slices: self.slices.clone(),
         }
     }
@@ -221,6 +229,8 @@ impl ResolvedRequest {
         let preferred = both.iter().filter_map(|near| near.preferred_depth());
         let preferred = preferred.filter(|depth| required.is_none_or(|must| *depth > must));
         let preferred = preferred.min();
+        let asks = |near: &&Self| near.balanced && near.preferred_depth() == preferred;
+        let balanced = both.iter().any(asks);
         let (depth, mode) = match required {
             Some(depth) => (depth, RequestMode::Required { preferred }),
             None => (preferred?, RequestMode::Preferred),
@@ -237,6 +247,7 @@ impl ResolvedRequest {
         let both = Self {
             level,
             mode,
+            balanced,
             slices,
         };
         Some(both.with_slices_within())
@@ -253,7 +264,8 @@ impl GangTopology {
         let near = |group: &GroupShape| {
             let request = group.topology.as_ref();
             let requests = (shape.topology.as_ref(), request);
-            ResolvedRequest::find_for_group(domains, requests, &group.slices).ok()
+            let split = (group.slices.as_slice(), group.balanced);
+            ResolvedRequest::find_for_group(domains, requests, split).ok()
         };
         Some(Self {
             groups: shape.groups.iter().map(near).collect::<Option<_>>()?,

@@ -14,11 +14,20 @@ use super::super::group_place::fill_among;
 use super::super::ranking::CurrentRanking;
 use super::super::request::PodRuns;
 use super::best_fit::{FreeCapacity, FreeLookup};
+use super::even_split::split_evenly;
 use super::gang_topology::ResolvedRequest;
 use super::seats::{Seat, SeatDomain, SeatRow};
 use super::slices::ResolvedSlices;
 use crate::gang::PlacementStrategy;
 use crate::state::{ConstraintSignature, Layout, NodeIdx};
+
+/// A level of which the pods use as few domains as possible.
+#[derive(Clone, Copy)]
+struct Few {
+    depth: usize,
+    /// True if these domains get equal numbers of pods, as far as possible.
+    balanced: bool,
+}
 
 /// The inputs that stay the same while a group is placed.
 pub(super) struct GroupFiller<'a> {
@@ -65,12 +74,17 @@ impl GroupFiller<'_> {
         // The outermost slices are also in few domains.
         let preferred = [near.preferred_depth(), self.slices.coarsest()];
         let preferred = preferred.into_iter().flatten().min();
+        // Slices at a coarser level decide how many pods a domain of the preferred level gets.
+        let few = Few {
+            depth: preferred.unwrap_or(depth),
+            balanced: near.balanced && preferred == near.preferred_depth(),
+        };
         let placed = match (near.is_required(), preferred) {
-            (false, few) => self.fill_few(&seats, count, few.unwrap_or(depth), &mut runs),
+            (false, _) => self.fill_evenly_or_few(&seats, count, few, &mut runs),
             (true, None) => self.fill_one(&seats, count, depth, &mut runs),
             (true, Some(finer)) => {
                 self.fill_one(&seats, count, finer, &mut runs)
-                    || self.fill_one_by_few(&seats, count, (depth, finer), &mut runs)
+                    || self.fill_one_by_few(&seats, count, (depth, few), &mut runs)
             }
         };
         placed.then_some(runs)
@@ -102,19 +116,67 @@ impl GroupFiller<'_> {
         &self,
         seats: &[Seat],
         count: u32,
-        (required, preferred): (usize, usize),
+        (required, few): (usize, Few),
         runs: &mut PodRuns,
     ) -> bool {
         let row = self.seat_row(seats);
         let domains = row.domains_for(count, required);
-        // Among domains that need equally few finer domains, the first is the best fit.
-        let least = domains
-            .iter()
-            .min_by_key(|part| row.domains_needed(part, count, preferred));
-        least.is_some_and(|part| {
-            let seats = seats.get(part.seats.clone()).unwrap_or(&[]);
-            self.fill_few(seats, count, preferred, runs)
+        // Among domains that need equally few finer domains, and allow an equally even split, the
+        // first is the best fit.
+        let inside = |part: &SeatDomain| seats.get(part.seats.clone()).unwrap_or(&[]);
+        let least = domains.iter().min_by_key(|part| {
+            let split = few
+                .balanced
+                .then(|| self.even_split(inside(part), count, few.depth));
+            let smallest = split
+                .flatten()
+                .and_then(|parts| parts.iter().map(|(_, n)| *n).min());
+            (
+                row.domains_needed(part, count, few.depth),
+                Reverse(smallest),
+            )
+        });
+        least.is_some_and(|part| self.fill_evenly_or_few(inside(part), count, few, runs))
+    }
+
+    /// Places the pods in as few domains of a level as possible, and splits them evenly over these
+    /// domains if the request says so and the domains hold all pods.
+    fn fill_evenly_or_few(&self, seats: &[Seat], count: u32, few: Few, runs: &mut PodRuns) -> bool {
+        if !few.balanced || self.fill_one(seats, count, few.depth, runs) {
+            return few.balanced || self.fill_few(seats, count, few.depth, runs);
+        }
+        let Some(parts) = self.even_split(seats, count, few.depth) else {
+            return self.fill_few(seats, count, few.depth, runs);
+        };
+        let finer = few.depth.saturating_add(1);
+        parts.into_iter().all(|(part, pods)| {
+            let seats = seats.get(part.seats).unwrap_or(&[]);
+            self.fill_within(seats, pods, finer, runs)
         })
+    }
+
+    /// Splits the pods evenly over as few domains of a level as possible, in whole slices. Returns
+    /// the domains with their numbers of pods. None: the domains together hold too few pods.
+    fn even_split(
+        &self,
+        seats: &[Seat],
+        count: u32,
+        depth: usize,
+    ) -> Option<Vec<(SeatDomain, u32)>> {
+        let row = self.seat_row(seats);
+        let mut domains = row.domains(depth);
+        domains.retain(|part| part.domain.is_some() && part.pods > 0);
+        let domains = row.sorted(depth, count, domains);
+        let unit = u64::from(self.slices.largest_within(depth));
+        let slices = |pods: u64| pods.checked_div(unit).unwrap_or(pods);
+        let rooms: Vec<u64> = domains.iter().map(|part| slices(part.pods)).collect();
+        let parts = split_evenly(&rooms, slices(u64::from(count)))?;
+        let mut domains: Vec<Option<SeatDomain>> = domains.into_iter().map(Some).collect();
+        let parts = parts.into_iter().map(|(at, slices)| {
+            let part = domains.get_mut(at)?.take()?;
+            Some((part, u32::try_from(slices.saturating_mul(unit)).ok()?))
+        });
+        parts.collect()
     }
 
     /// Places the pods in as few domains of that level as possible.

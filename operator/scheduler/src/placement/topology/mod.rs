@@ -2,7 +2,8 @@
 //!
 //! `gang_topology` resolves the requests. `best_fit` compares domains, and `seats` the domains that
 //! one group may use. `slices` counts the pods that fit into whole slices, and `domain_counts`
-//! counts the pods that domains hold. `group_filler` places one group in one domain or in few.
+//! counts the pods that domains hold. `group_filler` places one group in one domain or in few, and `even_split` splits
+//! it over few.
 //! `candidate_domains` lists the domains for a whole gang, `attempt` tries the gang there, and
 //! `search` tries every way if groups compete.
 
@@ -10,6 +11,7 @@ mod attempt;
 mod best_fit;
 mod candidate_domains;
 mod domain_counts;
+mod even_split;
 mod gang_topology;
 mod group_filler;
 mod search;

@@ -95,6 +95,13 @@ impl ResolvedSlices {
         }
     }
 
+    /// Returns the size of the largest slice within a domain of a level; 1 if the level is not split.
+    pub(super) fn largest_within(&self, depth: usize) -> u32 {
+        let mut layers = self.layers.iter();
+        let largest = layers.find(|layer| layer.depth >= depth);
+        largest.map_or(1, |layer| layer.pods)
+    }
+
     /// Returns a counter for domains of a level.
     pub(crate) fn counter<'a>(&'a self, layout: &'a Layout, depth: usize) -> SliceCounter<'a> {
         let first = self.layers.partition_point(|layer| layer.depth < depth);

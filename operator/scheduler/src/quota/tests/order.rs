@@ -230,7 +230,10 @@ fn first_below(
     });
     let ranks = children.map(|child| {
         // No queue below `lowest` stays within its quota; 9 is the level of the whole tree.
-        let counts = lowest < 9 && tree.height(child) >= lowest;
+        let counts = match lowest {
+            9 => !tree.is_limited(child),
+            _ => tree.height(child) >= lowest,
+        };
         let priority = tree.node(child)?.config.as_ref()?.priority;
         let own = leaves.iter().find(|(leaf, _)| *leaf == child);
         let (leaf, since) = own

@@ -144,6 +144,10 @@ proptest! {
         let is_zone = whole == Some(TopologyRequest::required("zone"));
         let mut layers = groups.iter().flat_map(|group| &group.slices);
         prop_assume!(!is_zone || layers.all(|layer| layer.level != "leaf"));
+        // Slices must be finer than the required level.
+        let is_pod = whole == Some(TopologyRequest::required("pod"));
+        let mut layers = groups.iter().flat_map(|group| &group.slices);
+        prop_assume!(!is_pod || layers.all(|layer| layer.level != "pod"));
         let strategy = if spread { PlacementStrategy::Spread } else { PlacementStrategy::Pack };
         let gang = Gang { topology: whole, strategy, ..gang("w", groups) };
         let mut engine = with_topologies(build_engine(nodes.iter(), &pods));
