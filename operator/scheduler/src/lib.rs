@@ -41,7 +41,8 @@
 //! Where to look: `state` holds the live arrays, `queueing` the pending gangs and their obstacles,
 //! `limits` the limits outside queue quota. `placement` finds nodes, and `backfill` lets gangs
 //! start ahead of gangs that wait for room. `explain` says why a gang cannot start, `forecast`
-//! predicts when it starts, and `runtime_predictor` how long runs take. `engine` combines them.
+//! predicts when it starts, and `runtime_predictor` how long runs take. `rank_ring` measures how
+//! the ranks of a gang follow a topology. `engine` combines the others.
 
 mod backfill;
 mod constraints;
@@ -59,6 +60,7 @@ mod provisioning;
 mod queue;
 mod queueing;
 mod quota;
+mod rank_ring;
 mod resources;
 mod runtime_predictor;
 mod state;
@@ -101,6 +103,7 @@ pub use queue::{
     WithinQueuePolicy,
 };
 pub use quota::{DecayedAmount, FairShare, Quota, UsageDecay, Weight};
+pub use rank_ring::{RankRing, RingGroup, RingLevel};
 pub use resources::{AmountOverflow, Resources};
 pub use runtime_predictor::RuntimePredictor;
 pub use time::Time;

@@ -21,7 +21,7 @@ pub(crate) use catalog::Catalog;
 pub(crate) use classes::NodeClass;
 pub(crate) use domains::{DomainLevel, Layout, TopologyDomains};
 pub(crate) use interner::Interner;
-pub(crate) use labels::{LabelSource, NodeLabels};
+pub(crate) use labels::{LabelSource, LabelTexts, NodeLabels};
 pub(crate) use ledger::ResourceColumn;
 pub(crate) use node_traits::NodeTraits;
 pub(crate) use nodes::{NodeProperties, Nodes, SavedShares};

@@ -332,7 +332,7 @@ impl GangTopology {
     }
 
     /// Returns the request by whose topology the pods of a group are numbered.
-    pub(super) fn numbering_request(&self, group: usize) -> Option<&ResolvedRequest> {
+    pub(crate) fn numbering_request(&self, group: usize) -> Option<&ResolvedRequest> {
         let own = self.group_request(group);
         let split = own.filter(|near| !near.slices.is_empty());
         split.or(self.gang.as_ref()).or(own)

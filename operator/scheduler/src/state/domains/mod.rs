@@ -31,7 +31,7 @@ pub(crate) struct DomainLevel {
 impl TopologyDomains {
     /// Adds or replaces a topology. `nodes` are the existing nodes with their labels. Returns true
     /// if it changes anything.
-    pub(super) fn apply<'a>(
+    pub(crate) fn apply<'a>(
         &mut self,
         topology: Topology,
         nodes: impl Iterator<Item = (NodeIdx, &'a NodeName, &'a NodeLabels)>,
@@ -66,7 +66,7 @@ impl TopologyDomains {
     }
 
     /// Numbers the domains again if nodes were added, moved or removed.
-    pub(super) fn lay_out(&mut self) {
+    pub(crate) fn lay_out(&mut self) {
         for tree in self.trees.values_mut() {
             tree.lay_out();
         }
