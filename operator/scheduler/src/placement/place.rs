@@ -34,11 +34,7 @@ pub(crate) fn place(
     if topology::has_request(shape) {
         return topology::place(nodes, packing, catalog, wish, log);
     }
-    let in_order = |runs: Vec<PodRuns>, nodes: &Nodes| -> Vec<PodRuns> {
-        let runs = runs.into_iter();
-        runs.map(|runs| topology::order_runs(nodes, None, runs))
-            .collect()
-    };
+    let in_order = |runs, nodes: &Nodes| topology::order_groups(nodes, |_| None, runs);
     if let Some(runs) = place_largest_first(nodes, packing, catalog, wish, log) {
         return Ok(in_order(runs, nodes));
     }

@@ -8,8 +8,9 @@ use super::super::request::{NoPlace, PlacementRequest, PodRuns};
 use super::super::undo::UndoLog;
 use super::best_fit::FreeLookup;
 use super::domain_counts::DomainCounts;
-use super::gang_topology::{GangTopology, ResolvedRequest, order_runs};
+use super::gang_topology::{GangTopology, ResolvedRequest};
 use super::group_filler::GroupFiller;
+use super::rank_order::{order_groups, order_runs};
 use super::search::search_scope;
 use crate::state::{Catalog, Layout, NodeIdx, Nodes};
 
@@ -45,11 +46,8 @@ pub(in super::super) fn place(
         return Err(NoPlace { certain });
     };
     log.append(tried);
-    let ordered = groups
-        .into_iter()
-        .enumerate()
-        .map(|(at, runs)| order_runs(nodes, close.numbering_request(at), runs));
-    Ok(ordered.collect())
+    let near = |at| close.numbering_request(at);
+    Ok(order_groups(nodes, near, groups))
 }
 
 /// Finds a place for a gang of one group on some nodes, as close as the request says, and charges
@@ -69,7 +67,7 @@ pub(crate) fn place_one_group(
     };
     let mut attempt = TopologyAttempt::new((nodes, packing), catalog, wish, &topology);
     let runs = attempt.place_group(0, Some(near), Some(among))?;
-    let runs = order_runs(nodes, Some(near), runs);
+    let runs = order_runs(nodes, Some(near), None, runs);
     charge_runs(nodes, group, &runs, log);
     Some(runs)
 }

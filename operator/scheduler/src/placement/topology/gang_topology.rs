@@ -359,34 +359,3 @@ pub(crate) fn has_request(shape: &GangShape) -> bool {
     let asks = shape.topology.is_some() || shape.groups.iter().any(asks);
     asks && shape.groups.iter().any(|g| g.count > 0)
 }
-
-/// Returns the runs of a group in order, each node once: neighbouring ranks on neighbouring nodes.
-/// The order is that of the topology of the request, or else of the finest topology whose domains
-/// contain all these nodes, or else by name.
-///
-/// In the order of a tree, ranks that follow each other leave each domain only once. So a ring has
-/// the fewest possible neighbours in different domains, at every level at once.
-pub(crate) fn order_runs(
-    nodes: &Nodes,
-    near: Option<&ResolvedRequest>,
-    mut runs: PodRuns,
-) -> PodRuns {
-    let used = || runs.iter().map(|(node, _)| *node);
-    let layout = match near {
-        Some(near) => Some(Arc::clone(&near.level.layout)),
-        None => nodes.domains().find_covering(used),
-    };
-    let place = |node: NodeIdx| match &layout {
-        Some(layout) => layout.position(node),
-        None => nodes.position_by_name(node),
-    };
-    runs.sort_unstable_by_key(|(node, _)| place(*node));
-    runs.dedup_by(|next, run| {
-        let same = next.0 == run.0;
-        if same {
-            run.1 = run.1.saturating_add(next.1);
-        }
-        same
-    });
-    runs
-}

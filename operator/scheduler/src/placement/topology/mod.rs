@@ -5,7 +5,7 @@
 //! counts the pods that domains hold. `group_filler` places one group in one domain or in few, and `even_split` splits
 //! it over few.
 //! `candidate_domains` lists the domains for a whole gang, `attempt` tries the gang there, and
-//! `search` tries every way if groups compete.
+//! `search` tries every way if groups compete. `rank_order` numbers the pods.
 
 mod attempt;
 mod best_fit;
@@ -14,14 +14,15 @@ mod domain_counts;
 mod even_split;
 mod gang_topology;
 mod group_filler;
+mod rank_order;
 mod search;
 mod seats;
 mod slices;
 
 pub(super) use attempt::place;
 pub(crate) use attempt::place_one_group;
-pub(super) use gang_topology::order_runs;
 pub(crate) use gang_topology::{GangTopology, GroupSlices, ResolvedRequest, has_request};
+pub(super) use rank_order::order_groups;
 pub(crate) use search::search;
 pub(crate) use slices::ResolvedLayer;
 pub(crate) use slices::round_down;
