@@ -35,7 +35,8 @@ pub use spec::{
     PlacementPolicy, PodMetadata, Preemptibility, SecurityContext, TrainingJob, TrainingJobSpec,
 };
 pub use status::{
-    CompiledObject, InternalJobStatus, JobPhase, JobProfile, JobStage, PodCounts, TrainingJobStatus,
+    CompiledObject, InternalJobStatus, JobPhase, JobProfile, JobStage, LevelPlacement, PodCounts,
+    TrainingJobStatus,
 };
 pub use task_group::{
     Affinity, Dependency, DependencyStatus, Membership, Role, TaskGroup, Toleration,

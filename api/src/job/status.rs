@@ -43,6 +43,11 @@ pub struct TrainingJobStatus {
     /// Number of nodes that the gang is placed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<i64>,
+    /// How the pods follow the Topology while the job has its place, by level from coarse to fine.
+    /// Absent: no Topology has domains for all nodes of the job, or the job has only one pod.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["level"]))]
+    pub placement: Vec<LevelPlacement>,
     /// Current stage of the job, if it has more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<JobStage>,
@@ -296,6 +301,23 @@ pub struct JobProfile {
     pub name: String,
     /// Hash of the profile's spec.
     pub hash: String,
+}
+
+/// How the pods of a job follow one level of a Topology. Only pods that count in the world size are
+/// measured.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct LevelPlacement {
+    /// Name of the level.
+    pub level: String,
+    /// Number of domains of the level that the pods are in.
+    pub domains: i64,
+    /// Number of neighbours in rank order that are in different domains. The pod with the last rank
+    /// is a neighbour of the pod with rank 0, as in a ring.
+    pub crossings: i64,
+    /// The fewest crossings of any order of the same pods on the same nodes, within the task
+    /// groups. Replaced pods and surplus pods keep their ranks, so `crossings` can be more.
+    pub least_crossings: i64,
 }
 
 /// Numbers of pods by state.

@@ -27,7 +27,17 @@ async fn second_reconcile_pass_writes_nothing() {
     let (_operator, _proxy) = Operator::start_behind_new_proxy(&control_plane, program, &launch)
         .await
         .unwrap();
-    let site = TestSite::new(&control_plane, "quiet", NodeTemplate::new(2).gpus(8)).await;
+    // The status of the job contains how its ranks follow the topology.
+    let topology = json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology", "metadata": {"name": "hall"},
+        "spec": {"levels": [{"nodeLabel": "trellis.dev/rack"}]},
+    });
+    control_plane
+        .apply_yaml(&topology.to_string())
+        .await
+        .unwrap();
+    let nodes = NodeTemplate::new(2).gpus(8).racks(1);
+    let site = TestSite::new(&control_plane, "quiet", nodes).await;
     site.submit("j", 2, 1).await;
     site.wait_for_phase("j", JobPhase::Running).await;
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());

@@ -3,6 +3,7 @@
 pub(super) mod late_binding;
 pub(super) mod node_constraints;
 pub(super) mod per_gpu_resources;
+pub(super) mod rank_order;
 pub(super) mod slices;
 
 use serde_json::json;

@@ -4,6 +4,7 @@
 mod compiled_objects;
 pub(super) mod metrics;
 mod missing_objects;
+mod placement;
 pub(super) mod writes;
 
 use std::sync::Arc;
@@ -173,6 +174,8 @@ impl Controller {
                 None => {}
             }
             add_changed_pod_warnings(job_context, &mut new_status);
+            new_status.placement =
+                placement::placement_in_status(&self.context.cache, job_context, &new_status);
             if let Some(build) = build {
                 new_status.profile = build.profile(job_context);
             }

@@ -7,7 +7,7 @@
 //! failed attempts, and `surplus` for the pods beyond the gang. `gang_step` decides the next
 //! step of its gang and of external gangs, and `external` describes pods of other controllers.
 //! `journal` is the record in the PodGroup, `explanation` the reason why a gang waits, and `engine`
-//! converts gangs into the engine's form. `node_order` has the objects that ask autoscalers for nodes, and
+//! converts gangs into the engine's form. `placement_levels` measures how ranks follow a topology. `node_order` has the objects that ask autoscalers for nodes, and
 //! `autoscaler_check` judges the settings of autoscalers.
 
 pub mod admitted_pod;
@@ -32,6 +32,7 @@ pub mod lookup;
 pub mod node_order;
 pub mod observed;
 pub mod patch;
+pub mod placement_levels;
 pub mod quota;
 pub mod requirements;
 pub mod surplus;

@@ -124,6 +124,8 @@ fn without_counts(status: &TrainingJobStatus) -> TrainingJobStatus {
     stripped.pods = None;
     stripped.ready = None;
     stripped.nodes = None;
+    // Each surplus pod that joins may change it.
+    stripped.placement.clear();
     // A thousand ranks may report their checkpoints and ends one after the other.
     stripped.checkpoint = None;
     stripped.internal.finished_pods = None;

@@ -26,12 +26,12 @@ pub(crate) fn to_topology_request(request: &topology::TopologyRequest) -> Option
 }
 
 /// Returns the engine's form of the topology request of a task group, apart from its slices.
-pub(super) fn to_group_request(request: &GroupTopology) -> Option<TopologyRequest> {
+pub(crate) fn to_group_request(request: &GroupTopology) -> Option<TopologyRequest> {
     to_request(request.required.as_ref(), request.preferred.as_ref())
 }
 
 /// Returns the slices of a task group of this many pods.
-pub(super) fn to_slices(request: &GroupTopology, pods: u32) -> Vec<SliceLayer> {
+pub(crate) fn to_slices(request: &GroupTopology, pods: u32) -> Vec<SliceLayer> {
     let layers = request.slices.iter().zip(request.slice_sizes(pods));
     let layer = |(layer, pods): (&topology::SliceLayer, u32)| SliceLayer::new(&layer.level, pods);
     layers.map(layer).collect()

@@ -1,0 +1,105 @@
+//! How the ranks of a placed job follow a topology, for its status and for plans.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::job::{LevelPlacement, TaskGroup, TrainingJobSpec};
+use trellis_api::pod_group::Plan;
+use trellis_scheduler::{GroupName, NodeName, Placement, RankRing, RingGroup, Topology};
+
+use crate::engine;
+use crate::observed::{PodView, SlimNode};
+
+/// Returns the placement of a gang with its surplus pods. `pods` are all pods of the job.
+#[must_use]
+pub fn placement_with_surplus<'a>(
+    plan: &'a Plan,
+    uid: &str,
+    pods: impl Iterator<Item = &'a PodView>,
+) -> Placement {
+    let gang = engine::placement_from_plan(plan);
+    let groups = gang.groups().iter();
+    let mut groups: BTreeMap<GroupName, Vec<(NodeName, u32)>> = groups
+        .map(|group| (group.group.clone(), group.runs.clone()))
+        .collect();
+    let is_surplus = |pod: &&PodView| {
+        let is_current = pod.job_uid == uid && pod.plan == plan.hash;
+        let is_gone = pod.deleting || pod.phase.is_over();
+        let members = gang.runs(&GroupName::new(pod.group.as_str()));
+        is_current && !is_gone && pod.index >= count_pods(members.unwrap_or(&[]))
+    };
+    let mut surplus: Vec<&PodView> = pods.filter(is_surplus).collect();
+    surplus.sort_by_key(|pod| (&pod.group, pod.index));
+    for pod in surplus {
+        if let Some(node) = &pod.node {
+            let runs = groups.entry(GroupName::new(pod.group.as_str()));
+            runs.or_default().push((NodeName::new(node.as_str()), 1));
+        }
+    }
+    groups.into_iter().collect()
+}
+
+fn count_pods(runs: &[(NodeName, u32)]) -> u32 {
+    let counts = runs.iter().map(|(_, pods)| *pods);
+    counts.fold(0, u32::saturating_add)
+}
+
+/// Measures how the pods in the world of a job follow the topology by which they are ordered, by
+/// level from coarse to fine. Empty: fewer than two pods, or no topology has domains for all nodes.
+#[must_use]
+pub fn placement_levels<N: Borrow<SlimNode>>(
+    spec: &TrainingJobSpec,
+    placement: &Placement,
+    topologies: &[Topology],
+    find_node: impl Fn(&str) -> Option<N>,
+) -> Vec<LevelPlacement> {
+    let world = spec.groups_by_rank().into_iter();
+    let world = world.filter(|group| group.is_in_world());
+    let groups: Vec<(&TaskGroup, &[(NodeName, u32)])> = world
+        .filter_map(|group| Some((group, placement.runs(&GroupName::new(group.name.as_str()))?)))
+        .collect();
+    let pods = groups.iter().map(|(_, runs)| count_pods(runs));
+    if pods.fold(0, u32::saturating_add) < 2 || topologies.is_empty() {
+        return Vec::new();
+    }
+    let request = spec.topology.as_ref();
+    let ring = RankRing {
+        topology: request.and_then(engine::to_topology_request),
+        groups: groups.into_iter().map(to_ring_group).collect(),
+    };
+    let labels = |node: &NodeName, keys: &BTreeSet<&str>| {
+        let node = find_node(node.as_str());
+        let labels = node
+            .as_ref()
+            .and_then(|node| node.borrow().metadata.labels.as_ref());
+        let labels = labels.into_iter().flatten();
+        let known = labels.filter(|(key, _)| keys.contains(key.as_str()));
+        known
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    };
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let levels = ring.levels(topologies, labels).into_iter();
+    levels
+        .map(|level| LevelPlacement {
+            level: level.level,
+            domains: count(level.domains),
+            crossings: count(level.crossings),
+            least_crossings: count(level.least_crossings),
+        })
+        .collect()
+}
+
+fn to_ring_group((group, runs): (&TaskGroup, &[(NodeName, u32)])) -> RingGroup {
+    let request = group.topology.as_ref();
+    let slices = request.map(|request| engine::to_slices(request, group.gang_size()));
+    let nodes = runs.iter().filter(|(_, pods)| *pods > 0);
+    RingGroup {
+        topology: request.and_then(engine::to_group_request),
+        slices: slices.unwrap_or_default(),
+        nodes: nodes.map(|(node, _)| node.clone()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
