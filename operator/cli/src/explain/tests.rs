@@ -152,6 +152,23 @@ fn job_is_denied_or_runs() {
     );
 }
 
+#[test]
+fn running_job_shows_how_its_ranks_follow_the_topology() {
+    let facts = |levels: Value| {
+        let status = json!({"phase": "Running", "reason": "Running", "message": "all 12 pods run",
+            "placement": levels});
+        text(&explain_facts(status, Value::Null, Value::Null), false)
+    };
+    let block = json!({"level": "block", "domains": 1, "crossings": 0, "leastCrossings": 0});
+    let ordered = json!({"level": "rack", "domains": 3, "crossings": 3, "leastCrossings": 3});
+    let text = facts(json!([block, ordered]));
+    assert!(text.contains("block   1         0           0"), "{text}");
+    assert!(!text.contains("at least"), "{text}");
+    let grown = json!({"level": "rack", "domains": 3, "crossings": 5, "leastCrossings": 3});
+    insta::assert_snapshot!(facts(json!([block, grown])));
+    assert!(!facts(json!([])).contains("Placement"));
+}
+
 /// Names of other teams' jobs and nodes are hidden from this user.
 #[test]
 fn hidden_nodes_and_holders_are_counted_and_not_named() {

@@ -2,14 +2,16 @@
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
-use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_api::job::{JobPhase, LevelPlacement, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::visibility::{Explanation, GangName, JobState};
 
 use super::explained_object::ExplainedObject;
 use super::{ExplainFacts, node_list, shortage};
 use crate::events;
-use crate::output::{Tone, format_age, format_until, paint, phase_tone, render_heading, wrap_text};
+use crate::output::{
+    Table, Tone, format_age, format_until, paint, phase_tone, render_heading, wrap_text,
+};
 use crate::status::remedy;
 
 pub(super) fn render(known: &ExplainFacts, now: Timestamp, wide: bool, width: usize) -> String {
@@ -49,6 +51,7 @@ pub(super) fn render(known: &ExplainFacts, now: Timestamp, wide: bool, width: us
         out.push_str(&node_list::render_nodes(explanation, wide, width));
         out.push_str(&shortage::render_smallest_change(explanation, width));
     }
+    out.push_str(&render_placement(known, width));
     out.push_str(&render_policies(known, width));
     out.push_str(&render_timeline(known, now, wide, width));
     out.push_str(&render_advice(known, width));
@@ -234,6 +237,49 @@ fn render_turn(explanation: &Explanation, now: Timestamp) -> String {
     let priority = explanation.priority;
     let turn = format!("  {place}, priority {priority}\n  {start}\n");
     paint(&turn, Tone::Plain)
+}
+
+/// Renders how the ranks of a placed job follow the topology.
+fn render_placement(known: &ExplainFacts, width: usize) -> String {
+    let status = known.subject.job_status();
+    let levels = status.map_or(&[][..], |status| &status.placement);
+    if levels.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(["LEVEL", "DOMAINS", "CROSSINGS", "LEAST"]);
+    for level in levels {
+        table.push_row([
+            level.level.as_str().into(),
+            level.domains.to_string().into(),
+            level.crossings.to_string().into(),
+            level.least_crossings.to_string().into(),
+        ]);
+    }
+    let excess = describe_excess_crossings(levels);
+    let excess = excess.map(|text| wrap_text(&text, 2, width, Tone::Waiting));
+    format!(
+        "{}{}{}",
+        render_heading("Placement"),
+        table.render(2, None),
+        excess.unwrap_or_default()
+    )
+}
+
+/// Describes the levels at which another order of the ranks would cross fewer domains. None: there
+/// are none.
+fn describe_excess_crossings(levels: &[LevelPlacement]) -> Option<String> {
+    let excess = levels.iter().filter(|l| l.crossings > l.least_crossings);
+    let excess = excess.map(|l| {
+        let (level, crossings, least) = (&l.level, l.crossings, l.least_crossings);
+        format!("{level:?} {crossings} times (at least {least})")
+    });
+    let excess: Vec<String> = excess.collect();
+    (!excess.is_empty()).then(|| {
+        format!(
+            "a ring over the ranks crosses {}: pods that move or join later keep their ranks until the job is suspended and resumed",
+            excess.join(" and ")
+        )
+    })
 }
 
 /// Renders the decision of the policies.

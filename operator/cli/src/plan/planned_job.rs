@@ -1,5 +1,6 @@
 //! One planned job, and the verdict on it.
 
+use trellis_api::job::LevelPlacement;
 use trellis_compiler::CompiledJob;
 use trellis_gang::JobHold;
 use trellis_gang::key::Key;
@@ -20,6 +21,8 @@ pub(super) struct PlannedJob {
     pub(super) attempt: i64,
     /// The placement, or the reason why the job would not run.
     pub(super) place: Result<GangPlacement, JobHold>,
+    /// How the ranks follow the topology, if the job has a placement.
+    pub(super) levels: Vec<LevelPlacement>,
     /// The gangs that would be preempted first.
     pub(super) victims: Vec<Victim>,
     /// The volumes that its claims would be bound to before the pods are created.

@@ -9,6 +9,7 @@ use trellis_compiler::CompiledJob;
 use trellis_gang::engine::AttemptState;
 use trellis_gang::key::Key;
 use trellis_gang::observed::AntiAffinityIndex;
+use trellis_gang::placement_levels::placement_levels;
 use trellis_gang::requirements::closed_domains::TargetGang;
 use trellis_gang::requirements::flavors::{FlavorTolerations, GangPlacement};
 use trellis_gang::requirements::{device_allocation, volumes};
@@ -87,6 +88,7 @@ pub(super) fn plan_jobs(
             later_groups: later,
             attempt,
             place,
+            levels: Vec::new(),
             victims: Vec::new(),
             claims: Vec::new(),
             inputs: inputs.unwrap_or_default(),
@@ -110,7 +112,23 @@ pub(super) fn plan_jobs(
         &mut planned,
     ) {}
     claim_bindings::bind_claims(&mut planned, &mut snapshot);
+    measure_levels(&mut planned, &snapshot);
     planned
+}
+
+/// Measures how the ranks of each placed job follow the topology.
+fn measure_levels(planned: &mut [PlannedJob], snapshot: &ClusterSnapshot) {
+    let topologies = snapshot.topologies.iter();
+    let topologies =
+        topologies.map(|(name, topology)| engine::to_engine_topology(name, &topology.spec));
+    let topologies: Vec<_> = topologies.collect();
+    for job in planned {
+        if let (Ok(place), Some(compiled)) = (&job.place, &job.compiled) {
+            let spec = compiled.job().spec();
+            let find_node = |name: &str| snapshot.nodes.get(name);
+            job.levels = placement_levels(spec, &place.placement, &topologies, find_node);
+        }
+    }
 }
 
 /// Returns the task groups of the stages after `stage`, with their stage numbers.

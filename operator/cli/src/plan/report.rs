@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use trellis_api::job::LevelPlacement;
 use trellis_api::resolved_job::AmountSource;
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{Placement, Victim};
@@ -95,6 +96,7 @@ fn render_job(job: &PlannedJob, out: &mut String) {
     match &job.place {
         Ok(place) => {
             render_rows("nodes", describe_places(&place.placement), out);
+            render_rows("topology", describe_levels(&job.levels), out);
             render_rows("claims", job.claims.iter().cloned(), out);
             render_rows("preempts", job.victims.iter().map(describe_victim), out);
             render_rows(
@@ -171,6 +173,22 @@ fn describe_defaults(group: &CompiledGroup) -> Option<String> {
         .map(|(name, amount)| format!("{name} {} by {}", amount.quantity, amount.source));
     let stated: Vec<String> = stated.collect();
     (!stated.is_empty()).then(|| format!("{}: {}", group.name(), stated.join(", ")))
+}
+
+/// Describes how the ranks follow the topology, by level. None: there is no topology to follow.
+fn describe_levels(levels: &[LevelPlacement]) -> Option<String> {
+    let level_text = |placed: &LevelPlacement| {
+        let (level, crossings, least) = (&placed.level, placed.crossings, placed.least_crossings);
+        match placed.domains {
+            1 => format!("{level}: 1 domain"),
+            many if crossings > least => {
+                format!("{level}: {many} domains, {crossings} ring crossings (at least {least})")
+            }
+            many => format!("{level}: {many} domains, {crossings} ring crossings"),
+        }
+    };
+    let texts: Vec<String> = levels.iter().map(level_text).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 fn describe_victim(victim: &Victim) -> String {
