@@ -34,9 +34,9 @@ pub enum MissingLevel {
         /// The requested level.
         outer: String,
     },
-    /// The topology of a layer of slices has no such finer level.
+    /// The topology of a layer of slices, or of the required level, has no such finer level.
     SlicesNotFiner {
-        /// The level of the layer.
+        /// The level of the layer, or the required level.
         coarser: String,
         /// The level of the next layer.
         finer: String,

@@ -16,7 +16,7 @@ pub(crate) struct ResolvedRequest {
     pub(crate) mode: RequestMode,
     /// True if the domains of the preferred level get equal numbers of pods, as far as possible.
     pub(crate) balanced: bool,
-    /// The slices of the pods, in the same topology. They are within the required level.
+    /// The slices of the pods, in the same topology. Their levels are finer than the required one.
     pub(crate) slices: ResolvedSlices,
 }
 
@@ -126,14 +126,13 @@ impl ResolvedRequest {
     }
 
     /// Finds the levels of the request of a group and of its slices. `balanced` applies to the
-    /// preferred level of `request`. `gang` is the request of the
-    /// gang. The slices are in the topology of the request, if that has their level. None: the
-    /// group has neither.
+    /// preferred level of `request`. `gang` is the request of the gang. The slices are in the
+    /// topology of the request, if that has their level. None: the group has neither.
     ///
     /// # Errors
     ///
-    /// As [`ResolvedRequest::find`]; also if the slices have a missing level, or levels of a
-    /// topology other than that of the request.
+    /// As [`ResolvedRequest::find`]; also if the slices have a missing level, a level that is not
+    /// finer than a required one, or levels of a topology other than that of the request.
     pub(crate) fn find_for_group(
         domains: &TopologyDomains,
         (gang, request): (Option<&TopologyRequest>, Option<&TopologyRequest>),
@@ -147,6 +146,9 @@ impl ResolvedRequest {
         let Some((level, slices)) = ResolvedSlices::find(domains, outer, slices)? else {
             return Ok(own);
         };
+        for required in [request, gang].into_iter().flatten() {
+            slices.check_within(domains, &level, required.required_level())?;
+        }
         let Some(mut own) = own else {
             // Without a request, the slices are in as few domains of their level as possible.
             let mode = RequestMode::Preferred;
@@ -164,15 +166,7 @@ impl ResolvedRequest {
             });
         }
         own.slices = slices;
-        Ok(Some(own.with_slices_within()))
-    }
-
-    /// Drops the slices that the required level implies.
-    fn with_slices_within(mut self) -> Self {
-        if let Some(required) = self.required_depth() {
-            self.slices = self.slices.within(required);
-        }
-        self
+        Ok(Some(own))
     }
 
     /// Returns the preference of the request: as few domains as possible of the preferred level, or
@@ -244,13 +238,12 @@ impl ResolvedRequest {
             true => other.slices.clone(),
             false => self.slices.clone(),
         };
-        let both = Self {
+        Some(Self {
             level,
             mode,
             balanced,
             slices,
-        };
-        Some(both.with_slices_within())
+        })
     }
 }
 

@@ -67,6 +67,28 @@ impl ResolvedSlices {
         Ok(Some((level, found)))
     }
 
+    /// Checks that the slices in the topology of `level` are finer than the level in which all pods
+    /// must be in one domain. Coarser slices would have no effect.
+    ///
+    /// # Errors
+    ///
+    /// The coarsest slices are not finer.
+    pub(super) fn check_within(
+        &self,
+        domains: &TopologyDomains,
+        level: &DomainLevel,
+        required: Option<&str>,
+    ) -> Result<(), MissingLevel> {
+        let depth = required.and_then(|required| domains.find_in_topology_of(level, required));
+        if depth.is_none() || self.coarsest() > depth {
+            return Ok(());
+        }
+        Err(MissingLevel::SlicesNotFiner {
+            coarser: required.unwrap_or_default().to_owned(),
+            finer: domains.level_name(level),
+        })
+    }
+
     /// True if the group is not split.
     pub(crate) fn is_empty(&self) -> bool {
         self.layers.is_empty()

@@ -419,10 +419,23 @@ fn slices_that_fit_in_no_block_can_never_start() {
     assert_eq!(reason, WaitReason::ExceedsTopology);
 }
 
-/// A slice in a domain that the pods share anyway is no further requirement.
+/// Such slices would have no effect, so they are a mistake.
 #[test]
-fn slices_of_a_coarser_level_than_the_required_one_hold_anyway() {
-    let mut gang = sliced_gang(2, &[("block", 2)]);
-    gang.groups[0].topology = Some(TopologyRequest::required("rack"));
+fn slices_that_are_no_finer_than_the_required_level_are_refused() {
+    for level in ["block", "rack"] {
+        let message = format!(
+            "topology.slices: level {level:?} must be finer than \"rack\" and in the same \
+             Topology: name a finer level, or remove one of the two"
+        );
+        let mut gang = sliced_gang(2, &[(level, 2)]);
+        gang.groups[0].topology = Some(TopologyRequest::required("rack"));
+        assert_eq!(trial_explanation(&mut hall(), &gang).to_string(), message);
+        let mut of_job = sliced_gang(2, &[(level, 2)]);
+        of_job.topology = Some(TopologyRequest::required("rack"));
+        assert_eq!(trial_explanation(&mut hall(), &of_job).to_string(), message);
+    }
+    // A preference requires nothing.
+    let mut gang = sliced_gang(2, &[("rack", 2)]);
+    gang.groups[0].topology = Some(TopologyRequest::preferred("rack"));
     assert_eq!(trial_placement(&mut hall(), &gang), "worker: a3-0*1 a3-1*1");
 }
