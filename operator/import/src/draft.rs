@@ -107,6 +107,11 @@ impl JobDraft {
         self.merge_ids();
         self.merge_grace(log);
         self.merge_pod_metadata();
+        for (at, pods) in self.pods.iter().enumerate() {
+            for (field, path) in &pods.topology_origins {
+                log.set_origin(format!("spec.taskGroups[{at}].{field}"), path);
+            }
+        }
         self.spec.task_groups = self.pods.into_iter().map(|pods| pods.group).collect();
         let mut job = TrainingJob::new("", self.spec);
         job.metadata = self.metadata;

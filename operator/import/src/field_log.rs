@@ -1,7 +1,7 @@
 //! Records the fields of one document that were read, and the notes and problems.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -65,6 +65,8 @@ pub(crate) struct FieldLog {
     ignored: RefCell<BTreeSet<String>>,
     notes: RefCell<Vec<ImportNote>>,
     problems: RefCell<Vec<FieldProblem>>,
+    /// Fields of the imported objects, each with the field of the document that it comes from.
+    origins: RefCell<BTreeMap<String, String>>,
 }
 
 impl FieldLog {
@@ -141,6 +143,27 @@ impl FieldLog {
                 message: message.into(),
             });
         }
+    }
+
+    /// Records the field of the document that a field of an imported object comes from.
+    pub(crate) fn set_origin(&self, field: String, path: &str) {
+        self.origins.borrow_mut().insert(field, path.to_owned());
+    }
+
+    /// Returns the field of the document that a field of an imported object, or the field around
+    /// it, comes from. Empty: it is not known.
+    pub(crate) fn origin_of(&self, field: &str) -> String {
+        let origins = self.origins.borrow();
+        let is_within = |known: &str| {
+            let rest = field.strip_prefix(known);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let mut known = origins.iter().filter(|(known, _)| is_within(known));
+        // The innermost field comes last.
+        known
+            .next_back()
+            .map(|(_, path)| path.clone())
+            .unwrap_or_default()
     }
 
     /// Returns true if a problem keeps the document from being imported.

@@ -95,7 +95,7 @@ impl CreatedObjects {
             let group = object.key().0;
             let message =
                 format!("becomes a {group} that Trellis would refuse: {field}: {message}");
-            log.add_problem("", message);
+            log.add_problem(&log.origin_of(field), message);
         }
         if !problems.is_empty() {
             return false;

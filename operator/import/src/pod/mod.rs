@@ -69,6 +69,8 @@ pub(crate) struct GroupDraft {
     pub(crate) fs_group: Option<ValueWithPath<i64>>,
     pub(crate) grace: Option<ValueWithPath<i64>>,
     pub(crate) restart_policy: Option<ValueWithPath<String>>,
+    /// The fields of the group's topology, each with the path of its annotation.
+    pub(crate) topology_origins: Vec<(&'static str, String)>,
 }
 
 /// Reads the template in a field. None: there is no template, which is a problem.
@@ -162,7 +164,7 @@ fn read_metadata(template: &Fields<'_>, pods: &mut GroupDraft) {
     };
     // Pods get their names from the job.
     metadata.ignore(&["name", "namespace", "generateName", "creationTimestamp"]);
-    pods.group.topology = placement::read_topology(&metadata);
+    (pods.group.topology, pods.topology_origins) = placement::read_topology(&metadata);
     pods.labels = metadata::read_pod_keys(&metadata, "labels");
     pods.annotations = metadata::read_pod_keys(&metadata, "annotations");
 }

@@ -87,9 +87,19 @@ pub(crate) fn read_effect(fields: &Fields<'_>, key: &str) -> Option<TolerationEf
 
 const SLICE_LAYERS: &str = "kueue.x-k8s.io/podset-slice-required-topology-constraints";
 
+const SLICE_LEVEL: &str = "kueue.x-k8s.io/podset-slice-required-topology";
+const SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
+const REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
+const PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
+
+/// The topology of a task group, and the paths of the annotations that its fields come from.
+type TracedTopology = (Option<GroupTopology>, Vec<(&'static str, String)>);
+
 /// Reads the topology request and the slices from Kueue's annotations of a pod.
-pub(super) fn read_topology(metadata: &Fields<'_>) -> Option<GroupTopology> {
-    let annotations = metadata.object("annotations")?;
+pub(super) fn read_topology(metadata: &Fields<'_>) -> TracedTopology {
+    let Some(annotations) = metadata.object("annotations") else {
+        return TracedTopology::default();
+    };
     annotations.ignore(&["kueue.x-k8s.io/podset-unconstrained-topology"]);
     let one_layer = read_slice_layer(&annotations);
     let several_layers = read_slice_layers(&annotations);
@@ -99,25 +109,40 @@ pub(super) fn read_topology(metadata: &Fields<'_>) -> Option<GroupTopology> {
         annotations.log().add_problem(&path, message);
     }
     let topology = GroupTopology {
-        required: annotations.text("kueue.x-k8s.io/podset-required-topology"),
-        preferred: annotations.text("kueue.x-k8s.io/podset-preferred-topology"),
+        required: annotations.text(REQUIRED),
+        preferred: annotations.text(PREFERRED),
         slices: one_layer.into_iter().chain(several_layers).collect(),
     };
-    (topology != GroupTopology::default()).then_some(topology)
+    let slices = match topology.slices.len() {
+        1 if annotations.text(SLICE_SIZE).is_some() => SLICE_SIZE,
+        _ => SLICE_LAYERS,
+    };
+    let origins = [
+        // The rules on slices and replicas concern the whole topology.
+        ("topology", slices, !topology.slices.is_empty()),
+        ("topology.required", REQUIRED, topology.required.is_some()),
+        (
+            "topology.preferred",
+            PREFERRED,
+            topology.preferred.is_some(),
+        ),
+    ];
+    let origins = origins.into_iter().filter(|(.., is_set)| *is_set);
+    let origins = origins.map(|(field, key, _)| (field, annotations.field_path(key)));
+    let topology = Some(topology).filter(|topology| *topology != GroupTopology::default());
+    (topology, origins.collect())
 }
 
 fn read_slice_layer(annotations: &Fields<'_>) -> Option<SliceLayer> {
-    const LEVEL: &str = "kueue.x-k8s.io/podset-slice-required-topology";
-    const SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
     let add_problem = |key: &str, message: &str| {
         let path = annotations.field_path(key);
         annotations.log().add_problem(&path, message);
     };
-    let (level, size) = (annotations.text(LEVEL), annotations.text(SIZE));
+    let (level, size) = (annotations.text(SLICE_LEVEL), annotations.text(SLICE_SIZE));
     let Some(level) = level else {
         if size.is_some() {
             add_problem(
-                SIZE,
+                SLICE_SIZE,
                 "needs podset-slice-required-topology, as in Kueue: add it",
             );
         }
@@ -125,7 +150,7 @@ fn read_slice_layer(annotations: &Fields<'_>) -> Option<SliceLayer> {
     };
     let Some(Ok(pods)) = size.map(|size| size.parse::<i64>()) else {
         let message = "must be the number of pods of a slice: write one, such as \"16\"";
-        add_problem(SIZE, message);
+        add_problem(SLICE_SIZE, message);
         return None;
     };
     Some(SliceLayer {

@@ -317,4 +317,26 @@ fn slices_of_kueue_state_one_size() {
              Kueue: remove one of the two"
         )]
     );
+    let uneven = refused(&job(
+        "kueue.x-k8s.io/podset-slice-required-topology: rack, \
+         kueue.x-k8s.io/podset-slice-size: \"2\"",
+    ));
+    let [uneven] = uneven.as_slice() else {
+        panic!("{uneven:?}");
+    };
+    let start = format!(
+        "{path}-size: becomes a TrainingJob that Trellis would refuse: \
+         spec.taskGroups[0].topology: replicas must be a multiple"
+    );
+    assert!(uneven.starts_with(&start), "{uneven}");
+    let wrong_level = refused(&job("kueue.x-k8s.io/podset-required-topology: rack/"));
+    let [wrong_level] = wrong_level.as_slice() else {
+        panic!("{wrong_level:?}");
+    };
+    assert!(
+        wrong_level.starts_with(
+            "spec.template.metadata.annotations.kueue.x-k8s.io/podset-required-topology: becomes"
+        ),
+        "{wrong_level}"
+    );
 }
