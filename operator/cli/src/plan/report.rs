@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use trellis_api::job::LevelPlacement;
+use trellis_api::job::{LevelPlacement, TaskGroup};
 use trellis_api::resolved_job::AmountSource;
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{Placement, Victim};
@@ -89,6 +89,8 @@ fn render_job(job: &PlannedJob, out: &mut String) {
         render_rows("objects", describe_objects(compiled), out);
         let defaults = compiled.groups().iter().filter_map(describe_defaults);
         render_rows("defaults", defaults, out);
+        let groups = compiled.job().spec().task_groups.iter();
+        render_rows("slices", groups.flat_map(describe_slices), out);
         let later = job.later_groups.iter();
         let later = later.map(|(stage, group)| format!("stage {stage}: task group {group:?}"));
         render_rows("then", later, out);
@@ -160,6 +162,21 @@ fn describe_pods(group: &CompiledGroup) -> String {
         0 => format!("{pods}, outside the gang: while capacity is free"),
         least => format!("{pods}: {least} in the gang, the rest while capacity is free"),
     }
+}
+
+/// Describes the slices of a task group, one line for each layer.
+fn describe_slices(group: &TaskGroup) -> Vec<String> {
+    let layers = group.topology.as_ref().map_or(&[][..], |t| &t.slices);
+    let layers = layers.iter().zip(group.slice_sizes());
+    let lines = layers.map(|(layer, pods)| {
+        let (name, level) = (&group.name, &layer.level);
+        let slices = group.replicas().checked_div(pods).unwrap_or(0);
+        let plural = if slices == 1 { "" } else { "s" };
+        format!(
+            "{name}: {slices} slice{plural} of {pods} pods, each in one domain of level {level:?}"
+        )
+    });
+    lines.collect()
 }
 
 /// Describes the amounts of a task group's pods that other objects set.

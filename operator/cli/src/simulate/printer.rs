@@ -4,6 +4,7 @@ use std::io::{BufWriter, Stdout, Write};
 use std::time::Duration;
 
 use serde::Serialize;
+use trellis_scheduler::{Gang, Placement};
 use trellis_simulate::{SimulationRecord, SimulationSummary, to_seconds};
 
 use super::SimulateFormat;
@@ -98,15 +99,25 @@ impl Printer {
     }
 }
 
+/// Formats a placement with the sizes of the slices, coarse to fine, in one line.
+fn format_place(gang: &Gang, placement: &Placement) -> String {
+    let slices = gang.groups.iter().filter(|group| !group.slices.is_empty());
+    let slices = slices.map(|group| {
+        let sizes: Vec<String> = group.slices.iter().map(|s| s.pods.to_string()).collect();
+        format!("; {} in slices of {}", group.name, sizes.join(" and "))
+    });
+    node_runs::format_placement(placement) + &slices.collect::<String>()
+}
+
 /// Formats an event as a line.
 /// For example: `     12 s  placed     default/a worker: 8 on each of gpu-0..gpu-7`.
 fn format_line(record: &SimulationRecord<'_>) -> String {
     let (t, event, subject, detail) = match record {
         SimulationRecord::Job(record) => {
             let mut detail = record.reason.clone();
-            if let Some((_, placement)) = record.placement {
+            if let Some((gang, placement)) = record.placement {
                 let separator = if detail.is_empty() { "" } else { "; " };
-                let place = node_runs::format_placement(placement);
+                let place = format_place(gang, placement);
                 detail = format!("{place}{separator}{detail}");
             }
             let subject = record.job.to_string();
