@@ -168,9 +168,7 @@ impl GroupTopology {
         let to_pods = |pods: i64| u32::try_from(pods).unwrap_or(u32::MAX).max(1);
         let mut outer = replicas.max(1);
         let sizes = self.slices.iter().map(|layer| {
-            let bound = layer.at_most.map_or(1, to_pods).min(outer);
-            let divides = |pods: &u32| outer.checked_rem(*pods) == Some(0);
-            let largest = || (1..=bound).rev().find(divides).unwrap_or(1);
+            let largest = || largest_divisor(outer, layer.at_most.map_or(1, to_pods));
             outer = layer.pods.map_or_else(largest, to_pods);
             outer
         });
@@ -178,10 +176,18 @@ impl GroupTopology {
     }
 }
 
+/// Returns the largest divisor of a number of pods up to a bound.
+pub(crate) fn largest_divisor(pods: u32, bound: u32) -> u32 {
+    let divides = |size: &u32| pods.checked_rem(*size) == Some(0);
+    (1..=bound.min(pods)).rev().find(divides).unwrap_or(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{GroupTopology, SliceLayer};
+    use crate::TrainingJob;
     use crate::job::TaskGroup;
+    use crate::validation::{Violations, check_rules};
     use garde::Validate as _;
 
     fn layer(pods: Option<i64>, at_most: Option<i64>) -> SliceLayer {
@@ -220,16 +226,79 @@ mod tests {
                 ..TaskGroup::default()
             };
             let report = group.validate().unwrap_err().to_string();
-            report.contains("atMost gives slices of 1 pod")
+            let (_, details) = report.split_once("or change that number; ")?;
+            Some(details.lines().next()?.to_owned())
         };
-        assert!(violations(17, vec![layer(None, Some(16))]));
-        assert!(violations(
-            34,
-            vec![layer(Some(17), None), layer(None, Some(16))]
-        ));
-        assert!(!violations(16, vec![layer(None, Some(15))]));
+        assert_eq!(
+            violations(17, vec![layer(None, Some(16))]).unwrap(),
+            "replicas is 17: 16 gives slices of 16, and 18 gives slices of 9"
+        );
+        assert_eq!(
+            violations(37, vec![layer(Some(37), None), layer(None, Some(16))]).unwrap(),
+            "pods of the layer before is 37: 36 gives slices of 12, and 38 gives slices of 2"
+        );
+        assert_eq!(violations(16, vec![layer(None, Some(15))]), None);
         // The user asked for slices of one pod.
-        assert!(!violations(17, vec![layer(None, Some(1))]));
-        assert!(!violations(1, vec![layer(None, Some(16))]));
+        assert_eq!(violations(17, vec![layer(None, Some(1))]), None);
+        assert_eq!(violations(1, vec![layer(None, Some(16))]), None);
+    }
+
+    /// Returns the violations of a group with these fields, by path, without its missing image.
+    fn violations_of(group: serde_json::Value) -> Vec<String> {
+        let mut job = serde_json::json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": "a", "namespace": "default"},
+            "spec": {"taskGroups": [{"name": "worker", "image": "i",
+                "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]},
+        });
+        let fields = group.as_object().unwrap().clone();
+        job["spec"]["taskGroups"][0]
+            .as_object_mut()
+            .unwrap()
+            .extend(fields);
+        let job: TrainingJob = serde_json::from_value(job).unwrap();
+        let violations = check_rules(&job).err();
+        let violations = violations.iter().flat_map(Violations::as_slice);
+        violations
+            .map(|v| format!("{}: {}", v.path, v.message))
+            .collect()
+    }
+
+    #[test]
+    fn violation_names_the_object_that_breaks_the_rule_and_the_numbers() {
+        let topology = "spec.taskGroups[0].topology";
+        let first = |group| violations_of(group).remove(0);
+        let empty = first(serde_json::json!({"topology": {}}));
+        assert!(
+            empty.starts_with(&format!("{topology}: must have required")),
+            "{empty}"
+        );
+        let layers = serde_json::json!([{"level": "rack"}]);
+        let sizeless = first(serde_json::json!({"topology": {"slices": layers}}));
+        assert!(
+            sizeless.starts_with(&format!("{topology}.slices[0]: must have exactly one")),
+            "{sizeless}"
+        );
+        let sliced = |replicas: i64| {
+            let layers = serde_json::json!([{"level": "rack", "pods": 16}]);
+            first(serde_json::json!({"replicas": replicas, "topology": {"slices": layers}}))
+        };
+        assert!(
+            sliced(50).ends_with("; replicas is 50 and pods is 16, so 48 or 64 replicas fit"),
+            "{}",
+            sliced(50)
+        );
+        assert!(sliced(5).ends_with("; replicas is 5 and pods is 16, so 16 replicas fit"));
+    }
+
+    #[test]
+    fn group_with_slices_may_repeat_replicas_as_min_replicas() {
+        let group = |least: i64| {
+            let layers = serde_json::json!([{"level": "rack", "pods": 2}]);
+            violations_of(serde_json::json!({"replicas": 4, "minReplicas": least,
+                "topology": {"slices": layers}}))
+        };
+        assert_eq!(group(4), [""; 0]);
+        assert_eq!(group(2).len(), 1);
     }
 }

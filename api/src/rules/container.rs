@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 
+use super::labels::REQUIRED_OR_PREFERRED;
 use super::quantities::number_ranges::PORT_RANGE;
 use super::rule::Rule;
 use super::secret::SECRET_SOURCE;
+use super::slices::{SLICE_SIZE, SOME_CLOSENESS};
 use crate::job::{
     ContainerPort, EnvFromReference, EnvFromSource, EnvVar, EnvVarSource, KeySelector, Mount,
     Toleration, TolerationOperator, TrafficRule,
@@ -72,7 +74,7 @@ pub const NODE_AFFINITY: Rule = Rule::new(
 );
 
 /// Rules on a whole object that garde attaches to one of its fields.
-pub(crate) const WHOLE_OBJECT_RULES: [Rule; 8] = [
+pub(crate) const WHOLE_OBJECT_RULES: [Rule; 11] = [
     ENV_VALUE,
     PORT_RANGE,
     ENV_SOURCE,
@@ -81,6 +83,9 @@ pub(crate) const WHOLE_OBJECT_RULES: [Rule; 8] = [
     TOLERATION,
     PEER,
     SECRET_SOURCE,
+    REQUIRED_OR_PREFERRED,
+    SOME_CLOSENESS,
+    SLICE_SIZE,
 ];
 
 fn count(given: &[bool]) -> usize {

@@ -60,7 +60,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 43] = [
+const MULTI_FIELD_RULES: [Rule; 40] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -96,9 +96,6 @@ const MULTI_FIELD_RULES: [Rule; 43] = [
     ONE_DEVICE_COUNT,
     ONE_BOUND,
     SOME_LIMIT,
-    REQUIRED_OR_PREFERRED,
-    SOME_CLOSENESS,
-    SLICE_SIZE,
     SLICE_LAYERS,
     SLICES_OF_REPLICAS,
     SLICES_START_TOGETHER,

@@ -67,7 +67,8 @@ impl Rule {
         }
     }
 
-    /// Returns a violation with details, for rules that only the library checks.
+    /// Returns a violation with details, which the API server does not give: a `messageExpression`
+    /// with numbers exceeds the cost budget of a CRD.
     pub(super) fn violated(&self, how: &str) -> garde::Result {
         Err(garde::Error::new(format!("{}; {how}", self.message)))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::rule::Rule;
 use crate::job::TaskGroup;
-use crate::topology::{GroupTopology, SliceLayer};
+use crate::topology::{GroupTopology, SliceLayer, largest_divisor};
 
 /// A group's topology requests something.
 pub const SOME_CLOSENESS: Rule = Rule::new(
@@ -39,8 +39,8 @@ pub const SLICES_OF_REPLICAS: Rule = Rule::new(
 .for_field(".topology.slices");
 /// Slices belong to groups that start as a whole.
 pub const SLICES_START_TOGETHER: Rule = Rule::new(
-    "!has(self.topology) || !has(self.topology.slices) || size(self.topology.slices) == 0 || (!has(self.minReplicas) && (!has(self.membership) || self.membership == 'Gang'))",
-    "a group with slices starts all its pods together, so it has neither minReplicas nor membership BestEffort: remove these fields, or remove slices",
+    "!has(self.topology) || !has(self.topology.slices) || size(self.topology.slices) == 0 || ((!has(self.minReplicas) || self.minReplicas >= (has(self.replicas) ? self.replicas : 1)) && (!has(self.membership) || self.membership == 'Gang'))",
+    "a group with slices starts all its pods together, so it has neither minReplicas below replicas nor membership BestEffort: remove these fields, or remove slices",
 )
 .for_field(".topology.slices");
 /// A bound leaves slices of several pods. CEL has no loop over numbers.
@@ -94,17 +94,50 @@ pub fn slices_of_group(
         let Some(first) = layers.first() else {
             return Ok(());
         };
-        let starts_whole = group.min_replicas.is_none() && group.is_in_gang();
-        SLICES_START_TOGETHER.check(starts_whole)?;
-        let replicas = i64::from(group.replicas());
-        let pods = first.pods.filter(|pods| *pods >= 1);
-        let divides = |pods: i64| replicas.checked_rem(pods) == Some(0);
-        SLICES_OF_REPLICAS.check(pods.is_none_or(divides))?;
+        SLICES_START_TOGETHER.check(group.gang_size() == group.replicas())?;
+        check_whole_slices(i64::from(group.replicas()), first)?;
         let sizes = group.slice_sizes();
-        let bounded = layers.last().zip(sizes.last());
-        let bounded = bounded.filter(|(layer, _)| layer.at_most.is_some_and(|most| most > 1));
+        let most = layers.last().and_then(|layer| layer.at_most);
         let outer = sizes.iter().rev().nth(1).copied();
         let split = outer.unwrap_or_else(|| group.replicas());
-        SLICE_BOUND.check(bounded.is_none_or(|(_, size)| *size > 1 || split < 2))
+        match (most.filter(|most| *most > 1), sizes.last()) {
+            (Some(most), Some(1)) if split > 1 => SLICE_BOUND.violated(&describe_bound(
+                (outer.is_some(), split),
+                u32::try_from(most).unwrap_or(u32::MAX),
+            )),
+            _ => Ok(()),
+        }
     }
+}
+
+/// [`SLICES_OF_REPLICAS`].
+fn check_whole_slices(replicas: i64, layer: &SliceLayer) -> garde::Result {
+    let Some(pods) = layer.pods.filter(|pods| *pods >= 1) else {
+        return Ok(());
+    };
+    let rest = replicas.checked_rem(pods).unwrap_or(0);
+    if rest == 0 {
+        return Ok(());
+    }
+    let less = replicas.saturating_sub(rest);
+    let more = less.saturating_add(pods);
+    let fitting = match less {
+        0 => more.to_string(),
+        less => format!("{less} or {more}"),
+    };
+    SLICES_OF_REPLICAS.violated(&format!(
+        "replicas is {replicas} and pods is {pods}, so {fitting} replicas fit"
+    ))
+}
+
+/// Describes the nearest numbers that have slices of several pods. A number without them is odd, so
+/// its neighbours have slices of two pods at least.
+fn describe_bound((has_outer_layer, split): (bool, u32), most: u32) -> String {
+    let what = match has_outer_layer {
+        true => "pods of the layer before",
+        false => "replicas",
+    };
+    let size = |number: u32| format!("{number} gives slices of {}", largest_divisor(number, most));
+    let neighbours = [split.saturating_sub(1), split.saturating_add(1)];
+    format!("{what} is {split}: {}", neighbours.map(size).join(", and "))
 }
