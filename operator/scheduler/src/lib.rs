@@ -93,7 +93,7 @@ pub use ids::{
 };
 pub use limits::{LimitClosure, LimitDraw, LimitUnit};
 pub use node::{Node, Taint, TaintEffect};
-pub use placement::{GroupPlacement, Placement, TaskHistory};
+pub use placement::{GroupPlacement, PackingRule, Placement, TaskHistory};
 pub use provisioning::{
     FlavorGrowth, NodeRequest, NodeTemplate, Provisioning, ProvisioningPolicy, ProvisioningScope,
 };

@@ -70,7 +70,7 @@ pub enum TopologyRequest {
 /// of `pods`; otherwise the engine may refuse a gang that fits.
 ///
 /// Kueue calls this `podset-slice-required-topology` (KEP-2724), and Slurm calls it `--segment`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SliceLayer {
     /// The level, by its name.
     pub level: String,

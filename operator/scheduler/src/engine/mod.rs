@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 
 use crate::backfill::ReservationTable;
 use crate::limits::LimitLedger;
-use crate::placement::{PackingState, TaskHistory};
+use crate::placement::{PackingRule, PackingState, TaskHistory};
 use crate::queueing::Queues;
 use crate::quota::UsageDecay;
 use crate::state::{Catalog, GangIdx, Nodes};
@@ -128,6 +128,11 @@ impl Engine {
             cycle_placements: CyclePlacements::default(),
             now: Time::default(),
         }
+    }
+
+    /// Sets the rule by which packing orders nodes. The caller sets it before the first cycle.
+    pub fn set_packing_rule(&mut self, rule: PackingRule) {
+        self.packing.set_rule(rule);
     }
 
     /// Returns the history that packing has learned from: every applied gang, except surplus.

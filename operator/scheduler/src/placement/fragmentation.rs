@@ -49,11 +49,20 @@ impl Fragmentation {
         nodes: &Nodes,
         catalog: &Catalog,
     ) -> (Self, Vec<SignatureIdx>) {
-        let mut lenses: Vec<SignatureIdx> = seen.typical_tasks().map(|t| t.signature).collect();
+        // On one node, tasks that differ only in their slices are alike.
+        let mut typical: Vec<TypicalTask<'_>> = seen.typical_tasks().collect();
+        typical.dedup_by(|next, task| {
+            let alike = (next.demand, next.signature) == (task.demand, task.signature);
+            if alike {
+                task.weight = task.weight.saturating_add(next.weight);
+            }
+            alike
+        });
+        let mut lenses: Vec<SignatureIdx> = typical.iter().map(|t| t.signature).collect();
         lenses.sort_unstable();
         lenses.dedup();
         let task = |typical| prepare_task(typical, &lenses, nodes, catalog);
-        let mut tasks: Vec<PreparedTask> = seen.typical_tasks().filter_map(task).collect();
+        let mut tasks: Vec<PreparedTask> = typical.into_iter().filter_map(task).collect();
         let cpu = catalog.cpu();
         let sums: Vec<(ResourceIdx, i128, i128)> = tasks
             .iter()
@@ -112,7 +121,7 @@ fn need_amount(needs: &PodNeeds, resource: ResourceIdx) -> i64 {
 }
 
 fn prepare_task(
-    typical: TypicalTask,
+    typical: TypicalTask<'_>,
     lenses: &[SignatureIdx],
     nodes: &Nodes,
     catalog: &Catalog,

@@ -81,7 +81,7 @@ pub(super) fn fill_among(
         ))
     });
     match strategy {
-        PlacementStrategy::Pack => pack::fill_in_order(among.collect(), count),
+        PlacementStrategy::Pack => pack::fill_in_order(ranked, among.collect(), count),
         PlacementStrategy::Spread => {
             let free = among.map(|(tier, order, rank, node, pods)| {
                 (tier, order.to_most_free(), rank, node, pods)

@@ -9,6 +9,7 @@ use crate::constraints::Constraints;
 use crate::ids::ResourceName;
 use crate::resources::Resources;
 use crate::state::{Catalog, DemandIdx, GangShape, GroupShape, ResourceIdx, SignatureIdx};
+use crate::topology::{NODE_LEVEL, SliceLayer, TopologyRequest};
 
 /// Number of the most frequent task shapes, with which packing measures fragmentation: one per bit
 /// of a profile.
@@ -32,23 +33,35 @@ struct TaskRecord {
     request: Resources,
     device: ResourceName,
     constraints: Constraints,
+    /// Coarse to fine. Empty: no level holds the pods together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    slices: Vec<SliceLayer>,
     pods: u64,
     weight: u64,
 }
 
-/// Pods by needs and constraints, and their weights as of the last renewal.
+/// Pods by needs, constraints and slices, and their weights as of the last renewal.
 ///
 /// Renewals update the weights. One happens when the number of new pods reaches the number of pods
 /// at the last renewal, or a half-life. So the weights always include at least half of all pods,
-/// and a thousand gangs cost ten renewals. Scores do not change between renewals.
+/// and a thousand gangs cost ten renewals. Scores do not change between renewals. A
+/// size of slices that is new causes a renewal at once, because otherwise its domains could all be
+/// broken before it counts.
 #[derive(Debug, Default)]
 pub(super) struct TaskCounts {
-    tasks: BTreeMap<(DemandIdx, SignatureIdx), TaskCount>,
+    tasks: BTreeMap<TaskKey, TaskCount>,
     /// Pods since the last renewal.
     since: u64,
     /// Pods counted at the last renewal.
     known: u64,
     version: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TaskKey {
+    demand: DemandIdx,
+    signature: SignatureIdx,
+    slices: Vec<SliceLayer>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,30 +73,38 @@ struct TaskCount {
 
 /// A typical task.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TypicalTask {
+pub(super) struct TypicalTask<'a> {
     pub(super) demand: DemandIdx,
     pub(super) signature: SignatureIdx,
     pub(super) device: ResourceIdx,
+    /// The pods that a gang needs in one domain, coarse to fine.
+    pub(super) slices: &'a [SliceLayer],
     pub(super) weight: u64,
 }
 
 impl TaskCounts {
     /// Counts the pods of a gang that need devices.
     pub(super) fn learn(&mut self, catalog: &mut Catalog, shape: &GangShape) {
+        let mut has_new_size = false;
         for group in &shape.groups {
             if let Some(device) = group.device.filter(|_| group.count > 0) {
-                self.count(catalog, group, device);
+                let key = TaskKey {
+                    demand: group.demand_idx,
+                    signature: group.signature,
+                    slices: needed_slices(shape, group),
+                };
+                has_new_size |= !key.slices.is_empty() && !self.tasks.contains_key(&key);
+                self.count(catalog, key, group.count, device);
             }
         }
-        if self.since >= self.known.min(HALF_LIFE) {
+        if has_new_size || self.since >= self.known.min(HALF_LIFE) {
             self.renew(catalog);
         }
     }
 
-    fn count(&mut self, catalog: &mut Catalog, group: &GroupShape, device: ResourceIdx) {
-        let pods = u64::from(group.count);
+    fn count(&mut self, catalog: &mut Catalog, key: TaskKey, pods: u32, device: ResourceIdx) {
+        let pods = u64::from(pods);
         self.since = self.since.saturating_add(pods);
-        let key = (group.demand_idx, group.signature);
         if let Some(task) = self.tasks.get_mut(&key) {
             task.pods = task.pods.saturating_add(pods);
             return;
@@ -91,7 +112,7 @@ impl TaskCounts {
         if self.tasks.len() >= MAX_COUNTED_TASKS {
             self.drop_lightest(catalog);
         }
-        catalog.retain(key.0, key.1);
+        catalog.retain(key.demand, key.signature);
         let task = TaskCount {
             device,
             pods,
@@ -102,13 +123,13 @@ impl TaskCounts {
 
     /// Returns the keys by number of pods, the most frequent first. Ties are broken by content,
     /// because indexes depend on the order of arrival.
-    fn keys_by_frequency(&self, catalog: &Catalog) -> Vec<(DemandIdx, SignatureIdx)> {
+    fn keys_by_frequency(&self, catalog: &Catalog) -> Vec<TaskKey> {
         let mut keys: Vec<_> = self.tasks.iter().collect();
         keys.sort_by_cached_key(|(key, task)| {
-            let (request, constraints) = task_content(catalog, **key);
-            (Reverse(task.pods), request, constraints)
+            let (request, constraints) = task_content(catalog, key);
+            (Reverse(task.pods), request, constraints, &key.slices)
         });
-        keys.into_iter().map(|(key, _)| *key).collect()
+        keys.into_iter().map(|(key, _)| key.clone()).collect()
     }
 
     /// Drops the lighter half.
@@ -119,7 +140,7 @@ impl TaskCounts {
             .skip(MAX_TYPICAL_TASKS)
         {
             self.tasks.remove(&key);
-            catalog.release(key.0, key.1);
+            catalog.release(key.demand, key.signature);
         }
     }
 
@@ -150,24 +171,26 @@ impl TaskCounts {
     }
 
     /// Returns the typical tasks as of the last renewal.
-    pub(super) fn typical_tasks(&self) -> impl Iterator<Item = TypicalTask> {
+    pub(super) fn typical_tasks(&self) -> impl Iterator<Item = TypicalTask<'_>> {
         let weighty = self.tasks.iter().filter(|(_, task)| task.weight > 0);
-        weighty.map(|((demand, signature), task)| TypicalTask {
-            demand: *demand,
-            signature: *signature,
+        weighty.map(|(key, task)| TypicalTask {
+            demand: key.demand,
+            signature: key.signature,
             device: task.device,
+            slices: &key.slices,
             weight: task.weight,
         })
     }
 
     /// Exports the history by content, so that another engine can restore it.
     pub(super) fn export(&self, catalog: &Catalog) -> TaskHistory {
-        let task = |(key, count): (&(DemandIdx, SignatureIdx), &TaskCount)| {
-            let (request, constraints) = task_content(catalog, *key);
+        let task = |(key, count): (&TaskKey, &TaskCount)| {
+            let (request, constraints) = task_content(catalog, key);
             TaskRecord {
                 request,
                 device: catalog.name(count.device),
                 constraints,
+                slices: key.slices.clone(),
                 pods: count.pods,
                 weight: count.weight,
             }
@@ -183,8 +206,8 @@ impl TaskCounts {
 
     /// Replaces the history by that of another engine.
     pub(super) fn restore(&mut self, catalog: &mut Catalog, history: &TaskHistory) {
-        for (demand, signature) in std::mem::take(&mut self.tasks).into_keys() {
-            catalog.release(demand, signature);
+        for key in std::mem::take(&mut self.tasks).into_keys() {
+            catalog.release(key.demand, key.signature);
         }
         for task in &history.tasks {
             let demand = catalog.acquire_demand(&task.request);
@@ -198,7 +221,13 @@ impl TaskCounts {
                 pods: task.pods,
                 weight: task.weight,
             };
-            self.tasks.insert((demand, signature), count);
+            let slices = task.slices.clone();
+            let key = TaskKey {
+                demand,
+                signature,
+                slices,
+            };
+            self.tasks.insert(key, count);
         }
         self.since = history.since;
         self.known = history.known;
@@ -207,18 +236,28 @@ impl TaskCounts {
 }
 
 /// Returns the request and constraints of a task.
-fn task_content(
-    catalog: &Catalog,
-    (demand, signature): (DemandIdx, SignatureIdx),
-) -> (Resources, Constraints) {
-    let demand = catalog.demand(demand);
+fn task_content(catalog: &Catalog, key: &TaskKey) -> (Resources, Constraints) {
+    let demand = catalog.demand(key.demand);
     let request = demand
         .iter()
         .filter(|(resource, _)| *resource != catalog.pods())
         .map(|(resource, amount)| (catalog.name(*resource), *amount))
         .collect();
     let constraints = catalog
-        .signature(signature)
+        .signature(key.signature)
         .map(|s| s.constraints().clone());
     (request, constraints.unwrap_or_default())
+}
+
+/// Returns the pods of a group that must be in one domain, coarse to fine: all pods in a domain of
+/// the required levels, and each slice in a domain of its level. A single pod is always in one
+/// domain.
+fn needed_slices(shape: &GangShape, group: &GroupShape) -> Vec<SliceLayer> {
+    let requests = [&shape.topology, &group.topology];
+    let required = requests.into_iter().flatten();
+    let required = required.filter_map(TopologyRequest::required_level);
+    let required = required.filter(|level| *level != NODE_LEVEL);
+    let whole = required.map(|level| SliceLayer::new(level, group.count));
+    let all = whole.chain(group.slices.iter().cloned());
+    all.filter(|layer| layer.pods > 1).collect()
 }

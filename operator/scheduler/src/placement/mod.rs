@@ -2,6 +2,7 @@
 
 mod fit_counter;
 mod fragmentation;
+mod free_slices;
 mod frontier;
 mod group_fit;
 mod group_place;
@@ -11,12 +12,14 @@ mod packing;
 mod place;
 mod ranking;
 mod request;
+mod slice_keeper;
 mod slice_totals;
 mod spread;
 mod topology;
 mod undo;
 
 pub use history::TaskHistory;
+pub use packing::PackingRule;
 
 pub(crate) use fit_counter::{FitCounter, FreedAmounts};
 pub(crate) use frontier::{SearchResult, search};

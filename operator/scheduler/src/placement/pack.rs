@@ -5,11 +5,12 @@ use std::collections::BinaryHeap;
 
 use super::ranking::{ClassRank, CurrentRanking, NodeChoice};
 use super::request::PodRuns;
+use super::slice_keeper::SliceKeeper;
 use crate::state::{ConstraintSignature, NodeClass, NodeIdx};
 
-/// Fills node by node: first the node where each pod causes the least fragmentation, then the best
-/// fit, then by name. Preferences of the pods among nodes come before all of these, as in
-/// Kubernetes.
+/// Fills node by node: first the nodes that lose the fewest free slices, then the node where each
+/// pod causes the least fragmentation, then the best fit, then by name. Preferences of the pods
+/// among nodes come before all of these, as in Kubernetes.
 ///
 /// There must be at least one pod. None: the nodes do not hold all pods. The result is exact,
 /// because identical pods do not compete for different resources.
@@ -24,16 +25,25 @@ pub(super) fn fill(
     }
     let mut left = count;
     let mut runs = PodRuns::new();
+    let mut keeper: Option<SliceKeeper<'_>> = None;
+    let has_slices = |class: &&NodeClass| ranked.free_slices().has_room(&class.profile);
     let mut classes = ranked.iter().peekable();
     while let Some((order, class)) = classes.next() {
         let mut equals = vec![class];
         while let Some((_, equal)) = classes.next_if(|(next, _)| *next == order) {
             equals.push(equal);
         }
-        for (node, class) in members_by_name(&equals) {
-            if !allows(node) {
-                continue;
+        let members = members_by_name(&equals).filter(|(node, _)| allows(*node));
+        if keeper.is_some() || equals.iter().any(has_slices) {
+            let start = || SliceKeeper::new(ranked, left, std::mem::take(&mut runs));
+            let keeper = keeper.get_or_insert_with(start);
+            keeper.take_without_loss(order, members.map(|(node, _)| node));
+            if keeper.is_done() {
+                break;
             }
+            continue;
+        }
+        for (node, class) in members {
             let pods = ranked.fits(class, left);
             left = left.saturating_sub(pods);
             runs.push((node, pods));
@@ -42,7 +52,9 @@ pub(super) fn fill(
             }
         }
     }
-    None
+    let mut keeper = keeper?;
+    keeper.take_with_least_loss();
+    keeper.into_runs()
 }
 
 /// Returns the members of several classes, by name.
@@ -78,12 +90,27 @@ fn fill_by_tier(
         .filter(|(_, _, node, _)| allows(*node))
         .map(|(order, rank, node, pods)| (signature.tier(node), order, rank, node, pods))
         .collect();
-    fill_in_order(all, count)
+    fill_in_order(ranked, all, count)
 }
 
 /// Fills already chosen nodes, in the same order.
-pub(super) fn fill_in_order(mut all: Vec<NodeChoice<ClassRank>>, count: u32) -> Option<PodRuns> {
+pub(super) fn fill_in_order(
+    ranked: &CurrentRanking<'_>,
+    mut all: Vec<NodeChoice<ClassRank>>,
+    count: u32,
+) -> Option<PodRuns> {
     all.sort_unstable();
+    if !ranked.free_slices().is_empty() {
+        let mut keeper = SliceKeeper::new(ranked, count, PodRuns::new());
+        for tier in all.chunk_by(|a, b| a.0 == b.0) {
+            for equals in tier.chunk_by(|a, b| a.1 == b.1) {
+                let rank = equals.first().map(|(_, rank, ..)| *rank)?;
+                keeper.take_without_loss(rank, equals.iter().map(|(.., node, _)| *node));
+            }
+            keeper.take_with_least_loss();
+        }
+        return keeper.into_runs();
+    }
     let mut left = count;
     let mut runs = PodRuns::new();
     for (.., node, pods) in all {

@@ -1,17 +1,30 @@
 //! The state of packing between placements.
 
 use super::fragmentation::Fragmentation;
+use super::free_slices::FreeSlices;
 use super::history::{TaskCounts, TaskHistory};
 use super::ranking::{CurrentRanking, Rankings};
 use crate::constraints::Constraints;
 use crate::state::{Catalog, GangShape, GroupShape, Nodes, SignatureIdx};
 
+/// The rule by which packing orders nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PackingRule {
+    /// Keeps free slices of the sizes that gangs need, then prevents fragmentation of nodes.
+    #[default]
+    WholeDomains,
+    /// Looks at single nodes only. For comparisons.
+    SingleNodes,
+}
+
 /// The typical tasks, and the scores that follow from them.
 #[derive(Debug, Default)]
 pub(crate) struct PackingState {
+    rule: PackingRule,
     task_counts: TaskCounts,
     fragmentation: Fragmentation,
     rankings: Rankings,
+    free_slices: FreeSlices,
     /// The signatures that classes distinguish. The constraints identify them, because numbers are
     /// reused.
     class_signatures: Vec<(SignatureIdx, Constraints)>,
@@ -23,6 +36,11 @@ impl PackingState {
     /// Returns a number that changes whenever the choice between nodes changes.
     pub(crate) fn version(&self) -> u64 {
         self.task_counts.version()
+    }
+
+    pub(crate) fn set_rule(&mut self, rule: PackingRule) {
+        self.rule = rule;
+        self.free_slices = FreeSlices::default();
     }
 
     /// Counts the pods of a new gang.
@@ -66,6 +84,16 @@ impl PackingState {
         for (signature, _) in &self.class_signatures {
             catalog.refresh_signature(*signature, nodes);
         }
+        if self.rule == PackingRule::WholeDomains {
+            let lenses = || {
+                self.class_signatures
+                    .iter()
+                    .map(|(lens, _)| *lens)
+                    .collect()
+            };
+            self.free_slices
+                .prepare(&self.task_counts, lenses, nodes, catalog);
+        }
     }
 
     /// Returns the classes of nodes as packing ranks them for a group now. With `by_class`, the
@@ -76,8 +104,10 @@ impl PackingState {
         (nodes, catalog): (&'a mut Nodes, &Catalog),
         by_class: bool,
     ) -> Option<CurrentRanking<'a>> {
-        nodes.sort_into_classes(catalog);
+        let changed = nodes.sort_into_classes(catalog);
+        self.free_slices.update(nodes, &changed);
+        let scores = (&self.fragmentation, &self.free_slices);
         self.rankings
-            .refresh(group, nodes, catalog, &self.fragmentation, by_class)
+            .refresh(group, nodes, catalog, scores, by_class)
     }
 }

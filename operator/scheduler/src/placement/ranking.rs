@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::fragmentation::Fragmentation;
+use super::free_slices::FreeSlices;
 use crate::state::{
     Catalog, GroupShape, NodeClass, NodeIdx, NodeProfile, Nodes, PodDemand, PodNeeds,
     PreferenceTier, ResourceIdx, WHOLE_DEVICE, fraction,
@@ -97,7 +98,7 @@ impl Rankings {
         group: &GroupShape,
         nodes: &'a Nodes,
         catalog: &Catalog,
-        fragmentation: &Fragmentation,
+        (fragmentation, free_slices): (&Fragmentation, &'a FreeSlices),
         by_class: bool,
     ) -> Option<CurrentRanking<'a>> {
         if self.age != nodes.classes().age() {
@@ -150,7 +151,11 @@ impl Rankings {
             }
         }
         ranking.first_unranked = nodes.classes().len();
-        Some(CurrentRanking { ranking, nodes })
+        Some(CurrentRanking {
+            ranking,
+            nodes,
+            free_slices,
+        })
     }
 
     /// Drops the least recently used rankings.
@@ -173,7 +178,7 @@ impl Rankings {
 }
 
 /// Returns the loss per pod, in parts of 2^16.
-fn loss_per_pod(loss: i64, pods: u32) -> i64 {
+pub(super) fn loss_per_pod(loss: i64, pods: u32) -> i64 {
     let fine = i128::from(loss).saturating_mul(1 << 16);
     let share = fine.checked_div(i128::from(pods)).unwrap_or(fine);
     i64::try_from(share).unwrap_or(i64::MAX)
@@ -200,12 +205,18 @@ fn free_devices(profile: &NodeProfile, device: Option<ResourceIdx>, nodes: &Node
 pub(super) struct CurrentRanking<'a> {
     ranking: &'a DemandRanking,
     nodes: &'a Nodes,
+    free_slices: &'a FreeSlices,
 }
 
 impl<'a> CurrentRanking<'a> {
     /// Returns the ranked nodes.
     pub(super) fn nodes(&self) -> &'a Nodes {
         self.nodes
+    }
+
+    /// Returns the free slices that gangs of the history need.
+    pub(super) fn free_slices(&self) -> &'a FreeSlices {
+        self.free_slices
     }
 
     /// Returns the classes that hold a pod and have members, in order.
@@ -256,6 +267,16 @@ impl<'a> CurrentRanking<'a> {
 
     /// Returns how many pods a node of the class holds, at most `most`.
     pub(super) fn fits(&self, class: &NodeClass, most: u32) -> u32 {
-        class.profile.count_fitting(&self.ranking.needs, most)
+        self.count_fitting(&class.profile, most)
+    }
+
+    /// Returns how many pods a node with this profile holds, at most `most`.
+    pub(super) fn count_fitting(&self, profile: &NodeProfile, most: u32) -> u32 {
+        profile.count_fitting(&self.ranking.needs, most)
+    }
+
+    /// Returns the profile with pods of the group on it, all of which must fit.
+    pub(super) fn profile_with_pods(&self, profile: &NodeProfile, pods: u32) -> NodeProfile {
+        profile.with_pods(&self.ranking.needs, pods)
     }
 }

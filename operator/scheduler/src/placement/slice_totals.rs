@@ -77,6 +77,24 @@ impl SliceTotals {
         change
     }
 
+    /// Returns the pods that fit in the node's domain of the finest layer.
+    pub(super) fn pods_in_domain(&self, node: NodeIdx) -> u64 {
+        let finest = self.layers.last();
+        let held = finest.and_then(|totals| totals.pods.get(self.domain(totals, node)?));
+        held.copied().unwrap_or(0)
+    }
+
+    /// Returns the node's domain of the finest layer.
+    pub(super) fn finest_domain(&self, node: NodeIdx) -> Option<usize> {
+        self.domain(self.layers.last()?, node)
+    }
+
+    /// Returns the node's domain of the coarsest layer. Changes in other domains of that layer do
+    /// not concern the node.
+    pub(super) fn coarsest_domain(&self, node: NodeIdx) -> Option<usize> {
+        self.domain(self.layers.first()?, node)
+    }
+
     fn domain(&self, totals: &LayerTotals, node: NodeIdx) -> Option<usize> {
         let domain = self.layout.domain(totals.layer.depth, node)?;
         usize::try_from(domain).ok()

@@ -72,18 +72,24 @@ impl NodeClasses {
                 .saturating_add(MIN_EMPTY_CLASSES)
     }
 
-    /// Moves a node to the class of its profile, or removes it if there is no profile.
-    pub(crate) fn set_profile(&mut self, node: NodeIdx, rank: u32, profile: Option<NodeProfile>) {
+    /// Moves a node to the class of its profile, or removes it if there is no profile. Returns true
+    /// if it was in another class.
+    pub(crate) fn set_profile(
+        &mut self,
+        node: NodeIdx,
+        rank: u32,
+        profile: Option<NodeProfile>,
+    ) -> bool {
         let next = profile.map(|p| self.get_or_insert(p));
         if self.by_node.len() <= node.at() {
             self.by_node.resize(node.at().saturating_add(1), None);
         }
         let Some(slot) = self.by_node.get_mut(node.at()) else {
-            return;
+            return false;
         };
         let before = std::mem::replace(slot, next);
         if before == next {
-            return;
+            return false;
         }
         if let Some(class) = before.and_then(|at| self.classes.get_mut(at)) {
             class.members.remove(&(rank, node));
@@ -97,6 +103,7 @@ impl NodeClasses {
                 .saturating_add(usize::from(class.members.is_empty()));
             class.members.insert((rank, node));
         }
+        true
     }
 
     fn get_or_insert(&mut self, profile: NodeProfile) -> usize {

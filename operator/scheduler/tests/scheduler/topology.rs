@@ -12,6 +12,7 @@ pub(super) mod oracle;
 pub(super) mod rank_order;
 pub(super) mod slice_oracle;
 pub(super) mod slices;
+pub(super) mod whole_domains;
 
 use crate::common::*;
 use trellis_scheduler::{

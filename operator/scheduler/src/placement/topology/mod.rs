@@ -24,5 +24,5 @@ pub(crate) use attempt::place_one_group;
 pub(crate) use gang_topology::{GangTopology, GroupSlices, ResolvedRequest, has_request};
 pub(super) use rank_order::order_groups;
 pub(crate) use search::search;
-pub(crate) use slices::ResolvedLayer;
-pub(crate) use slices::round_down;
+pub(super) use slices::ResolvedSlices;
+pub(crate) use slices::{ResolvedLayer, round_down};

@@ -6,6 +6,8 @@
 //! inner layer first, and adds up the results for the outer layer. This is exact, because the size
 //! of an outer slice is a multiple of the size of an inner one.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::explain::MissingLevel;
@@ -87,6 +89,26 @@ impl ResolvedSlices {
             coarser: required.unwrap_or_default().to_owned(),
             finer: domains.level_name(level),
         })
+    }
+
+    /// Returns the slices that a gang of the history needed, and their topology: that of the first
+    /// layer whose level exists. Leaves out layers that are not finer than the layer before, because
+    /// that one implies them. None: no topology has a level.
+    pub(in super::super) fn find_needed(
+        domains: &TopologyDomains,
+        needed: &[SliceLayer],
+    ) -> Option<(Arc<Layout>, Self)> {
+        let level = needed.iter().find_map(|layer| domains.find(&layer.level))?;
+        let mut found = Self::default();
+        for layer in needed {
+            let depth = domains.find_in_topology_of(&level, &layer.level);
+            let is_finer = |depth: &usize| found.finest().is_none_or(|coarser| coarser < *depth);
+            if let Some(depth) = depth.filter(is_finer) {
+                let pods = layer.pods.max(1);
+                found.layers.push(ResolvedLayer { depth, pods });
+            }
+        }
+        Some((level.layout, found))
     }
 
     /// True if the group is not split.

@@ -18,6 +18,8 @@ use tree::TopologyTree;
 #[derive(Debug, Default)]
 pub(crate) struct TopologyDomains {
     trees: BTreeMap<TopologyName, TopologyTree>,
+    /// The number of changes of layouts so far.
+    version: u64,
 }
 
 /// A level of a topology.
@@ -50,6 +52,7 @@ impl TopologyDomains {
 
     /// Returns true if the topology existed.
     pub(super) fn delete(&mut self, name: &TopologyName) -> bool {
+        self.version = self.version.saturating_add(1);
         self.trees.remove(name).is_some()
     }
 
@@ -68,8 +71,14 @@ impl TopologyDomains {
     /// Numbers the domains again if nodes were added, moved or removed.
     pub(crate) fn lay_out(&mut self) {
         for tree in self.trees.values_mut() {
-            tree.lay_out();
+            let changed = tree.lay_out();
+            self.version = self.version.saturating_add(u64::from(changed));
         }
+    }
+
+    /// Returns the number of changes of layouts so far.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
     }
 
     /// Returns the level of this name, in the first topology by name that has it. The layout is

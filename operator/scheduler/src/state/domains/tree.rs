@@ -89,11 +89,14 @@ impl TopologyTree {
         self.levels.iter().map(label).collect()
     }
 
-    pub(super) fn lay_out(&mut self) {
-        if std::mem::take(&mut self.stale) {
+    /// Returns true if the layout was out of date.
+    pub(super) fn lay_out(&mut self) -> bool {
+        let was_stale = std::mem::take(&mut self.stale);
+        if was_stale {
             let nodes = self.nodes.iter().map(|((path, _), node)| (path, *node));
             self.layout = Arc::new(Layout::new(self.levels.len(), nodes));
         }
+        was_stale
     }
 
     pub(super) fn layout(&self) -> Arc<Layout> {

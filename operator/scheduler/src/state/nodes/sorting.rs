@@ -67,23 +67,26 @@ impl Nodes {
         }
     }
 
-    /// Sorts changed nodes into their classes. Costs nothing if no node has changed.
-    pub(crate) fn sort_into_classes(&mut self, catalog: &Catalog) {
+    /// Sorts changed nodes into their classes, and returns the nodes that are in another class now.
+    /// Costs nothing if no node has changed.
+    pub(crate) fn sort_into_classes(&mut self, catalog: &Catalog) -> Vec<NodeIdx> {
         if self.stale.is_empty() {
-            return;
+            return Vec::new();
         }
         if self.classes.is_sparse() {
             self.mark_all_stale();
         }
-        for at in std::mem::take(&mut self.stale) {
+        let mut moved = std::mem::take(&mut self.stale);
+        moved.retain(|at| {
             if let Some(entry) = self.entries.get_mut(at.at()) {
                 entry.stale = false;
             }
-            let there = self.properties(at).is_some();
-            let profile = there.then(|| self.profile(at, catalog));
-            self.classes
-                .set_profile(at, self.position_by_name(at), profile);
-        }
+            let there = self.properties(*at).is_some();
+            let profile = there.then(|| self.profile(*at, catalog));
+            let rank = self.position_by_name(*at);
+            self.classes.set_profile(*at, rank, profile)
+        });
+        moved
     }
 
     /// Returns the profile of a node without any pods.
