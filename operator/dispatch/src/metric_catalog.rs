@@ -1,7 +1,8 @@
 //! The table of all metrics, with their names, help texts and labels.
 //!
 //! Names follow the conventions of Prometheus: base units, and `_total` for counters. No label has
-//! a value that users choose, except for the names of queues, which are cluster-wide objects.
+//! a value that users choose, except for the names of queues and topologies, which are cluster-wide
+//! objects.
 
 use std::fmt::Write as _;
 
@@ -111,6 +112,7 @@ facts! {
 
     DEVICES: Gauge "devices" ["resource", "state"] "Devices of nodes that accept pods: allocatable, held (by gangs), others (by other pods) and free";
     NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost (not ready for long, or deleted while pods of jobs remain)";
+    DOMAINS: Gauge "domains" ["topology", "level", "state"] "Domains of a topology that have devices: free (all nodes with devices accept pods, run no gang, and have all devices free) or used";
     ADMISSION_POLICY: Gauge "admission_policy_in_force" ["policy"] "1: the admission policy of that name and its binding match this version; 0: one is missing or differs, and the operator does not trust the fields that the policy protects";
     AUTOSCALER_SUITABLE: Gauge "autoscaler_suitable" ["flavor"] "1: the settings of the flavor's autoscaler suit gangs; 0: they do not (condition AutoscalerSuitable); no sample: they are unknown or not checked yet, or the flavor gets no new nodes";
     CHANGED_PODS: Gauge "changed_pods" [] "Placed pods whose images, tolerations or resources were changed after policies had judged them, as observed by this process";
@@ -134,8 +136,8 @@ This page lists the metrics of Trellis. \
 
 - Counters start at zero with the process, and count on the leader only.
 - Gauges are computed at each scrape.
-- Labels have no values of users except the names of queues, so the number of series depends on \
-queues, flavors and resources, not on jobs.
+- Labels have no values of users except the names of queues, topologies and levels, so the number \
+of series depends on queues, flavors, topologies and resources, not on jobs.
 
 ";
 

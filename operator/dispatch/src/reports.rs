@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use trellis_scheduler::{QueueCounts, QueueMemory, QueueUsage, ResourceName, ResourceTotals};
+use trellis_scheduler::{
+    DomainTotals, QueueCounts, QueueMemory, QueueUsage, ResourceName, ResourceTotals,
+};
 
 /// Usage of a queue.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +22,8 @@ pub struct QueueReport {
 pub struct TotalsReport {
     /// Totals of the schedulable nodes.
     pub by_resource: BTreeMap<ResourceName, ResourceTotals>,
+    /// Domains of the topologies.
+    pub domains: Vec<DomainTotals>,
     /// Number of limits whose account in the engine has differed from a recount for long.
     pub wrong_limits: usize,
 }

@@ -74,10 +74,10 @@ pub use constraints::{
 };
 pub use decision::{Decision, PlacementScore, PreemptionReason, TrialPlacement, Victim};
 pub use engine::{
-    BackOffSnapshot, ChargeSnapshot, Engine, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot,
-    PlaceSnapshot, PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot, ProvisioningSnapshot,
-    QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals, Snapshot, StoppingGangSnapshot,
-    UsageLagSnapshot,
+    BackOffSnapshot, ChargeSnapshot, DomainTotals, Engine, GangSnapshot, KeptPlaceSnapshot,
+    LimitChargeSnapshot, PlaceSnapshot, PlacedStateSnapshot, PodRoomSnapshot, PodSnapshot,
+    ProvisioningSnapshot, QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals, Snapshot,
+    StoppingGangSnapshot, UsageLagSnapshot,
 };
 pub use explain::{
     BestDomain, Exclusions, FlavorMismatch, GroupNodeReport, LimitRaise, MatchingNode,

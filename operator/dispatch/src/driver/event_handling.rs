@@ -179,9 +179,10 @@ impl Driver {
         to_advance.extend(here.map(|(job, _)| job.clone()));
     }
 
-    fn report_totals(&self) -> TotalsReport {
+    fn report_totals(&mut self) -> TotalsReport {
         TotalsReport {
             by_resource: self.engine.totals(),
+            domains: self.engine.domain_totals(),
             wrong_limits: self.wrong_limit_count(),
         }
     }

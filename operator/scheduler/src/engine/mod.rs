@@ -44,7 +44,7 @@ use gang_table::GangTable;
 use kept_places::KeptPlaces;
 use pod_table::PodTable;
 use provisioning::ProvisioningBackOffs;
-pub use reports::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
+pub use reports::{DomainTotals, QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
 use scheduling_queue::SchedulingQueue;
 pub use snapshot::{
     BackOffSnapshot, ChargeSnapshot, GangSnapshot, KeptPlaceSnapshot, LimitChargeSnapshot,

@@ -355,6 +355,16 @@ async fn add_scheduler_gauges(gauges: &mut Gauges, context: &Context) {
             gauges.set_labelled(metric_catalog::DEVICES, labels, to_f64(amount));
         }
     }
+    for domains in totals.domains {
+        for (state, count) in [("free", domains.free), ("used", domains.used)] {
+            let labels = vec![
+                ("topology", domains.topology.as_str().to_owned()),
+                ("level", domains.level.clone()),
+                ("state", state.to_owned()),
+            ];
+            gauges.set_labelled(metric_catalog::DOMAINS, labels, count_value(count));
+        }
+    }
     let wrong = count_value(totals.wrong_limits);
     gauges.set(metric_catalog::LEDGER_WRONG, wrong);
 }

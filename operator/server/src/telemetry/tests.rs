@@ -14,7 +14,8 @@ use trellis_dispatch::{
 };
 use trellis_gang::key::Key;
 use trellis_scheduler::{
-    FlavorName, QueueName, QueueUsage, QueueUsageLine, ResourceName, ResourceTotals,
+    DomainTotals, FlavorName, QueueName, QueueUsage, QueueUsageLine, ResourceName, ResourceTotals,
+    TopologyName,
 };
 
 use super::*;
@@ -151,6 +152,12 @@ fn totals() -> TotalsReport {
         by_resource: [("nvidia.com/gpu", gpus), ("cpu", beside)]
             .map(|(name, totals)| (ResourceName::new(name), totals))
             .into(),
+        domains: vec![DomainTotals {
+            topology: TopologyName::new("network"),
+            level: "rack".to_owned(),
+            free: 3,
+            used: 9,
+        }],
         wrong_limits: 2,
     }
 }
@@ -187,6 +194,8 @@ async fn all_metrics_have_their_values() {
         "trellis_jobs_waiting{queue=\"vision\",reason=\"QuotaExceeded\"} 1.0",
         "trellis_queue_used{queue=\"vision\",flavor=\"a100\",resource=\"cpu\"} 1.5",
         "trellis_devices{resource=\"nvidia.com/gpu\",state=\"free\"} 7.0",
+        "trellis_domains{topology=\"network\",level=\"rack\",state=\"free\"} 3.0",
+        "trellis_domains{topology=\"network\",level=\"rack\",state=\"used\"} 9.0",
         "trellis_changed_pods 1.0",
         "trellis_ledger_wrong_limits 2.0",
         "trellis_reconciles_total{result=\"behind\"} 1",

@@ -163,6 +163,14 @@ impl TopologyDomains {
         })
     }
 
+    /// Returns all topologies, by name, each with its levels and its layout.
+    pub(crate) fn layouts(
+        &self,
+    ) -> impl Iterator<Item = (&TopologyName, &[TopologyLevel], Arc<Layout>)> {
+        let trees = self.trees.iter();
+        trees.map(|(name, tree)| (name, tree.levels(), tree.layout()))
+    }
+
     /// Returns the names of all levels, each once, except the level of single nodes: by name of the
     /// topology, and from coarse to fine.
     pub(crate) fn level_names(&self) -> Vec<String> {
