@@ -106,6 +106,7 @@ pub struct TopologyRequest {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::SOME_CLOSENESS.to_cel_rule())]
+#[x_kube(validation = rules::BALANCED.to_cel_rule())]
 pub struct GroupTopology {
     /// Name of a level of a Topology: the gang waits until all pods of the group fit into one domain
     /// of it.
@@ -124,6 +125,11 @@ pub struct GroupTopology {
     #[garde(inner(custom(rules::topology_level)))]
     #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub preferred: Option<String>,
+    /// True: the domains of `preferred` get equal numbers of pods, or of slices, as far as their room
+    /// allows. Their number stays the smallest possible. Absent: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(custom(rules::balanced(self)))]
+    pub balanced: Option<bool>,
     /// Slices of the group: consecutive pods that must be in one domain. Up to 3 layers, coarse to
     /// fine, with finer levels of the same Topology. Absent: the group is not split.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

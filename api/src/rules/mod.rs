@@ -60,7 +60,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 40] = [
+const MULTI_FIELD_RULES: [Rule; 41] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -96,6 +96,7 @@ const MULTI_FIELD_RULES: [Rule; 40] = [
     ONE_DEVICE_COUNT,
     ONE_BOUND,
     SOME_LIMIT,
+    BALANCED,
     SLICE_LAYERS,
     SLICES_OF_REPLICAS,
     SLICES_START_TOGETHER,

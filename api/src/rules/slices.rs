@@ -11,6 +11,11 @@ pub const SOME_CLOSENESS: Rule = Rule::new(
     "has(self.required) || has(self.preferred) || (has(self.slices) && size(self.slices) > 0)",
     "must have required, preferred or slices: name a level of a Topology, or remove topology",
 );
+/// An even split needs a level.
+pub const BALANCED: Rule = Rule::new(
+    "!has(self.balanced) || !self.balanced || has(self.preferred)",
+    "balanced needs preferred: name the level whose domains get equal numbers of pods, or remove balanced",
+);
 /// The size of a slice is stated in one way.
 pub const SLICE_SIZE: Rule = Rule::new(
     "has(self.pods) != has(self.atMost)",
@@ -57,6 +62,14 @@ pub fn some_closeness<'a, T>(
     let some =
         request.required.is_some() || request.preferred.is_some() || !request.slices.is_empty();
     move |_, ()| SOME_CLOSENESS.check(some)
+}
+
+/// [`BALANCED`].
+pub fn balanced(
+    request: &GroupTopology,
+) -> impl FnOnce(&Option<bool>, &()) -> garde::Result + use<> {
+    let has_level = request.preferred.is_some();
+    move |balanced, ()| BALANCED.check(has_level || !balanced.unwrap_or_default())
 }
 
 /// [`SLICE_SIZE`].

@@ -270,6 +270,13 @@ async fn api_server_refuses_contradictory_fields() {
             "must have required, preferred or slices",
         ),
         (
+            spec_with(
+                "/spec/taskGroups/0/topology",
+                json!({"required": "rack", "balanced": true}),
+            ),
+            "balanced needs preferred",
+        ),
+        (
             sliced(json!([{"level": "rack", "pods": 2, "atMost": 2}])),
             "must have exactly one of pods (the size of each slice) and atMost",
         ),

@@ -222,6 +222,7 @@ fn to_task_group(
             true => Some(TopologyRequest::one_node()),
             false => closeness.and_then(to_group_request),
         },
+        balanced: closeness.is_some_and(|topology| topology.balanced == Some(true)),
         // All slices are on one node if all pods are.
         slices: match closeness.filter(|_| !one_node) {
             Some(closeness) => to_slices(closeness, group.gang_size()),

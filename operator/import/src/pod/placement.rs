@@ -111,6 +111,7 @@ pub(super) fn read_topology(metadata: &Fields<'_>) -> TracedTopology {
     let topology = GroupTopology {
         required: annotations.text(REQUIRED),
         preferred: annotations.text(PREFERRED),
+        balanced: None,
         slices: one_layer.into_iter().chain(several_layers).collect(),
     };
     let slices = match topology.slices.len() {
