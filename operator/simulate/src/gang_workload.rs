@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use trellis_api::job::Restart;
 use trellis_scheduler::{
-    BorrowWithinPolicy, Gang, GangId, GroupName, Node, PreemptionPolicy, Queue, QueueName,
-    QueueOrder, Quota, ReclaimPolicy, ResourceName, Resources, TaskGroup, Time, Topology,
-    TopologyLevel, TopologyName, TopologyRequest, WithinQueuePolicy,
+    BorrowWithinPolicy, Gang, GangId, GroupName, Node, PlacementStrategy, PreemptionPolicy, Queue,
+    QueueName, QueueOrder, Quota, ReclaimPolicy, ResourceName, Resources, TaskGroup, Time,
+    Topology, TopologyLevel, TopologyName, TopologyRequest, WithinQueuePolicy,
 };
 
 use super::pools::{GPU, Pool};
@@ -33,6 +33,8 @@ pub const RACK: &str = "rack";
 const RACK_NODES: u32 = 8;
 /// Number of nodes of a block: four racks.
 const BLOCK_NODES: u32 = 32;
+/// Cores for each GPU, of nodes and of jobs, in thousandths.
+const MILLICORES_PER_GPU: i64 = 12_000;
 /// Each queue with its share of the jobs and its share of the GPUs, both in percent.
 const QUEUES: [(&str, usize, i64); 3] = [
     ("production", 20, 40),
@@ -56,6 +58,12 @@ pub struct GangWorkload {
     /// Percentage of gangs that must be in one rack or, if a gang needs more nodes, in
     /// one block.
     pub close_percent: u8,
+    /// Percentage of the other gangs that use the cores of as many GPUs, but no GPUs. Above 0, cores
+    /// are limited.
+    pub cpu_percent: u8,
+    /// True: gangs without a topology request are spread. It is the rule of kube-scheduler, which
+    /// prefers the least allocated nodes.
+    pub spread: bool,
     /// How the pool grows and shrinks. None: all nodes exist from the start.
     pub growth: Option<PoolGrowth>,
 }
@@ -142,8 +150,13 @@ impl GangWorkload {
             .growth
             .as_ref()
             .map_or(u32::MAX, |growth| growth.min_nodes);
+        let all = u32::try_from(self.pool.nodes).unwrap_or(u32::MAX);
         for (number, node) in (0..fixed).zip(self.pool.to_nodes()) {
-            script.add(start, ScriptChange::Node(with_rack_labels(node, number)));
+            let mut node = with_rack_labels(node, (number, all));
+            if self.cpu_percent > 0 {
+                node.allocatable = with_cores(&node.allocatable);
+            }
+            script.add(start, ScriptChange::Node(node));
         }
         if let Some(growth) = &self.growth {
             let flavor = self.pool.growing_flavor();
@@ -181,10 +194,35 @@ impl GangWorkload {
             at = at.plus_millis(i64::try_from(later).unwrap_or(i64::MAX));
             job.gang.submitted = at;
         }
+        self.use_cores(&mut jobs);
+        for job in jobs.iter_mut().filter(|job| job.gang.topology.is_none()) {
+            if self.spread {
+                job.gang.strategy = PlacementStrategy::Spread;
+            }
+        }
         for job in jobs {
             script.add(job.gang.submitted, ScriptChange::Job(Box::new(job)));
         }
         script
+    }
+
+    /// Adds cores to all jobs, and takes the GPUs from a share of those without a topology request.
+    fn use_cores(&self, jobs: &mut [ScriptJob]) {
+        if self.cpu_percent == 0 {
+            return;
+        }
+        // A separate generator keeps the other draws the same for every `cpu_percent`.
+        let mut random = Random::new(self.seed.wrapping_add(2));
+        for job in jobs {
+            let draw = random.next_below(100);
+            let needs_gpus = job.gang.topology.is_some() || draw >= usize::from(self.cpu_percent);
+            for group in &mut job.gang.groups {
+                group.request = with_cores(&group.request);
+                if !needs_gpus {
+                    group.request = group.request.clone().with(GPU, 0);
+                }
+            }
+        }
     }
 
     /// Requests the finest level at which one domain has enough nodes. A larger gang prefers one
@@ -217,15 +255,21 @@ impl GangWorkload {
         let mut queues = vec![Queue::new(QueueName::new(ROOT_QUEUE))];
         for (name, _, percent) in QUEUES {
             let nominal = all.saturating_mul(percent).checked_div(100).unwrap_or(0);
-            let quota = Quota {
-                nominal,
-                ..Quota::default()
+            let quota = |resource: &str, nominal: i64| {
+                let quota = Quota {
+                    nominal,
+                    ..Quota::default()
+                };
+                (ResourceName::new(resource), quota)
             };
-            let quotas = [(ResourceName::new(GPU), quota)];
+            let mut quotas = vec![quota(GPU, nominal)];
+            if self.cpu_percent > 0 {
+                quotas.push(quota("cpu", nominal.saturating_mul(MILLICORES_PER_GPU)));
+            }
             let queue = Queue::new(QueueName::new(name));
             let queue = match self.growth {
                 None => queue.with_quotas(quotas),
-                Some(_) => self.pool.growing_queue(queue, quotas.into()),
+                Some(_) => self.pool.growing_queue(queue, quotas.into_iter().collect()),
             };
             queues.push(Queue {
                 parent: Some(QueueName::new(ROOT_QUEUE)),
@@ -300,14 +344,25 @@ impl GangWorkload {
     }
 }
 
-/// Adds the labels of its block and rack to a node.
-fn with_rack_labels(mut node: Node, number: u32) -> Node {
-    for (level, prefix, nodes) in [(BLOCK, "b", BLOCK_NODES), (RACK, "r", RACK_NODES)] {
-        let domain = number.checked_div(nodes).unwrap_or(0);
+/// Adds the labels of its block and rack to a node. Neighbours by name are in different racks, as on
+/// most clusters. Otherwise a scheduler that knows no racks would fill one after another by name.
+fn with_rack_labels(mut node: Node, (number, all): (u32, u32)) -> Node {
+    let racks = all.div_ceil(RACK_NODES).max(1);
+    let rack = number.checked_rem(racks).unwrap_or(0);
+    let racks_of_block = BLOCK_NODES / RACK_NODES;
+    for (level, prefix, size) in [(BLOCK, "b", racks_of_block), (RACK, "r", 1)] {
+        let domain = rack.checked_div(size).unwrap_or(0);
         node.labels
             .insert(level.to_owned(), format!("{prefix}{domain:03}"));
     }
     node
+}
+
+/// Adds the cores of its GPUs to a request or a node.
+fn with_cores(resources: &Resources) -> Resources {
+    let gpus = resources.get(&ResourceName::new(GPU));
+    let cores = gpus.saturating_mul(MILLICORES_PER_GPU);
+    resources.clone().with("cpu", cores)
 }
 
 fn group_gpus(group: &TaskGroup) -> f64 {
@@ -316,100 +371,4 @@ fn group_gpus(group: &TaskGroup) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pools::parse_pools;
-
-    fn workload(seed: u64) -> GangWorkload {
-        GangWorkload {
-            pool: parse_pools("gpu=128x8").unwrap().remove(0),
-            jobs: 2_000,
-            load: 0.8,
-            seed,
-            order: QueueOrder::Priority,
-            close_percent: 40,
-            growth: None,
-        }
-    }
-
-    fn jobs(script: SimulationScript) -> Vec<ScriptJob> {
-        let changes = script.into_changes().into_iter();
-        changes
-            .filter_map(|(_, change)| match change {
-                ScriptChange::Job(job) => Some(*job),
-                _ => None,
-            })
-            .collect()
-    }
-
-    #[test]
-    fn equal_seeds_draw_equal_jobs() {
-        let ids = |seed| -> Vec<_> {
-            let jobs = jobs(workload(seed).to_script());
-            jobs.into_iter()
-                .map(|j| (j.gang.id.clone(), j.runtime, j.gang.submitted))
-                .collect()
-        };
-        assert_eq!(ids(1), ids(1));
-        assert_ne!(ids(1), ids(2));
-    }
-
-    #[test]
-    fn share_of_gangs_asks_for_the_finest_domain_that_can_hold_them() {
-        let jobs_with = |close_percent| {
-            let workload = GangWorkload {
-                close_percent,
-                ..workload(7)
-            };
-            jobs(workload.to_script())
-        };
-        let with_topology =
-            |jobs: &[ScriptJob]| jobs.iter().filter(|j| j.gang.topology.is_some()).count();
-        assert_eq!(with_topology(&jobs_with(0)), 0);
-        assert!((700..900).contains(&with_topology(&jobs_with(40))));
-        let all = jobs_with(100);
-        for job in &all {
-            let topology = job.gang.topology.as_ref().unwrap();
-            let expected = match job.gang.groups[0].count {
-                0..=8 => TopologyRequest::required(RACK),
-                9..=32 => TopologyRequest::required(BLOCK),
-                _ => TopologyRequest::preferred(BLOCK),
-            };
-            assert_eq!(*topology, expected);
-        }
-        let when = |jobs: Vec<ScriptJob>| -> Vec<_> {
-            let jobs = jobs.into_iter();
-            jobs.map(|j| (j.gang.id.clone(), j.runtime, j.gang.submitted))
-                .collect()
-        };
-        assert_eq!(when(jobs_with(0)), when(all), "the other draws differ");
-    }
-
-    #[test]
-    fn workload_has_all_sizes_and_the_requested_load() {
-        let jobs = jobs(workload(7).to_script());
-        assert_eq!(jobs.len(), 2_000);
-        for pods in [1, 2, 4, 8, 16, 32, 64] {
-            assert!(
-                jobs.iter().any(|j| j.gang.groups[0].count == pods),
-                "{pods}"
-            );
-        }
-        let work: f64 = jobs
-            .iter()
-            .map(|j| group_gpus(&j.gang.groups[0]) * j.runtime.unwrap().as_secs_f64())
-            .sum();
-        let last = jobs.last().unwrap().gang.submitted.as_millis() as f64 / 1000.0;
-        let load = work / (1024.0 * last);
-        assert!((0.75..0.85).contains(&load), "{load}");
-        // A few jobs cause most of the work.
-        let mut runtimes: Vec<f64> = jobs
-            .iter()
-            .map(|j| j.runtime.unwrap().as_secs_f64())
-            .collect();
-        runtimes.sort_by(f64::total_cmp);
-        let all: f64 = runtimes.iter().sum();
-        let longest: f64 = runtimes[1_800..].iter().sum();
-        assert!(longest > all / 2.0, "{longest} of {all}");
-    }
-}
+mod tests;

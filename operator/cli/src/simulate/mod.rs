@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use trellis_api::document::Problem;
-use trellis_scheduler::{QueueOrder, Time};
+use trellis_scheduler::{PackingRule, QueueOrder, Time};
 use trellis_simulate::scenario::{TimeRange, TimeSpan};
 use trellis_simulate::{BackfillRuntimeSource, SimulationScript, SimulationSummary};
 
@@ -62,6 +62,13 @@ pub(super) struct SimulateOptions {
     /// A larger gang needs one block of 4 racks.
     #[arg(long, value_name = "PERCENT", default_value_t = 40, value_parser = clap::value_parser!(u8).range(0..=100), requires = "workload")]
     close: u8,
+    /// Percentage of the other generated gangs that need cores instead of GPUs.
+    /// Above 0, each GPU of a node or a job comes with 12 cores.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100), requires = "workload", conflicts_with = "autoscale")]
+    cpu_jobs: u8,
+    /// Rule that chooses nodes for a generated workload, to compare Trellis with.
+    #[arg(long, value_enum, value_name = "RULE", default_value_t = WorkloadPacking::WholeDomains, requires = "workload")]
+    packing: WorkloadPacking,
     /// Let an autoscaler add and remove the nodes of a generated workload.
     /// The pool has as many nodes as --nodes says at most. No gang needs one rack, because new
     /// nodes have no known rack.
@@ -128,6 +135,28 @@ enum BackfillRuntimes {
 enum WorkloadKind {
     /// Gangs of up to 64 nodes that arrive, run and end.
     Gangs,
+}
+
+/// Rules that choose nodes.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum WorkloadPacking {
+    /// Keep whole racks and blocks for gangs that need them, as Trellis does.
+    WholeDomains,
+    /// Take the node with the least free capacity, without regard to racks.
+    /// KAI (bin packing) and Kueue (LeastFreeCapacity, for jobs without a topology request) choose so.
+    Nodes,
+    /// Take the nodes with the most free capacity for jobs without a topology request.
+    /// This is the default of kube-scheduler (LeastAllocated).
+    Spread,
+}
+
+impl From<WorkloadPacking> for PackingRule {
+    fn from(packing: WorkloadPacking) -> Self {
+        match packing {
+            WorkloadPacking::WholeDomains => Self::WholeDomains,
+            WorkloadPacking::Nodes | WorkloadPacking::Spread => Self::SingleNodes,
+        }
+    }
 }
 
 /// The rule for jobs behind the head of their queue.
@@ -238,6 +267,7 @@ fn run_timed(
             .filter(|_| !options.autoscale)
             .map(|WorkloadKind::Gangs| trellis_simulate::RACK),
         counts_nodes: options.workload.is_some(),
+        packing: options.packing.into(),
     };
     let start = Instant::now();
     let summary = trellis_simulate::run_script(script, simulation_options, &mut |record| {

@@ -11,7 +11,7 @@ use trellis_simulate::{
 };
 
 use super::printer::Printer;
-use super::{SimulateOptions, run_timed};
+use super::{SimulateOptions, WorkloadPacking, run_timed};
 
 /// Default load of an openb trace, as in the openb protocol.
 const OPENB_LOAD: f64 = 1.3;
@@ -72,6 +72,8 @@ pub(super) fn build_workload(options: &SimulateOptions) -> anyhow::Result<GangWo
         order: options.order.into(),
         // New nodes have no known rack.
         close_percent: if options.autoscale { 0 } else { options.close },
+        cpu_percent: options.cpu_jobs,
+        spread: options.packing == WorkloadPacking::Spread,
         growth: options.autoscale.then(|| PoolGrowth {
             min_nodes: options.min_nodes,
             settings: ScenarioAutoscaler {

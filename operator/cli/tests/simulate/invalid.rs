@@ -164,9 +164,10 @@ fn all_problems_are_reported_together() {
 
 #[test]
 fn invalid_arguments_are_refused() {
-    let cases: [&[&str]; 11] = [
+    let cases: [&[&str]; 12] = [
         &["--workload", "gangs", "--autoscale", "--close", "40"],
         &["--workload", "gangs", "--arrive-after", "5m"],
+        &["--workload", "gangs", "--autoscale", "--cpu-jobs", "30"],
         &["--autoscale"],
         &[],
         &["no-such-file.yaml"],

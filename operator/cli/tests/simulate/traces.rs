@@ -133,6 +133,27 @@ fn generated_gangs_have_the_requested_load_for_a_fixed_seed() {
 }
 
 #[test]
+fn rule_for_whole_domains_keeps_more_racks_free_than_rules_for_nodes() {
+    let free_racks = |packing: &str| -> f64 {
+        let arguments = ["--workload", "gangs", "--jobs", "600", "--until", "2h"];
+        let options = ["--cpu-jobs", "30", "--seed", "5", "-o", "jsonl"];
+        let rule = ["--packing", packing];
+        let run = simulate(&[&arguments[..], &options[..], &rule[..]].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        let summary: Value = run.lines().pop().unwrap();
+        summary["domains"]["mean_free"].as_f64().unwrap()
+    };
+    let whole = free_racks("whole-domains");
+    for other in ["nodes", "spread"] {
+        let free = free_racks(other);
+        assert!(
+            whole > 2.0 * free,
+            "{other}: {free}, whole-domains: {whole}"
+        );
+    }
+}
+
+#[test]
 fn generated_gangs_share_a_growing_pool() {
     let run = |more: &[&str]| {
         let arguments = ["--workload", "gangs", "--nodes", "g=16x8", "--jobs", "60"];

@@ -119,7 +119,7 @@ impl<'a> SliceKeeper<'a> {
                 place.order = self.loss_order(&place.cell);
             }
             let orders = declined.iter_mut().filter_map(|d| Some((d.order?, d)));
-            // Of equal cells, this is the first.
+            // The first of equal cells wins.
             let Some((_, best)) = orders.min_by_key(|(order, _)| *order) else {
                 return;
             };

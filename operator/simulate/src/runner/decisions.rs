@@ -86,6 +86,7 @@ impl SimulationRunner<'_, '_> {
         job.gpus_by_node = simulated_job::placement_gpus(&job.gang, placement);
         for (node, gpus) in &job.gpus_by_node {
             self.meter.add_used(node, *gpus);
+            self.meter.add_runs(node, 1);
         }
         self.placed_jobs.insert(id.clone());
         self.head_waits.remove_pending(&job.gang);

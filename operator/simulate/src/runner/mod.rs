@@ -38,7 +38,8 @@ use std::time::Duration;
 use std::vec::IntoIter;
 
 use trellis_scheduler::{
-    Engine, Gang, GangId, Node, NodeName, Placement, PodKey, Resources, RuntimePredictor, Time,
+    Engine, Gang, GangId, Node, NodeName, PackingRule, Placement, PodKey, Resources,
+    RuntimePredictor, Time,
 };
 
 use super::random::Random;
@@ -80,6 +81,8 @@ pub struct SimulationOptions {
     /// True: the summary has the hours of all nodes. False: only those of flavors that may get new
     /// nodes.
     pub counts_nodes: bool,
+    /// Rule by which packing orders nodes.
+    pub packing: PackingRule,
 }
 
 /// Longest time in which only orders of new nodes happen, without `until`. It is longer than any order
@@ -140,8 +143,10 @@ struct SimulationRunner<'a, 'b> {
 
 impl<'a, 'b> SimulationRunner<'a, 'b> {
     fn new(options: SimulationOptions, record_sink: &'a mut RecordSink<'b>) -> Self {
+        let mut engine = Engine::new();
+        engine.set_packing_rule(options.packing);
         Self {
-            engine: Engine::new(),
+            engine,
             options,
             agenda: Agenda::default(),
             jobs: BTreeMap::new(),
@@ -343,6 +348,7 @@ impl SimulationRunner<'_, '_> {
         job.stopped_pods.clear();
         for (node, gpus) in std::mem::take(&mut job.gpus_by_node) {
             self.meter.add_used(&node, gpus.saturating_neg());
+            self.meter.add_runs(&node, -1);
         }
         self.placed_jobs.remove(id);
         if stage == SimulatedJobStage::Waiting {

@@ -52,6 +52,8 @@ fn any_workload() -> impl Strategy<Value = GangWorkload> {
             seed,
             order,
             close_percent: 0,
+            cpu_percent: 0,
+            spread: false,
             growth: Some(PoolGrowth {
                 min_nodes,
                 settings,

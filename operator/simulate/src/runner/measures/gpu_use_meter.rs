@@ -18,9 +18,15 @@ pub(in crate::runner) fn count_gpus(resources: &Resources) -> i64 {
 struct NodeGpus {
     total: i64,
     used: i64,
+    /// Runs of task groups, also of those without GPUs.
+    runs: i64,
 }
 
 impl NodeGpus {
+    fn is_in_use(self) -> bool {
+        self.used > 0 || self.runs > 0
+    }
+
     /// Returns the free GPUs of a partly used node, which a gang of whole nodes cannot use.
     fn stranded(self) -> i64 {
         if self.used > 0 {
@@ -66,8 +72,8 @@ impl FreeDomains {
         *gpus = gpus.saturating_sub(before.total).saturating_add(now.total);
         let was_free = *in_use == 0;
         *in_use = in_use
-            .saturating_sub(usize::from(before.used > 0))
-            .saturating_add(usize::from(now.used > 0));
+            .saturating_sub(usize::from(before.is_in_use()))
+            .saturating_add(usize::from(now.is_in_use()));
         let is_free = *in_use == 0;
         self.free_count = self
             .free_count
@@ -163,6 +169,11 @@ impl GpuUseMeter {
         }
     }
 
+    /// Adds to the runs of task groups on a node; negative values end runs.
+    pub(in crate::runner) fn add_runs(&mut self, node: &NodeName, runs: i64) {
+        self.change_gpus(node, |of| of.runs = of.runs.saturating_add(runs));
+    }
+
     fn change_gpus(&mut self, node: &NodeName, change: impl FnOnce(&mut NodeGpus)) {
         let of = self.nodes.entry(node.clone()).or_default();
         let before = *of;
@@ -228,6 +239,10 @@ mod tests {
         // 1 for 1 s, none for 1 s, 1 for 2 s.
         assert_eq!(summary.mean_free, 0.75);
         assert_eq!(summary.none_free_percent, 25.0);
+        // A job without GPUs uses rack 0 as well.
+        meter.add_runs(&names[0], 1);
+        meter.advance(Time::from_millis(8_000));
+        assert_eq!(meter.domain_summary("rack").mean_free, 0.375);
     }
 
     #[test]
