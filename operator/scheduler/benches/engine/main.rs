@@ -15,6 +15,7 @@
 mod backfill;
 mod cluster;
 mod provisioning;
+mod rank_ring;
 mod reclaim;
 mod row;
 mod slices;
@@ -34,8 +35,8 @@ struct Arguments {
     /// One JSON object per row instead of a table.
     #[arg(long)]
     json: bool,
-    /// Run only these parts: rebuild, place, large, topology, slices, refuse, idle, event, reclaim,
-    /// backfill, provisioning.
+    /// Run only these parts: rebuild, place, large, topology, slices, ring, refuse, idle, event,
+    /// reclaim, backfill, provisioning.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     only: Vec<String>,
     /// Accepted because `cargo bench` passes it.
@@ -52,12 +53,13 @@ fn main() {
     let print = |row: Row| row.print(json);
     // The rebuild runs first because it measures memory. Memory that earlier parts give back to the
     // allocator would hide its use.
-    let parts: [(&str, &dyn Fn()); 11] = [
+    let parts: [(&str, &dyn Fn()); 12] = [
         ("rebuild", &|| print_rebuild(&print)),
         ("place", &|| print_place(&print)),
         ("large", &|| print_large(&print)),
         ("topology", &|| print_topology(&print)),
         ("slices", &|| slices::print_slices(&print)),
+        ("ring", &|| rank_ring::print_rank_ring(&print)),
         ("refuse", &|| print_refuse(&print)),
         ("idle", &|| print_idle(&print)),
         ("event", &|| print_event(&print)),
