@@ -221,7 +221,7 @@ pub enum VictimReason {
     Borrows,
     /// Both queues borrow, and the victim's priority is lower.
     LowerPriority,
-    /// Both queues borrow, and the victim's queue has the larger share of what they borrow.
+    /// The victim's queue has the larger share of borrowed quota.
     FairShare,
     /// The victim is a surplus pod in the same queue.
     Surplus,

@@ -344,8 +344,8 @@ pub struct QueuePreemption {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::borrow_within(self)))]
     pub borrow_within_cohort: Option<BorrowWithinCohort>,
-    /// Gangs that a job may preempt if their queue borrows more than its share, and this queue still
-    /// less than that with the job. Absent: Never.
+    /// Gangs that a job may preempt in queues whose share of borrowed quota is larger than the share
+    /// of this queue with the job. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::fair_share(self)))]
     pub fair_share: Option<FairShareVictims>,
@@ -482,7 +482,8 @@ pub struct QueueStatus {
     pub share: Option<String>,
     /// The part of current usage beyond quota, divided by the weight: the amount of the dominant
     /// resource as a part of the cluster's total, with three decimal places. With
-    /// `preemption.fairShare`, a queue takes from siblings with a larger one. Absent: no parent.
+    /// `preemption.fairShare`, a queue takes from siblings whose `borrowedShare` is larger.
+    /// `unweighted` if the weight is 0. Absent: no parent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub borrowed_share: Option<String>,
     /// Internal state of the operator. Not part of the API: any release may change it.

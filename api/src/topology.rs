@@ -126,7 +126,8 @@ pub struct GroupTopology {
     #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub preferred: Option<String>,
     /// True: the domains of `preferred` get equal numbers of pods, or of slices, as far as their room
-    /// allows. Their number stays the smallest possible. Absent: false.
+    /// allows. Their number stays the smallest possible. It has no effect if the slices are at a
+    /// coarser level than `preferred`. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::balanced(self)))]
     pub balanced: Option<bool>,

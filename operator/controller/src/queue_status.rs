@@ -217,7 +217,7 @@ fn build_status(
         borrowed_share: report
             .usage
             .as_ref()
-            .and_then(|s| Some(format_share(s.borrowed_share?.as_f64()))),
+            .and_then(|s| Some(s.borrowed_share?.to_string())),
         internal: InternalQueueStatus::default(),
         conditions: vec![Condition {
             type_: ACTIVE.to_owned(),

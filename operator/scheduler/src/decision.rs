@@ -123,8 +123,8 @@ pub enum PreemptionReason {
     Borrows,
     /// Both queues would borrow, and the victim's priority is lower than the preemptor's.
     LowerPriority,
-    /// Both queues would borrow, and the victim's queue has the larger share, even after the
-    /// preemptor has started.
+    /// Before the victim leaves, its queue has a larger share of borrowed quota than the
+    /// preemptor's queue would have with the preemptor.
     FairShare,
     /// The engine drains the victim's queue.
     Drained,
@@ -138,7 +138,7 @@ impl std::fmt::Display for PreemptionReason {
             Self::LaterInQueue => "it comes after the other in their queue",
             Self::Borrows => "its queue holds more than its quota, which the other asks back",
             Self::LowerPriority => "both borrow, and its priority is lower",
-            Self::FairShare => "both borrow, and its queue has more than its fair share",
+            Self::FairShare => "its queue has the larger share of borrowed quota",
             Self::Drained => "its queue is drained",
             Self::Surplus => "it is surplus in their queue, which makes room first",
         })

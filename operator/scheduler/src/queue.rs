@@ -140,6 +140,18 @@ pub enum BorrowWithinPolicy {
     FairShare(FairShareVictims),
 }
 
+impl BorrowWithinPolicy {
+    /// Returns true if a gang of this priority may be a victim by its priority.
+    pub(crate) fn allows(self, priority: i32, preemptor: i32) -> bool {
+        match self {
+            Self::LowerPriority { max_priority } => {
+                priority < preemptor && max_priority.is_none_or(|most| priority <= most)
+            }
+            Self::Never | Self::FairShare(_) => false,
+        }
+    }
+}
+
 /// The gangs that may be victims of a queue with less than its fair share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FairShareVictims {

@@ -107,7 +107,7 @@ async fn queue_takes_its_fair_share_and_loses_none_of_it_again() {
         .wait_for_status("large", has_reason(Reason::Preempted))
         .await;
     let expected = format!(
-        "\"{}/small\" of queue {speech:?} with priority 0: both queues borrow, and its own queue has the larger share",
+        "\"{}/small\" of queue {speech:?} with priority 0: its own queue has the larger share of borrowed quota",
         site.name()
     );
     let status_message = message(&victim);

@@ -360,7 +360,7 @@ fn leave_message(by: &Key, group: &PodGroup, because: VictimReason) -> String {
             "its own queue holds more than its quota, and that queue asks for its own"
         }
         VictimReason::LowerPriority => "both queues borrow, and its priority is lower",
-        VictimReason::FairShare => "both queues borrow, and its own queue has the larger share",
+        VictimReason::FairShare => "its own queue has the larger share of borrowed quota",
         VictimReason::Surplus => "its job can do without it",
     };
     format!(

@@ -106,18 +106,17 @@ impl Engine {
                 Err(mut blocked) => {
                     blocked.assignment = number;
                     if blocked.explanation.reason.is_caused_by_usage() {
-                        let first = policy.prefers_preemption
-                            && !(policy.avoids_borrowing && self.would_borrow(gang, way));
-                        let asks = (gang, before.preempted);
-                        let plan = first
-                            .then(|| self.plan_preemption_in_any(asks, &[way], &mut blocked.wake));
-                        match plan {
-                            Some(Some(plan)) => {
+                        if policy.prefers_preemption {
+                            let asks = (gang, before.preempted);
+                            let plan = self.plan_preemption_in_any(asks, &[way], &mut blocked.wake);
+                            let may = |plan: &PreemptionPlan| {
+                                !policy.avoids_borrowing || self.stays_within_quota(gang, plan)
+                            };
+                            if let Some(plan) = plan.filter(may) {
                                 return Ok(GangStart::AfterVictims(Box::new(plan)));
                             }
-                            Some(None) => {}
-                            None => held.push(way),
                         }
+                        held.push(way);
                     }
                     match &mut closed {
                         Some(nearest) => {
@@ -179,7 +178,7 @@ impl Engine {
     /// them: first the one of a kept place. If the policy avoids borrowing, those with which the
     /// queue would borrow now come last.
     fn assignments_in_order<'a>(
-        &self,
+        &mut self,
         gang: &Gang,
         ways: &'a FlavorAssignments,
         policy: FlavorPolicy,
@@ -193,10 +192,20 @@ impl Engine {
         order
     }
 
-    /// True if the gang's queue would exceed its own quota with an assignment.
-    fn would_borrow(&self, gang: &Gang, way: &FlavorAssignment) -> bool {
+    /// True if the gang's queue would exceed its own quota with an assignment, apart from surplus.
+    fn would_borrow(&mut self, gang: &Gang, way: &FlavorAssignment) -> bool {
         let leaf = self.queues.leaf(&gang.queue);
-        leaf.is_some_and(|leaf| self.queues.tree().borrows(leaf, &way.demand))
+        leaf.is_some_and(|leaf| self.queues.borrows_without_surplus(leaf, &way.demand))
+    }
+
+    /// True if the gang's queue stays within its own quota once the victims have left.
+    fn stays_within_quota(&self, gang: &Gang, plan: &PreemptionPlan) -> bool {
+        let released = self.released_quota(&gang.queue, plan);
+        let demand = &plan.assignment.demand;
+        let leaf = self.queues.leaf(&gang.queue);
+        leaf.is_some_and(|leaf| {
+            self.queues.tree().lowest_within(leaf, demand, &released) == Some(leaf)
+        })
     }
 
     /// Returns the start of a blocked gang on new nodes, if nodes may be provisioned for it now.

@@ -1,9 +1,9 @@
 //! The rules that decide if a gang may preempt another gang.
 
-use crate::decision::PreemptionReason;
-use crate::gang::Gang;
 use std::cmp::Reverse;
 
+use crate::decision::PreemptionReason;
+use crate::gang::Gang;
 use crate::queue::{BorrowWithinPolicy, PreemptionPolicy, ReclaimPolicy, WithinQueuePolicy};
 use crate::quota::{ClaimKind, ClaimTerms, FairShare};
 use crate::time::Time;
@@ -122,30 +122,20 @@ pub(crate) fn preemption_reason(
                 BorrowWithinPolicy::Never => None,
                 BorrowWithinPolicy::LowerPriority { .. } => {
                     let borrows = claim.kind == ClaimKind::Borrowing;
-                    let may = borrows && preemption.borrow_within.allows(victim, asker);
+                    let may = borrows
+                        && preemption
+                            .borrow_within
+                            .allows(victim.priority, asker.priority);
                     may.then_some(PreemptionReason::LowerPriority)
                 }
                 BorrowWithinPolicy::FairShare(victims) => {
                     let may = claim.larger_share.is_some()
                         && victims.includes(victim.priority, asker.priority)
                         // Otherwise the two gangs could preempt each other in turn.
-                        && !borrow_within.allows(asker, victim);
+                        && !borrow_within.allows(asker.priority, victim.priority);
                     may.then_some(PreemptionReason::FairShare)
                 }
             }
-        }
-    }
-}
-
-impl BorrowWithinPolicy {
-    /// Returns true if a gang of a queue with this policy may preempt the victim by priority.
-    fn allows(self, victim: PreemptionFacts, preemptor: PreemptionFacts) -> bool {
-        match self {
-            Self::LowerPriority { max_priority } => {
-                let lower = victim.priority < preemptor.priority;
-                lower && max_priority.is_none_or(|most| victim.priority <= most)
-            }
-            Self::Never | Self::FairShare(_) => false,
         }
     }
 }

@@ -58,6 +58,13 @@ impl QuotaTree {
             .collect()
     }
 
+    /// Returns all resources of which the queues of a queue's tree have quota or usage.
+    pub(crate) fn resources_in_use(&self, queue: QueueIdx) -> impl Iterator<Item = FlavorResource> {
+        let root = self.path(queue).last();
+        root.into_iter()
+            .flat_map(|(_, root)| root.cells.keys().copied())
+    }
+
     /// Returns true if a queue offers a resource of a flavor. A misconfigured queue offers nothing.
     pub(crate) fn offers(&self, queue: QueueIdx, what: FlavorResource) -> bool {
         self.offer(queue, what) != ResourceOffer::Nothing

@@ -320,7 +320,7 @@ pub(super) fn format_victim_reason(
         },
         PreemptionReason::Borrows => "its queue holds more than its quota",
         PreemptionReason::LowerPriority => "its priority is lower",
-        PreemptionReason::FairShare => "its queue has the larger share",
+        PreemptionReason::FairShare => "its queue has the larger share of borrowed quota",
         PreemptionReason::Drained => "its queue is drained",
         PreemptionReason::Surplus => "it is surplus",
     };

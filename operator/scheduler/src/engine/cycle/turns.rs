@@ -2,7 +2,7 @@
 
 use super::super::Engine;
 use super::super::admission::GangStart;
-use super::super::preempt::PlannedVictim;
+use super::super::preempt::{PlannedVictim, PreemptionPlan};
 use super::cycle_log::CycleLog;
 use crate::ids::QueueName;
 use crate::placement::UndoLog;
@@ -29,7 +29,10 @@ impl Engine {
             trial.roll_back(&mut self.nodes);
             if let (Some(Ok(start)), Some(state)) = (&answer, self.gangs.get(next)) {
                 let next = NextGang {
-                    released: self.released_quota(name, start),
+                    released: match start {
+                        GangStart::AfterVictims(plan) => self.released_quota(name, plan),
+                        GangStart::Immediate(..) | GangStart::AfterNodes(_) => Demand::default(),
+                    },
                     ..self
                         .queues
                         .next_gang(&state.gang, &start.assignment().demand)
@@ -51,12 +54,12 @@ impl Engine {
         false
     }
 
-    /// Returns the quota that victims from the gang's own queue release if it starts, without
-    /// surplus.
-    fn released_quota(&self, queue: &QueueName, start: &GangStart) -> Demand {
-        let GangStart::AfterVictims(plan) = start else {
-            return Demand::default();
-        };
+    /// Returns the quota that victims from the gang's own queue release, without surplus.
+    pub(in crate::engine) fn released_quota(
+        &self,
+        queue: &QueueName,
+        plan: &PreemptionPlan,
+    ) -> Demand {
         let held = |leaver: &PlannedVictim| {
             let gang = &self.gangs.get(leaver.gang)?.gang;
             let held = self.queues.gang_charge(queue, leaver.gang);

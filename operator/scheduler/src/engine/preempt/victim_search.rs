@@ -110,7 +110,7 @@ impl Engine {
     /// Adds to `wake` the changes that may give the preemptor new claims. Claims depend on what
     /// other queues borrow. They also depend on how far the preemptor's queue would exceed its
     /// quota and that of the queues above it, at best with all candidates of its own queue gone.
-    /// Shares of borrowed quota change with every charge below the root.
+    /// Shares of borrowed quota change with every charge below the root, of any resource.
     fn watch_claims(
         &self,
         asker: &Preemptor<'_>,
@@ -129,11 +129,13 @@ impl Engine {
         let root = self.queues.root(&asker.gang.queue);
         let tree = self.queues.tree();
         let own = candidates.sum_own_charges();
-        for (what, needs) in asker.demand.iter() {
-            if asker.preemption.shares_fairly() {
+        if asker.preemption.shares_fairly() {
+            for what in tree.resources_in_use(asker.queue) {
                 wake.on_rise(Signal::QuotaTaken(root.clone(), what), 1);
                 wake.on_rise(Signal::QuotaFreed(root.clone(), what), 1);
             }
+        }
+        for (what, needs) in asker.demand.iter() {
             if tree.guaranteed(asker.queue, what).is_none() {
                 continue;
             }

@@ -184,7 +184,7 @@ impl Engine {
                         trial.budget.count_surplus_released(queue, charge, -1);
                     }
                     let owed = !candidate.same_queue || self.is_still_owed(search, trial);
-                    if owed && self.has_still_smaller_share(search, trial) {
+                    if owed && self.has_still_smaller_share(search, trial, queue) {
                         continue;
                     }
                     trial.budget.release(&mut self.queues, queue, charge);
@@ -221,12 +221,15 @@ impl Engine {
     }
 
     /// True if the preemptor's queue still has a smaller share than each queue that loses a gang
-    /// for it, as if that gang came back.
+    /// for it, as if that gang came back. A gang that has come back to the queue `back` matters only
+    /// where it counts in the share of the preemptor's side.
     fn has_still_smaller_share<'a>(
         &mut self,
         search: &VictimSearch<'a>,
         trial: &mut VictimTrial<'a>,
+        back: QueueIdx,
     ) -> bool {
+        let own = search.preemptor.queue;
         let taken = trial.victims.ones().filter(|number| {
             let candidate = search.candidates.list.get(*number);
             let is_gang = candidate.is_some_and(|candidate| !candidate.is_surplus());
@@ -235,9 +238,11 @@ impl Engine {
         let taken: Vec<usize> = taken.collect();
         taken.into_iter().all(|number| {
             search.candidate(number).is_none_or(|(victim, charge)| {
-                trial
-                    .budget
-                    .has_larger_share(&mut self.queues, victim.queue, charge)
+                let counts = self.queues.tree().is_on_side(back, own, victim.queue);
+                !counts
+                    || trial
+                        .budget
+                        .has_larger_share(&mut self.queues, victim.queue, charge)
             })
         })
     }

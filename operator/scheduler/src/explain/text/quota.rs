@@ -117,7 +117,7 @@ impl ShareComparison {
             None => f.write_str(", and no queue that borrows has a larger one"),
             Some((queue, share)) => write!(
                 f,
-                ", and queue {:?} has {share}, but its gangs that may leave do not make enough room",
+                ", and queue {:?} has {share}: preempting its gangs does not make enough room",
                 queue.as_str()
             ),
         }

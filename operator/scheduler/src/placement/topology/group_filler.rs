@@ -23,7 +23,7 @@ use crate::state::{ConstraintSignature, Layout, NodeIdx};
 
 /// A level of which the pods use as few domains as possible.
 #[derive(Clone, Copy)]
-struct Few {
+struct PreferredLevel {
     depth: usize,
     /// True if these domains get equal numbers of pods, as far as possible.
     balanced: bool,
@@ -75,7 +75,7 @@ impl GroupFiller<'_> {
         let preferred = [near.preferred_depth(), self.slices.coarsest()];
         let preferred = preferred.into_iter().flatten().min();
         // Slices at a coarser level decide how many pods a domain of the preferred level gets.
-        let few = Few {
+        let few = PreferredLevel {
             depth: preferred.unwrap_or(depth),
             balanced: near.balanced && preferred == near.preferred_depth(),
         };
@@ -116,7 +116,7 @@ impl GroupFiller<'_> {
         &self,
         seats: &[Seat],
         count: u32,
-        (required, few): (usize, Few),
+        (required, few): (usize, PreferredLevel),
         runs: &mut PodRuns,
     ) -> bool {
         let row = self.seat_row(seats);
@@ -141,9 +141,18 @@ impl GroupFiller<'_> {
 
     /// Places the pods in as few domains of a level as possible, and splits them evenly over these
     /// domains if the request says so and the domains hold all pods.
-    fn fill_evenly_or_few(&self, seats: &[Seat], count: u32, few: Few, runs: &mut PodRuns) -> bool {
-        if !few.balanced || self.fill_one(seats, count, few.depth, runs) {
-            return few.balanced || self.fill_few(seats, count, few.depth, runs);
+    fn fill_evenly_or_few(
+        &self,
+        seats: &[Seat],
+        count: u32,
+        few: PreferredLevel,
+        runs: &mut PodRuns,
+    ) -> bool {
+        if !few.balanced {
+            return self.fill_few(seats, count, few.depth, runs);
+        }
+        if self.fill_one(seats, count, few.depth, runs) {
+            return true;
         }
         let Some(parts) = self.even_split(seats, count, few.depth) else {
             return self.fill_few(seats, count, few.depth, runs);

@@ -2,10 +2,10 @@
 //!
 //! `gang_topology` resolves the requests. `best_fit` compares domains, and `seats` the domains that
 //! one group may use. `slices` counts the pods that fit into whole slices, and `domain_counts`
-//! counts the pods that domains hold. `group_filler` places one group in one domain or in few, and `even_split` splits
-//! it over few.
-//! `candidate_domains` lists the domains for a whole gang, `attempt` tries the gang there, and
-//! `search` tries every way if groups compete. `rank_order` numbers the pods.
+//! counts the pods that domains hold. `group_filler` places one group in one domain or in few, and
+//! `even_split` splits it over few. `candidate_domains` lists the domains for a whole gang, `attempt`
+//! tries the gang there, and `search` tries every way if groups compete. `rank_order` numbers the
+//! pods.
 
 mod attempt;
 mod best_fit;

@@ -42,11 +42,11 @@ impl FairShare {
     }
 }
 
-/// Three decimal places, or `infinite` for a queue of weight 0.
+/// Three decimal places, or `unweighted` for a queue of weight 0.
 impl std::fmt::Display for FairShare {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.weightless {
-            true => f.write_str("infinite"),
+            true => f.write_str("unweighted"),
             false => write!(f, "{:.3}", self.as_f64()),
         }
     }
@@ -115,6 +115,15 @@ impl QuotaTree {
         let one = self.borrowed_share(one, demand, common);
         let other = self.borrowed_share(other, other_demand, common);
         one.zip(other).is_some_and(|(one, other)| one < other)
+    }
+
+    /// Returns true if the usage of a queue counts in the share of `own` when it is compared with
+    /// the share of `other`.
+    pub(crate) fn is_on_side(&self, queue: QueueIdx, own: QueueIdx, other: QueueIdx) -> bool {
+        let common = self.lowest_above_both(own, other);
+        let path = self.path(own).map(|(at, _)| at);
+        let mut side = path.take_while(|at| Some(*at) != common);
+        side.any(|at| self.is_below(queue, at))
     }
 
     /// Returns the share of borrowed quota by which its siblings compare a queue. None: it has no

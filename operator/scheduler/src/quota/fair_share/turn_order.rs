@@ -183,12 +183,15 @@ impl TurnOrder {
             };
             match next.preempts {
                 BorrowWithinPolicy::Never => false,
-                BorrowWithinPolicy::LowerPriority { max_priority } => {
-                    let may = max_priority.is_none_or(|most| first.next.priority <= most);
-                    may && first.next.priority < next.priority && reaches()
+                BorrowWithinPolicy::LowerPriority { .. } => {
+                    next.preempts.allows(first.next.priority, next.priority) && reaches()
                 }
                 BorrowWithinPolicy::FairShare(victims) => {
-                    let may = victims.includes(first.next.priority, next.priority);
+                    let may = victims.includes(first.next.priority, next.priority)
+                        && !first
+                            .next
+                            .preempts
+                            .allows(next.priority, first.next.priority);
                     let claim = ((**at, &next.demand), (of, &first.next.demand));
                     may && reaches() && tree.has_smaller_share(claim.0, claim.1)
                 }

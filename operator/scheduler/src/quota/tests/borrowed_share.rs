@@ -50,7 +50,7 @@ fn only_usage_beyond_quota_counts() {
 }
 
 #[test]
-fn weights_divide_shares_and_weight_zero_takes_nothing() {
+fn weights_divide_shares_and_weight_zero_comes_last() {
     let queues = [
         ("r: gpu=16", 1_000),
         ("a < r: gpu=0", 3_000),
