@@ -94,7 +94,7 @@ impl<'a> SliceKeeper<'a> {
         rank: ClassRank,
         nodes: impl Iterator<Item = NodeIdx>,
     ) {
-        let mut cells = self.to_cells(rank, nodes);
+        let mut cells = self.collect_cells(rank, nodes);
         // The sort is stable.
         cells.sort_by_cached_key(|cell| self.usable_in_domain(cell));
         for mut cell in cells {
@@ -147,7 +147,11 @@ impl<'a> SliceKeeper<'a> {
         Some((per_pod, cell.rank, self.usable_in_domain(cell)))
     }
 
-    fn to_cells(&mut self, rank: ClassRank, nodes: impl Iterator<Item = NodeIdx>) -> Vec<Cell> {
+    fn collect_cells(
+        &mut self,
+        rank: ClassRank,
+        nodes: impl Iterator<Item = NodeIdx>,
+    ) -> Vec<Cell> {
         let mut cells: Vec<Cell> = Vec::new();
         let mut numbers: FxHashMap<(usize, u32), usize> = FxHashMap::default();
         let classes = self.ranked.nodes().classes();

@@ -267,10 +267,10 @@ impl Engine {
             return None;
         }
         let name = self.queues.tree().name(candidate.queue)?;
-        if !candidate.terms.preemptible {
-            if budget.guarantees(&self.queues, (name, candidate.queue), charge) {
-                return None;
-            }
+        if !candidate.terms.preemptible
+            && budget.guarantees(&self.queues, (name, candidate.queue), charge)
+        {
+            return None;
         }
         let holds = if candidate.same_queue {
             QueueRelation::Own

@@ -92,8 +92,6 @@ fn level(domains: &[DomainPart], count: u64) -> Vec<DomainPart> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -109,39 +107,5 @@ mod tests {
         assert_eq!(split_evenly(&[9, 4, 16], 9), Some(vec![(0, 9)]));
         assert_eq!(split_evenly(&[3, 3], 7), None);
         assert_eq!(split_evenly(&[], 1), None);
-    }
-
-    proptest! {
-        #[test]
-        fn fewest_domains_and_the_largest_smallest_part(
-            rooms in prop::collection::vec(0..7_u64, 0..6),
-            count in 1..24_u64,
-        ) {
-            let split = split_evenly(&rooms, count);
-            // All splits, by the number of domains first.
-            let best = all_splits(&rooms, count).into_iter().min();
-            let found = split.map(|parts| {
-                assert!(parts.iter().all(|(at, part)| *part <= rooms[*at] && *part > 0));
-                assert_eq!(parts.iter().map(|(_, part)| part).sum::<u64>(), count);
-                (parts.len(), Reverse(parts.iter().map(|(_, part)| *part).min().unwrap()))
-            });
-            prop_assert_eq!(found, best);
-        }
-    }
-
-    /// Returns the number of parts and the smallest part of each split.
-    fn all_splits(rooms: &[u64], count: u64) -> Vec<(usize, Reverse<u64>)> {
-        let mut splits: Vec<(u64, usize, u64)> = vec![(count, 0, u64::MAX)];
-        for room in rooms {
-            let more = splits.iter().flat_map(|(left, parts, least)| {
-                (1..=*room.min(left)).map(move |part| (left - part, parts + 1, *least.min(&part)))
-            });
-            let more: Vec<_> = more.collect();
-            splits.extend(more);
-        }
-        let whole = splits.into_iter().filter(|(left, ..)| *left == 0);
-        whole
-            .map(|(_, parts, least)| (parts, Reverse(least)))
-            .collect()
     }
 }
