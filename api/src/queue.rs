@@ -57,7 +57,7 @@ pub struct QueueSpec {
     #[garde(inner(custom(rules::weight)))]
     #[x_kube(validation = rules::WEIGHT.to_cel_rule())]
     pub weight: Option<Quantity>,
-    /// Priority among queues with the same parent. Of those that stay within their quota with the
+    /// Priority among queues with the same parent. Among those that stay within their quota with the
     /// next job, the queue with the highest priority has the next turn, whatever the shares.
     /// Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -211,15 +211,15 @@ impl ResourceQuota {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FlavorPolicy {
-    /// What a job does if it would have to borrow in a flavor. Absent: Borrow.
+    /// The choice of a job that would have to borrow in a flavor. Absent: Borrow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when_can_borrow: Option<WhenCanBorrow>,
-    /// What a job does if it would have to preempt in a flavor. Absent: TryNextFlavor.
+    /// The choice of a job that would have to preempt in a flavor. Absent: TryNextFlavor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when_can_preempt: Option<WhenCanPreempt>,
 }
 
-/// What a job does if its queue would have to borrow in a flavor. Borrow: it borrows;
+/// The choice of a job whose queue would have to borrow in a flavor. Borrow: it borrows;
 /// TryNextFlavor: it borrows only if no flavor has room within the queue's quota. Absent: Borrow.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum WhenCanBorrow {
@@ -230,7 +230,7 @@ pub enum WhenCanBorrow {
     TryNextFlavor,
 }
 
-/// What a job does if it would have to preempt in a flavor. Preempt: it preempts; TryNextFlavor: it
+/// The choice of a job that would have to preempt in a flavor. Preempt: it preempts; TryNextFlavor: it
 /// preempts only if no flavor has quota and nodes. Absent: TryNextFlavor.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum WhenCanPreempt {

@@ -20,7 +20,7 @@ pub struct Queue {
     pub parent: Option<QueueName>,
     /// The fair-share weight. The order of turns divides the queue's share by it.
     pub weight: Weight,
-    /// The priority among its siblings. Of siblings that stay within their quota, the one with the
+    /// The priority among its siblings. Among siblings that stay within their quota, the one with the
     /// highest priority has the next turn, whatever their shares.
     #[serde(default)]
     pub priority: i32,
