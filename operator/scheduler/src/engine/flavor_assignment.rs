@@ -1,5 +1,6 @@
 //! Flavor assignments: the flavors with which the engine may place a gang (`way` in the code).
 
+mod assignment_order;
 mod assignments;
 mod choice_pruning;
 mod explanation;

@@ -236,11 +236,8 @@ impl<'c> QuotaBudget<'c> {
 
     /// Undoes the changes in the tree.
     pub(crate) fn undo_changes(self, queues: &mut Queues) {
-        for (queue, mut amounts) in self.applied_changes {
-            for (_, amount) in &mut amounts {
-                *amount = amount.saturating_neg();
-            }
-            queues.shift(queue, &amounts);
+        for (queue, amounts) in self.applied_changes {
+            queues.shift_times(queue, amounts.into_iter(), -1);
         }
     }
 

@@ -255,6 +255,16 @@ impl Queues {
         self.tree.shift(queue, amounts);
     }
 
+    /// Does the same with each amount multiplied by `times`.
+    pub(crate) fn shift_times(
+        &mut self,
+        queue: QueueIdx,
+        amounts: impl Iterator<Item = (FlavorResource, i128)>,
+        times: i128,
+    ) {
+        self.tree.shift_times(queue, amounts, times);
+    }
+
     /// Returns the name that quota signals of a queue use: its root. A quota change below a root
     /// may affect every queue of its tree.
     pub(crate) fn root(&self, name: &QueueName) -> QueueName {

@@ -214,9 +214,20 @@ impl QuotaTree {
     /// Charges these amounts to a queue for a short time. Negative amounts reduce the charge. The
     /// caller must undo it. The memory of past usage stays unchanged.
     pub(crate) fn shift(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {
+        self.shift_times(queue, amounts.iter().copied(), 1);
+    }
+
+    /// Does the same with each amount multiplied by `times`.
+    pub(crate) fn shift_times(
+        &mut self,
+        queue: QueueIdx,
+        amounts: impl Iterator<Item = (FlavorResource, i128)>,
+        times: i128,
+    ) {
         for (what, amount) in amounts {
-            self.change_cell(queue, *what, |cell| {
-                cell.own = cell.own.saturating_add(*amount);
+            let amount = amount.saturating_mul(times);
+            self.change_cell(queue, what, |cell| {
+                cell.own = cell.own.saturating_add(amount);
             });
         }
     }

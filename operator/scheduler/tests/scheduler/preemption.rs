@@ -3,6 +3,7 @@
 pub(super) mod claims;
 pub(super) mod departures;
 pub(super) mod fair_share;
+pub(super) mod fair_share_cases;
 pub(super) mod model;
 pub(super) mod queues;
 pub(super) mod reclaim;

@@ -169,23 +169,19 @@ impl Engine {
             return;
         };
         self.sort_candidates(candidates);
-        let mut gone: Vec<(QueueIdx, Vec<(FlavorResource, i128)>)> = Vec::new();
-        for candidate in candidates {
+        let charge = |candidate: &VictimCandidate| {
+            let charge = charges.get(candidate.charge);
+            charge.into_iter().flat_map(|demand| demand.iter())
+        };
+        for candidate in candidates.iter_mut() {
             let tree = self.queues.tree();
             candidate.larger_share = tree.larger_share(asker.queue, asker.demand, candidate.queue);
-            let Some(charge) = charges.get(candidate.charge) else {
-                continue;
-            };
-            let charge = charge.iter();
-            let leaving: Vec<_> = charge.map(|(what, n)| (what, n.saturating_neg())).collect();
-            self.queues.shift(candidate.queue, &leaving);
-            gone.push((candidate.queue, leaving));
+            let leaving = charge(candidate);
+            self.queues.shift_times(candidate.queue, leaving, -1);
         }
-        for (queue, mut amounts) in gone {
-            for (_, amount) in &mut amounts {
-                *amount = amount.saturating_neg();
-            }
-            self.queues.shift(queue, &amounts);
+        for candidate in candidates {
+            let back = charge(candidate);
+            self.queues.shift_times(candidate.queue, back, 1);
         }
     }
 

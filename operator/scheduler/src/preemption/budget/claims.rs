@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{QuotaAmounts, QuotaBudget, add_amount};
+use super::{QuotaBudget, add_amount};
 use crate::queueing::Queues;
 use crate::quota::{ClaimKind, ClaimTerms, Demand, FlavorResource, QuotaClaim};
 use crate::state::{QueueIdx, ResourceIdx};
@@ -175,12 +175,10 @@ impl QuotaBudget<'_> {
     ) -> bool {
         self.apply_changes(queues);
         self.shift_surplus(queues, -1);
-        let back: QuotaAmounts = charge.iter().collect();
-        queues.shift(holder, &back);
+        queues.shift_times(holder, charge.iter(), 1);
         let tree = queues.tree();
         let larger = tree.larger_share(self.queue, self.demand, holder).is_some();
-        let away: QuotaAmounts = back.iter().map(|(w, n)| (*w, n.saturating_neg())).collect();
-        queues.shift(holder, &away);
+        queues.shift_times(holder, charge.iter(), -1);
         self.shift_surplus(queues, 1);
         larger
     }
@@ -209,8 +207,7 @@ impl QuotaBudget<'_> {
         holders: impl Iterator<Item = QueueIdx>,
     ) -> BTreeMap<QueueIdx, ClaimTerms> {
         self.apply_changes(queues);
-        let less: QuotaAmounts = own.iter().map(|(w, n)| (*w, n.saturating_neg())).collect();
-        queues.shift(self.queue, &less);
+        queues.shift_times(self.queue, own.iter().copied(), -1);
         self.shift_surplus(queues, -1);
         let best = |holder| {
             let claims = self.demand.iter().filter_map(|(one, _)| {
@@ -229,11 +226,7 @@ impl QuotaBudget<'_> {
     /// Adds the surplus, multiplied by `times`, to the usage in the tree.
     fn shift_surplus(&self, queues: &mut Queues, times: i128) {
         for (queue, held) in &self.surplus {
-            let held = held.iter();
-            let amounts: QuotaAmounts = held
-                .map(|(what, amount)| (*what, amount.saturating_mul(times)))
-                .collect();
-            queues.shift(*queue, &amounts);
+            queues.shift_times(*queue, held.iter().copied(), times);
         }
     }
 

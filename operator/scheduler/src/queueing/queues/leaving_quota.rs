@@ -215,11 +215,8 @@ impl Queues {
     /// Charges the shift, multiplied by `times`.
     pub(super) fn apply_shift(&mut self, shift: &QuotaShift, times: i128) {
         for (queue, amounts) in shift {
-            let amounts = amounts.iter();
-            let amounts: Vec<(FlavorResource, i128)> = amounts
-                .map(|(what, amount)| (*what, amount.saturating_mul(times)))
-                .collect();
-            self.tree.shift(*queue, &amounts);
+            let amounts = amounts.iter().map(|(what, amount)| (*what, *amount));
+            self.tree.shift_times(*queue, amounts, times);
         }
     }
 }

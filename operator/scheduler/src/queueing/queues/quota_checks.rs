@@ -281,8 +281,9 @@ impl Queues {
         }
         let compared = borrowers.iter().filter_map(|(borrower, _)| {
             let holder = self.tree.find(borrower)?;
-            let (own, larger) = self.tree.compare_shares(at, demand, holder)?;
-            let larger = larger.map(|share| (borrower.clone(), share));
+            let holder = (holder, &Demand::default());
+            let (own, held) = self.tree.compare_shares((at, demand), holder)?;
+            let larger = (own < held).then(|| (borrower.clone(), held));
             Some(ShareComparison { own, larger })
         });
         let largest = |shares: &ShareComparison| shares.larger.as_ref().map(|(_, share)| *share);

@@ -74,47 +74,31 @@ impl QuotaTree {
         FairShare::weighted(dominant, node.weight())
     }
 
+    /// Returns the shares of two queues, each as if it held a demand more. The siblings below the
+    /// lowest common parent compare what they borrow now: their usage beyond their quota, without
+    /// memory. None: the queues have no common parent.
+    pub(crate) fn compare_shares(
+        &self,
+        (one, demand): (QueueIdx, &Demand),
+        (other, other_demand): (QueueIdx, &Demand),
+    ) -> Option<(FairShare, FairShare)> {
+        let common = self.lowest_above_both(one, other)?;
+        let one = self.borrowed_share(one, demand, common)?;
+        let other = self.borrowed_share(other, other_demand, common)?;
+        Some((one, other))
+    }
+
     /// Returns the share of `holder` if it is larger than the share that `asker` would have with a
-    /// demand. The siblings below the lowest common parent compare what they borrow now: their
-    /// usage beyond their quota, without memory. None also if the queues have no common parent.
-    ///
-    /// The rule is `LessThanInitialShare` of Kueue's fair sharing (KEP-1714).
+    /// demand. The rule is `LessThanInitialShare` of Kueue's fair sharing (KEP-1714).
     pub(crate) fn larger_share(
         &self,
         asker: QueueIdx,
         demand: &Demand,
         holder: QueueIdx,
     ) -> Option<FairShare> {
-        self.compare_shares(asker, demand, holder)?.1
-    }
-
-    /// Returns the shares that [`Self::larger_share`] compares: that of `asker`, and the share of
-    /// `holder` if it is larger.
-    pub(crate) fn compare_shares(
-        &self,
-        asker: QueueIdx,
-        demand: &Demand,
-        holder: QueueIdx,
-    ) -> Option<(FairShare, Option<FairShare>)> {
-        let common = self.lowest_above_both(asker, holder)?;
-        let holder = self.borrowed_share(holder, &Demand::default(), common)?;
-        let asker = self.borrowed_share(asker, demand, common)?;
-        Some((asker, (asker < holder).then_some(holder)))
-    }
-
-    /// Compares two queues, each as if it held the demand of its next gang. Returns true if the
-    /// first queue then has the smaller share of borrowed quota.
-    pub(crate) fn has_smaller_share(
-        &self,
-        (one, demand): (QueueIdx, &Demand),
-        (other, other_demand): (QueueIdx, &Demand),
-    ) -> bool {
-        let Some(common) = self.lowest_above_both(one, other) else {
-            return false;
-        };
-        let one = self.borrowed_share(one, demand, common);
-        let other = self.borrowed_share(other, other_demand, common);
-        one.zip(other).is_some_and(|(one, other)| one < other)
+        let shares = self.compare_shares((asker, demand), (holder, &Demand::default()));
+        let (own, held) = shares?;
+        (own < held).then_some(held)
     }
 
     /// Returns true if the usage of a queue counts in the share of `own` when it is compared with

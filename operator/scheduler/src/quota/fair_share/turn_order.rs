@@ -192,8 +192,9 @@ impl TurnOrder {
                             .next
                             .preempts
                             .allows(next.priority, first.next.priority);
-                    let claim = ((**at, &next.demand), (of, &first.next.demand));
-                    may && reaches() && tree.has_smaller_share(claim.0, claim.1)
+                    let shares =
+                        || tree.compare_shares((**at, &next.demand), (of, &first.next.demand));
+                    may && reaches() && shares().is_some_and(|(own, other)| own < other)
                 }
             }
         };
