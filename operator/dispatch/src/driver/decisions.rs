@@ -259,6 +259,9 @@ impl Driver {
         if external::is_external(job) {
             return self.explain_to_external_pods(job, explanation);
         }
+        if self.names_unwritten_order(job, &explanation) {
+            return;
+        }
         let context = self.committer.context();
         let mut explanations = context.explanations.write();
         let before = explanations.get(job);

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::info;
+use trellis_api::Reason;
 use trellis_api::pod_group::{FlavorNodes, JournaledOrder, PlannedGroup, PodGroupStatus};
 use trellis_gang::key::Key;
 use trellis_gang::requirements::flavors::GangPlacement;
-use trellis_gang::{engine, quota};
+use trellis_gang::{GangExplanation, engine, quota};
 use trellis_machine::clock;
-use trellis_scheduler::{FlavorGrowth, FlavorName, NodeRequest, Provisioning};
+use trellis_scheduler::{FlavorGrowth, FlavorName, NodeRequest, Provisioning, WaitReason};
 
 use super::{Driver, EngineState};
 use crate::SchedulerEvent;
@@ -234,7 +235,13 @@ impl Driver {
         if !is_incomplete && state.order.as_ref() == Some(&nodes.hash) {
             return;
         }
-        state.order = Some(nodes.hash.clone());
+        let is_new = state.order.replace(nodes.hash.clone()).as_ref() != Some(&nodes.hash);
+        if is_new {
+            self.record_order_explanation(job);
+        }
+        let Some(state) = self.gangs.get(job) else {
+            return;
+        };
         let admitted = state.admitted_pods(&run);
         let committer = self.committer.clone();
         let (key, nodes) = (job.clone(), nodes.clone());
@@ -243,6 +250,23 @@ impl Driver {
                 .create_order_objects(key, run, nodes, admitted)
                 .await
         });
+    }
+
+    /// Returns true if an explanation names an order of nodes that is not in the journal yet. Until the
+    /// order is there, admission or a ResourceQuota may refuse it, so the status does not name it.
+    pub(super) fn names_unwritten_order(&self, job: &Key, explanation: &GangExplanation) -> bool {
+        explanation.reason == Reason::Provisioning
+            && self.committer.context().journaled_order(job).is_none()
+    }
+
+    /// Records that the gang waits for the nodes of an order that is now in the journal.
+    fn record_order_explanation(&mut self, job: &Key) {
+        let id = engine::gang_id(job);
+        let wait = self.engine.explanation(&id);
+        let wait = wait.filter(|wait| wait.reason == WaitReason::Provisioning);
+        if let Some(explanation) = wait.map(|wait| self.explain_refusal(&id, wait)) {
+            self.record_explanation(job, explanation);
+        }
     }
 
     /// Describes nodes that did not come in time, or that the autoscaler does not add.

@@ -5,9 +5,10 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use trellis_api::ResourceFlavor;
 use trellis_api::pod_group::{FlavorNodes, PodGroupPhase, PodGroupStatus};
+use trellis_gang::observed::UnhealthyRules;
 use trellis_gang::{engine, journal};
 use trellis_machine::clock;
-use trellis_scheduler::FlavorName;
+use trellis_scheduler::{FlavorName, WaitReason};
 
 use super::*;
 use crate::task_outcome::TaskOutcome;
@@ -113,6 +114,88 @@ async fn order_holds_namespace_quota_until_it_ends() {
     driver.gangs.get_mut(&job).unwrap().task = None;
     handle_events(&mut driver, &job, None);
     assert_eq!(promised(&driver), 0);
+}
+
+/// Returns a driver whose job "team-a/llm" has just got an order of nodes, which is being written.
+fn driver_with_unwritten_order() -> (Driver, Key, Arc<WatchSink>) {
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = Client::try_from(nowhere).unwrap();
+    let namespace = Some("capacity".to_owned());
+    let (context, events) = Context::with_settings(UnhealthyRules::default(), namespace);
+    let commands = Commands::new(client, Leadership::for_test());
+    let mut driver = Driver::new(Committer::new(context, commands), events);
+    let sink = WatchSink::new(driver.committer.context());
+    let quota = [("cpu", "1k"), ("memory", "1Pi"), ("nvidia.com/gpu", "100")];
+    let resources =
+        quota.map(|(name, amount)| serde_json::json!({"name": name, "nominalQuota": amount}));
+    let queue: TrainingQueue = decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
+        "metadata": {"name": "default"},
+        "spec": {"namespaceSelector": {}, "provisioning": {"order": "Nominal", "afterSeconds": 0},
+            "resourceGroups": [{"coveredResources": quota.map(|(name, _)| name),
+                "flavors": [{"name": "h100", "resources": resources}]}]},
+    }));
+    sink.apply(Key::new("", "default"), queue);
+    let flavor: ResourceFlavor = decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "ResourceFlavor",
+        "metadata": {"name": "h100", "uid": "f", "resourceVersion": "1"},
+        "spec": {"provisioning": {"by": "Placeholders", "maxNodes": 4, "node": {"allocatable":
+            {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"}}}},
+    }));
+    sink.apply(Key::new("", "h100"), flavor);
+    let job = Key::new("team-a", "llm");
+    let object: TrainingJob = decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "llm", "namespace": "team-a", "uid": "mine"},
+        "spec": {"taskGroups": []},
+    }));
+    sink.apply(job.clone(), object);
+    handle_events(&mut driver, &job, Some(desired_run(1)));
+    driver.enqueue(&job, &PodGroupStatus::default());
+    driver.decide();
+    (driver, job, sink)
+}
+
+/// Admission or a ResourceQuota may refuse an order until it is in the journal.
+#[tokio::test]
+async fn status_names_an_order_once_it_is_in_the_journal() {
+    let (mut driver, job, sink) = driver_with_unwritten_order();
+    let context = driver.committer.context().clone();
+    let reason = || Some(context.explanations.read().get(&job)?.reason);
+    let waits = driver.engine.explanation(&engine::gang_id(&job)).unwrap();
+    assert_eq!(waits.reason, WaitReason::Provisioning);
+    assert!(driver.gangs[&job].task.is_some(), "the order is written");
+    assert_eq!(reason(), None);
+
+    let run = desired_run(1);
+    let now = clock::now();
+    let times = (
+        now,
+        now.saturating_add(SignedDuration::from_hours(1)).unwrap(),
+    );
+    let order = journal::build_provisioning(run.attempt().unwrap(), Vec::new(), Vec::new(), times);
+    let status = PodGroupStatus {
+        phase: Some(PodGroupPhase::Provisioning),
+        epoch: Some(driver.committer.commands().epoch().unwrap().0),
+        provisioning: Some(order),
+        ..PodGroupStatus::default()
+    };
+    sink.apply(
+        job.clone(),
+        pod_group(serde_json::to_value(&status).unwrap()),
+    );
+    driver.gangs.get_mut(&job).unwrap().task = None;
+    driver.advance(&job);
+    assert_eq!(reason(), Some(Reason::Provisioning));
+
+    // A failure to create the objects of the order is not hidden by the next try.
+    let failure = GangExplanation::waiting(Reason::BackingOff, "the kind is missing".into());
+    driver.record_explanation(&job, failure);
+    let orders = &context.node_orders;
+    orders.mark_incomplete(status.provisioning.unwrap().hash);
+    driver.gangs.get_mut(&job).unwrap().task = None;
+    driver.advance(&job);
+    assert_eq!(reason(), Some(Reason::BackingOff));
 }
 
 #[tokio::test]
