@@ -14,7 +14,7 @@ use trellis_e2e::site::TestSite;
 use trellis_e2e::volumes::{disk_yaml, late_binding_claim_yaml, late_binding_class_yaml};
 use trellis_e2e::wait::eventually;
 
-use super::{counted_write_filter, delete_jobs, is_running, start_succession};
+use super::{KillMoments, counted_write_filter, delete_jobs, is_running, start_succession};
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
@@ -162,19 +162,28 @@ async fn survives_kill(
     reached
 }
 
-async fn shared_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
+async fn shared_claim_is_bound_after_a_crash_at_each_write(moments: KillMoments) {
     let mut operators = start_succession().await;
     // The writes are 3 children, the journal twice, the volume, the pods and a status.
     let minimum = 3 + 2 + 1 + 2 + 1;
-    let check = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Shared).await;
+    let check =
+        async |k| survives_kill(&mut operators, k, moments.at_write(k), TestedClaim::Shared).await;
     kill_after_every_write(minimum, check).await;
 }
 
-async fn ephemeral_claim_is_bound_after_a_crash_at_each_write(moment: TrapTiming) {
+async fn ephemeral_claim_is_bound_after_a_crash_at_each_write(moments: KillMoments) {
     let mut operators = start_succession().await;
     // The writes are 3 children, the journal twice, a pod, the node of its claim and a status.
     let minimum = 3 + 2 + 1 + 1 + 1;
-    let survives = async |k| survives_kill(&mut operators, k, moment, TestedClaim::Ephemeral).await;
+    let survives = async |k| {
+        survives_kill(
+            &mut operators,
+            k,
+            moments.at_write(k),
+            TestedClaim::Ephemeral,
+        )
+        .await
+    };
     kill_after_every_write(minimum, survives).await;
 }
 

@@ -16,7 +16,7 @@ use trellis_e2e::proxy::TrapTiming;
 use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::{counted_write_filter, delete_jobs, is_running, start_succession};
+use super::{KillMoments, counted_write_filter, delete_jobs, is_running, start_succession};
 
 /// Number of pods of the gang.
 const GANG_SIZE: u32 = 2;
@@ -94,12 +94,12 @@ async fn wait_until_evicted(site: &TestSite, k: u64, moment: TrapTiming) {
         .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
 }
 
-async fn eviction_completes_after_a_crash_at_each_write(moment: TrapTiming) {
+async fn eviction_completes_after_a_crash_at_each_write(moments: KillMoments) {
     let mut operators = start_succession().await;
     // The writes are the end of the attempt, its journal twice, the pods and the refusal.
     let minimum = 1 + 2 + u64::from(GANG_SIZE) + 1;
     kill_after_every_write(minimum, async |k| {
-        survives_kill(&mut operators, k, moment).await
+        survives_kill(&mut operators, k, moments.at_write(k)).await
     })
     .await;
 }

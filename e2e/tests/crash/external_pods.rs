@@ -18,7 +18,7 @@ use trellis_e2e::site::TestSite;
 use trellis_e2e::site::queues::resource_groups;
 use trellis_e2e::wait::eventually;
 
-use super::{counted_write_filter, start_succession};
+use super::{KillMoments, counted_write_filter, start_succession};
 
 const GANG_SIZE: u32 = 4;
 
@@ -131,12 +131,12 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     reached
 }
 
-async fn external_gang_is_bound_whole_after_a_crash_at_each_write(moment: TrapTiming) {
+async fn external_gang_is_bound_whole_after_a_crash_at_each_write(moments: KillMoments) {
     let mut operators = start_succession().await;
     // The writes are the journal twice and a binding of each pod.
     let minimum = 2 + u64::from(GANG_SIZE);
     kill_after_every_write(minimum, async |k| {
-        survives_kill(&mut operators, k, moment).await
+        survives_kill(&mut operators, k, moments.at_write(k)).await
     })
     .await;
 }

@@ -18,7 +18,7 @@ use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::preemption::start_operators;
-use super::{counted_write_filter, is_running};
+use super::{KillMoments, counted_write_filter, is_running};
 
 /// Number of pods of each gang. Each pod has half of the node's GPUs.
 const GANG_SIZE: u32 = 2;
@@ -176,24 +176,30 @@ async fn survives_kill(
     reached
 }
 
-async fn external_gang_is_preempted_after_a_crash_at_each_write(moment: TrapTiming) {
+async fn external_gang_is_preempted_after_a_crash_at_each_write(moments: KillMoments) {
     let mut operators = start_operators().await;
     // The writes are 3 children, the job's journal three times, the external pods' journal twice,
     // evictions, pods and a status.
     let minimum = 3 + 3 + 2 + 2 * u64::from(GANG_SIZE) + 1;
     kill_after_every_write(minimum, async |k| {
-        survives_kill(&mut operators, k, moment, ExternalRole::Victim).await
+        survives_kill(&mut operators, k, moments.at_write(k), ExternalRole::Victim).await
     })
     .await;
 }
 
-async fn external_gang_preempts_after_a_crash_at_each_write(moment: TrapTiming) {
+async fn external_gang_preempts_after_a_crash_at_each_write(moments: KillMoments) {
     let mut operators = start_operators().await;
     // The writes are the external pods' journal three times, the job's journal twice, evictions,
     // bindings and a status.
     let minimum = 3 + 2 + 2 * u64::from(GANG_SIZE) + 1;
     kill_after_every_write(minimum, async |k| {
-        survives_kill(&mut operators, k, moment, ExternalRole::Preemptor).await
+        survives_kill(
+            &mut operators,
+            k,
+            moments.at_write(k),
+            ExternalRole::Preemptor,
+        )
+        .await
     })
     .await;
 }

@@ -11,7 +11,7 @@ use trellis_e2e::site::TestSite;
 use trellis_e2e::site::jobs::pod_uids;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::{counted_write_filter, delete_jobs, is_running, start_succession};
+use super::{KillMoments, counted_write_filter, delete_jobs, is_running, start_succession};
 
 const GANG_SIZE: u32 = 8;
 
@@ -41,12 +41,12 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     reached
 }
 
-async fn gang_is_placed_after_a_crash_at_each_write(moment: TrapTiming) {
+async fn gang_is_placed_after_a_crash_at_each_write(moments: KillMoments) {
     let mut operators = start_succession().await;
     // The writes are 3 children, the journal twice, the pods and a status.
     let minimum = 3 + 2 + u64::from(GANG_SIZE) + 1;
     kill_after_every_write(minimum, async |k| {
-        survives_kill(&mut operators, k, moment).await
+        survives_kill(&mut operators, k, moments.at_write(k)).await
     })
     .await;
 }

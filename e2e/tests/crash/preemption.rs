@@ -13,7 +13,7 @@ use trellis_e2e::site::TestSite;
 use trellis_e2e::site::jobs::pod_uids;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::{counted_write_filter, delete_jobs, is_running, start_succession};
+use super::{KillMoments, counted_write_filter, delete_jobs, is_running, start_succession};
 
 /// Number of pods of each gang.
 const GANG_SIZE: u32 = 2;
@@ -147,12 +147,12 @@ async fn victim_stays_if_its_preemptor_is_deleted_before_the_next_leader() {
     assert_eq!((low.attempt, low.disruptions), (Some(1), Some(0)));
 }
 
-async fn preemption_completes_after_a_crash_at_each_write(moment: TrapTiming) {
+async fn preemption_completes_after_a_crash_at_each_write(moments: KillMoments) {
     let mut operators = start_operators().await;
     // The writes are 3 children, two journals three times each, evictions, pods and two statuses.
     let minimum = 3 + 6 + 2 * u64::from(GANG_SIZE) + 2;
     kill_after_every_write(minimum, async |k| {
-        survives_kill(&mut operators, k, moment).await
+        survives_kill(&mut operators, k, moments.at_write(k)).await
     })
     .await;
 }

@@ -11,7 +11,7 @@ use trellis_e2e::site::TestSite;
 use trellis_e2e::site::jobs::pod_uids;
 use trellis_e2e::wait::wait_for;
 
-use super::{counted_write_filter, delete_jobs, start_succession};
+use super::{KillMoments, counted_write_filter, delete_jobs, start_succession};
 
 /// Waits until all pods run in this round, and no pod is missing.
 fn is_recovered(job: &TrainingJob, round: i64) -> bool {
@@ -60,10 +60,13 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     reached
 }
 
-async fn rank_recovers_after_a_crash_at_each_write(moment: TrapTiming) {
+async fn rank_recovers_after_a_crash_at_each_write(moments: KillMoments) {
     let mut operators = start_succession().await;
     // The writes are the status, a delete, a create and a status.
-    kill_after_every_write(4, async |k| survives_kill(&mut operators, k, moment).await).await;
+    kill_after_every_write(4, async |k| {
+        survives_kill(&mut operators, k, moments.at_write(k)).await
+    })
+    .await;
 }
 
 at_both_moments!(rank_recovers_after_a_crash_at_each_write);

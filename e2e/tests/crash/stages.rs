@@ -11,7 +11,7 @@ use trellis_e2e::site::TestSite;
 use trellis_e2e::site::jobs::pod_uids;
 use trellis_e2e::wait::wait_for;
 
-use super::{counted_write_filter, delete_jobs, start_succession};
+use super::{KillMoments, counted_write_filter, delete_jobs, start_succession};
 
 /// Returns true if the job runs this stage.
 fn runs_stage(job: &TrainingJob, number: i64) -> bool {
@@ -64,11 +64,14 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
     reached
 }
 
-async fn next_stage_starts_after_a_crash_at_each_write(moment: TrapTiming) {
+async fn next_stage_starts_after_a_crash_at_each_write(moments: KillMoments) {
     let mut operators = start_succession().await;
     // The writes are the status, the journal that is rolled back and cleared, the PodGroup of the
     // next stage, its journal, two pods, the end of its journal, and the status.
-    kill_after_every_write(8, async |k| survives_kill(&mut operators, k, moment).await).await;
+    kill_after_every_write(8, async |k| {
+        survives_kill(&mut operators, k, moments.at_write(k)).await
+    })
+    .await;
 }
 
 at_both_moments!(next_stage_starts_after_a_crash_at_each_write);
