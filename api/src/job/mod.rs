@@ -1,5 +1,6 @@
 //! [`TrainingJob`]: the object that users apply.
 
+mod accepted_flavors;
 mod attempt_end;
 mod awaited_pods;
 mod checkpoint;

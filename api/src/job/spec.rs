@@ -117,7 +117,8 @@ pub struct TrainingJobSpec {
         custom(rules::some_gang),
         custom(rules::depends_on_earlier),
         custom(rules::depends_on_gang),
-        custom(rules::depends_on_stage(self))
+        custom(rules::depends_on_stage(self)),
+        custom(rules::same_flavor)
     )]
     pub task_groups: Vec<TaskGroup>,
     /// Choice among the nodes with room. Pack: few nodes, with the least fragmentation of usable

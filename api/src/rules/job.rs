@@ -199,7 +199,7 @@ pub const CHANGED_WHILE_SUSPENDED: [Rule; 8] = fields!(
     "secrets"
 );
 /// Fields of task groups that change only while the job is suspended.
-pub const GROUPS_CHANGED_WHILE_SUSPENDED: [Rule; 11] = fields_of_groups!(
+pub const GROUPS_CHANGED_WHILE_SUSPENDED: [Rule; 12] = fields_of_groups!(
     before_admission_or_suspended,
     "changes only while the job is suspended, once it has had its first place: set spec.suspend to true first";
     ["image"],
@@ -209,6 +209,7 @@ pub const GROUPS_CHANGED_WHILE_SUSPENDED: [Rule; 11] = fields_of_groups!(
     "gpus",
     "gpuResource",
     "flavors",
+    "sameFlavorAs",
     "topology",
     "nodeSelector",
     "affinity",

@@ -18,6 +18,7 @@ mod quota_policy;
 mod restart;
 mod roles;
 mod rule;
+mod same_flavor;
 mod secret;
 mod slices;
 
@@ -41,6 +42,7 @@ pub use quota_policy::*;
 pub use restart::*;
 pub use roles::*;
 pub use rule::Rule;
+pub use same_flavor::*;
 pub use secret::*;
 pub use slices::*;
 
@@ -60,7 +62,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 41] = [
+const MULTI_FIELD_RULES: [Rule; 42] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -76,6 +78,7 @@ const MULTI_FIELD_RULES: [Rule; 41] = [
     DEPENDS_ON_EARLIER,
     DEPENDS_ON_GANG,
     DEPENDS_ON_STAGE,
+    SAME_FLAVOR,
     UNIQUE_DEPENDENCIES,
     BACKOFF,
     QUOTA_COVERS,

@@ -1,11 +1,15 @@
 //! Builds a TrainingJob. Some fields that other systems have in pods belong to the job in Trellis.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use trellis_api::job::{
     Checkpoint, Cleanup, Deadlines, Framework, PodMetadata, Restart, SecurityContext, Success,
     SuccessPolicy, TrainingJob, TrainingJobSpec,
 };
+use trellis_api::topology::TopologyRequest;
 use trellis_api::{PodTemplate, Quantity};
 
 use crate::field_log::FieldLog;
@@ -107,6 +111,7 @@ impl JobDraft {
         self.merge_ids();
         self.merge_grace(log);
         self.merge_pod_metadata();
+        self.share_flavors(log);
         for (at, pods) in self.pods.iter().enumerate() {
             for (field, path) in &pods.topology_origins {
                 log.set_origin(format!("spec.taskGroups[{at}].{field}"), path);
@@ -116,6 +121,53 @@ impl JobDraft {
         let mut job = TrainingJob::new("", self.spec);
         job.metadata = self.metadata;
         vec![ImportedObject::TrainingJob(job)]
+    }
+
+    /// Sets `sameFlavorAs` of task groups with the same `podset-group-name`. Kueue also places such pod
+    /// sets in one domain. So if all task groups of the job have the same name there, the job gets
+    /// their topology request. Otherwise a note says that each group gets a domain of its own.
+    fn share_flavors(&mut self, log: &FieldLog) {
+        let mut first: BTreeMap<String, String> = BTreeMap::new();
+        for pods in &mut self.pods {
+            let group = pods
+                .pod_set_group
+                .as_ref()
+                .filter(|_| pods.group.is_in_gang());
+            match group.map(|group| first.entry(group.value.clone())) {
+                None => {}
+                Some(Entry::Vacant(entry)) => {
+                    entry.insert(pods.group.name.clone());
+                }
+                Some(Entry::Occupied(entry)) => {
+                    pods.group.same_flavor_as = Some(entry.get().clone());
+                }
+            }
+        }
+        let Some((pods, group)) = self
+            .pods
+            .iter()
+            .find_map(|pods| Some((pods, pods.pod_set_group.as_ref()?)))
+        else {
+            return;
+        };
+        let Some(topology) = &pods.group.topology else {
+            return;
+        };
+        let mut others = self.pods.iter().map(|pods| pods.pod_set_group.as_ref());
+        if others.all(|other| other.is_some_and(|other| other.value == group.value)) {
+            let request = TopologyRequest {
+                required: topology.required.clone(),
+                preferred: topology.preferred.clone(),
+            };
+            self.spec.topology = Some(request).filter(|r| *r != TopologyRequest::default());
+        } else {
+            log.note(
+                &group.path,
+                Some(&json!(group.value)),
+                "also means one domain for these pod sets, and only some pod sets of the job have it",
+                "each task group gets a domain; set spec.topology if all of them may share one",
+            );
+        }
     }
 
     fn merge_account_and_class(&mut self, log: &FieldLog) {

@@ -95,6 +95,11 @@ pub struct TaskGroup {
     pub device: Option<ResourceName>,
     /// Flavors that it accepts, the best first. Empty: those of its queue, in its order.
     pub flavors: Vec<FlavorName>,
+    /// Another task group of the gang. Both groups get the same flavor of each resource that both
+    /// request. A group that names no flavors accepts those of the first group of its set that does.
+    /// A set has all groups that this field joins. None: the group names no other group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_flavor_as: Option<GroupName>,
     /// Constraints on the node of each pod, besides resources.
     pub constraints: Constraints,
     /// How close to each other its pods must or should be, within the gang's own request.
@@ -197,6 +202,7 @@ impl TaskGroup {
             constraints: Constraints::default(),
             topology: None,
             balanced: false,
+            same_flavor_as: None,
             slices: Vec::new(),
             pod_prefix,
             first: 0,

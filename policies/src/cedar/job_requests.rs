@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::job::Deadlines;
+use trellis_api::queue::ResourceGroup;
 use trellis_compiler::{CompiledGroup, CompiledJob, Demand, Endpoint, PodPlacement};
 
 use super::request::{
@@ -121,17 +122,40 @@ pub(super) fn build_request(
     }
 }
 
-/// The flavors that the job may be given: those that its groups name, and for a
-/// group that names none all that the queue offers, since any may be chosen.
+/// The flavors that the job may get: those that its task groups accept. If a task group accepts no
+/// flavor of some resources that it requests, but others, or accepts any, it may get all flavors of
+/// these resources.
 fn possible_flavors(job: &CompiledJob, facts: &ClusterFacts<'_>) -> BTreeSet<String> {
-    let groups = &job.job().spec().task_groups;
-    let named = groups
-        .iter()
-        .flat_map(|group| group.flavors.iter().cloned());
-    let mut all: BTreeSet<_> = named.collect();
-    if groups.iter().any(|group| group.flavors.is_empty()) {
-        let offered = facts.queue_spec.resource_groups.iter();
-        all.extend(offered.flat_map(|g| g.flavors.iter().map(|f| f.name.clone())));
+    let spec = job.job().spec();
+    let mut all = BTreeSet::new();
+    for group in &spec.task_groups {
+        let accepted = spec.accepted_flavors(group);
+        all.extend(accepted.iter().cloned());
+        let compiled = job
+            .groups()
+            .iter()
+            .find(|compiled| compiled.name() == group.name);
+        let request = compiled.map(CompiledGroup::request).unwrap_or_default();
+        let is_used = |offered: &&ResourceGroup| {
+            let mut covered = offered.covered_resources.iter();
+            covered.any(|resource| resource == "pods" || request.contains_key(resource))
+        };
+        let is_accepted = |offered: &&ResourceGroup| {
+            let mut flavors = offered.flavors.iter();
+            flavors.any(|flavor| accepted.contains(&flavor.name))
+        };
+        let used: Vec<_> = facts
+            .queue_spec
+            .resource_groups
+            .iter()
+            .filter(is_used)
+            .collect();
+        // Without any of its flavors in the queue, the group does not start.
+        if accepted.is_empty() || used.iter().any(is_accepted) {
+            let open = used.iter().filter(|offered| !is_accepted(offered));
+            let flavors = open.flat_map(|offered| &offered.flavors);
+            all.extend(flavors.map(|flavor| flavor.name.clone()));
+        }
     }
     all
 }

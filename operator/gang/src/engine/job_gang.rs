@@ -217,6 +217,9 @@ fn to_task_group(
     TaskGroup {
         device,
         flavors: flavors.map(|f| FlavorName::new(f.as_str())).collect(),
+        same_flavor_as: spec
+            .and_then(|group| group.same_flavor_as.as_deref())
+            .map(GroupName::new),
         constraints,
         topology: match one_node {
             true => Some(TopologyRequest::one_node()),

@@ -69,6 +69,8 @@ pub(crate) struct GroupDraft {
     pub(crate) fs_group: Option<ValueWithPath<i64>>,
     pub(crate) grace: Option<ValueWithPath<i64>>,
     pub(crate) restart_policy: Option<ValueWithPath<String>>,
+    /// Value of Kueue's annotation `podset-group-name`.
+    pub(crate) pod_set_group: Option<ValueWithPath<String>>,
     /// The fields of the group's topology, each with the path of its annotation.
     pub(crate) topology_origins: Vec<(&'static str, String)>,
 }
@@ -165,6 +167,7 @@ fn read_metadata(template: &Fields<'_>, pods: &mut GroupDraft) {
     // Pods get their names from the job.
     metadata.ignore(&["name", "namespace", "generateName", "creationTimestamp"]);
     (pods.group.topology, pods.topology_origins) = placement::read_topology(&metadata);
+    pods.pod_set_group = placement::read_pod_set_group(&metadata);
     pods.labels = metadata::read_pod_keys(&metadata, "labels");
     pods.annotations = metadata::read_pod_keys(&metadata, "annotations");
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use trellis_api::job::{Affinity, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
 use trellis_api::topology::{GroupTopology, SliceLayer};
 
+use super::ValueWithPath;
 use super::traced_value::TracedValue;
 use crate::fields::Fields;
 
@@ -90,6 +91,7 @@ const SLICE_LAYERS: &str = "kueue.x-k8s.io/podset-slice-required-topology-constr
 const SLICE_LEVEL: &str = "kueue.x-k8s.io/podset-slice-required-topology";
 const SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
 const REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
+const POD_SET_GROUP: &str = "kueue.x-k8s.io/podset-group-name";
 const PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
 
 /// The topology of a task group, and the paths of the annotations that its fields come from.
@@ -132,6 +134,14 @@ pub(super) fn read_topology(metadata: &Fields<'_>) -> TracedTopology {
     let origins = origins.map(|(field, key, _)| (field, annotations.field_path(key)));
     let topology = Some(topology).filter(|topology| *topology != GroupTopology::default());
     (topology, origins.collect())
+}
+
+/// Reads Kueue's annotation for pod sets that get the same flavor and one domain.
+pub(super) fn read_pod_set_group(metadata: &Fields<'_>) -> Option<ValueWithPath<String>> {
+    let annotations = metadata.object("annotations")?;
+    let value = annotations.text(POD_SET_GROUP)?;
+    let path = annotations.field_path(POD_SET_GROUP);
+    Some(ValueWithPath { value, path })
 }
 
 fn read_slice_layer(annotations: &Fields<'_>) -> Option<SliceLayer> {

@@ -83,6 +83,36 @@ fn job_value_from_one_group_is_noted() {
 }
 
 #[test]
+fn pod_sets_of_one_group_get_the_same_flavor() {
+    let pods = |group: &str, level: &str| {
+        format!(
+            "{{metadata: {{annotations: {{kueue.x-k8s.io/podset-group-name: {group}, \
+             kueue.x-k8s.io/podset-required-topology: {level}}}}}, spec: {{restartPolicy: Never, \
+             containers: [{{name: pytorch, image: i, \
+             resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}"
+        )
+    };
+    let job = |of_worker: &str| {
+        import_object(&format!(
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: a}}\nspec:\n  \
+             pytorchReplicaSpecs:\n    Master: {{replicas: 1, template: {}}}\n    \
+             Worker: {{replicas: 2, template: {}}}\n",
+            pods("trainers", "rack"),
+            pods(of_worker, "rack")
+        ))
+    };
+    let one = job("trainers");
+    assert_eq!(group(&one, 0)["sameFlavorAs"], Value::Null);
+    assert_eq!(group(&one, 1)["sameFlavorAs"], group(&one, 0)["name"]);
+    assert_eq!(one["spec"]["topology"], json!({"required": "rack"}));
+    // Each group has a flavor and a domain of its own.
+    let two = job("others");
+    assert_eq!(group(&two, 1)["sameFlavorAs"], Value::Null);
+    assert_eq!(two["spec"]["topology"], Value::Null);
+    assert_eq!(group(&two, 1)["topology"], json!({"required": "rack"}));
+}
+
+#[test]
 fn optional_task_is_outside_the_gang() {
     let text = volcano("", &[("t", ""), ("board", "minAvailable: 0,")]);
     let object = import_object(&text);

@@ -122,14 +122,18 @@ impl Engine {
             }));
         }
         let mut choices = queueing::flavor_choices(gang, &offered, self.queues.flavors())?;
-        let (mut ways, mut cut) = queueing::combine(&choices);
+        let (mut ways, mut cut) = queueing::combine(gang, &choices);
         let mut thinned = None;
         if cut {
             thinned = Some(self.node_versions());
             let hope = self.drop_impossible_choices(gang, &mut choices);
-            (ways, cut) = queueing::combine(&choices);
-            // If a group has no possible choice, the assignments left out do not work either.
-            cut &= hope;
+            let (possible, more) = queueing::combine(gang, &choices);
+            // If a group has no possible choice, or if groups that must get the same flavor share no
+            // possible choice, the omitted assignments do not work either.
+            cut = more && hope && !possible.is_empty();
+            if !possible.is_empty() {
+                ways = possible;
+            }
         }
         let mut list = Vec::with_capacity(ways.len());
         for choices in ways {

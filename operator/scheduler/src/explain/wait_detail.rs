@@ -2,10 +2,13 @@
 
 mod mismatch;
 mod own_quota;
+mod reasons;
 
 use std::collections::BTreeMap;
 
-use super::{BestDomain, Exclusions, ScarceSlices, UnadvertisedDevice, WaitReason};
+#[cfg(doc)]
+use super::WaitReason;
+use super::{BestDomain, Exclusions, ScarceSlices, UnadvertisedDevice};
 use crate::ids::{FlavorName, GangId, GroupName, LimitName, QueueName, ResourceName};
 use crate::limits::LimitClosure;
 use crate::time::Time;
@@ -72,6 +75,14 @@ pub enum WaitDetail {
         flavors: Vec<FlavorName>,
         /// Flavors that the queue offers.
         offers: Vec<FlavorName>,
+    },
+    /// [`WaitReason::FlavorNotFound`]: task groups must get the same flavor, and no flavor of the
+    /// queue suits all of them.
+    NoSharedFlavor {
+        /// The queue.
+        queue: QueueName,
+        /// The task groups.
+        groups: Vec<GroupName>,
     },
     /// [`WaitReason::BackingOff`].
     BackingOff {
@@ -346,53 +357,4 @@ pub enum WaitDetail {
         /// False if the search ended at its limit: there may be a placement that it did not find.
         certain: bool,
     },
-}
-
-impl WaitDetail {
-    /// Returns the reason that these numbers belong to.
-    #[must_use]
-    pub const fn reason(&self) -> WaitReason {
-        match self {
-            Self::QueueNotFound { .. } => WaitReason::QueueNotFound,
-            Self::QueueStopped { .. } => WaitReason::QueueStopped,
-            Self::QueueMisconfigured { .. } => WaitReason::QueueMisconfigured,
-            Self::BackingOff { .. } => WaitReason::BackingOff,
-            Self::BehindHead { .. } => WaitReason::BehindHead,
-            Self::TopologyNotFound { .. } => WaitReason::TopologyNotFound,
-            Self::FlavorNotFound { .. } | Self::FlavorNotOffered { .. } => {
-                WaitReason::FlavorNotFound
-            }
-            Self::LimitExceeded { .. } | Self::LimitClosed { .. } | Self::TooManyPending { .. } => {
-                WaitReason::QuotaPolicyExceeded
-            }
-            Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
-            Self::QuotaExceeded { .. } => WaitReason::QuotaExceeded,
-            Self::NodesAvoided { .. } => WaitReason::NodesAvoided,
-            Self::NoMatchingNodes { .. } => WaitReason::NoMatchingNodes,
-            Self::PodTooLarge { .. } | Self::ClusterTooSmall { .. } | Self::TooFewPlaces { .. } => {
-                WaitReason::ExceedsCluster
-            }
-            Self::ExceedsTopology(_) | Self::ExceedsSlices(_) => WaitReason::ExceedsTopology,
-            Self::InsufficientCapacity { .. } => WaitReason::InsufficientCapacity,
-            Self::TopologyFragmented { .. } | Self::SlicesFragmented(_) => {
-                WaitReason::TopologyFragmented
-            }
-            Self::Scattered { .. }
-            | Self::SeparateResources { .. }
-            | Self::GroupsCollide { .. } => WaitReason::Fragmented,
-            Self::Reserved { .. } | Self::QuotaReserved { .. } => WaitReason::Reserved,
-            Self::Provisioning { .. } => WaitReason::Provisioning,
-        }
-    }
-
-    /// True if the gang is refused instead of pending.
-    #[must_use]
-    pub const fn is_refusal(&self) -> bool {
-        matches!(
-            self,
-            Self::LimitExceeded { refuses: true, .. }
-                | Self::LimitClosed { refuses: true, .. }
-                | Self::TooManyPending { refuses: true, .. }
-        )
-    }
 }

@@ -1,6 +1,10 @@
 //! The flavor assignments that a gang may get, the best first.
 
+mod shared;
+
 use std::collections::{BTreeMap, BTreeSet};
+
+use shared::SharingGroups;
 
 use super::flavors::Flavors;
 use crate::gang::{Gang, TaskGroup};
@@ -37,35 +41,48 @@ pub(crate) enum NoFlavorAssignment {
         group: usize,
         offers: Vec<FlavorName>,
     },
+    /// These groups must get the same flavor, and no flavor suits all of them.
+    NoSharedFlavor { groups: Vec<usize> },
 }
 
 /// Returns the choices of each task group, in its order of preference.
 ///
 /// # Errors
 ///
-/// The first group that has no choice, and why.
+/// The first group that has no choice, or the first groups that share no flavor, and why.
 pub(crate) fn flavor_choices(
     gang: &Gang,
     offered: &[ResourceGroup],
     flavors: &Flavors,
 ) -> Result<Vec<Vec<FlavorChoice>>, NoFlavorAssignment> {
+    let sharing = SharingGroups::of_gang(gang);
     let groups = gang.groups.iter().enumerate();
     let choices = groups.map(|(number, group)| {
+        let accepted = sharing.accepted_flavors(gang, number);
         if offered.is_empty() {
-            choices_without_quotas(number, group, flavors)
+            choices_without_quotas((number, group, accepted), flavors)
         } else {
-            group_choices(number, group, offered, flavors)
+            group_choices((number, group, accepted), offered, flavors)
         }
     });
-    choices.collect()
+    let choices: Vec<Vec<FlavorChoice>> = choices.collect::<Result<_, _>>()?;
+    match sharing.find_conflict(&choices) {
+        Some(groups) => Err(NoFlavorAssignment::NoSharedFlavor { groups }),
+        None => Ok(choices),
+    }
 }
 
 /// Returns flavor assignments of a gang: a choice for each of its task groups. The order follows
 /// the preference of the first group, then of the second, and so on. If there are too many to try,
 /// the result has the assignments in which all groups use the choice of the same rank, and the
 /// first of the rest. The second value is true if the result leaves some out.
-pub(crate) fn combine(choices: &[Vec<FlavorChoice>]) -> (Vec<Vec<FlavorChoice>>, bool) {
-    let all = choices.iter().map(Vec::len);
+pub(crate) fn combine(
+    gang: &Gang,
+    choices: &[Vec<FlavorChoice>],
+) -> (Vec<Vec<FlavorChoice>>, bool) {
+    let sharing = SharingGroups::of_gang(gang);
+    let shared = sharing.choices(choices);
+    let all = shared.iter().map(|shared| shared.numbers.len());
     let cut = all.clone().fold(1, usize::saturating_mul) > MAX_ASSIGNMENTS;
     let alike: Vec<Vec<usize>> = if cut {
         let most = all.clone().max().unwrap_or(0).min(MAX_ASSIGNMENTS);
@@ -77,26 +94,33 @@ pub(crate) fn combine(choices: &[Vec<FlavorChoice>]) -> (Vec<Vec<FlavorChoice>>,
         Vec::new()
     };
     let others = MAX_ASSIGNMENTS.saturating_sub(alike.len());
-    let mut ways = first_combinations(choices, if cut { others } else { MAX_ASSIGNMENTS });
+    let mut ways = first_combinations(all, if cut { others } else { MAX_ASSIGNMENTS });
     ways.extend(alike);
     ways.sort_unstable();
     ways.dedup();
-    let way = |numbers: Vec<usize>| {
-        let each = choices.iter().zip(numbers);
-        each.filter_map(|(choices, number)| choices.get(number).cloned())
-            .collect()
+    let way = |ranks: Vec<usize>| {
+        let mut way = vec![FlavorChoice::new(); choices.len()];
+        for (group, number) in shared.iter().zip(ranks).flat_map(|(s, rank)| s.at(rank)) {
+            let choice = choices.get(group).and_then(|choices| choices.get(number));
+            if let (Some(slot), Some(choice)) = (way.get_mut(group), choice) {
+                slot.clone_from(choice);
+            }
+        }
+        way
     };
+    let cut = cut || shared.iter().any(|shared| shared.is_cut);
     (ways.into_iter().map(way).collect(), cut)
 }
 
-/// Returns the first `most` assignments, as the number of each group's choice.
-fn first_combinations(choices: &[Vec<FlavorChoice>], most: usize) -> Vec<Vec<usize>> {
+/// A combination has one number for each length, and each number is smaller than its length. Returns
+/// the first `most` combinations.
+fn first_combinations(lengths: impl Iterator<Item = usize>, most: usize) -> Vec<Vec<usize>> {
     let mut ways: Vec<Vec<usize>> = vec![Vec::new()];
-    for choices in choices {
+    for length in lengths {
         ways = ways
             .into_iter()
             .flat_map(|way| {
-                (0..choices.len()).map(move |number| {
+                (0..length).map(move |number| {
                     let mut way = way.clone();
                     way.push(number);
                     way
@@ -109,17 +133,15 @@ fn first_combinations(choices: &[Vec<FlavorChoice>], most: usize) -> Vec<Vec<usi
 }
 
 /// Returns the choices of a group in a queue without quotas. The queue offers all that the nodes
-/// have: every flavor that the group names, or no flavor if the group names none.
+/// have: every flavor that the group accepts, or no flavor if the group accepts any.
 fn choices_without_quotas(
-    number: usize,
-    group: &TaskGroup,
+    (number, group, accepted): (usize, &TaskGroup, &[FlavorName]),
     flavors: &Flavors,
 ) -> Result<Vec<FlavorChoice>, NoFlavorAssignment> {
-    if group.flavors.is_empty() {
+    if accepted.is_empty() {
         return Ok(vec![FlavorChoice::new()]);
     }
-    let choices: Vec<FlavorChoice> = group
-        .flavors
+    let choices: Vec<FlavorChoice> = accepted
         .iter()
         .filter(|flavor| flavors.exists(flavor) && flavors.accepts(flavor, group))
         .map(|flavor| {
@@ -130,7 +152,7 @@ fn choices_without_quotas(
     if choices.is_empty() {
         return Err(NoFlavorAssignment::NoFlavor {
             group: number,
-            flavors: group.flavors.clone(),
+            flavors: accepted.to_vec(),
         });
     }
     Ok(choices)
@@ -146,8 +168,7 @@ fn requested_resources(group: &TaskGroup) -> impl Iterator<Item = &ResourceName>
 }
 
 fn group_choices(
-    number: usize,
-    group: &TaskGroup,
+    (number, group, accepted): (usize, &TaskGroup, &[FlavorName]),
     offered: &[ResourceGroup],
     flavors: &Flavors,
 ) -> Result<Vec<FlavorChoice>, NoFlavorAssignment> {
@@ -187,7 +208,7 @@ fn group_choices(
         if resources.is_empty() {
             continue;
         }
-        let wanted = wanted_flavors(group, offered);
+        let wanted = wanted_flavors(accepted, offered);
         let accepted: Vec<&FlavorName> = wanted
             .iter()
             .filter(|flavor| flavors.exists(flavor) && flavors.accepts(flavor, group))
@@ -226,20 +247,19 @@ fn offers_resource(offered: &ResourceGroup, resource: &ResourceName) -> bool {
         .is_some_and(|f: &FlavorQuotas| f.quotas.contains_key(resource))
 }
 
-/// Returns the flavors of these resources that the group names, in its order. If the group names
-/// none of them, its names apply to other resources. The result then has all flavors, in the
-/// queue's order.
-fn wanted_flavors<'a>(group: &TaskGroup, offered: &'a ResourceGroup) -> Vec<&'a FlavorName> {
+/// Returns the flavors of `offered` that `accepted` contains, in the order of `accepted`. If `accepted`
+/// contains none of them, its names apply to other resources. The result then has all flavors, in
+/// the queue's order.
+fn wanted_flavors<'a>(accepted: &[FlavorName], offered: &'a ResourceGroup) -> Vec<&'a FlavorName> {
     let all = || offered.flavors.iter().map(|f| &f.flavor);
-    let named: Vec<&FlavorName> = group
-        .flavors
+    let wanted: Vec<&FlavorName> = accepted
         .iter()
         .filter_map(|flavor| all().find(|offered| *offered == flavor))
         .collect();
-    if named.is_empty() {
+    if wanted.is_empty() {
         all().collect()
     } else {
-        named
+        wanted
     }
 }
 

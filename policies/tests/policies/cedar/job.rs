@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{from_value, json};
 use trellis_api::{QueueSpec, Reason};
 use trellis_policies::ClusterFacts;
-use trellis_policies::cedar::{self, JobDecision, NotAuthorized, Policies, SubmissionFacts};
+use trellis_policies::cedar::{
+    self, JobDecision, NotAuthorized, Policies, PolicyRequest, SubmissionFacts,
+};
 
 use super::support::{ALLOW_ALL, cluster, loader, set};
 use crate::authorize::compile_yaml;
@@ -45,12 +47,26 @@ fn authorize_job(
     policies: Option<&Policies>,
     yaml: &str,
 ) -> (JobDecision, Result<(), NotAuthorized>) {
-    let queue: QueueSpec = from_value(json!({
-        "namespaceSelector": {},
-        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
-            {"name": "h100", "resources": [{"name": "cpu", "nominalQuota": "1"}]}]}],
-    }))
-    .unwrap();
+    authorize_in_queue(policies, yaml, &[("cpu", &["h100"])])
+}
+
+/// Authorizes a job in a queue of these resource groups: a resource and its flavors.
+fn authorize_in_queue(
+    policies: Option<&Policies>,
+    yaml: &str,
+    offered: &[(&str, &[&str])],
+) -> (JobDecision, Result<(), NotAuthorized>) {
+    let offered = offered.iter().map(|(resource, flavors)| {
+        let quota = json!([{"name": resource, "nominalQuota": "1"}]);
+        let flavors = flavors
+            .iter()
+            .map(|name| json!({"name": name, "resources": quota}));
+        let flavors: Vec<_> = flavors.collect();
+        json!({"coveredResources": [resource], "flavors": flavors})
+    });
+    let offered: Vec<_> = offered.collect();
+    let spec = json!({"namespaceSelector": {}, "resourceGroups": offered});
+    let queue: QueueSpec = from_value(spec).unwrap();
     let none = BTreeMap::new();
     let facts = ClusterFacts {
         queue: "default",
@@ -130,6 +146,52 @@ fn job_makes_one_request_for_each_demand() {
             ),
         ]
     );
+}
+
+/// Returns the flavors of the requests of a job with these additional fields of its two groups.
+fn requested_flavors(first: &str, second: &str, offered: &[(&str, &[&str])]) -> Vec<String> {
+    let group = |name: &str, fields: &str| {
+        format!(
+            "  - {{name: {name}, gpus: 8, image: 'i', {fields}resources: {{limits: {{cpu: 8, memory: 1Gi}}}}}}\n"
+        )
+    };
+    let yaml = format!(
+        "apiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\n\
+         metadata: {{name: llm, namespace: team-a}}\nspec:\n  taskGroups:\n{}{}",
+        group("first", first),
+        group("second", second)
+    );
+    let policies = set(vec![cluster("all", ALLOW_ALL)]);
+    let (decision, _) = authorize_in_queue(Some(&policies), &yaml, offered);
+    let requests = decision
+        .decisions
+        .into_iter()
+        .map(|(demanded, _)| demanded.request);
+    let flavors = requests.filter_map(|request| match request {
+        PolicyRequest::UseFlavor(name) => Some(name),
+        _ => None,
+    });
+    flavors.collect()
+}
+
+#[test]
+fn group_asks_for_all_flavors_of_resources_for_which_it_names_none() {
+    let queue: [(&str, &[&str]); 2] = [("nvidia.com/gpu", &["h100", "a100"]), ("cpu", &["spot"])];
+    let of = |fields: &str| requested_flavors(fields, fields, &queue);
+    assert_eq!(of(""), ["a100", "h100", "spot"]);
+    assert_eq!(of("flavors: [a100], "), ["a100", "spot"]);
+    assert_eq!(of("flavors: [spot], "), ["a100", "h100", "spot"]);
+    // The queue offers it no flavor, so it does not start.
+    assert_eq!(of("flavors: [v100], "), ["v100"]);
+}
+
+#[test]
+fn groups_of_the_same_flavor_ask_for_the_flavors_that_one_of_them_names() {
+    let queue: [(&str, &[&str]); 1] = [("nvidia.com/gpu", &["h100", "a100"])];
+    let named = requested_flavors("sameFlavorAs: second, ", "flavors: [a100], ", &queue);
+    assert_eq!(named, ["a100"]);
+    let naming = requested_flavors("sameFlavorAs: second, flavors: [a100], ", "", &queue);
+    assert_eq!(naming, ["a100"]);
 }
 
 #[test]

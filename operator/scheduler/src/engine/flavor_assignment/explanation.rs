@@ -113,6 +113,13 @@ impl Engine {
                     offers: offers.clone(),
                 }
             }
+            NoFlavorAssignment::NoSharedFlavor { groups } => {
+                let groups = groups.iter().filter_map(|group| gang.groups.get(*group));
+                WaitDetail::NoSharedFlavor {
+                    queue: gang.queue.clone(),
+                    groups: groups.map(|group| group.name.clone()).collect(),
+                }
+            }
         };
         Blockage::new(detail, wake)
     }

@@ -40,6 +40,7 @@ impl fmt::Display for WaitDetail {
             | Self::BehindHead { .. }
             | Self::FlavorNotFound { .. }
             | Self::FlavorNotOffered { .. }
+            | Self::NoSharedFlavor { .. }
             | Self::BackingOff { .. }
             | Self::NotOffered { .. }
             | Self::ExceedsQuota { .. } => self.write_queue(f),

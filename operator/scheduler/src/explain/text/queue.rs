@@ -91,6 +91,15 @@ impl WaitDetail {
                 queue.as_str(),
                 quote_flavors(offers)
             ),
+            Self::NoSharedFlavor { queue, groups } => {
+                let groups = groups.iter().map(|group| format!("{:?}", group.as_str()));
+                write!(
+                    f,
+                    "task groups {} must get the same flavor (taskGroups[].sameFlavorAs), and no flavor of queue {:?} suits all of them",
+                    groups.collect::<Vec<_>>().join(" and "),
+                    queue.as_str()
+                )
+            }
             Self::ExceedsQuota {
                 queue,
                 flavor,

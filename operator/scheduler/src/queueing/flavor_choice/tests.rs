@@ -20,7 +20,7 @@ fn assignments(
     offered: &[ResourceGroup],
     flavors: &Flavors,
 ) -> Result<Vec<Vec<FlavorChoice>>, NoFlavorAssignment> {
-    let (ways, cut) = combine(&flavor_choices(gang, offered, flavors)?);
+    let (ways, cut) = combine(gang, &flavor_choices(gang, offered, flavors)?);
     assert!(!cut);
     Ok(ways)
 }
@@ -171,14 +171,79 @@ fn assignments_with_one_flavor_for_all_groups_survive_the_bound() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let offered = [resource_group(&["cpu", "gpu"], &names)];
     let groups = (0..16).map(|i| group(&format!("g{i}"), 1, &[])).collect();
-    let choices = flavor_choices(&gang(groups), &offered, &defined(&names)).unwrap();
-    let (found, cut) = combine(&choices);
+    let many = gang(groups);
+    let choices = flavor_choices(&many, &offered, &defined(&names)).unwrap();
+    let (found, cut) = combine(&many, &choices);
     assert!(cut && found.len() <= MAX_ASSIGNMENTS && found.len() > MAX_ASSIGNMENTS / 2);
     for name in names {
         let all =
             |way: &&Vec<FlavorChoice>| way.iter().all(|c| c.values().all(|f| f.as_str() == name));
         assert_eq!(found.iter().filter(all).count(), 1, "{name}");
     }
-    let few: Vec<Vec<FlavorChoice>> = choices.into_iter().take(1).collect();
-    assert!(matches!(combine(&few), (ways, false) if ways.len() == 16));
+    let one = gang(vec![group("g0", 1, &[])]);
+    assert!(matches!(combine(&one, &choices[..1]), (ways, false) if ways.len() == 16));
+}
+
+/// Returns the group, with the same flavor as another group.
+fn same_as(other: &str, group: TaskGroup) -> TaskGroup {
+    TaskGroup {
+        same_flavor_as: Some(GroupName::new(other)),
+        ..group
+    }
+}
+
+#[test]
+fn groups_that_share_a_flavor_get_no_mix() {
+    let offered = [resource_group(&["cpu", "gpu"], &["h100", "a100"])];
+    let flavors = defined(&["h100", "a100"]);
+    let of = |groups| to_text(&assignments(&gang(groups), &offered, &flavors).unwrap());
+    let both = [
+        "cpu=h100,gpu=h100 cpu=h100,gpu=h100",
+        "cpu=a100,gpu=a100 cpu=a100,gpu=a100",
+    ];
+    let leader = || same_as("worker", group("leader", 1, &[]));
+    assert_eq!(of(vec![leader(), group("worker", 1, &[])]), both);
+    // The leader accepts what the worker names, in the worker's order.
+    let reversed: Vec<&str> = both.into_iter().rev().collect();
+    let picky = group("worker", 1, &["a100", "h100"]);
+    assert_eq!(of(vec![leader(), picky]), reversed);
+    // Only the resources that both request are compared.
+    assert_eq!(
+        of(vec![
+            same_as("worker", group("leader", 0, &[])),
+            group("worker", 1, &[]),
+        ]),
+        ["cpu=h100 cpu=h100,gpu=h100", "cpu=a100 cpu=a100,gpu=a100",]
+    );
+    // A third group is free. A chain of groups has one flavor.
+    let third = |third| vec![leader(), group("worker", 1, &[]), third];
+    assert_eq!(of(third(group("eval", 1, &[]))).len(), 4);
+    assert_eq!(of(third(same_as("leader", group("eval", 1, &[])))).len(), 2);
+}
+
+#[test]
+fn group_without_flavors_shares_those_of_its_mate_in_a_queue_without_quotas() {
+    let groups = vec![
+        same_as("worker", group("leader", 0, &[])),
+        group("worker", 1, &["h100", "a100"]),
+    ];
+    let found = assignments(&gang(groups), &[], &defined(&["h100", "a100"]));
+    assert_eq!(
+        to_text(&found.unwrap()),
+        ["cpu=h100 cpu=h100,gpu=h100", "cpu=a100 cpu=a100,gpu=a100",]
+    );
+}
+
+#[test]
+fn groups_without_a_shared_flavor_get_no_assignment() {
+    let offered = [resource_group(&["cpu", "gpu"], &["h100", "a100"])];
+    let groups = vec![
+        group("other", 1, &[]),
+        same_as("worker", group("leader", 1, &["h100"])),
+        group("worker", 1, &["a100"]),
+    ];
+    assert_eq!(
+        assignments(&gang(groups), &offered, &defined(&["h100", "a100"])),
+        Err(NoFlavorAssignment::NoSharedFlavor { groups: vec![1, 2] })
+    );
 }

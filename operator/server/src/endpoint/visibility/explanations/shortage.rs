@@ -17,6 +17,7 @@ pub(super) fn from_detail(detail: &WaitDetail) -> Option<Shortage> {
         | WaitDetail::TopologyNotFound { .. }
         | WaitDetail::FlavorNotFound { .. }
         | WaitDetail::FlavorNotOffered { .. }
+        | WaitDetail::NoSharedFlavor { .. }
         | WaitDetail::BackingOff { .. }
         | WaitDetail::LimitClosed { .. }
         | WaitDetail::NodesAvoided { .. }
