@@ -65,6 +65,13 @@ pub(crate) struct VictimRank {
     priority: i32,
 }
 
+impl VictimRank {
+    /// Returns the part of the rank that comes before shares.
+    pub(crate) const fn class(&self) -> (bool, bool) {
+        (self.is_gang, self.is_guaranteed)
+    }
+}
+
 /// Returns the reason why a gang may be a victim of the preemptor. None: it may not. `guaranteed`:
 /// the quota of the victim's queue covers its non-preemptible gangs.
 ///

@@ -28,8 +28,8 @@ pub(super) struct VictimCandidate {
     /// True if its queue owes what it holds, at least once gangs of the preemptor's queue have
     /// left.
     owed: bool,
-    /// The share of its queue without the candidates before it, if queues share fairly and that
-    /// share is larger than the share that the preemptor's queue would have.
+    /// The share of its queue without the candidates before it, of all queues, if queues share fairly
+    /// and that share is larger than the share that the preemptor's queue would have.
     larger_share: Option<FairShare>,
     terms: PreemptionFacts,
     pub(super) lost_device_seconds: u64,
@@ -48,6 +48,15 @@ impl VictimCandidate {
 
     pub(super) fn is_surplus(&self) -> bool {
         self.terms.surplus
+    }
+
+    /// Returns the part of the rank that comes before shares.
+    pub(super) fn class(&self) -> (bool, bool) {
+        self.rank().class()
+    }
+
+    pub(super) fn set_larger_share(&mut self, share: FairShare) {
+        self.larger_share = Some(share);
     }
 
     /// Returns the rank. Candidates of a lower rank leave first.
@@ -139,18 +148,14 @@ impl Engine {
         let best = budget.best_claims(&mut self.queues, &leaving, queues.into_iter());
         for name in others {
             let asked = self.other_queue_claims(asker, budget, &name, &best);
-            let from = found.list.len();
             self.add_candidates(asker, budget, (&name, asked), (&mut found, &mut charges));
-            if asker.preemption.shares_fairly() {
-                self.set_shares(asker, &mut found, from);
-            }
         }
         self.sort_candidates(&mut found.list);
         found
     }
 
     /// Sorts candidates in preemption order.
-    fn sort_candidates(&self, candidates: &mut [VictimCandidate]) {
+    pub(super) fn sort_candidates(&self, candidates: &mut [VictimCandidate]) {
         // The sort is stable and fast here: most candidates come in order, or in reverse order.
         let rank = |c: &VictimCandidate| (c.rank(), c.lost_device_seconds, Reverse(c.since));
         let name = |c: &VictimCandidate| self.gangs.name(c.gang);
@@ -158,31 +163,6 @@ impl Engine {
             let ranks = rank(a).cmp(&rank(b));
             ranks.then_with(|| name(a).cmp(&name(b)))
         });
-    }
-
-    /// Sorts the candidates of a queue, from the index `from` on, and sets the share that the queue
-    /// has when it loses each of them. So the queue with the largest share at that time loses the
-    /// next gang.
-    fn set_shares(&mut self, asker: &Preemptor<'_>, found: &mut VictimCandidates, from: usize) {
-        let VictimCandidates { list, charges, .. } = found;
-        let Some(candidates) = list.get_mut(from..) else {
-            return;
-        };
-        self.sort_candidates(candidates);
-        let charge = |candidate: &VictimCandidate| {
-            let charge = charges.get(candidate.charge);
-            charge.into_iter().flat_map(|demand| demand.iter())
-        };
-        for candidate in candidates.iter_mut() {
-            let tree = self.queues.tree();
-            candidate.larger_share = tree.larger_share(asker.queue, asker.demand, candidate.queue);
-            let leaving = charge(candidate);
-            self.queues.shift_times(candidate.queue, leaving, -1);
-        }
-        for candidate in candidates {
-            let back = charge(candidate);
-            self.queues.shift_times(candidate.queue, back, 1);
-        }
     }
 
     /// Adds the candidates of one queue.

@@ -1,7 +1,7 @@
 //! Preemption. `preemptor` has the preemptor and its claims, and `candidates` the gangs that may be
 //! victims. `victim_search` chooses the victims with the data in `search_data`. For this,
-//! `victim_selection` adds victims one after another in the order of `victim_order`, and `node_order`
-//! orders them by node. `victim_loss` compares sets of victims.
+//! `victim_selection` adds victims one after another in the order of `victim_order`, `node_order`
+//! orders them by node, and `share_order` by the shares of queues. `victim_loss` compares sets of victims.
 //! `domains` restricts the search for a gang that must be in one domain. `nomination` carries out
 //! the choice. `protected_gangs` lists the gangs that may not be preempted yet.
 
@@ -12,6 +12,7 @@ mod nomination;
 mod preemptor;
 mod protected_gangs;
 mod search_data;
+mod share_order;
 mod slice_order;
 mod victim_loss;
 mod victim_order;

@@ -44,7 +44,10 @@ impl Engine {
     ) -> Option<PreemptionPlan> {
         let asker = self.preemptor(asks, (way, ground.right))?;
         let mut budget = asker.budget(&self.queues);
-        let candidates = self.victim_candidates(&asker, &mut budget);
+        let mut candidates = self.victim_candidates(&asker, &mut budget);
+        if asker.preemption.shares_fairly() {
+            self.order_by_share(&asker, &mut candidates);
+        }
         budget.undo_changes(&mut self.queues);
         self.watch_claims(&asker, &candidates, wake);
         let next = candidates.protected.iter().map(|(_, until)| *until).min();

@@ -106,6 +106,27 @@ fn queue_with_the_largest_share_loses_first() {
     assert!(said[0].starts_with("!c1 b"), "{said:?}");
 }
 
+/// Department `x` borrows 9 in two queues, and `y` borrows 7 in one. After two departures both borrow
+/// 7, and each loses one more gang.
+#[test]
+fn queues_of_a_department_lose_gangs_by_its_share() {
+    let mut engine = engine_with_borrowers(&[("x", 1_000), ("y", 1_000), ("z", 1_000)], FAIR);
+    for (name, parent) in [("x1", "x"), ("x2", "x"), ("y1", "y"), ("z1", "z")] {
+        engine.apply_queue(queue_below(name, Some(parent), 0, FAIR));
+    }
+    let held = [("x1", 5), ("x2", 4), ("y1", 7)];
+    for (queue, count) in held {
+        for number in 0..count {
+            engine.apply_gang(small_gang(queue, 0, &format!("{queue}-{number}"), 1));
+        }
+    }
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)).len(), 16);
+    let said = run(&mut engine, 1, &[("z1", "new", 4)]);
+    let victims = said[0].strip_prefix("!new ").unwrap().split(' ');
+    let (of_x, of_y): (Vec<&str>, Vec<&str>) = victims.partition(|name| name.starts_with('x'));
+    assert_eq!((of_x.len(), of_y.len()), (3, 1), "{said:?}");
+}
+
 #[test]
 fn priorities_limit_the_victims() {
     use FairShareVictims::{Any, LowerOrEqualPriority, LowerPriority};
