@@ -9,6 +9,7 @@ pub mod name_pattern;
 mod openb;
 mod pools;
 mod random;
+mod repacking;
 mod runner;
 pub mod scenario;
 mod summary;
@@ -18,6 +19,7 @@ pub use gang_workload::{GangWorkload, PoolGrowth, RACK};
 pub use helios::{HeliosError, HeliosTrace};
 pub use openb::{OpenbTrace, run_trace};
 pub use pools::{Pool, parse_pools};
+pub use repacking::RepackingSummary;
 pub use runner::{
     AutoscalerSettings, BackfillRuntimeSource, Expectations, ExpectedJobs, JobEvent,
     JobEventRecord, NodeEvent, NodeEventRecord, PodChange, RecordClock, RecordSink, RequiredLevel,

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::repacking::RepackingSummary;
+
 /// Results of a simulation. Fields that its protocol lacks are null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SimulationSummary {
@@ -39,6 +41,10 @@ pub struct SimulationSummary {
     /// workloads have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeSummary>,
+    /// Results with one large node in place of equal nodes. Only traces, and generated workloads
+    /// without an autoscaler have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repacked: Option<RepackingSummary>,
     /// Simulated time at the end.
     pub end_seconds: Option<f64>,
     /// True if every expectation held.
@@ -216,6 +222,9 @@ impl SimulationSummary {
         }
         if let Some(nodes) = &self.nodes {
             text.push_str(&nodes.render_table());
+        }
+        if let Some(repacked) = &self.repacked {
+            text.push_str(&repacked.render_table());
         }
         if !self.expects.is_empty() {
             text.push('\n');

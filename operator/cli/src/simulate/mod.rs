@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use trellis_api::document::Problem;
 use trellis_scheduler::{PackingRule, QueueOrder, Time};
 use trellis_simulate::scenario::{TimeRange, TimeSpan};
-use trellis_simulate::{BackfillRuntimeSource, SimulationScript, SimulationSummary};
+use trellis_simulate::{
+    BackfillRuntimeSource, RepackingSummary, SimulationOptions, SimulationScript, SimulationSummary,
+};
 
 use super::requester_options::RequesterOptions;
 use crate::output;
@@ -203,8 +205,11 @@ pub(super) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     let (summary, wall) = if let Some(trace) = &options.trace {
         workloads::run_trace(options, trace, &mut printer)?
     } else if options.workload.is_some() {
-        let workload = workloads::build_workload(options)?;
-        run_timed(workload.to_script(), options, None, &mut printer)
+        let script = workloads::build_workload(options)?.to_script();
+        match options.autoscale {
+            true => run_timed(script, options, None, &mut printer),
+            false => run_with_repacking(script, options, &mut printer),
+        }
     } else {
         let read = match scenario::read_scenario(&options.files, options.requester.requester()) {
             Ok(read) => read,
@@ -244,6 +249,26 @@ impl SimulateOptions {
     fn seed(&self) -> u64 {
         self.seed.unwrap_or(DEFAULT_SEED)
     }
+
+    /// Returns the options of the engine's run. `seed` is that of a scenario.
+    fn simulation(&self, seed: Option<u64>) -> SimulationOptions {
+        SimulationOptions {
+            until: self.until.map(|span| Time::default().plus(span.0)),
+            runtimes: match self.runtime {
+                None => BackfillRuntimeSource::Declared,
+                Some(BackfillRuntimes::Exact) => BackfillRuntimeSource::Exact,
+                Some(BackfillRuntimes::Predicted) => BackfillRuntimeSource::Predicted,
+            },
+            unknown_percent: self.unknown,
+            seed: self.seed.or(seed).unwrap_or(DEFAULT_SEED),
+            domains: self
+                .workload
+                .filter(|_| !self.autoscale)
+                .map(|WorkloadKind::Gangs| trellis_simulate::RACK),
+            counts_nodes: self.workload.is_some(),
+            packing: self.packing.into(),
+        }
+    }
 }
 
 /// Runs a script, and measures the real time.
@@ -253,25 +278,24 @@ fn run_timed(
     seed: Option<u64>,
     printer: &mut Printer,
 ) -> (SimulationSummary, Duration) {
-    let simulation_options = trellis_simulate::SimulationOptions {
-        until: options.until.map(|span| Time::default().plus(span.0)),
-        runtimes: match options.runtime {
-            None => BackfillRuntimeSource::Declared,
-            Some(BackfillRuntimes::Exact) => BackfillRuntimeSource::Exact,
-            Some(BackfillRuntimes::Predicted) => BackfillRuntimeSource::Predicted,
-        },
-        unknown_percent: options.unknown,
-        seed: options.seed.or(seed).unwrap_or(DEFAULT_SEED),
-        domains: options
-            .workload
-            .filter(|_| !options.autoscale)
-            .map(|WorkloadKind::Gangs| trellis_simulate::RACK),
-        counts_nodes: options.workload.is_some(),
-        packing: options.packing.into(),
-    };
+    let simulation = options.simulation(seed);
     let start = Instant::now();
-    let summary = trellis_simulate::run_script(script, simulation_options, &mut |record| {
+    let summary = trellis_simulate::run_script(script, simulation, &mut |record| {
         printer.print_record(record)
     });
     (summary, start.elapsed())
+}
+
+/// Like [`run_timed`], for a workload without an autoscaler. The summary also has the results on
+/// merged nodes.
+fn run_with_repacking(
+    script: SimulationScript,
+    options: &SimulateOptions,
+    printer: &mut Printer,
+) -> (SimulationSummary, Duration) {
+    let (mut summary, wall) = run_timed(script.clone(), options, None, printer);
+    let simulation = options.simulation(None);
+    let repacked = trellis_simulate::run_script(script.repacked(), simulation, &mut |_| {});
+    summary.repacked = Some(RepackingSummary::compare(&summary, &repacked));
+    (summary, wall)
 }

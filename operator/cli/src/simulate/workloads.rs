@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use trellis_simulate::scenario::ScenarioAutoscaler;
 use trellis_simulate::{
-    CsvTable, GangWorkload, HeliosTrace, OpenbTrace, PoolGrowth, SimulationSummary, parse_pools,
-    run_trace as run_openb,
+    CsvTable, GangWorkload, HeliosTrace, OpenbTrace, PoolGrowth, RepackingSummary,
+    SimulationSummary, parse_pools, run_trace as run_openb,
 };
 
 use super::printer::Printer;
-use super::{SimulateOptions, WorkloadPacking, run_timed};
+use super::{SimulateOptions, WorkloadPacking, run_with_repacking};
 
 /// Default load of an openb trace, as in the openb protocol.
 const OPENB_LOAD: f64 = 1.3;
@@ -34,7 +34,7 @@ pub(super) fn run_trace(
         let jobs = HeliosTrace::read(&jobs, &pools);
         let jobs = jobs.with_context(|| format!("cannot read \"{}\"", trace.display()))?;
         let script = jobs.into_script(&pools, options.order.into());
-        return Ok(run_timed(script, options, None, printer));
+        return Ok(run_with_repacking(script, options, printer));
     }
     if !OpenbTrace::matches_header(&jobs) {
         bail!(
@@ -49,8 +49,11 @@ pub(super) fn run_trace(
     })?;
     let start = Instant::now();
     let load = options.arrive.unwrap_or(OPENB_LOAD);
-    let summary = run_openb(&trace, load, options.seed());
-    Ok((summary, start.elapsed()))
+    let mut summary = run_openb(&trace, load, options.seed());
+    let wall = start.elapsed();
+    let repacked = run_openb(&trace.repacked(), load, options.seed());
+    summary.repacked = Some(RepackingSummary::compare(&summary, &repacked));
+    Ok((summary, wall))
 }
 
 /// Builds the generated workload from the options.

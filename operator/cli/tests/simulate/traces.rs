@@ -153,6 +153,26 @@ fn rule_for_whole_domains_keeps_more_racks_free_than_rules_for_nodes() {
     }
 }
 
+/// Two jobs leave 3 GPUs on each of two nodes. The third job needs 6, and waits for 90 s.
+#[test]
+fn trace_shows_how_long_jobs_wait_because_of_fragmentation() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.csv");
+    let jobs = "job_id,user,tenant,submit_time,num_chips,num_nodes,duration_s\n\
+                1,u,p,0,5,1,100\n2,u,p,0,5,1,100\n3,u,p,10000000,6,1,50\n";
+    std::fs::write(&file, jobs).unwrap();
+    let arguments = ["--trace", file.to_str().unwrap(), "--nodes", "p=2x8"];
+    let run = |format: &str| simulate(&[&arguments[..], &["-o", format]].concat());
+    let summary: Value = serde_json::from_str(&run("json").out).unwrap();
+    assert_eq!(summary["mean_wait_seconds"], json!(30.0));
+    let repacked = &summary["repacked"];
+    assert_eq!(repacked["mean_wait_seconds"], json!(0.0));
+    assert_eq!(repacked["saved_wait_hours"], json!(90.0 / 3_600.0));
+    let table = run("table").out;
+    let heading = "with one large node in place of equal nodes:\nmean wait                   0 s\n";
+    assert!(table.contains(heading), "{table}");
+}
+
 #[test]
 fn generated_gangs_share_a_growing_pool() {
     let run = |more: &[&str]| {
@@ -173,4 +193,5 @@ fn generated_gangs_share_a_growing_pool() {
     assert_eq!(fixed["nodes"]["most"], json!(16));
     assert!(growing["nodes"]["arrived"].as_u64() > Some(0), "{growing}");
     assert_eq!(growing["domains"], Value::Null);
+    assert_eq!(growing["repacked"], Value::Null);
 }
