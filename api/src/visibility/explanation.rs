@@ -61,6 +61,11 @@ pub struct Explanation {
     /// Smallest change that would remove the obstacle. Absent: none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_change: Option<SmallestChange>,
+    /// Running jobs that have room on other nodes. If all of them moved there, this job would start.
+    /// The list is set only if the free capacity is fragmented. Absent: the search found no such
+    /// jobs, or the caller may not read all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<MovableJob>,
 }
 
 /// Numbers of a shortage. Fields that do not belong to the reason are absent.
@@ -198,6 +203,22 @@ pub struct Preempted {
     /// Why this gang was chosen. Absent: it is leaving already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
+}
+
+/// A running job that has room on other nodes. Trellis does not move it.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct MovableJob {
+    /// The job.
+    #[serde(flatten)]
+    pub job: JobRef,
+    /// Nodes with room for the job, at most [`Explanation::MAX_LISTED`]. Absent: the caller may not
+    /// read nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Work that the job would lose, in device-seconds: from its last checkpoint, or else from its
+    /// placement, until now. At most 4 hours of each device count.
+    pub lost_device_seconds: u64,
 }
 
 /// A job that cannot be preempted yet: it has run for less than its `minRuntimeSeconds`, or a

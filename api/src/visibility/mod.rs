@@ -15,8 +15,8 @@ mod schema;
 
 pub use amount::Amount;
 pub use explanation::{
-    Candidate, ExcludedNodes, Explanation, FreedOn, HeldBy, OtherJobs, Preempted, Protected,
-    RaisedLimit, RaisedQuota, Shortage, SmallestChange, TaskGroupNodes,
+    Candidate, ExcludedNodes, Explanation, FreedOn, HeldBy, MovableJob, OtherJobs, Preempted,
+    Protected, RaisedLimit, RaisedQuota, Shortage, SmallestChange, TaskGroupNodes,
 };
 pub use gang_name::GangName;
 pub use job_ref::JobRef;

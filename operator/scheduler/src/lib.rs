@@ -53,6 +53,7 @@ mod forecast;
 mod gang;
 mod ids;
 mod limits;
+mod moves;
 mod node;
 mod placement;
 mod preemption;
@@ -92,6 +93,7 @@ pub use ids::{
     TopologyName,
 };
 pub use limits::{LimitClosure, LimitDraw, LimitUnit};
+pub use moves::{GangMove, find_moves};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, PackingRule, Placement, TaskHistory};
 pub use provisioning::{

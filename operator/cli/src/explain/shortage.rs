@@ -156,6 +156,26 @@ pub(super) fn render_smallest_change(explanation: &Explanation, width: usize) ->
     out
 }
 
+/// Renders the running jobs whose move would help.
+pub(super) fn render_moves(explanation: &Explanation, width: usize) -> String {
+    if explanation.moves.is_empty() {
+        return String::new();
+    }
+    let mut out = render_heading("It would start if these jobs moved");
+    for step in &explanation.moves {
+        let nodes = match step.nodes.is_empty() {
+            true => String::new(),
+            false => format!(" to {}", step.nodes.join(", ")),
+        };
+        let hours = step.lost_device_seconds as f64 / 3_600.0;
+        let line = format!("{}{nodes}: loses {hours:.1} device-hours of work", step.job);
+        out.push_str(&wrap_text(&line, 2, width, Tone::Good));
+    }
+    let how = "Trellis moves no job: suspend all of these jobs, and resume them after this job has started";
+    out.push_str(&wrap_text(how, 2, width, Tone::Dim));
+    out
+}
+
 fn describe_changes(change: &SmallestChange) -> Vec<String> {
     let quotas = change.raise_quotas.iter().map(|quota| {
         let flavor = quota

@@ -132,6 +132,25 @@ fn job_waits_for_quota() {
     insta::assert_snapshot!(text(&known, false));
 }
 
+#[test]
+fn jobs_with_room_on_other_nodes_are_listed_with_their_lost_work() {
+    let mut known = pending_facts();
+    let explanation = known.explanation.as_mut().unwrap();
+    explanation.moves = serde_json::from_value(json!([
+        {"namespace": "team-b", "name": "bert", "nodes": ["n3", "n4"], "lostDeviceSeconds": 5400},
+        {"namespace": "team-c", "name": "t5", "lostDeviceSeconds": 0}]))
+    .unwrap();
+    let text = text(&known, false);
+    for line in [
+        "It would start if these jobs moved",
+        "team-b/bert to n3, n4: loses 1.5 device-hours of work",
+        "team-c/t5: loses 0.0 device-hours of work",
+        "suspend all of these jobs",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
 /// Without an explanation of the engine, the reason comes from the status.
 #[test]
 fn job_is_denied_or_runs() {

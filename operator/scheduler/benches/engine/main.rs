@@ -14,6 +14,7 @@
 
 mod backfill;
 mod cluster;
+mod moves;
 mod provisioning;
 mod rank_ring;
 mod reclaim;
@@ -36,7 +37,7 @@ struct Arguments {
     #[arg(long)]
     json: bool,
     /// Run only these parts: rebuild, place, large, topology, slices, ring, refuse, idle, event,
-    /// reclaim, backfill, provisioning.
+    /// reclaim, backfill, provisioning, moves.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     only: Vec<String>,
     /// Accepted because `cargo bench` passes it.
@@ -53,7 +54,7 @@ fn main() {
     let print = |row: Row| row.print(json);
     // The rebuild runs first because it measures memory. Memory that earlier parts give back to the
     // allocator would hide its use.
-    let parts: [(&str, &dyn Fn()); 12] = [
+    let parts: [(&str, &dyn Fn()); 13] = [
         ("rebuild", &|| print_rebuild(&print)),
         ("place", &|| print_place(&print)),
         ("large", &|| print_large(&print)),
@@ -66,6 +67,7 @@ fn main() {
         ("reclaim", &|| reclaim::print_reclaim(&print)),
         ("backfill", &|| backfill::print_rows(&print)),
         ("provisioning", &|| provisioning::print_provisioning(&print)),
+        ("moves", &|| moves::print_moves(&print)),
     ];
     for (name, part) in parts {
         if only.is_empty() || only.iter().any(|o| o == name) {

@@ -19,6 +19,7 @@ mod kept_places;
 mod limits;
 #[cfg(test)]
 mod model;
+mod moves;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]

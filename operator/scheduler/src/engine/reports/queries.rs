@@ -6,6 +6,7 @@ use super::super::{Engine, gang_table};
 use crate::explain::WaitExplanation;
 use crate::ids::{GangId, NodeName, QueueName, ResourceName};
 use crate::placement::Placement;
+use crate::preemption::lost_work::Stake;
 use crate::queue::{GroupFlavors, QueueCounts};
 use crate::time::Time;
 
@@ -32,6 +33,11 @@ impl Engine {
     pub fn placement(&self, gang: &GangId) -> Option<Placement> {
         let placed = self.gangs.placed(self.gangs.find(gang)?)?;
         Some(placed.placement(&self.nodes))
+    }
+
+    /// Returns what a placed gang would lose as a victim.
+    pub(crate) fn stake(&self, gang: &GangId) -> Option<Stake> {
+        Some(self.gangs.placed(self.gangs.find(gang)?)?.stake())
     }
 
     /// Returns the labels that identify the node's domain of `level`. None: no topology has the

@@ -9,7 +9,7 @@ use crate::decision::TrialPlacement;
 use crate::explain::WaitExplanation;
 use crate::gang::Gang;
 use crate::ids::GangId;
-use crate::placement::{PodRuns, UndoLog};
+use crate::placement::{Placement, PodRuns, UndoLog};
 use crate::time::Time;
 
 impl Engine {
@@ -63,6 +63,28 @@ impl Engine {
             }),
             Err(blocked) => Err(blocked.explanation),
         }
+    }
+
+    /// Returns where a gang would start now, within quota and limits and on free room, without victims
+    /// or new nodes. Changes nothing. It ignores the order of its queue. The engine need not know the
+    /// gang. None: the gang would not start.
+    pub(crate) fn find_immediate_place(&mut self, gang: &Gang, now: Time) -> Option<Placement> {
+        self.add_node_level(gang);
+        let unsettled = self.advance_between_cycles(now);
+        let shape = Arc::new(self.catalog.acquire_shape(gang));
+        let ways = self.compute_assignments(gang, &shape);
+        let mut log = UndoLog::default();
+        let all = ways.iter().flat_map(|ways| ways.iter());
+        let groups = all
+            .into_iter()
+            .find_map(|way| self.try_assignment(gang, way, &mut log).ok());
+        log.roll_back(&mut self.nodes);
+        if unsettled {
+            self.reservations.mark_heads_stale();
+        }
+        self.release_assignments(&ways);
+        self.drop_shape(&shape);
+        Some(gang_table::placement(&self.nodes, gang, groups?.iter()))
     }
 
     /// Explains why a pending gang does not start, with current numbers. None: it is not pending,

@@ -2,8 +2,10 @@
 //! `shortage` holds the numbers of each reason. `redaction` reduces the explanation to what the
 //! caller may see.
 
+mod moves;
 mod redaction;
 mod shortage;
+mod smallest_change;
 #[cfg(test)]
 mod tests;
 
@@ -17,8 +19,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::{ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 use trellis_api::visibility::{
-    Amount, Candidate, ExcludedNodes, Explanation, FreedOn, Preempted, Protected, RaisedLimit,
-    RaisedQuota, ServedResource, SmallestChange, TaskGroupNodes,
+    Amount, Candidate, ExcludedNodes, Explanation, MovableJob, Preempted, Protected,
+    ServedResource, TaskGroupNodes,
 };
 use trellis_api::{PodGroup, Reason, TrainingJob, shorten_message};
 use trellis_gang::key::Key;
@@ -27,12 +29,12 @@ use trellis_gang::requirements::device_allocation;
 use trellis_gang::{GangExplanation, engine, external, node_order};
 use trellis_scheduler::{
     Decision, Engine, Forecast, Gang, GangId, GangSnapshot, GroupNodeReport, NodeName,
-    NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, UnblockingChange, Victim,
+    NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, Victim,
 };
 
 use super::age;
 use super::jobs::{ExternalGang, NOMINATED_MESSAGE, to_timestamp};
-use super::nodes::{find_holders, job_ref};
+use super::nodes::job_ref;
 use super::table::{Column, TableRow};
 
 /// An engine restored from a snapshot, to explain why jobs wait.
@@ -40,6 +42,8 @@ pub(super) struct Explainer {
     pub(super) engine: Engine,
     /// Victims of each gang that would preempt now.
     victims: BTreeMap<GangId, Vec<Victim>>,
+    /// Jobs with room on other nodes, for each gang that was explained.
+    moves: BTreeMap<GangId, Vec<MovableJob>>,
 }
 
 /// Further input of an explanation.
@@ -70,6 +74,7 @@ impl Explainer {
         });
         Self {
             victims: preempts.collect(),
+            moves: BTreeMap::new(),
             engine,
         }
     }
@@ -127,7 +132,10 @@ impl Explainer {
             }
             explanation.shortage = shortage::from_detail(&wait.detail);
             let change = wait.change.as_deref();
-            explanation.smallest_change = change.map(|of| describe_smallest_change(of, snapshot));
+            explanation.smallest_change = change.map(|of| smallest_change::describe(of, snapshot));
+            if matches!(reason, Reason::Fragmented | Reason::TopologyFragmented) {
+                explanation.moves = self.moves(&id, snapshot);
+            }
         }
         Some(explanation)
     }
@@ -179,6 +187,7 @@ impl Explainer {
             reserved_nodes: Vec::new(),
             expected_start: starts.and_then(|start| to_timestamp(*start)).map(MetaTime),
             smallest_change: None,
+            moves: Vec::new(),
         }
     }
 
@@ -313,62 +322,6 @@ fn describe_obstacle(obstacle: &NodeObstacle) -> (&'static str, Option<String>) 
         NodeObstacle::AntiAffinity => ("PodAntiAffinity", None),
         NodeObstacle::MissingResource(resource) => ("Resource", Some(resource.as_str().to_owned())),
     }
-}
-
-fn describe_smallest_change(change: &UnblockingChange, snapshot: &Snapshot) -> SmallestChange {
-    let mut smallest = SmallestChange::default();
-    match change {
-        UnblockingChange::Raise(raises) => {
-            smallest.raise_quotas = raises
-                .iter()
-                .map(|raise| RaisedQuota {
-                    queue: raise.queue.as_str().to_owned(),
-                    field: match raise.borrowing_limit {
-                        true => "borrowingLimit".to_owned(),
-                        false => "nominalQuota".to_owned(),
-                    },
-                    flavor: raise.flavor.as_ref().map(|f| f.as_str().to_owned()),
-                    resource: raise.resource.as_str().to_owned(),
-                    by: engine::to_quantity(raise.resource.as_str(), raise.by),
-                })
-                .collect();
-        }
-        UnblockingChange::Allow(allows) => {
-            smallest.raise_limits = allows
-                .iter()
-                .map(|allow| {
-                    let resource = allow.resource.as_ref().map(ResourceName::as_str);
-                    RaisedLimit {
-                        limit: allow.limit.as_str().to_owned(),
-                        resource: resource.map(str::to_owned),
-                        by: engine::to_quantity(resource.unwrap_or_default(), allow.by),
-                    }
-                })
-                .collect();
-        }
-        UnblockingChange::Free(nodes) => {
-            // A large gang may need half of the cluster.
-            let (listed, _) = nodes.split_at(nodes.len().min(Explanation::MAX_LISTED));
-            let mut holders = find_holders(snapshot, listed).into_iter();
-            smallest.free = nodes
-                .iter()
-                .map(|on| {
-                    let mut held_by = holders.next().unwrap_or_default();
-                    let more = count(held_by.len().saturating_sub(Explanation::MAX_LISTED));
-                    held_by.truncate(Explanation::MAX_LISTED);
-                    FreedOn {
-                        node: on.node.as_str().to_owned(),
-                        amounts: to_amounts(
-                            on.amounts.iter().map(|(name, amount)| (name, *amount)),
-                        ),
-                        held_by,
-                        held_by_more: (more > 0).then_some(more),
-                    }
-                })
-                .collect();
-        }
-    }
-    smallest
 }
 
 impl TableRow for Explanation {

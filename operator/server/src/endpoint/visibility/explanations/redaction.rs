@@ -32,7 +32,8 @@ fn named_jobs(explanation: &Explanation) -> impl Iterator<Item = &JobRef> {
         .iter()
         .filter_map(|safe| safe.job.as_ref());
     let leaves = explanation.preempts.iter().map(|leaves| &leaves.job);
-    leaves.chain(protected).chain(behind)
+    let moves = explanation.moves.iter().map(|step| &step.job);
+    leaves.chain(protected).chain(behind).chain(moves)
 }
 
 /// Returns the other namespaces whose jobs the explanation names.
@@ -94,6 +95,11 @@ pub(in super::super) fn redact(
     {
         lacks.behind_priority = priorities.get(&behind).copied();
     }
+    // The moves only help together.
+    let mut moves = explanation.moves.iter();
+    if !sees.nodes && !moves.all(|step| is_seen(&step.job)) {
+        explanation.moves.clear();
+    }
     if !sees.queues {
         hide_queues(explanation);
     }
@@ -133,6 +139,9 @@ fn hide_nodes(explanation: &mut Explanation) {
     if let Some(change) = &mut explanation.smallest_change {
         change.free.clear();
     }
+    for step in &mut explanation.moves {
+        step.nodes.clear();
+    }
     if let Some(lacks) = &mut explanation.shortage
         && lacks.level.as_deref() == Some(HOSTNAME_LEVEL)
     {
@@ -164,6 +173,8 @@ mod tests {
             ],
             "protected": [{"job": {"namespace": "b", "name": "two"}, "until": "2026-11-21T15:30:00Z"}],
             "reservedNodes": ["n1"],
+            "moves": [{"namespace": "a", "name": "near", "nodes": ["n4"], "lostDeviceSeconds": 0},
+                {"namespace": "e", "name": "far", "nodes": ["n5"], "lostDeviceSeconds": 9}],
             "smallestChange": {
                 "raiseQuotas": [{"queue": "theirs", "field": "nominalQuota", "resource": "cpu", "by": "1"}],
                 "free": [{"node": "n1", "amounts": [], "heldBy": [
@@ -193,12 +204,12 @@ mod tests {
         let mut explanation = explanation();
         assert_eq!(
             foreign_namespaces(&explanation),
-            ["b".to_owned(), "c".to_owned()].into()
+            ["b".to_owned(), "c".to_owned(), "e".to_owned()].into()
         );
         redact(&mut explanation, &priorities(), &VisibleScope::default());
         let text = serde_json::to_string(&explanation).unwrap();
         for name in [
-            "b/", "first", "theirs", "n1", "n2", "n3", "\"b\"", "two", "holds",
+            "b/", "first", "theirs", "n1", "n2", "n3", "\"b\"", "two", "holds", "far", "near",
         ] {
             assert!(!text.contains(name), "{name}: {text}");
         }
@@ -217,6 +228,21 @@ mod tests {
         assert_eq!(explanation.smallest_change, None);
         let group = explanation.task_groups.first().unwrap();
         assert_eq!(group.excluded.first().unwrap().count, 2);
+    }
+
+    #[test]
+    fn caller_who_reads_the_jobs_to_move_gets_them_without_their_nodes() {
+        let mut explanation = explanation();
+        let sees = VisibleScope {
+            namespaces: ["e".to_owned()].into(),
+            ..VisibleScope::default()
+        };
+        redact(&mut explanation, &priorities(), &sees);
+        let moves = explanation.moves.iter();
+        let moves: Vec<_> = moves
+            .map(|step| (step.job.to_string(), step.nodes.len()))
+            .collect();
+        assert_eq!(moves, [("a/near".to_owned(), 0), ("e/far".to_owned(), 0)]);
     }
 
     /// A caller with the right to see nodes also sees the jobs on them, in every namespace.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trellis_api::visibility::GangName;
 use trellis_scheduler::{
-    Flavor, FlavorGrowth, FlavorName, FlavorQuotas, GroupName, Node, NodeTemplate,
+    Flavor, FlavorGrowth, FlavorName, FlavorQuotas, GroupName, Node, NodeTemplate, Placement,
     PreemptionPolicy, ProvisioningPolicy, ProvisioningScope, Queue, QueueName, Quota,
     ResourceGroup, Resources, TaskGroup, Time, WithinQueuePolicy,
 };
@@ -180,6 +180,31 @@ fn external_pods_are_explained_by_their_served_names() {
     // The priorities are found by these names.
     let by_job = priorities(&explanation, &engine.snapshot());
     assert_eq!(by_job.get(&victim.job), Some(&0), "{by_job:?}");
+}
+
+/// Each of two nodes has four of eight GPUs free, and the job needs eight on one node.
+#[test]
+fn job_with_room_on_another_node_is_named_if_free_capacity_is_fragmented() {
+    let mut engine = engine_of(gang("a/small", "strong", 1, 4, 0));
+    let mut placement = Placement::new();
+    placement.push(GroupName::new("w"), vec![(NodeName::new("n1"), 1)]);
+    let since = Time::from_millis(60_000);
+    engine.cycle(since);
+    engine.restore_gang(gang("a/large", "strong", 1, 4, 0), placement, since);
+    engine.apply_gang(gang("b/next", "strong", 1, 8, 0));
+    engine.cycle(Time::from_millis(90_000));
+    let explanation = explain(&engine, "b/next").unwrap();
+    assert_eq!(
+        explanation.reason,
+        Some(Reason::Fragmented),
+        "{explanation:?}"
+    );
+    let [step] = explanation.moves.as_slice() else {
+        panic!("{explanation:?}")
+    };
+    assert_eq!(step.job.to_string(), "a/large");
+    assert_eq!(step.nodes, ["n0"]);
+    assert_eq!(step.lost_device_seconds, 4 * 30);
 }
 
 #[test]
