@@ -103,6 +103,7 @@ facts! {
 
     JOBS: Gauge "jobs" ["queue", "phase"] "TrainingJobs; the queue is empty if none is known";
     WAITING: Gauge "jobs_waiting" ["queue", "reason"] "TrainingJobs that wait for a place, by reason";
+    FRAGMENTATION_WAIT: Counter "fragmentation_wait_seconds" ["queue"] "Job-seconds in which TrainingJobs waited although enough capacity was free, but fragmented (reasons Fragmented and TopologyFragmented), added up at each scrape (at most 2 minutes between two scrapes count)";
     HELD_OLDEST: Gauge "jobs_held_oldest_seconds" ["phase"] "Age of the oldest TrainingJob that is Waiting (for an object that it names) or Blocked; 0: none";
     OLDEST_WAIT: Gauge "queue_oldest_wait_seconds" ["queue"] "Age of the oldest pending job of the queue";
     QUEUE_NOMINAL: Gauge "queue_nominal" ["queue", "flavor", "resource"] "Nominal quota of the queue, in base units (cores, bytes, devices)";

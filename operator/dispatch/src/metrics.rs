@@ -1,17 +1,25 @@
 //! Metrics that the operator counts at each event, since the start of the process.
 
+mod wait_integral;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
+use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_gang::key::Key;
+
+use wait_integral::WaitIntegral;
 
 use super::metric_catalog::{self, MetricSpec};
 use crate::commands::WriteError;
@@ -40,6 +48,8 @@ pub struct OperatorMetrics {
     node_order: Histogram,
     idle_nodes: Counter<f64, AtomicU64>,
     nodes_on_order: Family<MetricLabels, Gauge>,
+    fragmentation: Family<MetricLabels, Counter<f64, AtomicU64>>,
+    fragmented_jobs: Arc<Mutex<WaitIntegral>>,
     attempts: Family<MetricLabels, Counter>,
     jobs: Family<MetricLabels, Counter>,
     writes: Family<MetricLabels, Counter>,
@@ -79,6 +89,8 @@ impl Default for OperatorMetrics {
             node_order: Histogram::new(exponential_buckets(10.0, 2.0, 12)),
             idle_nodes: Counter::default(),
             nodes_on_order: Family::default(),
+            fragmentation: Family::default(),
+            fragmented_jobs: Arc::default(),
             attempts: Family::default(),
             jobs: Family::default(),
             writes: Family::default(),
@@ -208,6 +220,22 @@ impl OperatorMetrics {
             .inc_by(f64::from(arrived) * elapsed.as_secs_f64());
     }
 
+    /// Records the number of jobs that wait now because the free capacity is fragmented, by queue.
+    pub fn record_fragmented_jobs(&self, jobs: BTreeMap<String, usize>) {
+        let counter = |queue: &str| {
+            let labels = vec![("queue", queue.to_owned())];
+            self.fragmentation.get_or_create_owned(&labels)
+        };
+        // Prometheus misses the first increase of a new counter, so each counter starts at 0.
+        for queue in jobs.keys() {
+            counter(queue);
+        }
+        let waited = self.fragmented_jobs.lock().advance(Instant::now(), jobs);
+        for (queue, seconds) in waited {
+            counter(&queue).inc_by(seconds);
+        }
+    }
+
     /// Counts an attempt that has ended, with another attempt to follow.
     pub fn count_ended_attempt(&self, reason: &str) {
         // Another version of Trellis may have written the reason, so an unknown one becomes a fixed
@@ -276,6 +304,11 @@ impl OperatorMetrics {
         );
         register_metric(
             registry,
+            metric_catalog::FRAGMENTATION_WAIT,
+            self.fragmentation.clone(),
+        );
+        register_metric(
+            registry,
             metric_catalog::ATTEMPTS_ENDED,
             self.attempts.clone(),
         );
@@ -312,4 +345,24 @@ fn reason_labels(reason: Reason) -> MetricLabels {
 fn exemplar_labels(job: &Key) -> MetricLabels {
     let job = job.to_string().chars().take(MAX_EXEMPLAR_LENGTH).collect();
     vec![("job", job)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_are_counted_from_scrape_to_scrape() {
+        let metrics = OperatorMetrics::default();
+        metrics.record_fragmented_jobs([("vision".to_owned(), 2)].into());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        metrics.record_fragmented_jobs(BTreeMap::new());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        metrics.record_fragmented_jobs(BTreeMap::new());
+        let labels = vec![("queue", "vision".to_owned())];
+        assert_eq!(
+            metrics.fragmentation.get_or_create_owned(&labels).get(),
+            20.0
+        );
+    }
 }

@@ -13,8 +13,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
-use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
+use trellis_api::{Reason, TrainingJob};
 use trellis_cache::Cache;
 use trellis_cache::policy::Guard;
 use trellis_dispatch::commands::Commands;
@@ -75,7 +75,7 @@ pub async fn render_metrics(
         let gathering = threads::spawn_blocking(move || {
             let ActiveLeader { context, commands } = leading;
             add_process_gauges(&mut gauges, &context, &commands);
-            add_job_gauges(&mut gauges, &context.cache);
+            add_job_gauges(&mut gauges, &context);
             add_node_gauges(&mut gauges, &context.cache);
             add_flavor_gauges(&mut gauges, &context.cache);
             gauges
@@ -195,10 +195,12 @@ fn add_guard_gauges(gauges: &mut Gauges, cache: &Cache) {
 /// Labels of one job.
 type JobLabels = (String, JobPhase);
 
-fn add_job_gauges(gauges: &mut Gauges, cache: &Cache) {
+fn add_job_gauges(gauges: &mut Gauges, context: &Context) {
+    let cache = &context.cache;
     let now = clock::now();
     let mut phases: BTreeMap<JobLabels, usize> = BTreeMap::new();
     let mut waits: BTreeMap<(String, &'static str), usize> = BTreeMap::new();
+    let mut fragmented: BTreeMap<String, usize> = BTreeMap::new();
     let mut oldest: BTreeMap<String, i64> = BTreeMap::new();
     let mut longest_by_phase: BTreeMap<JobPhase, i64> =
         [(JobPhase::Waiting, 0), (JobPhase::Blocked, 0)].into();
@@ -218,12 +220,17 @@ fn add_job_gauges(gauges: &mut Gauges, cache: &Cache) {
         if let Some(reason) = status.reason {
             let counted = waits.entry((queue.clone(), reason.as_str())).or_default();
             *counted = counted.saturating_add(1);
+            if matches!(reason, Reason::Fragmented | Reason::TopologyFragmented) {
+                let counted = fragmented.entry(queue.clone()).or_default();
+                *counted = counted.saturating_add(1);
+            }
         }
         let since = status.pending_since().unwrap_or(now);
         let waited = now.duration_since(since).as_secs().max(0);
         let longest = oldest.entry(queue).or_default();
         *longest = waited.max(*longest);
     }
+    context.metrics.record_fragmented_jobs(fragmented);
     for (phase, seconds) in longest_by_phase {
         let labels = vec![("phase", phase.as_str().to_owned())];
         let seconds = to_f64(i128::from(seconds));

@@ -73,6 +73,12 @@ fn busy_leader() -> (ActiveLeader, EventReceiver) {
         .cache
         .jobs
         .insert_observed(Key::new("team-a", "other"), observe(made_up));
+    let mut split = job("split", "vision");
+    split["status"]["reason"] = json!("Fragmented");
+    context
+        .cache
+        .jobs
+        .insert_observed(Key::new("team-a", "split"), observe(split));
     let mut blocked = job("blocked", "vision");
     blocked["status"]["phase"] = json!("Blocked");
     blocked["status"]["conditions"] = json!([{"type": "Stalled", "status": "True",
@@ -189,9 +195,11 @@ async fn all_metrics_have_their_values() {
         "trellis_leader 1.0",
         "trellis_leader_epoch 1.0",
         "trellis_caches_synced 0.0",
-        "trellis_jobs{queue=\"vision\",phase=\"Queued\"} 1.0",
+        "trellis_jobs{queue=\"vision\",phase=\"Queued\"} 2.0",
         "trellis_jobs{queue=\"\",phase=\"Queued\"} 1.0",
         "trellis_jobs_waiting{queue=\"vision\",reason=\"QuotaExceeded\"} 1.0",
+        "trellis_jobs_waiting{queue=\"vision\",reason=\"Fragmented\"} 1.0",
+        "trellis_fragmentation_wait_seconds_total{queue=\"vision\"} 0.0",
         "trellis_queue_used{queue=\"vision\",flavor=\"a100\",resource=\"cpu\"} 1.5",
         "trellis_devices{resource=\"nvidia.com/gpu\",state=\"free\"} 7.0",
         "trellis_domains{topology=\"network\",level=\"rack\",state=\"free\"} 3.0",
