@@ -59,9 +59,9 @@ pub struct TaskGroup {
     #[garde(length(max = 8), inner(custom(rules::flavor_name)))]
     #[x_kube(validation = rules::FLAVOR_NAMES.to_cel_rule())]
     pub flavors: Vec<String>,
-    /// Name of another task group. Both groups get the same flavor of each resource that both request.
-    /// If this group names no `flavors`, it accepts those of the other group. Absent: the groups may
-    /// get different flavors, unless another group names this group.
+    /// Name of another task group of the same stage. Both groups get the same flavor of each resource
+    /// that both request. If this group names no `flavors`, it accepts those of the other group.
+    /// Absent: the groups may get different flavors, unless another group names this group.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 24))]
     pub same_flavor_as: Option<String>,

@@ -7,7 +7,7 @@ use crate::job::TaskGroup;
 /// cannot tell stages apart; validation in Rust checks each stage separately.
 pub const SAME_FLAVOR: Rule = Rule::new(
     "true",
-    "sameFlavorAs must name another task group of the same stage, and both must be part of the gang: correct the name, or leave out sameFlavorAs",
+    "sameFlavorAs must name another task group of the same stage, and neither may have membership: BestEffort: correct the name, or leave out sameFlavorAs",
 );
 
 /// [`SAME_FLAVOR`], with the name of the task group that breaks it.

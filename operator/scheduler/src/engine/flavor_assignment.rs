@@ -108,7 +108,8 @@ impl Engine {
             .queues
             .offered_groups(&gang.queue, &self.catalog)
             .into_owned();
-        let any = gang.groups.iter().all(|g| g.flavors.is_empty());
+        let mut groups = gang.groups.iter();
+        let any = groups.all(|g| g.flavors.is_empty() && g.same_flavor_as.is_none());
         if offered.is_empty() && any {
             let way = FlavorAssignment {
                 shape: Arc::clone(shape),

@@ -81,8 +81,9 @@ pub enum WaitDetail {
     NoSharedFlavor {
         /// The queue.
         queue: QueueName,
-        /// The task groups.
-        groups: Vec<GroupName>,
+        /// The task groups, each with the flavors that it accepts. All are empty: the queue has no
+        /// quotas, and no group names a flavor.
+        groups: Vec<(GroupName, Vec<FlavorName>)>,
     },
     /// [`WaitReason::BackingOff`].
     BackingOff {

@@ -41,8 +41,11 @@ pub(crate) enum NoFlavorAssignment {
         group: usize,
         offers: Vec<FlavorName>,
     },
-    /// These groups must get the same flavor, and no flavor suits all of them.
-    NoSharedFlavor { groups: Vec<usize> },
+    /// These groups must get the same flavor, and no flavor suits all of them. Each has the flavors that
+    /// it accepts. If these are empty, the queue has no quotas, and no group names a flavor.
+    NoSharedFlavor {
+        groups: Vec<(usize, Vec<FlavorName>)>,
+    },
 }
 
 /// Returns the choices of each task group, in its order of preference.
@@ -56,6 +59,18 @@ pub(crate) fn flavor_choices(
     flavors: &Flavors,
 ) -> Result<Vec<Vec<FlavorChoice>>, NoFlavorAssignment> {
     let sharing = SharingGroups::of_gang(gang);
+    let no_shared_flavor = |groups: &[usize]| {
+        let accepted = |group: usize| sharing.accepted_flavors(gang, group).to_vec();
+        let groups = groups.iter().map(|group| (*group, accepted(*group)));
+        NoFlavorAssignment::NoSharedFlavor {
+            groups: groups.collect(),
+        }
+    };
+    if offered.is_empty()
+        && let Some(groups) = sharing.find_unnamed(gang)
+    {
+        return Err(no_shared_flavor(groups));
+    }
     let groups = gang.groups.iter().enumerate();
     let choices = groups.map(|(number, group)| {
         let accepted = sharing.accepted_flavors(gang, number);
@@ -67,7 +82,7 @@ pub(crate) fn flavor_choices(
     });
     let choices: Vec<Vec<FlavorChoice>> = choices.collect::<Result<_, _>>()?;
     match sharing.find_conflict(&choices) {
-        Some(groups) => Err(NoFlavorAssignment::NoSharedFlavor { groups }),
+        Some(groups) => Err(no_shared_flavor(&groups)),
         None => Ok(choices),
     }
 }

@@ -114,10 +114,12 @@ impl Engine {
                 }
             }
             NoFlavorAssignment::NoSharedFlavor { groups } => {
-                let groups = groups.iter().filter_map(|group| gang.groups.get(*group));
+                let groups = groups.iter().filter_map(|(group, accepted)| {
+                    Some((gang.groups.get(*group)?.name.clone(), accepted.clone()))
+                });
                 WaitDetail::NoSharedFlavor {
                     queue: gang.queue.clone(),
-                    groups: groups.map(|group| group.name.clone()).collect(),
+                    groups: groups.collect(),
                 }
             }
         };

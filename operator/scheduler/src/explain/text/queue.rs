@@ -92,13 +92,28 @@ impl WaitDetail {
                 quote_flavors(offers)
             ),
             Self::NoSharedFlavor { queue, groups } => {
-                let groups = groups.iter().map(|group| format!("{:?}", group.as_str()));
+                let queue = queue.as_str();
+                let names_flavors = groups.iter().any(|(_, accepted)| !accepted.is_empty());
+                let groups = groups
+                    .iter()
+                    .map(|(group, accepted)| match accepted.is_empty() {
+                        true => format!("{:?}", group.as_str()),
+                        false => {
+                            format!("{:?} (accepts {})", group.as_str(), quote_flavors(accepted))
+                        }
+                    });
+                let groups = groups.collect::<Vec<_>>().join(" and ");
                 write!(
                     f,
-                    "task groups {} must get the same flavor (taskGroups[].sameFlavorAs), and no flavor of queue {:?} suits all of them",
-                    groups.collect::<Vec<_>>().join(" and "),
-                    queue.as_str()
-                )
+                    "task groups {groups} must get the same flavor (taskGroups[].sameFlavorAs), and "
+                )?;
+                match names_flavors {
+                    true => write!(f, "no flavor of queue {queue:?} suits all of them"),
+                    false => write!(
+                        f,
+                        "queue {queue:?} has no quota of flavors: name taskGroups[].flavors in one of them"
+                    ),
+                }
             }
             Self::ExceedsQuota {
                 queue,

@@ -62,6 +62,14 @@ impl SharingGroups {
             .unwrap_or(&[])
     }
 
+    /// Returns the first set of several groups of which none names a flavor.
+    pub(super) fn find_unnamed(&self, gang: &Gang) -> Option<&[usize]> {
+        let mut sets = self.0.iter().filter(|set| set.len() > 1);
+        let names_none = |group: &usize| self.accepted_flavors(gang, *group).is_empty();
+        sets.find(|set| set.iter().all(names_none))
+            .map(Vec::as_slice)
+    }
+
     /// Returns the joint choices of the groups of each set.
     pub(super) fn choices(&self, choices: &[Vec<FlavorChoice>]) -> Vec<SharedChoices<'_>> {
         let sets = self.0.iter();

@@ -244,6 +244,26 @@ fn groups_without_a_shared_flavor_get_no_assignment() {
     ];
     assert_eq!(
         assignments(&gang(groups), &offered, &defined(&["h100", "a100"])),
-        Err(NoFlavorAssignment::NoSharedFlavor { groups: vec![1, 2] })
+        Err(NoFlavorAssignment::NoSharedFlavor {
+            groups: vec![
+                (1, vec![FlavorName::new("h100")]),
+                (2, vec![FlavorName::new("a100")])
+            ]
+        })
+    );
+}
+
+/// The nodes of a queue without quotas may have several flavors, or none.
+#[test]
+fn groups_that_share_an_unnamed_flavor_of_a_queue_without_quotas_get_no_assignment() {
+    let groups = vec![
+        same_as("worker", group("leader", 1, &[])),
+        group("worker", 1, &[]),
+    ];
+    assert_eq!(
+        assignments(&gang(groups), &[], &defined(&["h100", "a100"])),
+        Err(NoFlavorAssignment::NoSharedFlavor {
+            groups: vec![(0, vec![]), (1, vec![])]
+        })
     );
 }
