@@ -1,7 +1,6 @@
 //! Builds a TrainingJob. Some fields that other systems have in pods belong to the job in Trellis.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
@@ -125,48 +124,52 @@ impl JobDraft {
 
     /// Sets `sameFlavorAs` of task groups with the same `podset-group-name`. Kueue also places such pod
     /// sets in one domain. So if all task groups of the job have the same name there, the job gets
-    /// their topology request. Otherwise a note says that each group gets a domain of its own.
+    /// their topology request. Notes say what is lost otherwise.
     fn share_flavors(&mut self, log: &FieldLog) {
-        let mut first: BTreeMap<String, String> = BTreeMap::new();
+        let mut first: BTreeMap<String, (String, usize)> = BTreeMap::new();
         for pods in &mut self.pods {
-            let group = pods
+            let Some(group) = pods
                 .pod_set_group
                 .as_ref()
-                .filter(|_| pods.group.is_in_gang());
-            match group.map(|group| first.entry(group.value.clone())) {
-                None => {}
-                Some(Entry::Vacant(entry)) => {
-                    entry.insert(pods.group.name.clone());
-                }
-                Some(Entry::Occupied(entry)) => {
-                    pods.group.same_flavor_as = Some(entry.get().clone());
-                }
+                .filter(|_| pods.group.is_in_gang())
+            else {
+                continue;
+            };
+            let entry = first.entry(group.value.clone());
+            let (name, count) = entry.or_insert_with(|| (pods.group.name.clone(), 0));
+            *count = count.saturating_add(1);
+            pods.group.same_flavor_as = Some(name.clone()).filter(|name| *name != pods.group.name);
+        }
+        let whole_job = first.len() == 1 && self.pods.iter().all(|p| p.pod_set_group.is_some());
+        for pods in &self.pods {
+            let Some(group) = &pods.pod_set_group else {
+                continue;
+            };
+            let note = |reason: &str, instead: &str| {
+                log.note(&group.path, Some(&json!(group.value)), reason, instead);
+            };
+            if first.get(&group.value).is_none_or(|(_, count)| *count < 2) {
+                note(
+                    "is on no other pod set of the gang, so this task group shares its flavor with none",
+                    "set sameFlavorAs to another task group, if both need the same flavor",
+                );
+            } else if pods.group.topology.is_some() && !whole_job {
+                note(
+                    "also means one domain for these pod sets, and some pod sets of the job lack it",
+                    "each task group gets a domain; set spec.topology if all of them may share one",
+                );
             }
         }
-        let Some((pods, group)) = self
+        let topology = self
             .pods
-            .iter()
-            .find_map(|pods| Some((pods, pods.pod_set_group.as_ref()?)))
-        else {
-            return;
-        };
-        let Some(topology) = &pods.group.topology else {
-            return;
-        };
-        let mut others = self.pods.iter().map(|pods| pods.pod_set_group.as_ref());
-        if others.all(|other| other.is_some_and(|other| other.value == group.value)) {
+            .first()
+            .and_then(|pods| pods.group.topology.as_ref());
+        if let Some(topology) = topology.filter(|_| whole_job && self.pods.len() > 1) {
             let request = TopologyRequest {
                 required: topology.required.clone(),
                 preferred: topology.preferred.clone(),
             };
             self.spec.topology = Some(request).filter(|r| *r != TopologyRequest::default());
-        } else {
-            log.note(
-                &group.path,
-                Some(&json!(group.value)),
-                "also means one domain for these pod sets, and only some pod sets of the job have it",
-                "each task group gets a domain; set spec.topology if all of them may share one",
-            );
         }
     }
 

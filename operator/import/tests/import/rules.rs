@@ -92,20 +92,25 @@ fn pod_sets_of_one_group_get_the_same_flavor() {
              resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}"
         )
     };
-    let job = |of_worker: &str| {
-        import_object(&format!(
+    let text = |of_worker: &str| {
+        format!(
             "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: a}}\nspec:\n  \
              pytorchReplicaSpecs:\n    Master: {{replicas: 1, template: {}}}\n    \
              Worker: {{replicas: 2, template: {}}}\n",
             pods("trainers", "rack"),
             pods(of_worker, "rack")
-        ))
+        )
     };
+    let job = |of_worker: &str| import_object(&text(of_worker));
     let one = job("trainers");
     assert_eq!(group(&one, 0)["sameFlavorAs"], Value::Null);
     assert_eq!(group(&one, 1)["sameFlavorAs"], group(&one, 0)["name"]);
     assert_eq!(one["spec"]["topology"], json!({"required": "rack"}));
+    assert_eq!(import_notes(&text("trainers")), Vec::<String>::new());
     // Each group has a flavor and a domain of its own.
+    let notes = import_notes(&text("others"));
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[1].contains("is on no other pod set"), "{notes:?}");
     let two = job("others");
     assert_eq!(group(&two, 1)["sameFlavorAs"], Value::Null);
     assert_eq!(two["spec"]["topology"], Value::Null);
