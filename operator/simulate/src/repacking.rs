@@ -16,8 +16,7 @@ pub struct RepackingSummary {
     pub mean_wait_seconds: Option<f64>,
     /// 99th percentile of the time from submission to the first start.
     pub p99_wait_seconds: Option<f64>,
-    /// GPUs in use, in percent of all GPUs: the mean over time, or the value at the end if no job
-    /// ends.
+    /// GPUs in use, in percent of all GPUs: the mean over time.
     pub allocated_gpu_percent: f64,
     /// Waiting time of all jobs on the real nodes minus that on the merged nodes, in hours. Negative
     /// if the jobs wait longer on the merged nodes. None: the workload has no times, or the two runs
@@ -55,7 +54,9 @@ impl RepackingSummary {
             ),
             (
                 "wait saved",
-                self.saved_wait_hours.map(|hours| format!("{hours:.1} h")),
+                // Without a minus sign before zero.
+                self.saved_wait_hours
+                    .map(|hours| format!("{:.1} h", (hours * 10.0).round() / 10.0 + 0.0)),
             ),
         ];
         let rows = rows.into_iter().filter_map(|(name, value)| {

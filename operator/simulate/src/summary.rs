@@ -41,8 +41,8 @@ pub struct SimulationSummary {
     /// workloads have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeSummary>,
-    /// Results with one large node in place of equal nodes. Only traces, and generated workloads
-    /// without an autoscaler have them.
+    /// Results with one large node in place of equal nodes. Only traces with durations, and generated
+    /// workloads without an autoscaler have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repacked: Option<RepackingSummary>,
     /// Simulated time at the end.

@@ -58,23 +58,23 @@ pub(super) struct SimulateOptions {
     #[arg(long, value_name = "LOAD", value_parser = parse_load, conflicts_with = "files")]
     arrive: Option<f64>,
     /// Number of generated jobs.
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = parse_job_count, requires = "workload")]
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = parse_job_count, requires = "workload", conflicts_with_all = ["files", "trace"])]
     jobs: usize,
     /// Percentage of generated gangs that need one rack of 8 nodes.
     /// A larger gang needs one block of 4 racks.
-    #[arg(long, value_name = "PERCENT", default_value_t = 40, value_parser = clap::value_parser!(u8).range(0..=100), requires = "workload")]
+    #[arg(long, value_name = "PERCENT", default_value_t = 40, value_parser = clap::value_parser!(u8).range(0..=100), requires = "workload", conflicts_with_all = ["files", "trace"])]
     close: u8,
     /// Percentage of the other generated gangs that need cores instead of GPUs.
     /// Above 0, each GPU of a node or a job comes with 12 cores.
-    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100), requires = "workload", conflicts_with = "autoscale")]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100), requires = "workload", conflicts_with_all = ["files", "trace", "autoscale"])]
     cpu_jobs: u8,
     /// Rule that chooses nodes for a generated workload, to compare Trellis with.
-    #[arg(long, value_enum, value_name = "RULE", default_value_t = WorkloadPacking::WholeDomains, requires = "workload")]
+    #[arg(long, value_enum, value_name = "RULE", default_value_t = WorkloadPacking::WholeDomains, requires = "workload", conflicts_with_all = ["files", "trace"])]
     packing: WorkloadPacking,
     /// Let an autoscaler add and remove the nodes of a generated workload.
     /// The pool has as many nodes as --nodes says at most. No gang needs one rack, because new
     /// nodes have no known rack.
-    #[arg(long, requires = "workload", conflicts_with = "close")]
+    #[arg(long, requires = "workload", conflicts_with_all = ["files", "trace", "close"])]
     autoscale: bool,
     /// Time from an order until its node is ready, such as 5m.
     /// Or a range such as 3m..8m, from which the time of each node is drawn. Default: 5m.

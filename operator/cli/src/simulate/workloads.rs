@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use trellis_simulate::scenario::ScenarioAutoscaler;
 use trellis_simulate::{
-    CsvTable, GangWorkload, HeliosTrace, OpenbTrace, PoolGrowth, RepackingSummary,
-    SimulationSummary, parse_pools, run_trace as run_openb,
+    CsvTable, GangWorkload, HeliosTrace, OpenbTrace, PoolGrowth, SimulationSummary, parse_pools,
+    run_trace as run_openb,
 };
 
 use super::printer::Printer;
@@ -49,11 +49,8 @@ pub(super) fn run_trace(
     })?;
     let start = Instant::now();
     let load = options.arrive.unwrap_or(OPENB_LOAD);
-    let mut summary = run_openb(&trace, load, options.seed());
-    let wall = start.elapsed();
-    let repacked = run_openb(&trace.repacked(), load, options.seed());
-    summary.repacked = Some(RepackingSummary::compare(&summary, &repacked));
-    Ok((summary, wall))
+    let summary = run_openb(&trace, load, options.seed());
+    Ok((summary, start.elapsed()))
 }
 
 /// Builds the generated workload from the options.

@@ -164,7 +164,7 @@ fn all_problems_are_reported_together() {
 
 #[test]
 fn invalid_arguments_are_refused() {
-    let cases: [&[&str]; 12] = [
+    let cases: [&[&str]; 14] = [
         &["--workload", "gangs", "--autoscale", "--close", "40"],
         &["--workload", "gangs", "--arrive-after", "5m"],
         &["--workload", "gangs", "--autoscale", "--cpu-jobs", "30"],
@@ -177,6 +177,8 @@ fn invalid_arguments_are_refused() {
         &["--workload", "gangs", "--nodes", "a=1x8,b=1x8"],
         &["--workload", "gangs", "--unknown", "101"],
         &["-", "--until", "5"],
+        &["-", "--packing", "spread"],
+        &["--trace", "jobs.csv", "--nodes", "big=2x8,small=1x4", "--close", "9"],
     ];
     for arguments in cases {
         let run = simulate(arguments);

@@ -1,7 +1,5 @@
 //! Nodes and pods from their tables.
 
-use std::collections::BTreeMap;
-
 use crate::csv_table::{CsvRow, CsvTable, TableError};
 
 /// Largest number of GPUs of a node. Pods arrive until they have requested all GPUs, so a larger
@@ -77,28 +75,6 @@ impl OpenbTrace {
         }
         pods.sort();
         Ok(Self { nodes, pods })
-    }
-
-    /// Returns the same pods with one node for each GPU model, so that no free GPU is out of reach.
-    #[must_use]
-    pub fn repacked(&self) -> Self {
-        let mut merged: BTreeMap<&str, OpenbNode> = BTreeMap::new();
-        for node in &self.nodes {
-            match merged.get_mut(node.model.as_str()) {
-                Some(large) => {
-                    large.cpu_milli = large.cpu_milli.saturating_add(node.cpu_milli);
-                    large.memory_mib = large.memory_mib.saturating_add(node.memory_mib);
-                    large.gpus = large.gpus.saturating_add(node.gpus);
-                }
-                None => {
-                    merged.insert(&node.model, node.clone());
-                }
-            }
-        }
-        Self {
-            nodes: merged.into_values().collect(),
-            pods: self.pods.clone(),
-        }
     }
 
     /// Returns the GPUs of all nodes in thousandths.
