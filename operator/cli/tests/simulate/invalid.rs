@@ -178,7 +178,14 @@ fn invalid_arguments_are_refused() {
         &["--workload", "gangs", "--unknown", "101"],
         &["-", "--until", "5"],
         &["-", "--packing", "spread"],
-        &["--trace", "jobs.csv", "--nodes", "big=2x8,small=1x4", "--close", "9"],
+        &[
+            "--trace",
+            "jobs.csv",
+            "--nodes",
+            "big=2x8,small=1x4",
+            "--close",
+            "9",
+        ],
     ];
     for arguments in cases {
         let run = simulate(arguments);

@@ -188,18 +188,22 @@ fn starts_after(snapshot: &Snapshot, waiting: &GangId, moves: &[GangMove]) -> bo
             moved.delete_gang(&gang.gang.id);
         }
     }
-    let place = |step: &GangMove| {
-        let gang = snapshot.gangs.iter().find(|gang| gang.gang.id == step.gang);
-        gang.unwrap().place.clone().unwrap()
+    let placed = |step: &GangMove| {
+        let gang = snapshot
+            .gangs
+            .iter()
+            .find(|gang| gang.gang.id == step.gang)?;
+        Some((gang.place.as_ref()?.gang.clone(), step.placement.clone()))
     };
-    for step in moves {
-        let gang = place(step).gang;
-        assert!(gang.preemptible, "{step:?}");
+    let placed: Vec<(Gang, Placement)> = moves.iter().filter_map(placed).collect();
+    assert_eq!(placed.len(), moves.len(), "{moves:?}");
+    for (gang, _) in &placed {
+        assert!(gang.preemptible, "{gang:?}");
         moved.delete_gang(&gang.id);
-        delete_pods_of(&mut moved, &gang);
+        delete_pods_of(&mut moved, gang);
     }
-    for step in moves {
-        moved.restore_gang(place(step).gang, step.placement.clone(), ms(10));
+    for (gang, placement) in placed {
+        moved.restore_gang(gang, placement, ms(10));
     }
     let decisions = moved.cycle(ms(10));
     let mut placed = decisions.iter().filter_map(|decision| match decision {
