@@ -254,17 +254,14 @@ fn departing_pods(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
         .collect()
 }
 
-/// Returns the snapshot with the pods of placed gangs counted as not yet created, so that they
-/// leave with their gang. Flavors whose new nodes take an unknown time get none.
+/// Returns the snapshot with pods that leave with their gang. Flavors whose new nodes take an unknown
+/// time get none.
 fn simplify(snapshot: &Snapshot) -> Snapshot {
     let mut snapshot = snapshot.clone();
     for flavor in &mut snapshot.flavors {
         let growth = flavor.growth.take();
         flavor.growth = growth.filter(|growth| growth.usual.is_some());
     }
-    snapshot.pods.retain(|pod| !pod.held);
-    for place in snapshot.gangs.iter_mut().filter_map(|g| g.place.as_mut()) {
-        place.settled.iter_mut().for_each(Vec::clear);
-    }
+    snapshot.bind_pods_to_gangs();
     snapshot
 }

@@ -94,11 +94,7 @@ impl MoveSearch {
         placed.gangs.retain(|gang| {
             gang.place.is_some() || gang.kept.is_some() || gang.provisioning.is_some()
         });
-        // A gang that moves leaves its nodes at once, and so do its pods.
-        placed.pods.retain(|pod| !pod.held);
-        for place in placed.gangs.iter_mut().filter_map(|g| g.place.as_mut()) {
-            place.settled.iter_mut().for_each(Vec::clear);
-        }
+        placed.bind_pods_to_gangs();
         let places = placed.gangs.iter().filter_map(|gang| gang.place.as_ref());
         let places = places.filter(|place| is_movable(place) && accepts(&place.gang.id));
         let engine = Engine::from_snapshot(&placed);
@@ -124,7 +120,8 @@ impl MoveSearch {
     fn sets(&self) -> Vec<Vec<usize>> {
         let mut by_area: BTreeMap<Area, Vec<usize>> = BTreeMap::new();
         for (number, movable) in self.movable.iter().enumerate() {
-            for (_, _, node) in movable.place.placement.iter() {
+            let groups = movable.place.placement.groups().iter();
+            for (node, _) in groups.flat_map(|group| &group.runs) {
                 let Some(area) = self.area(node) else {
                     continue;
                 };
@@ -141,10 +138,6 @@ impl MoveSearch {
             })
         };
         let mut sets: Vec<Vec<usize>> = by_area.into_values().collect();
-        sets.iter_mut().for_each(|set| {
-            set.sort_unstable();
-            set.dedup();
-        });
         sets.retain(|set| set.len() <= MAX_LIFTED);
         sets.sort_by_cached_key(|set| (lost(set), set.len()));
         let mut unions: Vec<Vec<usize>> = Vec::new();
@@ -186,13 +179,12 @@ impl MoveSearch {
     /// Returns the moves of a set that are needed. None: the waiting gang does not start, or a gang of
     /// the set has no room on other nodes. Afterwards the engine is as it was before.
     fn try_moves(&mut self, set: &[usize]) -> Option<Vec<GangMove>> {
-        let set: Vec<usize> = set.to_vec();
         set.iter().for_each(|number| self.lift(*number));
-        let mut moved = set.clone();
+        let mut moved = set.to_vec();
         let mut starts = self.try_to_start();
         if starts.is_some() {
             // First tries to keep the gang with the most lost work in its place.
-            let mut dearest: Vec<usize> = set.clone();
+            let mut dearest = set.to_vec();
             dearest.sort_by_key(|number| Reverse(self.lost(*number)));
             for number in dearest {
                 self.put_back(number);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::admission::{AdmissionHistory, GangStart};
+use super::super::flavor_assignment::AssignmentResult;
 use super::super::{Engine, gang_table};
 use crate::decision::TrialPlacement;
 use crate::explain::WaitExplanation;
@@ -20,30 +21,24 @@ impl Engine {
     ///
     /// The explanation that a cycle would give.
     pub fn try_gang(&mut self, gang: &Gang, now: Time) -> Result<TrialPlacement, WaitExplanation> {
-        self.add_node_level(gang);
-        let unsettled = self.advance_between_cycles(now);
-        let shape = Arc::new(self.catalog.acquire_shape(gang));
-        let ways = self.compute_assignments(gang, &shape);
-        let lifted = self.gangs.find(&gang.id);
-        let lifted = lifted.and_then(|at| self.lift_place(at));
-        let mut log = UndoLog::default();
-        let before = AdmissionHistory {
-            not_before: gang.not_before,
-            preempted: gang.preempted,
-            short_since: None,
-        };
-        let answer = self.admit(gang, &ways, before, &mut log);
-        log.roll_back(&mut self.nodes);
-        let answer = answer.map_err(|mut blocked| {
-            self.complete_explanation(gang, &ways, &mut blocked);
-            blocked
+        let answer = self.with_assignments(gang, now, |engine, ways| {
+            let lifted = engine.gangs.find(&gang.id);
+            let lifted = lifted.and_then(|at| engine.lift_place(at));
+            let mut log = UndoLog::default();
+            let before = AdmissionHistory {
+                not_before: gang.not_before,
+                preempted: gang.preempted,
+                short_since: None,
+            };
+            let answer = engine.admit(gang, ways, before, &mut log);
+            log.roll_back(&mut engine.nodes);
+            let answer = answer.map_err(|mut blocked| {
+                engine.complete_explanation(gang, ways, &mut blocked);
+                blocked
+            });
+            engine.put_back_place(lifted);
+            answer
         });
-        self.put_back_place(lifted);
-        if unsettled {
-            self.reservations.mark_heads_stale();
-        }
-        self.release_assignments(&ways);
-        self.drop_shape(&shape);
         let place = |groups: &[PodRuns]| gang_table::placement(&self.nodes, gang, groups.iter());
         match answer {
             Ok(GangStart::Immediate(_, groups)) => Ok(TrialPlacement {
@@ -69,22 +64,35 @@ impl Engine {
     /// or new nodes. Changes nothing. It ignores the order of its queue. The engine need not know the
     /// gang. None: the gang would not start.
     pub(crate) fn find_immediate_place(&mut self, gang: &Gang, now: Time) -> Option<Placement> {
+        let groups = self.with_assignments(gang, now, |engine, ways| {
+            let mut log = UndoLog::default();
+            let mut all = ways.iter().flat_map(|ways| ways.iter());
+            let groups = all.find_map(|way| engine.try_assignment(gang, way, &mut log).ok());
+            log.roll_back(&mut engine.nodes);
+            groups
+        });
+        Some(gang_table::placement(&self.nodes, gang, groups?.iter()))
+    }
+
+    /// Runs a trial between two cycles with the flavor assignments of a gang, which the engine need not
+    /// know. The trial must undo its changes.
+    fn with_assignments<T>(
+        &mut self,
+        gang: &Gang,
+        now: Time,
+        trial: impl FnOnce(&mut Self, &AssignmentResult) -> T,
+    ) -> T {
         self.add_node_level(gang);
         let unsettled = self.advance_between_cycles(now);
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.compute_assignments(gang, &shape);
-        let mut log = UndoLog::default();
-        let all = ways.iter().flat_map(|ways| ways.iter());
-        let groups = all
-            .into_iter()
-            .find_map(|way| self.try_assignment(gang, way, &mut log).ok());
-        log.roll_back(&mut self.nodes);
+        let answer = trial(self, &ways);
         if unsettled {
             self.reservations.mark_heads_stale();
         }
         self.release_assignments(&ways);
         self.drop_shape(&shape);
-        Some(gang_table::placement(&self.nodes, gang, groups?.iter()))
+        answer
     }
 
     /// Explains why a pending gang does not start, with current numbers. None: it is not pending,

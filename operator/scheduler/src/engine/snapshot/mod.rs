@@ -65,6 +65,16 @@ pub struct Snapshot {
     pub reservations: Vec<Reservation>,
 }
 
+impl Snapshot {
+    /// Counts the pods of placed gangs as not yet created, so that they leave with their gang.
+    pub(crate) fn bind_pods_to_gangs(&mut self) {
+        self.pods.retain(|pod| !pod.held);
+        for place in self.gangs.iter_mut().filter_map(|g| g.place.as_mut()) {
+            place.settled.iter_mut().for_each(Vec::clear);
+        }
+    }
+}
+
 /// A known pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

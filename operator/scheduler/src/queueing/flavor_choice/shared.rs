@@ -79,9 +79,11 @@ impl SharingGroups {
 
     /// Returns the first set of groups that must get the same flavor and have no flavor in common.
     pub(super) fn find_conflict(&self, choices: &[Vec<FlavorChoice>]) -> Option<Vec<usize>> {
-        let all = self.choices(choices).into_iter();
-        let mut none = all.filter(|shared| shared.numbers.is_empty() && !shared.is_cut);
-        none.next().map(|shared| shared.groups.to_vec())
+        // A group alone has a choice.
+        let several = self.0.iter().filter(|set| set.len() > 1);
+        let mut shared = several.map(|groups| SharedChoices::new(groups, choices));
+        let none = shared.find(|shared| shared.numbers.is_empty() && !shared.is_cut);
+        none.map(|shared| shared.groups.to_vec())
     }
 }
 
