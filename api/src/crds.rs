@@ -75,8 +75,12 @@ fn tighten(schema: &mut JSONSchemaProps) {
     if is_condition(schema) {
         apply_metav1_bounds(schema);
     }
-    let properties = schema.properties.iter_mut();
-    properties.flat_map(BTreeMap::values_mut).for_each(tighten);
+    for (name, property) in schema.properties.iter_mut().flatten() {
+        tighten(property);
+        if name == "nodeAffinity" {
+            drop_inner_descriptions(property);
+        }
+    }
     match &mut schema.items {
         Some(JSONSchemaPropsOrArray::Schema(items)) => tighten(items),
         Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(tighten),
@@ -84,6 +88,20 @@ fn tighten(schema: &mut JSONSchemaProps) {
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
         tighten(values);
+    }
+}
+
+/// Removes the descriptions of the fields of a core/v1 type. `kubectl explain` shows them at pods, and
+/// they are repeated for each list of terms.
+fn drop_inner_descriptions(schema: &mut JSONSchemaProps) {
+    let properties = schema.properties.iter_mut().flatten();
+    let items = match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => Some(items.as_mut()),
+        _ => None,
+    };
+    for inner in properties.map(|(_, property)| property).chain(items) {
+        inner.description = None;
+        drop_inner_descriptions(inner);
     }
 }
 

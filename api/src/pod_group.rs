@@ -204,9 +204,13 @@ pub struct NominatedVictim {
     /// Hash of the plan that placed the victim. A victim that has another plan by now need not
     /// leave.
     pub plan: String,
-    /// Name of the surplus pod that leaves. Absent: the whole gang leaves.
+    /// Name of the surplus pod that leaves, or of the first pod of the slice. Absent: the whole gang
+    /// leaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
+    /// Number of pods of the slice that leaves, which have consecutive indexes. Absent: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<i64>,
     /// Why this gang was chosen: LaterInQueue, Borrows, LowerPriority, FairShare or Surplus.
     pub because: VictimReason,
 }
@@ -365,6 +369,11 @@ pub struct ElasticGroup {
     /// Number of pods that the group asked for. A framework that took this number as its maximum
     /// gets no more pods.
     pub replicas: i64,
+    /// Indexes of the first pods of the slices that are part of the gang, in the order of the
+    /// assignments. Absent: the pods with the lowest indexes are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub starts: Vec<i64>,
 }
 
 /// Consecutive pods of one group on one node.

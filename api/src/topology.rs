@@ -299,13 +299,56 @@ mod tests {
     }
 
     #[test]
-    fn group_with_slices_may_repeat_replicas_as_min_replicas() {
-        let group = |least: i64| {
-            let layers = serde_json::json!([{"level": "rack", "pods": 2}]);
+    fn min_replicas_of_a_group_with_slices_are_whole_slices_of_stated_size() {
+        let group = |least: i64, layer: serde_json::Value| {
             violations_of(serde_json::json!({"replicas": 4, "minReplicas": least,
-                "topology": {"slices": layers}}))
+                "topology": {"slices": [layer]}}))
         };
-        assert_eq!(group(4), [""; 0]);
-        assert_eq!(group(2).len(), 1);
+        let pods = || serde_json::json!({"level": "rack", "pods": 2});
+        let bound = || serde_json::json!({"level": "rack", "atMost": 2});
+        for (least, layer) in [(4, pods()), (2, pods()), (4, bound())] {
+            assert_eq!(group(least, layer), [""; 0], "{least}");
+        }
+        for (least, layer) in [(3, pods()), (1, pods()), (2, bound())] {
+            let violations = group(least, layer);
+            let start = "spec.taskGroups[0].minReplicas: minReplicas must be a multiple of";
+            assert_eq!(violations.len(), 1, "{least}: {violations:?}");
+            assert!(violations[0].starts_with(start), "{violations:?}");
+        }
+        // The other rule on minReplicas has one violation of its own.
+        assert_eq!(group(6, pods()).len(), 1);
+    }
+
+    #[test]
+    fn restart_of_slices_needs_a_group_with_slices() {
+        let violations = |restart: serde_json::Value, slices: bool| {
+            let mut job = serde_json::json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+                "metadata": {"name": "a", "namespace": "default"},
+                "spec": {"restart": restart, "taskGroups": [{"name": "worker", "image": "i",
+                    "replicas": 2, "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]},
+            });
+            if slices {
+                let topology = serde_json::json!({"slices": [{"level": "rack", "pods": 2}]});
+                job["spec"]["taskGroups"][0]["topology"] = topology;
+            }
+            let job: TrainingJob = serde_json::from_value(job).unwrap();
+            let violations = check_rules(&job).err();
+            let violations = violations.iter().flat_map(Violations::as_slice);
+            violations
+                .map(|v| format!("{}: {}", v.path, v.message))
+                .collect::<Vec<_>>()
+        };
+        let restarts = [
+            serde_json::json!({"scope": "Slice"}),
+            serde_json::json!({"rules": [{"action": "RestartSlice"}]}),
+        ];
+        for restart in restarts {
+            assert_eq!(violations(restart.clone(), true), [""; 0], "{restart}");
+            let refused = violations(restart.clone(), false);
+            assert_eq!(refused.len(), 1, "{restart}");
+            let start = "spec.restart: scope Slice and action RestartSlice need";
+            assert!(refused[0].starts_with(start), "{refused:?}");
+        }
     }
 }

@@ -28,6 +28,14 @@ pub(crate) enum VariableValue {
     Attempt,
     /// The number of the pod's slice within its group, from the number of pods in a slice.
     Slice(u32),
+    /// The pod's index within its slice, from the number of pods in a slice.
+    IndexInSlice(u32),
+    /// A text with the index of the first pod of the pod's slice in it.
+    SliceStart {
+        before: String,
+        pods: u32,
+        after: String,
+    },
     /// A text with a number in it, which is `first` for the group's first pod.
     Numbered {
         before: String,
@@ -68,6 +76,15 @@ impl TrellisVariable {
             VariableValue::Rank => pod.rank.to_string(),
             VariableValue::Attempt => pod.attempt.to_string(),
             VariableValue::Slice(pods) => pod.index.checked_div(*pods).unwrap_or(0).to_string(),
+            VariableValue::IndexInSlice(pods) => within_slice(pod.index, *pods).to_string(),
+            VariableValue::SliceStart {
+                before,
+                pods,
+                after,
+            } => {
+                let start = pod.index.saturating_sub(within_slice(pod.index, *pods));
+                format!("{before}{start}{after}")
+            }
             VariableValue::Numbered {
                 before,
                 first,
@@ -80,6 +97,10 @@ impl TrellisVariable {
             value_from: None,
         }
     }
+}
+
+fn within_slice(index: u32, pods: u32) -> u32 {
+    index.checked_rem(pods).unwrap_or(0)
 }
 
 impl PodEnvironment {

@@ -6,6 +6,7 @@ use trellis_api::job::TaskGroup;
 use trellis_api::{ValidatedJob, names};
 
 use crate::Settings;
+use crate::environment::VariableValue;
 
 /// Facts of the whole job that every pod gets.
 pub(crate) struct GangFacts<'a> {
@@ -74,6 +75,15 @@ impl<'a> GangFacts<'a> {
     /// The groups in the order of their ranks.
     pub fn groups_by_rank(&self) -> Vec<&'a TaskGroup> {
         self.job.spec().groups_by_rank()
+    }
+
+    /// Returns the full DNS name of the first pod of each pod's slice, for slices of this many pods.
+    pub(crate) fn slice_leader_address(&self, group: &TaskGroup, pods: u32) -> VariableValue {
+        VariableValue::SliceStart {
+            before: format!("{}-{}-", self.job.name(), group.name),
+            pods,
+            after: format!(".{}", self.domain),
+        }
     }
 
     /// Full DNS names of the pods of a group, by index.

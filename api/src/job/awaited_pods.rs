@@ -47,6 +47,21 @@ pub struct AwaitedGroup {
     /// True: the pods that are replaced have nothing to save, and get at most 30 seconds to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hurried: bool,
+    /// True: the pods are slices that have lost their nodes. Other slices take their part in the
+    /// gang, and these return where there is room.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub displaced: bool,
+}
+
+/// How awaited pods are created.
+#[derive(Clone, Debug, Default)]
+pub struct Replacement {
+    /// As [`AwaitedGroup::not_before`].
+    pub not_before: Option<Time>,
+    /// As [`AwaitedGroup::hurried`].
+    pub hurried: bool,
+    /// As [`AwaitedGroup::displaced`].
+    pub displaced: bool,
 }
 
 impl AwaitedGroup {
@@ -86,21 +101,16 @@ impl AwaitedPods {
     }
 
     /// Awaits these pods. New entries replace earlier entries of the same pods.
-    pub fn await_pods(
-        &mut self,
-        group: &str,
-        pods: &BTreeSet<u32>,
-        not_before: Option<Time>,
-        hurried: bool,
-    ) {
+    pub fn await_pods(&mut self, group: &str, pods: &BTreeSet<u32>, how: Replacement) {
         self.stop_awaiting_pods(group, pods);
         if !pods.is_empty() {
             self.pods.push(AwaitedGroup {
                 name: group.to_owned(),
                 indexes: format_ranges(pods),
                 round: self.round,
-                not_before,
-                hurried,
+                not_before: how.not_before,
+                hurried: how.hurried,
+                displaced: how.displaced,
             });
         }
     }
@@ -126,9 +136,13 @@ mod tests {
             round: 1,
             ..AwaitedPods::default()
         };
-        awaited.await_pods("worker", &[0, 1, 2].into(), None, false);
+        awaited.await_pods("worker", &[0, 1, 2].into(), Replacement::default());
         awaited.round = 2;
-        awaited.await_pods("worker", &[1].into(), None, true);
+        let hurried = Replacement {
+            hurried: true,
+            ..Replacement::default()
+        };
+        awaited.await_pods("worker", &[1].into(), hurried);
         let by_pod = awaited.index_by_pod();
         let round = |index| by_pod.get("worker", index).map(|g| g.round);
         assert_eq!([round(0), round(1), round(2)], [Some(1), Some(2), Some(1)]);

@@ -13,7 +13,7 @@ use crate::rules;
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::BACKOFF.to_cel_rule())]
 pub struct Restart {
-    /// Pods that restart. Absent: Gang, but Pod for surplus pods of an elastic group.
+    /// Pods that restart. Absent: Gang; in an elastic group Slice if it has slices, else Pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<RestartScope>,
     /// Number of restarts after the job's own failures. Absent: 3.
@@ -75,9 +75,10 @@ impl Restart {
 }
 
 /// Pods that restart after a failure. Gang: all pods, together; Group: the pods of the task group,
-/// while other groups go on; Pod: only the failed pod; Never: none, and the job has failed. Each
-/// restart counts once against `limit` or `disruptionLimit`. A lost or unhealthy node always
-/// restarts its gang. Absent: Gang, but Pod for surplus pods of an elastic group.
+/// while other groups go on; Slice: the pods of the slice, of the first layer, while other slices go
+/// on; Pod: only the failed pod; Never: none, and the job has failed. Each restart counts once
+/// against `limit` or `disruptionLimit`. A lost or unhealthy node restarts its gang, except with
+/// Slice. Absent: Gang; in an elastic group Slice if it has slices, else Pod.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RestartScope {
     /// All pods of the gang, together.
@@ -85,6 +86,8 @@ pub enum RestartScope {
     Gang,
     /// All pods of the task group, together.
     Group,
+    /// All pods of the slice, together. In a group without slices, as Gang.
+    Slice,
     /// Only the failed pod.
     Pod,
     /// No pod: the job has failed.
@@ -135,9 +138,9 @@ pub struct RestartRule {
 
 /// Reaction to a failure. Restart: as without the rule, it counts against `limit` (against
 /// `disruptionLimit` if the cluster caused it); RestartWithoutCounting: it counts against neither,
-/// after 10 s at least; RestartGroup and RestartPod: as Restart, for the task group or only the
-/// pod, while other pods go on; Fail: the job has failed; Ignore: the pod stays as it is and the
-/// other pods go on.
+/// after 10 s at least; RestartGroup, RestartSlice and RestartPod: as Restart, for the task group,
+/// the slice or only the pod, while other pods go on; Fail: the job has failed; Ignore: the pod
+/// stays as it is and the other pods go on.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartAction {
     /// The pods of `scope` restart, and the restart counts.
@@ -146,6 +149,8 @@ pub enum RestartAction {
     RestartWithoutCounting,
     /// The pods of the task group restart, and the restart counts.
     RestartGroup,
+    /// The pods of the slice restart, and the restart counts.
+    RestartSlice,
     /// The pod restarts, and the restart counts.
     RestartPod,
     /// The job has failed, regardless of `limit`.

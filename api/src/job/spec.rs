@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Checkpoint, Cleanup, Deadlines, JobSecret, Network, PodCleanup, Restart, Role, Success,
-    SuccessPolicy, TaskGroup, TrainingJobStatus,
+    Checkpoint, Cleanup, Deadlines, JobSecret, Network, PodCleanup, Restart, RestartScope, Role,
+    Success, SuccessPolicy, TaskGroup, TrainingJobStatus,
 };
 use crate::framework::{self, Framework};
 use crate::names;
@@ -131,7 +131,7 @@ pub struct TrainingJobSpec {
     pub topology: Option<TopologyRequest>,
     /// Reaction to a failed pod. Absent: the gang restarts, at most 3 times.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(dive, custom(rules::rule_groups(&self.task_groups)))]
+    #[garde(dive, custom(rules::rule_groups(&self.task_groups)), custom(rules::slice_scope(&self.task_groups)))]
     pub restart: Option<Restart>,
     /// Limits on time, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -299,6 +299,14 @@ impl TrainingJobSpec {
         self.task_groups
             .iter()
             .fold(0_u32, |sum, g| sum.saturating_add(g.gang_size()))
+    }
+
+    /// Returns true if a failure in a slice of the group restarts that slice alone. Then each slice
+    /// is a world of its own: a replica group.
+    #[must_use]
+    pub fn has_replica_groups(&self, group: &TaskGroup) -> bool {
+        let scope = self.restart.as_ref().and_then(|restart| restart.scope);
+        group.has_slices() && scope.map_or(group.is_elastic(), |scope| scope == RestartScope::Slice)
     }
 
     /// Number of pods with a rank in the world: all except evaluators and groups outside the gang.

@@ -1,6 +1,7 @@
 //! A task group: identical pods, each with its own index.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use garde::Validate;
 use k8s_openapi::api::core::v1::NodeAffinity;
@@ -21,7 +22,7 @@ pub const DEFAULT_GPU_RESOURCE: &str = "nvidia.com/gpu";
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::UNIQUE_MOUNTS.to_cel_rule(), validation = rules::UNIQUE_PORTS.to_cel_rule(), validation = rules::ONE_DEVICE_COUNT.to_cel_rule(), validation = rules::CPU_STATED.to_cel_rule(), validation = rules::MEMORY_STATED.to_cel_rule(), validation = rules::MIN_REPLICAS.to_cel_rule(), validation = rules::SLICES_OF_REPLICAS.to_cel_rule(), validation = rules::SLICES_START_TOGETHER.to_cel_rule())]
+#[x_kube(validation = rules::UNIQUE_MOUNTS.to_cel_rule(), validation = rules::UNIQUE_PORTS.to_cel_rule(), validation = rules::ONE_DEVICE_COUNT.to_cel_rule(), validation = rules::CPU_STATED.to_cel_rule(), validation = rules::MEMORY_STATED.to_cel_rule(), validation = rules::MIN_REPLICAS.to_cel_rule(), validation = rules::SLICES_OF_REPLICAS.to_cel_rule(), validation = rules::SLICES_IN_GANG.to_cel_rule(), validation = rules::MIN_SLICES.to_cel_rule())]
 pub struct TaskGroup {
     /// Name of the group, unique in the job. It is part of every pod's name.
     #[schemars(length(max = 24))]
@@ -35,9 +36,10 @@ pub struct TaskGroup {
     pub replicas: Option<i64>,
     /// Smallest number of pods that the group runs with. A value below `replicas` makes the group
     /// elastic: that many pods are part of the gang; the others are surplus pods, which start when
-    /// there is room and are preempted first (docs/elastic.md). Absent: as `replicas`.
+    /// there is room and are preempted first (docs/elastic.md). With slices, a multiple of `pods` of
+    /// the first layer. Absent: as `replicas`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(custom(rules::min_replicas(self)))]
+    #[garde(custom(rules::min_replicas(self)), custom(rules::min_slices(self)))]
     pub min_replicas: Option<i64>,
     /// Number of whole devices for each pod, 0 to 64. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -315,6 +317,22 @@ impl TaskGroup {
     pub fn slice_sizes(&self) -> Vec<u32> {
         let topology = self.topology.as_ref();
         topology.map_or_else(Vec::new, |topology| topology.slice_sizes(self.replicas()))
+    }
+
+    /// True if the group is split in slices.
+    #[must_use]
+    pub fn has_slices(&self) -> bool {
+        let topology = self.topology.as_ref();
+        topology.is_some_and(|topology| !topology.slices.is_empty())
+    }
+
+    /// Returns the pods of the slice, of the first layer, that the pod of this index belongs to.
+    /// None: the group is not split.
+    #[must_use]
+    pub fn slice_of(&self, index: u32) -> Option<Range<u32>> {
+        let size = self.slice_sizes().first().copied()?;
+        let first = index.checked_div(size)?.saturating_mul(size);
+        Some(first..first.saturating_add(size))
     }
 
     /// True if all or some pods of the group are part of the gang.

@@ -62,7 +62,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 42] = [
+const MULTI_FIELD_RULES: [Rule; 44] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -102,7 +102,9 @@ const MULTI_FIELD_RULES: [Rule; 42] = [
     BALANCED,
     SLICE_LAYERS,
     SLICES_OF_REPLICAS,
-    SLICES_START_TOGETHER,
+    SLICES_IN_GANG,
+    MIN_SLICES,
+    SLICE_SCOPE,
     SLICE_LEVELS,
     SLICE_BOUND,
 ];

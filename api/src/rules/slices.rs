@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::rule::Rule;
-use crate::job::TaskGroup;
+use crate::job::{Restart, RestartAction, RestartScope, TaskGroup};
 use crate::topology::{GroupTopology, SliceLayer, largest_divisor};
 
 /// A group's topology requests something.
@@ -42,12 +42,25 @@ pub const SLICES_OF_REPLICAS: Rule = Rule::new(
     "replicas must be a multiple of topology.slices[0].pods, because all slices have the same size: change pods or replicas, or use atMost",
 )
 .for_field(".topology.slices");
-/// Slices belong to groups that start as a whole.
-pub const SLICES_START_TOGETHER: Rule = Rule::new(
-    "!has(self.topology) || !has(self.topology.slices) || size(self.topology.slices) == 0 || ((!has(self.minReplicas) || self.minReplicas >= (has(self.replicas) ? self.replicas : 1)) && (!has(self.membership) || self.membership == 'Gang'))",
-    "a group with slices starts all its pods together, so it has neither minReplicas below replicas nor membership BestEffort: remove these fields, or remove slices",
+/// Slices belong to groups of the gang.
+pub const SLICES_IN_GANG: Rule = Rule::new(
+    "!has(self.topology) || !has(self.topology.slices) || size(self.topology.slices) == 0 || !has(self.membership) || self.membership == 'Gang'",
+    "a group with slices is part of the gang: remove membership BestEffort, or remove slices",
 )
 .for_field(".topology.slices");
+/// An elastic group with slices has whole slices in the gang. `atMost` would give slices of another
+/// size after a change of `replicas`.
+pub const MIN_SLICES: Rule = Rule::new(
+    "!has(self.topology) || !has(self.topology.slices) || size(self.topology.slices) == 0 || !has(self.minReplicas) || self.minReplicas >= (has(self.replicas) ? self.replicas : 1) || (has(self.topology.slices[0].pods) && (self.topology.slices[0].pods < 1 || self.minReplicas % self.topology.slices[0].pods == 0))",
+    "minReplicas must be a multiple of topology.slices[0].pods, because the gang consists of whole slices: state pods, and change minReplicas or pods",
+)
+.for_field(".minReplicas");
+/// Slices restart alone in groups with slices.
+pub const SLICE_SCOPE: Rule = Rule::new(
+    "true",
+    "scope Slice and action RestartSlice need a task group with topology.slices: add slices, or use Pod or Group",
+)
+.for_field(".restart");
 /// A bound leaves slices of several pods. CEL has no loop over numbers.
 pub const SLICE_BOUND: Rule = Rule::new(
     "true",
@@ -98,7 +111,7 @@ pub fn slice_layers(layers: &[SliceLayer], _: &()) -> garde::Result {
     SLICE_LEVELS.check(levels.len() == layers.len())
 }
 
-/// [`SLICES_START_TOGETHER`], [`SLICES_OF_REPLICAS`] and [`SLICE_BOUND`].
+/// [`SLICES_IN_GANG`], [`SLICES_OF_REPLICAS`] and [`SLICE_BOUND`].
 pub fn slices_of_group(
     group: &TaskGroup,
 ) -> impl FnOnce(&Option<GroupTopology>, &()) -> garde::Result + '_ {
@@ -107,7 +120,7 @@ pub fn slices_of_group(
         let Some(first) = layers.first() else {
             return Ok(());
         };
-        SLICES_START_TOGETHER.check(group.gang_size() == group.replicas())?;
+        SLICES_IN_GANG.check(group.is_in_gang())?;
         check_whole_slices(i64::from(group.replicas()), first)?;
         let sizes = group.slice_sizes();
         let most = layers.last().and_then(|layer| layer.at_most);
@@ -120,6 +133,31 @@ pub fn slices_of_group(
             )),
             _ => Ok(()),
         }
+    }
+}
+
+/// [`MIN_SLICES`].
+pub fn min_slices(group: &TaskGroup) -> impl FnOnce(&Option<i64>, &()) -> garde::Result + '_ {
+    |min, ()| {
+        let first = group.topology.as_ref().and_then(|t| t.slices.first());
+        let (Some(first), Some(min)) = (first.filter(|_| group.is_elastic()), min) else {
+            return Ok(());
+        };
+        let is_multiple = |pods: i64| pods < 1 || min.checked_rem(pods) == Some(0);
+        MIN_SLICES.check(first.pods.is_some_and(is_multiple))
+    }
+}
+
+/// [`SLICE_SCOPE`].
+pub fn slice_scope(groups: &[TaskGroup]) -> impl FnOnce(&Option<Restart>, &()) -> garde::Result {
+    move |restart, ()| {
+        let is_slice = |restart: &Restart| {
+            let mut actions = restart.rules.iter().map(|rule| rule.action);
+            restart.scope == Some(RestartScope::Slice)
+                || actions.any(|action| action == RestartAction::RestartSlice)
+        };
+        let has_slices = groups.iter().any(TaskGroup::has_slices);
+        SLICE_SCOPE.check(has_slices || !restart.as_ref().is_some_and(is_slice))
     }
 }
 

@@ -14,35 +14,31 @@ use crate::gang_facts::GangFacts;
 pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment { inject, ..NOTHING };
 
 pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
-    let address = || VariableValue::Fixed(gang.leader_address.clone());
-    let port = || VariableValue::Fixed(MASTER_PORT.to_string());
-    let world_size = || VariableValue::Fixed(gang.world_size.to_string());
-    let processes = group.gpus().max(1).to_string();
-
-    let mut variables = match gang.is_elastic() {
-        true => rendezvous(gang).to_vec(),
-        false => vec![TrellisVariable::new("PET_NNODES", world_size())],
+    let world = World::of_group(gang, group);
+    let mut variables = match &world {
+        World::Elastic => rendezvous(gang).to_vec(),
+        World::Fixed { size, .. } => vec![TrellisVariable::fixed("PET_NNODES", size.to_string())],
     };
-    variables.push(TrellisVariable::new(
-        "PET_NPROC_PER_NODE",
-        VariableValue::Fixed(processes),
-    ));
-    if !gang.is_elastic() {
+    let processes = group.gpus().max(1).to_string();
+    variables.push(TrellisVariable::fixed("PET_NPROC_PER_NODE", processes));
+    if let World::Fixed { rank, .. } = &world {
         variables.extend([
-            TrellisVariable::new("PET_NODE_RANK", VariableValue::Rank),
-            TrellisVariable::new("PET_MASTER_ADDR", address()),
-            TrellisVariable::new("PET_MASTER_PORT", port()),
+            TrellisVariable::new("PET_NODE_RANK", rank.clone()),
+            TrellisVariable::new("PET_MASTER_ADDR", world.leader(gang)),
+            TrellisVariable::fixed("PET_MASTER_PORT", MASTER_PORT.to_string()),
         ]);
     }
     variables.extend([
-        TrellisVariable::new("MASTER_ADDR", address()),
-        TrellisVariable::new("MASTER_PORT", port()),
+        TrellisVariable::new("MASTER_ADDR", world.leader(gang)),
+        TrellisVariable::fixed("MASTER_PORT", MASTER_PORT.to_string()),
     ]);
     // With several processes in any pod, ranks count processes; in elastic jobs they are not known
     // in advance. torchrun sets them in both cases, and a number from Trellis would be wrong.
-    if gang.one_process_per_pod && !gang.is_elastic() {
-        variables.push(TrellisVariable::new("RANK", VariableValue::Rank));
-        variables.push(TrellisVariable::new("WORLD_SIZE", world_size()));
+    if let World::Fixed { size, rank, .. } = world
+        && gang.one_process_per_pod
+    {
+        variables.push(TrellisVariable::new("RANK", rank));
+        variables.push(TrellisVariable::fixed("WORLD_SIZE", size.to_string()));
     }
     Injection {
         variables,
@@ -51,6 +47,50 @@ pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
             number: MASTER_PORT,
         }],
         ..Injection::default()
+    }
+}
+
+/// The pods that torchrun connects.
+enum World {
+    /// The pods of the job that exist now. They find each other at rank 0.
+    Elastic,
+    /// A known number of pods: all of the job, or those of a slice.
+    Fixed {
+        size: u32,
+        /// Rank of the pod in its world.
+        rank: VariableValue,
+        /// Address of rank 0 of a slice. None: the job's rank 0.
+        slice_leader: Option<VariableValue>,
+    },
+}
+
+impl World {
+    fn of_group(gang: &GangFacts<'_>, group: &TaskGroup) -> Self {
+        let spec = gang.job.spec();
+        let slice = group.slice_sizes().first().copied();
+        match slice.filter(|_| spec.has_replica_groups(group)) {
+            Some(pods) => Self::Fixed {
+                size: pods,
+                rank: VariableValue::IndexInSlice(pods),
+                slice_leader: Some(gang.slice_leader_address(group, pods)),
+            },
+            None if gang.is_elastic() => Self::Elastic,
+            None => Self::Fixed {
+                size: gang.world_size,
+                rank: VariableValue::Rank,
+                slice_leader: None,
+            },
+        }
+    }
+
+    fn leader(&self, gang: &GangFacts<'_>) -> VariableValue {
+        match self {
+            Self::Fixed {
+                slice_leader: Some(address),
+                ..
+            } => address.clone(),
+            _ => VariableValue::Fixed(gang.leader_address.clone()),
+        }
     }
 }
 

@@ -76,6 +76,7 @@ fn example_jobs_compile_to_their_snapshots() {
             "mpi",
             "pretrain-64",
             "ray",
+            "replica-groups",
             "resume",
             "sidecar",
             "slices",

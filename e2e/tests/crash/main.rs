@@ -49,6 +49,7 @@ mod external_preemption;
 mod gang;
 mod preemption;
 mod recovery;
+mod slices;
 mod stages;
 
 use std::path::Path;

@@ -16,6 +16,7 @@ mod logs;
 mod mpi;
 mod pytorch;
 mod ray;
+mod replica_groups;
 mod resume_example;
 mod unhealthy_gpus;
 
@@ -82,6 +83,11 @@ fn main() -> ExitCode {
             "ray_driver_uses_the_gpus_of_all_workers",
             Undisturbed,
             ray::test_driver,
+        ),
+        trial(
+            "replica_group_fails_alone_and_takes_the_state_of_another",
+            Undisturbed,
+            replica_groups::test_failed_group,
         ),
         trial(
             "each_pod_has_its_own_volume_on_its_node",

@@ -10,6 +10,7 @@ mod objects;
 mod placement;
 mod plan;
 mod queues;
+mod replica_groups;
 mod traces;
 mod validation;
 

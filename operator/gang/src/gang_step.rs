@@ -9,10 +9,12 @@ mod created_members;
 pub mod deletions;
 mod external_members;
 mod pod_replacement;
+mod slice_replacement;
 
 pub use created_members::{CreatedMembers, CreatedStep, WholeGang};
 pub use external_members::{ExternalMembers, ExternalStep};
 pub use pod_replacement::{MissingPod, SurplusPods};
+pub use slice_replacement::SliceReplacement;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;

@@ -6,9 +6,10 @@
 
 pub mod epoch;
 pub mod eviction;
+mod members;
 pub mod open_plan_demand;
 
-use std::collections::{BTreeMap, BTreeSet};
+pub use members::{is_plan_complete, members};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -20,8 +21,8 @@ use trellis_api::pod_group::{
 };
 
 use super::desired_gang::AuthorizedAttempt;
+use crate::gang_step::SliceReplacement;
 use crate::journal::epoch::Epoch;
-use crate::observed::PodView;
 use crate::requirements::flavors::GangPlacement;
 
 /// Time after which a plan that is not complete is rolled back.
@@ -80,6 +81,7 @@ pub fn build_plan(run: &AuthorizedAttempt, place: &GangPlacement, now: Timestamp
             .map(|group| ElasticGroup {
                 name: group.name.clone(),
                 replicas: i64::from(group.replicas()),
+                starts: Vec::new(),
             })
             .collect(),
         active_seconds: deadlines.and_then(|d| d.active_seconds),
@@ -95,37 +97,6 @@ pub fn build_plan(run: &AuthorizedAttempt, place: &GangPlacement, now: Timestamp
 pub fn plan_start(plan: &Plan) -> Option<Timestamp> {
     let deadline = plan.deadline.as_ref()?;
     deadline.0.saturating_sub(PLAN_TIMEOUT).ok()
-}
-
-/// Returns the pods of a plan: group, index and node of each.
-pub fn members(plan: &Plan) -> impl Iterator<Item = (&str, u32, &str)> {
-    let mut next: BTreeMap<&str, u32> = BTreeMap::new();
-    plan.assignments.iter().flat_map(move |run| {
-        let first = next.entry(run.group.as_str()).or_default();
-        let count = u32::try_from(run.count).unwrap_or(0);
-        let indexes = *first..first.saturating_add(count);
-        *first = indexes.end;
-        indexes.map(|index| (run.group.as_str(), index, run.node.as_str()))
-    })
-}
-
-/// Returns true if every pod of the plan exists on its node and matches the predicate. Groups that
-/// wait for other groups are left out.
-pub fn is_plan_complete(
-    plan: &Plan,
-    uid: &str,
-    pods: &BTreeMap<String, PodView>,
-    held_groups: &[String],
-    matches_pod: impl Fn(&PodView) -> bool,
-) -> bool {
-    let existing: BTreeSet<(&str, u32, &str)> = pods
-        .values()
-        .filter(|p| p.job_uid == uid && p.plan == plan.hash && matches_pod(p))
-        .filter_map(|p| Some((p.group.as_str(), p.index, p.node.as_deref()?)))
-        .collect();
-    let is_held = |group: &str| held_groups.iter().any(|held| held == group);
-    let mut members = members(plan).filter(|(group, ..)| !is_held(group));
-    !plan.assignments.is_empty() && members.all(|member| existing.contains(&member))
 }
 
 /// Returns the plan with the hash of an earlier plan that differs only in its time.
@@ -287,6 +258,20 @@ pub fn close_plan(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus>
         message: None,
         ..status
     })
+}
+
+/// Returns the status in which another slice takes the part of a slice of the gang, with the nodes
+/// of its pods by index. The plan keeps its hash, which the pods carry.
+#[must_use]
+pub fn replace_slice(
+    before: &PodGroupStatus,
+    hash: &str,
+    replacement: &SliceReplacement,
+) -> Option<PodGroupStatus> {
+    let mut status = status_in_phase(before, &[PodGroupPhase::Placed])?;
+    let plan = status.plan.as_mut().filter(|plan| plan.hash == hash)?;
+    replacement.apply(plan)?;
+    Some(status)
 }
 
 /// Returns the status while a plan is rolled back. A failed plan delays the gang's next attempt,

@@ -24,6 +24,7 @@ pub mod external;
 mod failure;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
+mod gang_indexes;
 pub mod gang_step;
 pub mod journal;
 pub mod key;
@@ -35,6 +36,7 @@ pub mod patch;
 pub mod placement_levels;
 pub mod quota;
 pub mod requirements;
+mod spare_slices;
 pub mod surplus;
 
 pub use completed_run::CompletedRun;
@@ -42,6 +44,7 @@ pub use desired_gang::{AuthorizedAttempt, DesiredAttempt, DesiredGang};
 pub use explanation::GangExplanation;
 pub use explanation::job_hold::JobHold;
 pub use failure::fault::{Blame, Fault, find_restart_rule};
+pub use gang_indexes::GangIndexes;
 pub use journal::{
     PLAN_TIMEOUT, is_plan_complete, is_preempted, members as plan_members, plan_start,
 };

@@ -7,8 +7,8 @@ use trellis_api::job::{LevelPlacement, TaskGroup, TrainingJobSpec};
 use trellis_api::pod_group::Plan;
 use trellis_scheduler::{GroupName, NodeName, Placement, RankRing, RingGroup, Topology};
 
-use crate::engine;
 use crate::observed::{PodView, SlimNode};
+use crate::{engine, plan_members};
 
 /// Returns the placement of a gang with its surplus pods. `pods` are all pods of the job.
 #[must_use]
@@ -17,26 +17,32 @@ pub fn placement_with_surplus<'a>(
     uid: &str,
     pods: impl Iterator<Item = &'a PodView>,
 ) -> Placement {
-    let gang = engine::placement_from_plan(plan);
-    let groups = gang.groups().iter();
-    let mut groups: BTreeMap<GroupName, Vec<(NodeName, u32)>> = groups
-        .map(|group| (group.group.clone(), group.runs.clone()))
-        .collect();
-    let is_surplus = |pod: &&PodView| {
-        let is_current = pod.job_uid == uid && pod.plan == plan.hash;
+    let mut nodes: BTreeMap<&str, BTreeMap<u32, &str>> = BTreeMap::new();
+    for (group, index, node) in plan_members(plan) {
+        nodes.entry(group).or_default().insert(index, node);
+    }
+    let is_current = |pod: &&PodView| {
         let is_gone = pod.deleting || pod.phase.is_over();
-        let members = gang.runs(&GroupName::new(pod.group.as_str()));
-        is_current && !is_gone && pod.index >= count_pods(members.unwrap_or(&[]))
+        pod.job_uid == uid && pod.plan == plan.hash && !is_gone
     };
-    let mut surplus: Vec<&PodView> = pods.filter(is_surplus).collect();
-    surplus.sort_by_key(|pod| (&pod.group, pod.index));
-    for pod in surplus {
+    for pod in pods.filter(is_current) {
         if let Some(node) = &pod.node {
-            let runs = groups.entry(GroupName::new(pod.group.as_str()));
-            runs.or_default().push((NodeName::new(node.as_str()), 1));
+            let of_group = nodes.entry(&pod.group).or_default();
+            // The plan has the places of the gang's pods.
+            of_group.entry(pod.index).or_insert(node);
         }
     }
-    groups.into_iter().collect()
+    let groups = nodes.into_iter().map(|(group, nodes)| {
+        let mut runs: Vec<(NodeName, u32)> = Vec::new();
+        for node in nodes.into_values() {
+            match runs.last_mut() {
+                Some((last, pods)) if last.as_str() == node => *pods = pods.saturating_add(1),
+                _ => runs.push((NodeName::new(node), 1)),
+            }
+        }
+        (GroupName::new(group), runs)
+    });
+    groups.collect()
 }
 
 fn count_pods(runs: &[(NodeName, u32)]) -> u32 {

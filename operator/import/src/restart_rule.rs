@@ -33,6 +33,7 @@ pub(crate) fn action_for(scope: RestartScope) -> RestartAction {
     match scope {
         RestartScope::Gang => RestartAction::Restart,
         RestartScope::Group => RestartAction::RestartGroup,
+        RestartScope::Slice => RestartAction::RestartSlice,
         RestartScope::Pod => RestartAction::RestartPod,
         RestartScope::Never => RestartAction::Fail,
     }

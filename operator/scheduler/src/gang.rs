@@ -115,15 +115,10 @@ pub struct TaskGroup {
     pub slices: Vec<SliceLayer>,
     /// The prefix of pod names: `<pod_prefix>-<number>`, in the gang's namespace.
     pub pod_prefix: String,
-    /// The number of the first pod. The numbers of the other pods follow.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub first: u32,
-}
-
-/// Returns true for the values that serde leaves out.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_zero(first: &u32) -> bool {
-    *first == 0
+    /// The numbers of the first pods of the parts of the group. All parts have the same number of
+    /// pods, and consecutive numbers. Empty: one part, whose first number is 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<u32>,
 }
 
 /// Returns the value for snapshots that are older than the field.
@@ -170,7 +165,7 @@ impl Gang {
     #[must_use]
     pub fn pod_key(&self, group: &TaskGroup, index: u32) -> PodKey {
         let (namespace, prefix) = (self.id.namespace(), &group.pod_prefix);
-        let number = group.first.saturating_add(index);
+        let number = group.pod_number(index);
         PodKey::new(format!("{namespace}/{prefix}-{number}"))
     }
 
@@ -205,7 +200,43 @@ impl TaskGroup {
             same_flavor_as: None,
             slices: Vec::new(),
             pod_prefix,
-            first: 0,
+            starts: Vec::new(),
         }
+    }
+
+    /// Returns the number of a pod in its name, by its index in the group.
+    #[must_use]
+    pub fn pod_number(&self, index: u32) -> u32 {
+        let size = self.part_size();
+        let part = index.checked_div(size).unwrap_or(0);
+        let start = usize::try_from(part)
+            .ok()
+            .and_then(|part| self.starts.get(part));
+        match start {
+            Some(start) => start.saturating_add(index.checked_rem(size).unwrap_or(0)),
+            None => index,
+        }
+    }
+
+    /// Returns the index of the pod with this number in its name. None: the group has no such pod.
+    #[must_use]
+    pub fn pod_index(&self, number: u32) -> Option<u32> {
+        if self.starts.is_empty() {
+            return (number < self.count).then_some(number);
+        }
+        let size = self.part_size();
+        let within = |start: &u32| number.checked_sub(*start).filter(|at| *at < size);
+        let part = self
+            .starts
+            .iter()
+            .position(|start| within(start).is_some())?;
+        let before = u32::try_from(part).ok()?.saturating_mul(size);
+        Some(before.saturating_add(within(self.starts.get(part)?)?))
+    }
+
+    /// Returns the number of pods of each part.
+    fn part_size(&self) -> u32 {
+        let parts = u32::try_from(self.starts.len().max(1)).unwrap_or(u32::MAX);
+        self.count.checked_div(parts).unwrap_or(0)
     }
 }

@@ -8,4 +8,5 @@ mod gang_history;
 mod node_orders;
 mod one_look;
 mod quiet_histories;
+mod torn_slices;
 mod write_filters;

@@ -305,12 +305,12 @@ async fn api_server_refuses_contradictory_fields() {
             "must name each level once",
         ),
         (
-            split_group("minReplicas", json!(6)),
-            "a group with slices starts all its pods together",
+            split_group("minReplicas", json!(5)),
+            "minReplicas must be a multiple of topology.slices[0].pods",
         ),
         (
             split_group("membership", json!("BestEffort")),
-            "a group with slices starts all its pods together",
+            "a group with slices is part of the gang",
         ),
     ];
     for (spec, words) in cases {

@@ -149,11 +149,7 @@ fn leaving_pods(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<LeavingPo
                 continue;
             };
             let runs = view.phase == PodPhase::Running && !view.deleting;
-            // Either the whole gang leaves, or one surplus pod.
-            let leaves = victim
-                .pod
-                .as_ref()
-                .is_none_or(|name| *name == pod.name_any());
+            let leaves = engine::leaves(victim, &view.group, view.index);
             if leaves
                 && of == job
                 && view.job_uid == victim.uid
@@ -267,6 +263,7 @@ mod tests {
             name: name.to_owned(),
             uid: format!("uid-{name}"),
             pod: None,
+            pods: None,
             plan: String::new(),
             because: VictimReason::Borrows,
         }

@@ -260,6 +260,7 @@ impl Driver {
             Some(limits) => limits.to_draws(),
             None => self.planned_draws(plan),
         };
+        engine::number_pods(&mut gang, plan);
         let since = journal::plan_start(plan).unwrap_or_else(clock::now);
         let flavors = engine::flavors_from_groups(&plan.groups);
         self.engine

@@ -214,6 +214,14 @@ impl Driver {
                 self.withdraw(job);
                 self.write_journal(job, journal::finish);
             }
+            GangStep::Special(CreatedStep::ReplaceSlice(replacement)) => {
+                let hash = journal::intent_hash(&journal)
+                    .unwrap_or_default()
+                    .to_owned();
+                self.write_journal(job, move |before| {
+                    journal::replace_slice(before, &hash, &replacement)
+                });
+            }
         }
     }
 
@@ -226,6 +234,7 @@ impl Driver {
         mut missing_pods: Vec<MissingPod>,
     ) {
         if let Some(plan) = &journal.plan {
+            self.release_joined_slices(job, plan);
             self.restore_place(job, group, plan);
             self.release_finished_pods(job, plan);
         }

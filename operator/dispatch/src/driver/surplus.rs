@@ -1,7 +1,8 @@
-//! Surplus pods of placed gangs. The engine seeks a separate place for each, after all gangs.
-//! Preemptors take the places of surplus pods first.
+//! Surplus of placed gangs: single pods and, in groups with slices, whole slices. The engine seeks a
+//! separate place for each such unit, after all gangs. Preemptors take the places of surplus first.
 
 pub(super) mod gang;
+mod units;
 mod withdrawal;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,51 +10,60 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use trellis_api::Reason;
-use trellis_api::job::FinishedPods;
+use trellis_api::job::{FinishedPods, TaskGroup};
 use trellis_api::pod_group::{Plan, PodGroupStatus};
-use trellis_gang::engine::SurplusPodId;
+use trellis_gang::engine::SurplusUnit;
 use trellis_gang::gang_step::MissingPod;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{PodPhase, PodView};
 use trellis_gang::requirements::flavors::GangPlacement;
-use trellis_gang::surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS, SurplusPodState};
+use trellis_gang::surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS, SurplusState};
 use trellis_gang::{AuthorizedAttempt, GangExplanation, engine, surplus};
 use trellis_machine::clock;
 use trellis_scheduler::{LimitDraw, NodeName, Placement};
 
+use self::units::assigned_pods;
 use super::{Driver, TrackedGang};
 
-/// State of a surplus pod in the engine.
+/// State of a surplus unit in the engine.
 #[derive(Debug)]
 enum SurplusPlacement {
     /// The engine seeks a place for it.
     Waiting,
-    /// The engine has found this place, and the pod has to be created.
+    /// The engine has found this place, and the pods have to be created.
     Assigned(Box<GangPlacement>),
-    /// The pod exists in its place.
+    /// The pods exist in their place.
     Placed,
 }
 
-/// Surplus pods of one job.
+/// Surplus of one job.
 #[derive(Debug, Default)]
 pub(super) struct JobSurplus {
-    states: BTreeMap<SurplusPodId, SurplusPlacement>,
+    states: BTreeMap<SurplusUnit, SurplusPlacement>,
     /// When surplus pods were last created.
     last_growth: Option<Instant>,
-    /// Pods that could not be created, and the time until which the engine seeks no place for them.
-    refused_until: BTreeMap<SurplusPodId, Instant>,
-    /// Why the engine finds no place for the waiting pods.
+    /// Units that could not be created, and the time until which the engine seeks no place for them.
+    refused_until: BTreeMap<SurplusUnit, Instant>,
+    /// Slices that have lost pods, so that their other pods must go.
+    torn: BTreeSet<SurplusUnit>,
+    /// Why the engine finds no place for the waiting units.
     explanation: Option<GangExplanation>,
 }
 
 impl JobSurplus {
-    /// Returns all surplus pods.
-    pub(super) fn members(&self) -> impl Iterator<Item = &SurplusPodId> {
+    /// Returns all surplus units.
+    pub(super) fn members(&self) -> impl Iterator<Item = &SurplusUnit> {
         self.states.keys()
     }
 
-    /// Returns the surplus pods that hold a place or are about to get one.
-    pub(super) fn placed(&self) -> impl Iterator<Item = &SurplusPodId> {
+    /// Returns true if this leader creates the pods of the unit.
+    fn is_assigned(&self, unit: &SurplusUnit) -> bool {
+        let state = self.states.get(unit);
+        matches!(state, Some(SurplusPlacement::Assigned(_)))
+    }
+
+    /// Returns the surplus units that hold a place or are about to get one.
+    pub(super) fn placed(&self) -> impl Iterator<Item = &SurplusUnit> {
         let inside = self.states.iter();
         let placed = inside.filter(|(_, inside)| !matches!(inside, SurplusPlacement::Waiting));
         placed.map(|(member, _)| member)
@@ -94,7 +104,7 @@ fn finishing_groups<'a>(
 }
 
 impl Driver {
-    /// Updates the surplus pods of a placed gang. Returns the pods to create.
+    /// Updates the surplus of a placed gang. Returns the pods to create.
     pub(super) fn update_surplus(
         &mut self,
         job: &Key,
@@ -111,13 +121,13 @@ impl Driver {
         let written = context.cache.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
         let finished = status.and_then(|status| status.internal.finished_pods.as_ref());
-        let seats = surplus::surplus_pod_states(&run, plan, &pods, finished);
+        let seats = surplus::surplus_states(&run, plan, &pods, finished);
         let state = self.gangs.entry(job.clone()).or_default();
         if seats.is_empty() && state.surplus.states.is_empty() {
             return Vec::new();
         }
         let now = Instant::now();
-        let known: Vec<SurplusPodId> = state.surplus.states.keys().cloned().collect();
+        let known: Vec<SurplusUnit> = state.surplus.states.keys().cloned().collect();
         for member in known {
             if !seats.contains_key(&member) {
                 self.withdraw_surplus_pod(job, &member);
@@ -127,36 +137,51 @@ impl Driver {
         let grows_at = self.gangs.get(job).and_then(|s| s.surplus.last_growth);
         let grows_at = grows_at.and_then(|grown| grown.checked_add(GROWTH_INTERVAL));
         let grows_at = grows_at.filter(|at| *at > now);
+        let known_torn = self.gangs.get_mut(job);
+        let known_torn = known_torn.map(|state| std::mem::take(&mut state.surplus.torn));
         let mut vacancies = Vec::new();
         let mut joins = false;
         let mut is_paused = false;
         for (member, seat) in seats {
-            let group = run.job.compiled().job().spec().group(&member.group);
-            let is_elastic = group.is_some_and(trellis_api::job::TaskGroup::is_in_gang);
+            let spec = run.job.compiled().job().spec();
+            let group = spec.group(&member.group);
+            let is_elastic = group.is_some_and(TaskGroup::is_in_gang);
+            // A replica group joins without a restart of the other groups.
+            let restarts_others =
+                is_elastic && !group.is_some_and(|group| spec.has_replica_groups(group));
+            let is_first = matches!(seat, SurplusState::Creatable { round: 0, .. });
+            let is_too_early = restarts_others && is_first && grows_at.is_some();
             let ends = ending.contains(member.group.as_str());
             match seat {
-                SurplusPodState::Present(node) => {
-                    self.record_surplus_pod(job, &run, plan, &member, &node)
+                SurplusState::Present(nodes) => {
+                    self.record_surplus(job, &run, plan, &member, nodes)
                 }
-                SurplusPodState::Unavailable => self.withdraw_surplus_pod(job, &member),
+                SurplusState::Torn { round, missing } => {
+                    vacancies.extend(self.complete_slice(job, &member, round, &missing));
+                }
+                SurplusState::Unavailable => self.withdraw_surplus_pod(job, &member),
                 // The replacement of a failed pod does not wait, because the other pods have
                 // restarted anyway.
-                SurplusPodState::Creatable { round, .. }
-                    if is_elastic && (ends || (round == 0 && grows_at.is_some())) =>
-                {
+                SurplusState::Creatable { .. } if (is_elastic && ends) || is_too_early => {
                     is_paused |= !ends;
                     self.withdraw_surplus_pod(job, &member);
                 }
-                SurplusPodState::Creatable { round, not_before } => {
-                    let vacancy =
+                SurplusState::Creatable { round, not_before } => {
+                    let found =
                         self.seek_surplus_place(job, &run, plan, (&member, round), not_before);
-                    joins |= vacancy.is_some() && is_elastic;
-                    vacancies.extend(vacancy);
+                    joins |= !found.is_empty() && restarts_others;
+                    vacancies.extend(found);
                 }
             }
         }
         if let Some(at) = grows_at {
             self.alarms.set(job, at);
+        }
+        // The next step removes the other pods of torn slices.
+        let torn = self.gangs.get(job).map(|state| &state.surplus.torn);
+        let is_new = torn.is_some_and(|torn| !torn.is_subset(&known_torn.unwrap_or_default()));
+        if is_new {
+            context.send_event(crate::SchedulerEvent::Recheck(job.clone()));
         }
         if let Some(state) = self.gangs.get_mut(job) {
             // A running task creates none of these pods. They are returned again later.
@@ -181,16 +206,16 @@ impl Driver {
         self.gangs.get(job)?.surplus.explanation.as_ref()
     }
 
-    /// Records a surplus pod that exists on this node.
-    fn record_surplus_pod(
+    /// Records a surplus unit whose pods exist on these nodes.
+    fn record_surplus(
         &mut self,
         job: &Key,
         run: &AuthorizedAttempt,
         plan: &Plan,
-        member: &SurplusPodId,
-        node: &str,
+        member: &SurplusUnit,
+        nodes: Vec<(u32, String)>,
     ) {
-        let key = engine::surplus_pod_key(job, member);
+        let key = engine::surplus_unit_key(job, member);
         let state = self.gangs.entry(job.clone()).or_default();
         if matches!(
             state.surplus.states.get(member),
@@ -202,20 +227,28 @@ impl Driver {
             return;
         }
         let id = engine::surplus_gang_id(job, member);
-        let is_given = matches!(
-            state.surplus.states.get(member),
-            Some(SurplusPlacement::Assigned(_))
-        );
+        let is_given = state.surplus.is_assigned(member);
         let known = self.engine.placement(&id);
-        let here = known.is_some_and(|p| p.iter().all(|(_, _, on)| on.as_str() == node));
+        let is_here = |(index, node): &(u32, String)| {
+            let mut places = known.iter().flat_map(|p| p.iter());
+            let at = index.saturating_sub(member.first);
+            places.any(|(_, place, on)| place == at && on.as_str() == node)
+        };
+        let here = nodes.iter().all(is_here);
         if !(is_given && here) {
             let Some(gang) = self.surplus_gang(job, run, plan, member) else {
                 return;
             };
+            let mut runs = Vec::new();
+            for (index, node) in nodes {
+                // The engine releases the places of pods that have ended and are gone.
+                let at = usize::try_from(index.saturating_sub(member.first)).unwrap_or(0);
+                let node = NodeName::new(node);
+                runs.resize(at.max(runs.len()), (node.clone(), 1));
+                runs.push((node, 1));
+            }
             let group = gang.groups.iter().map(|g| g.name.clone());
-            let placement: Placement = group
-                .map(|name| (name, vec![(NodeName::new(node), 1)]))
-                .collect();
+            let placement: Placement = group.map(|name| (name, runs.clone())).collect();
             let mut flavors = engine::flavors_from_groups(&plan.groups);
             flavors.retain(|group| group.group.as_str() == member.group);
             let now = engine::to_engine_time(clock::now());
@@ -230,82 +263,81 @@ impl Driver {
         }
     }
 
-    /// Seeks a place for a surplus pod. Returns the pod once there is a place.
+    /// Seeks a place for a surplus unit. Returns its pods once there is a place.
     fn seek_surplus_place(
         &mut self,
         job: &Key,
         run: &AuthorizedAttempt,
         plan: &Plan,
-        (member, round): (&SurplusPodId, i64),
+        (member, round): (&SurplusUnit, i64),
         not_before: Option<Timestamp>,
-    ) -> Option<MissingPod> {
-        let state = self.gangs.get_mut(job)?;
+    ) -> Vec<MissingPod> {
+        let Some(state) = self.gangs.get_mut(job) else {
+            return Vec::new();
+        };
         let now = Instant::now();
         let is_told = self
             .leaving
-            .contains_key(&engine::surplus_pod_key(job, member));
-        if is_told
-            && matches!(
-                state.surplus.states.get(member),
-                Some(SurplusPlacement::Assigned(_))
-            )
-        {
+            .contains_key(&engine::surplus_unit_key(job, member));
+        if is_told && state.surplus.is_assigned(member) {
             self.withdraw_surplus_pod(job, member);
-            return None;
+            return Vec::new();
         }
         state.surplus.refused_until.retain(|_, until| *until > now);
         let later = not_before.filter(|at| *at > clock::now());
         let later = later.map(|at| super::steps::to_instant(now, at));
         let later = later.max(state.surplus.refused_until.get(member).copied());
         match state.surplus.states.get(member) {
-            Some(SurplusPlacement::Assigned(place)) => {
-                let (_, _, node) = place.placement.iter().next()?;
-                let brought = trellis_gang::requirements::flavors::group_tolerations(
-                    &place.groups,
-                    &member.group,
-                );
-                return Some(MissingPod {
-                    group: member.group.clone(),
-                    index: member.index,
-                    node: node.as_str().to_owned(),
-                    round,
-                    flavor_tolerations: Some(brought.to_vec()),
-                });
-            }
+            Some(SurplusPlacement::Assigned(place)) => return assigned_pods(member, place, round),
             Some(SurplusPlacement::Placed) => {
-                // The pod existed, and is gone.
+                // The pods existed, and are gone.
                 self.withdraw_surplus_pod(job, member);
             }
             Some(SurplusPlacement::Waiting) | None => {}
         }
-        if let Some(at) = later {
-            self.withdraw_surplus_pod(job, member);
-            self.alarms.set(job, at);
-            return None;
+        match later {
+            Some(at) => {
+                self.withdraw_surplus_pod(job, member);
+                self.alarms.set(job, at);
+            }
+            None => self.enqueue_surplus(job, run, plan, member),
         }
-        let state = self.gangs.get(job)?;
+        Vec::new()
+    }
+
+    /// Lets the engine seek a place for a surplus unit.
+    fn enqueue_surplus(
+        &mut self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+        plan: &Plan,
+        unit: &SurplusUnit,
+    ) {
+        let Some(state) = self.gangs.get(job) else {
+            return;
+        };
         let waiting = state.surplus.states.values();
         let waiting = waiting.filter(|inside| matches!(inside, SurplusPlacement::Waiting));
-        if !state.surplus.states.contains_key(member) && waiting.count() >= MAX_PENDING_SURPLUS_PODS
-        {
-            return None;
+        if !state.surplus.states.contains_key(unit) && waiting.count() >= MAX_PENDING_SURPLUS_PODS {
+            return;
         }
-        let near = self.domain_labels(run, plan, &member.group)?;
-        let mut gang = self.surplus_gang(job, run, plan, member)?;
+        let near = self.domain_labels(run, plan, &unit.group);
+        let gang = self.surplus_gang(job, run, plan, unit);
+        let (Some(near), Some(mut gang)) = (near, gang) else {
+            return;
+        };
         for group in &mut gang.groups {
             group.constraints.narrow_to(&near);
         }
         self.engine.apply_gang(gang);
-        let state = self.gangs.get_mut(job)?;
-        state
-            .surplus
-            .states
-            .insert(member.clone(), SurplusPlacement::Waiting);
-        None
+        if let Some(state) = self.gangs.get_mut(job) {
+            let waiting = SurplusPlacement::Waiting;
+            state.surplus.states.insert(unit.clone(), waiting);
+        }
     }
 
-    /// Handles a place that the engine has found for a surplus pod.
-    pub(super) fn place_surplus(&mut self, job: &Key, member: &SurplusPodId, place: GangPlacement) {
+    /// Handles a place that the engine has found for a surplus unit.
+    pub(super) fn place_surplus(&mut self, job: &Key, member: &SurplusUnit, place: GangPlacement) {
         let is_judged = self.is_judged(job);
         let state = self.gangs.get_mut(job);
         let waits = |state: &&mut TrackedGang| {

@@ -129,12 +129,17 @@ impl Driver {
                 self.cancel_unwritten_plan(&victim_job);
                 continue;
             };
+            let pods = member
+                .as_ref()
+                .map(|unit| self.unit_indexes(&victim_job, unit).len());
+            let pods = pods.filter(|pods| *pods > 1);
             let nominated = NominatedVictim {
                 namespace: victim_job.namespace.to_string(),
                 name: victim_job.name.to_string(),
                 uid,
                 plan,
                 pod: member.map(|member| member.pod_name(&victim_job.name)),
+                pods: pods.and_then(|pods| i64::try_from(pods).ok()),
                 because,
             };
             self.record_victim(job, group, &nominated, false);
@@ -327,11 +332,11 @@ impl Driver {
     }
 }
 
-/// Returns the gang, or the surplus pod, that has to leave.
+/// Returns the gang, or the surplus unit, that has to leave.
 fn victim_key(victim: &Victim) -> Key {
     match engine::parse_gang_id(&victim.gang) {
         (job, None) => job,
-        (job, Some(member)) => engine::surplus_pod_key(&job, &member),
+        (job, Some(member)) => engine::surplus_unit_key(&job, &member),
     }
 }
 
@@ -345,11 +350,14 @@ pub(super) fn too_many_victims_message(named: &[NominatedVictim]) -> Option<Stri
     })
 }
 
-/// Returns the job, or the surplus pod.
+/// Returns the job, the surplus pod, or the slice by its first pod.
 fn victim_name(victim: &NominatedVictim) -> String {
-    match &victim.pod {
-        None => format!("\"{}/{}\"", victim.namespace, victim.name),
-        Some(pod) => format!("pod \"{}/{pod}\"", victim.namespace),
+    match (&victim.pod, victim.pods) {
+        (None, _) => format!("\"{}/{}\"", victim.namespace, victim.name),
+        (Some(pod), None) => format!("pod \"{}/{pod}\"", victim.namespace),
+        (Some(pod), Some(pods)) => {
+            format!("{pods} pods from \"{}/{pod}\" on", victim.namespace)
+        }
     }
 }
 

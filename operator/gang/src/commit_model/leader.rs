@@ -112,6 +112,10 @@ pub(super) fn decide(world: &World) -> Decision {
         GangStep::ClearPlan => write(journal::clear_plan(&status)),
         GangStep::Special(CreatedStep::Finish) => write(journal::finish(&status)),
         GangStep::Special(CreatedStep::AwaitStatus) => Decision::EndAttempt,
+        GangStep::Special(CreatedStep::ReplaceSlice(replacement)) => {
+            let hash = journal::intent_hash(&status).unwrap_or_default();
+            write(journal::replace_slice(&status, hash, &replacement))
+        }
         GangStep::EndProvisioning => write(journal::end_provisioning(&status)),
         GangStep::CancelNomination => write(journal::cancel_nomination(&status)),
         GangStep::AwaitPods

@@ -1,4 +1,4 @@
-//! Converts a compiled job into a gang of the engine, and its surplus pods into gangs of their own.
+//! Converts a compiled job into a gang of the engine, and its surplus into gangs of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use trellis_scheduler::{
     ResourceName, TaskGroup, TopologyRequest,
 };
 
-use super::names::{SurplusPodId, gang_id, surplus_gang_id};
+use super::names::{SurplusUnit, gang_id, surplus_gang_id};
 use super::topology::{to_group_request, to_slices, to_topology_request};
 use super::units::{to_duration, to_engine_time};
 use crate::admitted_pod::AdmittedPod;
@@ -109,32 +109,43 @@ pub fn gang_from_job(
     }
 }
 
-/// Returns the engine's form of a surplus pod of an elastic group, with the flavors that the plan
-/// gave to its gang. None if the job has no such group.
+/// Returns the engine's form of a surplus pod or of a slice outside the gang, with the flavors that
+/// the plan gave to its gang. None if the job has no such group.
 #[must_use]
-pub fn gang_from_surplus_pod(
+pub fn gang_from_surplus_unit(
     job: &CompiledJob,
     state: &AttemptState,
     actual: &BTreeMap<String, AdmittedPod>,
     plan: &Plan,
-    member: &SurplusPodId,
+    unit: &SurplusUnit,
 ) -> Option<Gang> {
     let key = Key::new(job.job().namespace(), job.job().name());
-    let group = job.groups().iter().find(|g| g.name() == member.group)?;
+    let group = job.groups().iter().find(|g| g.name() == unit.group)?;
     let admitted = actual.get(group.name()).cloned();
     let admitted = admitted.unwrap_or_else(|| AdmittedPod::from_group(group));
-    let planned = plan.groups.iter().find(|g| g.name == member.group);
+    let planned = plan.groups.iter().find(|g| g.name == unit.group);
     let planned_flavors: BTreeSet<&String> =
         planned.iter().flat_map(|g| g.flavors.values()).collect();
-    let pod = TaskGroup {
-        count: 1,
-        first: member.index,
-        topology: None,
-        slices: Vec::new(),
+    let spec = job.job().spec();
+    let indexes = unit.indexes(spec.group(&unit.group)?);
+    let pods = TaskGroup {
+        count: indexes.end.saturating_sub(indexes.start),
+        starts: vec![indexes.start],
         ..to_task_group(job, group, admitted, state)
     };
+    // A pod alone needs no closeness. The driver narrows it to the domain of its gang.
+    let is_slice = pods.count > 1;
+    let pods = match is_slice {
+        true => pods,
+        false => TaskGroup {
+            topology: None,
+            slices: Vec::new(),
+            ..pods
+        },
+    };
+    let topology = spec.topology.as_ref().filter(|_| is_slice);
     let flavors = match planned_flavors.is_empty() {
-        true => pod.flavors.clone(),
+        true => pods.flavors.clone(),
         false => planned_flavors
             .into_iter()
             .map(|f| FlavorName::new(f.as_str()))
@@ -149,11 +160,12 @@ pub fn gang_from_surplus_pod(
         surplus: true,
         submitted: to_engine_time(state.submitted),
         excluded_nodes: excluded.collect(),
-        grace: to_duration(job.job().spec().grace_period_seconds()),
+        topology: topology.and_then(to_topology_request),
+        grace: to_duration(spec.grace_period_seconds()),
         ..Gang::new(
-            surplus_gang_id(&key, member),
+            surplus_gang_id(&key, unit),
             QueueName::new(job.queue()),
-            vec![TaskGroup { flavors, ..pod }],
+            vec![TaskGroup { flavors, ..pods }],
         )
     })
 }

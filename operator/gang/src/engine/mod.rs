@@ -12,14 +12,14 @@ mod tests;
 mod topology;
 mod units;
 
-pub use job_gang::{AttemptState, gang_from_job, gang_from_surplus_pod};
+pub use job_gang::{AttemptState, gang_from_job, gang_from_surplus_unit};
 pub use names::{
-    SurplusPodId, gang_id, job_key, parse_gang_id, pod_key, surplus_gang_id, surplus_pod_key,
-    victim_key,
+    SurplusUnit, gang_id, job_key, leaves, parse_gang_id, pod_key, surplus_gang_id,
+    surplus_unit_key, victim_key,
 };
 pub(crate) use node::convert_taint;
 pub use node::to_engine_node;
-pub use plan::{flavors_from_groups, placement_from_plan};
+pub use plan::{flavors_from_groups, number_pods, placement_from_plan};
 pub use pod_group_gang::gang_from_pod_group;
 pub(crate) use queue::to_taint;
 pub use queue::{decayed_quantity, restore_decayed_usage, to_engine_flavor, to_engine_queue};

@@ -1,7 +1,11 @@
 //! Reads a plan in the engine's form.
 
 use trellis_api::pod_group::{Plan, PlannedGroup};
-use trellis_scheduler::{FlavorName, GroupFlavors, GroupName, NodeName, Placement, ResourceName};
+use trellis_scheduler::{
+    FlavorName, Gang, GroupFlavors, GroupName, NodeName, Placement, ResourceName,
+};
+
+use crate::GangIndexes;
 
 /// Returns the placement of a plan.
 #[must_use]
@@ -22,6 +26,14 @@ pub fn placement_from_plan(plan: &Plan) -> Placement {
         placement.push(GroupName::new(group), runs);
     }
     placement
+}
+
+/// Gives the gang's pods the numbers that they have in the plan.
+pub fn number_pods(gang: &mut Gang, plan: &Plan) {
+    for group in &mut gang.groups {
+        let indexes = GangIndexes::planned(plan, group.name.as_str(), group.count);
+        group.starts = indexes.starts().to_vec();
+    }
 }
 
 /// Returns the flavors of a plan's task groups, or of those of an order of new nodes.

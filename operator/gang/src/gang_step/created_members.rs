@@ -6,7 +6,10 @@ use trellis_api::Reason;
 use trellis_api::job::{AwaitedGroup, AwaitedPods};
 use trellis_api::pod_group::{JournaledOrder, Plan, PodGroupPhase};
 
-use super::{Departures, GangStep, Members, MissingPod, ObservedGang, PodDeletion, SurplusPods};
+use super::{
+    Departures, GangStep, Members, MissingPod, ObservedGang, PodDeletion, SliceReplacement,
+    SurplusPods,
+};
 use crate::desired_gang::DesiredGang;
 use crate::journal;
 use crate::observed::PodView;
@@ -15,12 +18,15 @@ use crate::observed::PodView;
 pub(super) const SHORT_GRACE: u32 = 30;
 
 /// A step that only a job's gang has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreatedStep {
     /// Wait until the job's status records the end of the attempt.
     AwaitStatus,
     /// Write that the gang has ended.
     Finish,
+    /// Write that a slice outside the gang takes the part of a slice of the gang that has lost its
+    /// nodes.
+    ReplaceSlice(SliceReplacement),
 }
 
 /// All members of the gang: the engine places them together.
@@ -148,6 +154,9 @@ impl<'a> Members for CreatedMembers<'a> {
         let strays = gang.departing_pods(|p| p.plan != plan.hash || is_old(p));
         if let Some(step) = strays.request_step().or_else(|| gang.evict_surplus()) {
             return Some(step);
+        }
+        if let Some(replacement) = run.and_then(|run| gang.slice_replacement(run, plan)) {
+            return Some(GangStep::Special(CreatedStep::ReplaceSlice(replacement)));
         }
         match gang.members.desired {
             DesiredGang::Run(run) if run.attempt.number > plan.attempt => {

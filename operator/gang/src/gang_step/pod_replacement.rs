@@ -87,6 +87,8 @@ impl Gang<'_> {
         let vacancy = |(group, index, node): (&str, u32, &str)| {
             let awaited = by_pod.get(group, index)?;
             let is_due = awaited.not_before.as_ref().is_none_or(|t| t.0 <= self.now);
+            // The slice of a displaced pod leaves the plan first.
+            let is_due = is_due && !awaited.displaced;
             (is_due && !there.contains(&(group, index))).then(|| MissingPod {
                 group: group.to_owned(),
                 index,

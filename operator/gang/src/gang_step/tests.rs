@@ -7,6 +7,7 @@ mod phases;
 mod pod_deletion;
 mod preemption;
 mod provisioning;
+mod slice_replacement;
 mod stages;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -190,6 +190,7 @@ fn nomination_keeps_its_hash_and_ends_when_its_plan_opens() {
         name: "low".to_owned(),
         uid: "uid".to_owned(),
         pod: None,
+        pods: None,
         plan: "victim-plan".to_owned(),
         because: trellis_api::pod_group::VictimReason::Borrows,
     };

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use trellis_api::job::TaskGroup;
+
 use super::Evaluation;
+use crate::GangIndexes;
 use crate::observed::{PodPhase, PodView};
 
 /// A pod with its name.
@@ -107,9 +110,26 @@ impl<'a> Evaluation<'a> {
         roster
     }
 
+    /// Returns true if the pod is part of the gang.
+    pub(super) fn is_part_of_gang(&self, group: &str, index: u32) -> bool {
+        let indexes = self.gang.get(group);
+        indexes.is_some_and(|indexes| indexes.contains(index))
+    }
+
+    /// Returns the indexes of the group's pods that are part of the gang.
+    pub(super) fn gang_pods(&self, group: &TaskGroup) -> impl Iterator<Item = u32> {
+        let indexes = self.gang.get(group.name.as_str());
+        indexes.into_iter().flat_map(GangIndexes::iter)
+    }
+
+    /// Returns true if any pod of the gang is awaited.
+    pub(super) fn awaits_gang_pods(&self) -> bool {
+        self.awaited
+            .has_pods_of(|group, index| self.is_part_of_gang(group, index))
+    }
+
     /// Returns true if the pod is not part of the gang.
     fn is_surplus(&self, pod: &PodView) -> bool {
-        let group = self.observed.spec.group(&pod.group);
-        group.is_none_or(|group| pod.index >= group.gang_size())
+        !self.is_part_of_gang(&pod.group, pod.index)
     }
 }

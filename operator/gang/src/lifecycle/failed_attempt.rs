@@ -108,6 +108,7 @@ impl Evaluation<'_> {
                 _,
                 RestartAction::Restart
                 | RestartAction::RestartGroup
+                | RestartAction::RestartSlice
                 | RestartAction::RestartPod
                 | RestartAction::Ignore,
             ))

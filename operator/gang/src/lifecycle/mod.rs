@@ -8,6 +8,7 @@
 mod attempt_pods;
 mod checkpoint;
 mod committing;
+mod displaced_slices;
 mod ended;
 mod failed_attempt;
 mod indexes;
@@ -32,6 +33,7 @@ pub use nodes::excluded::exclusion_time;
 pub use types::{EvaluationResult, ExpiredObjects, JobReadiness, ObservedJob};
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -41,7 +43,7 @@ use trellis_api::status::condition::JobSummary;
 use trellis_api::{Reason, shorten_message};
 
 use crate::observed::PodView;
-use crate::{DesiredAttempt, DesiredGang, is_plan_complete, is_preempted};
+use crate::{DesiredAttempt, DesiredGang, GangIndexes, is_plan_complete, is_preempted};
 use attempt_pods::AttemptPods;
 
 /// Computes the status to write and the wish.
@@ -61,6 +63,8 @@ struct Evaluation<'a> {
     /// Pods that are created while the other pods exist, as in the new status.
     /// [`Self::replace_awaited`] updates the roster and the finished pods with it.
     awaited: AwaitedIndex,
+    /// The pods that are part of the gang, by task group.
+    gang: BTreeMap<&'a str, GangIndexes>,
     /// The pods of the current attempt.
     attempt_pods: AttemptPods<'a>,
     /// Pods of the attempt that have ended and need not run again, seen now or before.
@@ -96,7 +100,12 @@ impl<'a> Evaluation<'a> {
         let mut own: Vec<NamedPod<'a>> = Vec::with_capacity(o.pods.len());
         let named = o.pods.iter().map(|(name, pod)| (name.as_str(), pod));
         own.extend(named.filter(|(_, pod)| pod.job_uid == o.uid));
+        let plan = o.journal.plan.as_ref();
+        let plan = plan.filter(|plan| Some(plan.attempt) == status.attempt);
+        let groups = o.spec.task_groups.iter();
+        let gang = groups.map(|group| (group.name.as_str(), GangIndexes::new(group, plan)));
         let mut evaluation = Self {
+            gang: gang.collect(),
             observed: o,
             status,
             next_check: None,

@@ -113,10 +113,7 @@ impl Evaluation<'_> {
     fn is_recovering(&self) -> bool {
         let is_current = |(_, pod): &&(&str, &PodView)| pod.attempt == self.attempt();
         let mut current_pods = self.job_pods.iter().filter(is_current);
-        let groups = &self.observed.spec.task_groups;
-        let mut group_sizes = groups.iter().map(|g| (g.name.as_str(), g.gang_size()));
-        group_sizes.any(|(name, size)| self.awaited.has_pods_of(name, size))
-            || current_pods.any(|(_, pod)| self.awaited.is_replaced(pod))
+        self.awaits_gang_pods() || current_pods.any(|(_, pod)| self.awaited.is_replaced(pod))
     }
 
     /// Returns the reason and message of a running job.
@@ -217,12 +214,12 @@ impl Evaluation<'_> {
                     return None;
                 }
                 let total = usize::try_from(self.observed.spec.gang_size()).ok()?;
-                let of_gang = || groups().map(|g| (g.name.as_str(), g.gang_size()));
-                let succeeded = finished.count_completed(of_gang());
+                let is_of_gang = |group: &str, index| self.is_part_of_gang(group, index);
+                let succeeded = finished.count_completed(is_of_gang);
                 match total.checked_sub(succeeded)? {
                     0 if total == 1 => Some("its pod has succeeded".to_owned()),
                     0 => Some(format!("all {total} pods have succeeded")),
-                    left if succeeded > 0 && left == finished.count_ignored(of_gang()) => {
+                    left if succeeded > 0 && left == finished.count_ignored(is_of_gang) => {
                         Some(format!(
                             "{succeeded} of {total} pods have succeeded, and the failures of the \
                          others are ignored"
@@ -296,17 +293,15 @@ impl Evaluation<'_> {
                 }
             }
         }
+        let closed = self.closed_node_faults();
         // If no pod may restart alone, one diagnosis is enough.
         if self.can_recover() {
             let attempt = observe(gang);
-            recoveries.extend(
-                attempt
-                    .faults()
-                    .filter_map(|fault| self.find_recovery(&fault)),
-            );
+            let faults = attempt.faults().chain(self.newly_closed(&closed).cloned());
+            recoveries.extend(faults.filter_map(|fault| self.find_recovery(&fault)));
+            self.retain_replaceable(&mut recoveries);
         }
-        let awaited = recoveries.iter().map(Recovery::fault);
-        let awaited = self.awaited.with_faults(awaited);
+        let awaited = self.awaited.with_pods(self.restarted_pods(&recoveries));
         let judged_pods = gang.iter().copied();
         let judged_pods = judged_pods.filter(|(_, pod)| !awaited.contains(&pod.group, pod.index));
         let judged_pods: Vec<_> = judged_pods.collect();
@@ -315,7 +310,8 @@ impl Evaluation<'_> {
             ..observe(&judged_pods)
         };
         let mut diagnosis = attempt.diagnose();
-        let fault = diagnosis.fault.take().or_else(|| self.closed_node_fault());
+        let fault = diagnosis.fault.take();
+        let fault = fault.or_else(|| self.unreplaceable_fault(closed, &recoveries));
         diagnosis.fault = fault.or_else(|| self.late_recovery_fault()).or(fatal_fault);
         AttemptFindings {
             diagnosis,
@@ -326,10 +322,9 @@ impl Evaluation<'_> {
 
     /// Returns the number of gang pods that run or have finished.
     fn count_up_pods(&self) -> usize {
-        let groups = || self.observed.spec.task_groups.iter();
-        let sizes = || groups().map(|g| (g.name.as_str(), g.gang_size()));
-        let ended = self.finished.count_completed(sizes());
-        let ended = ended.saturating_add(self.finished.count_ignored(sizes()));
+        let is_of_gang = |group: &str, index| self.is_part_of_gang(group, index);
+        let ended = self.finished.count_completed(is_of_gang);
+        let ended = ended.saturating_add(self.finished.count_ignored(is_of_gang));
         self.attempt_pods.gang.counts.running.saturating_add(ended)
     }
 
@@ -339,10 +334,16 @@ impl Evaluation<'_> {
         let restarts_part = |action: RestartAction| {
             matches!(
                 action,
-                RestartAction::RestartGroup | RestartAction::RestartPod
+                RestartAction::RestartGroup
+                    | RestartAction::RestartSlice
+                    | RestartAction::RestartPod
             )
         };
-        matches!(scope, Some(RestartScope::Group | RestartScope::Pod))
+        let restarts_alone = |scope| {
+            let scopes = [RestartScope::Group, RestartScope::Slice, RestartScope::Pod];
+            scopes.contains(&scope)
+        };
+        scope.is_some_and(restarts_alone)
             || (scope.is_none()
                 && self
                     .observed
@@ -372,14 +373,11 @@ impl Evaluation<'_> {
         let mut gang = self.attempt_pods.pods().filter(|pod| in_gang(pod));
         let has_running_pods = gang.any(|pod| !pod.phase.is_over());
         let has_completed = || {
-            let groups = self
-                .observed
-                .spec
-                .task_groups
-                .iter()
-                .filter(|g| g.is_in_gang());
-            let sizes = groups.map(|g| (g.name.as_str(), g.replicas()));
-            finished.count_completed(sizes) > 0
+            let is_counted = |group: &str, _| {
+                let group = self.observed.spec.group(group);
+                group.is_some_and(TaskGroup::is_in_gang)
+            };
+            finished.count_completed(is_counted) > 0
         };
         failure::ObservedAttempt {
             pods,

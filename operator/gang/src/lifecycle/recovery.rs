@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
-use trellis_api::job::{RestartAction, RestartScope, TaskGroup};
+use trellis_api::job::{Replacement, RestartAction, RestartScope, TaskGroup};
 
 use super::failed_attempt::{ChargeResult, restart_backoff};
 use super::{Evaluation, EvaluationResult, add_seconds, seconds_between};
@@ -25,18 +25,25 @@ const WAVE_SECONDS: i64 = 30;
 /// there again.
 const REPEAT_WINDOW: i64 = 600;
 
+/// Indexes of pods, by task group.
+pub(super) type PodsByGroup = BTreeMap<String, BTreeSet<u32>>;
+
 /// Pods that a failure restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RecoveryScope {
     Group,
+    Slice,
     Pod,
 }
 
 /// A fault that restarts its pod or group while the other pods keep running.
 #[derive(Clone, Debug)]
 pub(super) struct Recovery {
-    fault: Fault,
+    pub(super) fault: Fault,
     scope: RecoveryScope,
+    /// True if the pods are a slice of the gang that has lost its nodes, and another slice takes its
+    /// part.
+    pub(super) displaces: bool,
     /// True if the fault counts against a limit, provided that its blame does.
     counts_against_limit: bool,
 }
@@ -53,7 +60,7 @@ impl Evaluation<'_> {
     pub(super) fn find_recovery(&self, fault: &Fault) -> Option<Recovery> {
         let (group, index) = (self.observed.spec.group(&fault.group)?, fault.index?);
         let rule = find_restart_rule(self.restart_rules(), fault).map(|(_, action)| action);
-        let is_surplus = index >= group.gang_size();
+        let is_surplus = !self.is_part_of_gang(&group.name, index);
         let counts = rule != Some(RestartAction::RestartWithoutCounting)
             && group.is_in_gang()
             && !(is_surplus && fault.blame == Blame::Cluster);
@@ -61,6 +68,7 @@ impl Evaluation<'_> {
             Some(Recovery {
                 fault: fault.clone(),
                 scope,
+                displaces: false,
                 counts_against_limit: counts,
             })
         };
@@ -74,19 +82,32 @@ impl Evaluation<'_> {
         let scope = self.restart_scope(group, index);
         if is_surplus {
             let ends_job = scope == RestartScope::Never && fault.blame == Blame::Job;
-            return (!ends_job).then(|| recovery(RecoveryScope::Pod)).flatten();
+            let scope = match group.has_slices() {
+                true => RecoveryScope::Slice,
+                false => RecoveryScope::Pod,
+            };
+            return (!ends_job).then(|| recovery(scope)).flatten();
         }
         let scope = match (rule, scope) {
             (Some(RestartAction::RestartPod), _) => RecoveryScope::Pod,
             (Some(RestartAction::RestartGroup), _) => RecoveryScope::Group,
+            (Some(RestartAction::RestartSlice), _) | (_, RestartScope::Slice)
+                if group.has_slices() =>
+            {
+                RecoveryScope::Slice
+            }
             (_, RestartScope::Pod) => RecoveryScope::Pod,
             (_, RestartScope::Group) => RecoveryScope::Group,
-            (_, RestartScope::Gang | RestartScope::Never) => return None,
+            (_, RestartScope::Gang | RestartScope::Never | RestartScope::Slice) => return None,
         };
-        if !self.can_restart_in_place(fault, group, index, scope) {
-            return None;
+        if self.can_restart_in_place(fault, group, index, scope) {
+            return recovery(scope);
         }
-        recovery(scope)
+        let displaced = Recovery {
+            displaces: true,
+            ..recovery(scope)?
+        };
+        (scope == RecoveryScope::Slice).then_some(displaced)
     }
 
     /// Returns true if the pods can run on their nodes again: the nodes take new pods, and no other
@@ -98,6 +119,12 @@ impl Evaluation<'_> {
         index: u32,
         scope: RecoveryScope,
     ) -> bool {
+        let slice = group.slice_of(index);
+        let is_meant = |other: u32| match scope {
+            RecoveryScope::Group => true,
+            RecoveryScope::Slice => slice.as_ref().is_some_and(|slice| slice.contains(&other)),
+            RecoveryScope::Pod => other == index,
+        };
         let is_temporary = matches!(
             fault.reason,
             Reason::PodFailed | Reason::OutOfMemory | Reason::PodDisrupted
@@ -107,17 +134,14 @@ impl Evaluation<'_> {
                 .node
                 .as_deref()
                 .is_none_or(|node| self.is_node_open(node)),
-            RecoveryScope::Group => self.is_place_open(group),
+            RecoveryScope::Slice | RecoveryScope::Group => self.is_place_open(group, is_meant),
         };
         // A finished pod has released its resources, which another gang may hold by now.
         let is_whole = || {
-            let mut indexes = 0..group.gang_size();
+            let mut indexes = self.gang_pods(group).filter(|index| is_meant(*index));
             indexes.all(|i| !self.finished.contains(&group.name, i))
         };
-        let is_restarted = |pod: &&PodView| match scope {
-            RecoveryScope::Group => pod.group == group.name,
-            RecoveryScope::Pod => pod.group == group.name && pod.index == index,
-        };
+        let is_restarted = |pod: &&PodView| pod.group == group.name && is_meant(pod.index);
         let is_repeated = || {
             let last_failure = self.last_failure_time();
             let is_recent = last_failure
@@ -136,12 +160,16 @@ impl Evaluation<'_> {
             && !(fault.blame == Blame::Cluster && is_repeated())
     }
 
-    /// Returns true if all nodes of the group's place take new pods.
-    fn is_place_open(&self, group: &TaskGroup) -> bool {
+    /// Returns true if the nodes of these pods of the group take new pods.
+    fn is_place_open(&self, group: &TaskGroup, is_meant: impl Fn(u32) -> bool) -> bool {
         let plan = self.observed.journal.plan.as_ref();
-        let runs = plan.into_iter().flat_map(|plan| &plan.assignments);
-        let mut group_runs = runs.filter(|run| run.group == group.name);
-        group_runs.all(|run| self.is_node_open(&run.node))
+        let members = plan.into_iter().flat_map(plan_members);
+        let mut nodes = members
+            .filter(|(name, index, _)| *name == group.name && is_meant(*index))
+            .map(|(.., node)| node);
+        let mut last = None;
+        // Pods with consecutive indexes are often on one node.
+        nodes.all(|node| last.replace(node) == Some(node) || self.is_node_open(node))
     }
 
     /// Returns the time of the last failure of this attempt.
@@ -158,13 +186,15 @@ impl Evaluation<'_> {
     }
 
     /// Returns the restart scope for a failure of that pod without a matching rule. The pods of an
-    /// elastic group rendezvous at rank 0 and cannot continue without it.
+    /// elastic group rendezvous at rank 0 and cannot continue without it; slices are worlds of their
+    /// own.
     fn restart_scope(&self, group: &TaskGroup, index: u32) -> RestartScope {
         let restart = self.observed.spec.restart.as_ref();
         let leads = self.observed.spec.leader_group() == Some(&group.name) && index == 0;
-        let default = match group.is_elastic() && !leads {
-            true => RestartScope::Pod,
-            false => RestartScope::Gang,
+        let default = match group.is_elastic() {
+            true if group.has_slices() => RestartScope::Slice,
+            true if !leads => RestartScope::Pod,
+            _ => RestartScope::Gang,
         };
         restart.and_then(|r| r.scope).unwrap_or(default)
     }
@@ -219,14 +249,22 @@ impl Evaluation<'_> {
         let not_before = (wait > 0).then(|| Time(add_seconds(self.observed.now, wait)));
         let outside = Some(Time(add_seconds(self.observed.now, OUTSIDE_BACKOFF)));
         let hurried = reported.fault.blame == Blame::Job;
-        for (group, pods) in self.pods_to_delete(recoveries) {
-            let in_gang = self
-                .observed
-                .spec
-                .group(&group)
-                .is_some_and(TaskGroup::is_in_gang);
-            let not_before = if in_gang { &not_before } else { &outside };
-            awaited.await_pods(&group, &pods, not_before.clone(), hurried);
+        let (displaced, others): (Vec<_>, Vec<_>) = recoveries.iter().partition(|r| r.displaces);
+        for (recoveries, displaced) in [(others, false), (displaced, true)] {
+            for (group, pods) in self.restarted_pods(recoveries) {
+                let in_gang = self
+                    .observed
+                    .spec
+                    .group(&group)
+                    .is_some_and(TaskGroup::is_in_gang);
+                let not_before = if in_gang { &not_before } else { &outside };
+                let how = Replacement {
+                    not_before: not_before.clone(),
+                    hurried,
+                    displaced,
+                };
+                awaited.await_pods(&group, &pods, how);
+            }
         }
         self.replace_awaited(awaited);
         Ok(self)
@@ -252,17 +290,26 @@ impl Evaluation<'_> {
         recoveries.iter().all(is_of_earlier_round)
     }
 
-    /// Returns the pods that are to be deleted, by group.
-    fn pods_to_delete(&self, recoveries: &[Recovery]) -> BTreeMap<String, BTreeSet<u32>> {
-        let mut pods_by_group: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    /// Returns the pods that restart, by group.
+    pub(super) fn restarted_pods<'r>(
+        &self,
+        recoveries: impl IntoIterator<Item = &'r Recovery>,
+    ) -> PodsByGroup {
+        let mut pods_by_group = PodsByGroup::new();
         let mut whole_groups: BTreeSet<&str> = BTreeSet::new();
         for recovery in recoveries {
             let group = &recovery.fault.group;
             let pods = pods_by_group.entry(group.clone()).or_default();
             pods.extend(recovery.fault.index);
+            if recovery.scope == RecoveryScope::Slice {
+                let spec = self.observed.spec.group(group);
+                let slice = spec.zip(recovery.fault.index);
+                let slice = slice.and_then(|(spec, index)| spec.slice_of(index));
+                pods.extend(slice.into_iter().flatten());
+            }
             if recovery.scope == RecoveryScope::Group && whole_groups.insert(group) {
                 let spec = self.observed.spec.group(group);
-                pods.extend(0..spec.map_or(0, TaskGroup::gang_size));
+                pods.extend(spec.into_iter().flat_map(|spec| self.gang_pods(spec)));
                 let group_pods = self.attempt_pods.pods().filter(|pod| pod.group == *group);
                 pods.extend(group_pods.map(|pod| pod.index));
             }
@@ -270,44 +317,47 @@ impl Evaluation<'_> {
         pods_by_group
     }
 
-    /// Returns a fault if a missing pod of the gang is to be created on a node that takes no new
-    /// pods.
-    pub(super) fn closed_node_fault(&self) -> Option<Fault> {
+    /// Returns a fault for each missing pod of the gang that is to be created on a node that takes no
+    /// new pods, or whose slice waits for another slice to take its part.
+    pub(super) fn closed_node_faults(&self) -> Vec<Fault> {
         if !self.awaited.has_any() {
-            return None;
+            return Vec::new();
         }
-        let plan = self.observed.journal.plan.as_ref()?;
+        let plan = self.observed.journal.plan.as_ref();
         let pods = self.attempt_pods.pods();
         let existing: BTreeSet<_> = pods.map(|pod| (pod.group.as_str(), pod.index)).collect();
         let is_missing = |(group, index, _): &(&str, u32, &str)| {
             !existing.contains(&(*group, *index)) && self.awaited.contains(group, *index)
         };
-        let mut members = plan_members(plan).filter(is_missing);
-        let (group, index, node) = members.find(|(.., node)| !self.is_node_open(node))?;
-        let reason = match (
-            (self.observed.is_lost)(node),
-            (self.observed.unhealthy_reason)(node),
-        ) {
-            (true, _) => Reason::NodeLost,
-            (false, Some(_)) => Reason::NodeUnhealthy,
-            (false, None) => Reason::PodDisrupted,
-        };
-        let message = format!(
-            "node {node:?}, on which pod {index} of group {group:?} is to come, takes none any more"
-        );
-        Some(Fault {
-            group: group.to_owned(),
-            node: Some(node.to_owned()),
-            ..Fault::for_gang(reason, message, Blame::Cluster)
-        })
+        let members = plan.into_iter().flat_map(plan_members).filter(is_missing);
+        let closed = members.filter(|(group, index, node)| {
+            self.awaited.is_displaced(group, *index) || !self.is_node_open(node)
+        });
+        let faults = closed.map(|(group, index, node)| {
+            let reason = match (
+                (self.observed.is_lost)(node),
+                (self.observed.unhealthy_reason)(node),
+            ) {
+                (true, _) => Reason::NodeLost,
+                (false, Some(_)) => Reason::NodeUnhealthy,
+                (false, None) => Reason::PodDisrupted,
+            };
+            let message = format!(
+                "node {node:?}, on which pod {index} of group {group:?} is to come, takes none any more"
+            );
+            Fault {
+                group: group.to_owned(),
+                index: Some(index),
+                node: Some(node.to_owned()),
+                ..Fault::for_gang(reason, message, Blame::Cluster)
+            }
+        });
+        faults.collect()
     }
 
     /// Returns the deadline by which restarted pods must run.
     pub(super) fn recovery_deadline(&self) -> Option<Timestamp> {
-        let groups = || self.observed.spec.task_groups.iter();
-        let mut sizes = groups().map(|g| (g.name.as_str(), g.gang_size()));
-        let waits = sizes.any(|(name, size)| self.awaited.has_pods_of(name, size))
-            || self.attempt_pods.gang.counts.pending > 0;
+        let waits = self.awaits_gang_pods() || self.attempt_pods.gang.counts.pending > 0;
         let since = self.last_failure_time().filter(|_| waits)?;
         let startup = self.startup_seconds();
         let restart = self.observed.spec.restart.clone().unwrap_or_default();

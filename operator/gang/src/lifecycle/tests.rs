@@ -11,6 +11,7 @@ mod policy_eviction;
 mod preempted;
 mod properties;
 mod recovery;
+mod replica_groups;
 mod stages;
 mod start_obstacles;
 mod surplus;

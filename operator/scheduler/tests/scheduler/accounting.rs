@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::common::*;
-use trellis_scheduler::{Engine, NodeName, PodKey, QueueName, ResourceName, Resources, WaitReason};
+use trellis_scheduler::{
+    Engine, NodeName, PodKey, QueueName, ResourceName, Resources, TaskGroup, WaitReason,
+};
 
 /// Returns an engine with two nodes and gang `w` of two whole-node workers on them.
 fn engine_with_placed_gang() -> Engine {
@@ -65,12 +67,29 @@ fn lost_pod_keeps_its_room_while_its_gang_is_placed() {
 }
 
 #[test]
+fn pods_of_a_group_may_have_the_numbers_of_several_parts() {
+    let mut group = workers("more", 6, gpu(1, 1)).groups.remove(0);
+    let numbers = |group: &TaskGroup| (0..6).map(|i| group.pod_number(i)).collect::<Vec<_>>();
+    assert_eq!(numbers(&group), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(group.pod_index(6), None);
+    group.starts = vec![9, 0, 3];
+    assert_eq!(numbers(&group), [9, 10, 0, 1, 3, 4]);
+    for index in 0..6 {
+        assert_eq!(group.pod_index(group.pod_number(index)), Some(index));
+    }
+    assert_eq!(
+        [2, 5, 8, 11].map(|number| group.pod_index(number)),
+        [None; 4]
+    );
+}
+
+#[test]
 fn pods_may_be_numbered_from_any_first_index() {
     let mut engine = engine_with_placed_gang();
     engine.apply_node(gpu_node("n02", 8));
     let mut more = workers("more", 1, gpu(8, 8));
     more.groups[0].pod_prefix = "w-worker".to_owned();
-    more.groups[0].first = 2;
+    more.groups[0].starts = vec![2];
     engine.apply_gang(more);
     assert_eq!(cycle(&mut engine), ["+more"]);
     let free_on = |e: &Engine| ["n00", "n01", "n02"].map(|n| free_amount(e, n, GPU));

@@ -240,7 +240,7 @@ fn surplus_is_not_placed_on_room_that_it_released() {
             let mut pod = workers(&format!("j/{number}"), 1, gpu(1, 1));
             pod.surplus = true;
             pod.groups[0].pod_prefix = "j-worker".to_owned();
-            pod.groups[0].first = number;
+            pod.groups[0].starts = vec![number];
             pod
         };
         let mut gang = workers("j", 2, gpu(1, 1));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use trellis_api::Reason;
 use trellis_api::job::{Restart, RestartAction, RestartScope};
+use trellis_gang::engine::SurplusUnit;
 use trellis_gang::{Blame, Fault, engine, find_restart_rule, restart_backoff};
 use trellis_scheduler::{GangId, GroupName, NodeName, PodKey, Time};
 
@@ -29,15 +30,34 @@ const UNCOUNTED_BACKOFF: i64 = 10;
 enum RestartedPods {
     Gang,
     Group,
+    Slice,
     Pod,
     Nothing,
+}
+
+impl RestartedPods {
+    /// Returns the words for the pods. None: the whole gang restarts, or nothing.
+    fn subject(self) -> Option<&'static str> {
+        match self {
+            Self::Group => Some("its task group"),
+            Self::Slice => Some("its slice"),
+            Self::Pod => Some("it"),
+            Self::Gang | Self::Nothing => None,
+        }
+    }
 }
 
 impl SimulationRunner<'_, '_> {
     /// Applies an event of one pod of a job.
     pub(super) fn apply_pod_event(&mut self, event: &ScriptPodEvent) {
-        let surplus = engine::gang_id(&engine::job_key(&event.job));
-        let surplus = GangId::new(format!("{surplus}/{}-{}", event.group, event.index));
+        let unit = SurplusUnit {
+            group: event.group.clone(),
+            first: event
+                .slice
+                .as_ref()
+                .map_or(event.index, |slice| slice.start),
+        };
+        let surplus = engine::surplus_gang_id(&engine::job_key(&event.job), &unit);
         let Some(job) = self.jobs.get(&event.job) else {
             self.report_impossible(event, "its job does not exist");
             return;
@@ -90,10 +110,11 @@ impl SimulationRunner<'_, '_> {
                 return;
             }
             RestartAction::RestartGroup => RestartedPods::Group,
+            RestartAction::RestartSlice if event.slice.is_some() => RestartedPods::Slice,
             RestartAction::RestartPod => RestartedPods::Pod,
-            RestartAction::Restart | RestartAction::RestartWithoutCounting => {
-                self.restarted_by_scope(event, &restart)
-            }
+            RestartAction::Restart
+            | RestartAction::RestartSlice
+            | RestartAction::RestartWithoutCounting => self.restarted_by_scope(event, &restart),
         };
         if restarted == RestartedPods::Nothing {
             self.fail_job(&event.job, format!("{}: {cause}", Reason::FailedByRule));
@@ -108,15 +129,10 @@ impl SimulationRunner<'_, '_> {
             known.is_none_or(|node| node.unschedulable || !node.ready)
         });
         let back = add_duration(self.now, pause);
-        match restarted {
-            RestartedPods::Group | RestartedPods::Pod if !is_cordoned => {
-                let keys = self.affected_pods(event, restarted == RestartedPods::Group);
+        match restarted.subject() {
+            Some(subject) if !is_cordoned => {
+                let keys = self.affected_pods(event, restarted);
                 self.stop_pods_until(&event.job, keys, back);
-                let subject = if restarted == RestartedPods::Pod {
-                    "it"
-                } else {
-                    "its task group"
-                };
                 let when = super::to_seconds(back);
                 let reason =
                     format!("{cause}: {subject} restarts at {when} s, the other pods keep running");
@@ -161,8 +177,11 @@ impl SimulationRunner<'_, '_> {
         match restart.scope {
             Some(RestartScope::Gang) => RestartedPods::Gang,
             Some(RestartScope::Group) => RestartedPods::Group,
+            Some(RestartScope::Slice) if event.slice.is_some() => RestartedPods::Slice,
+            Some(RestartScope::Slice) => RestartedPods::Gang,
             Some(RestartScope::Pod) => RestartedPods::Pod,
             Some(RestartScope::Never) => RestartedPods::Nothing,
+            None if event.is_elastic && event.slice.is_some() => RestartedPods::Slice,
             // The other ranks of an elastic group connect to rank 0.
             None if event.is_elastic && event.rank != Some(0) => RestartedPods::Pod,
             None => RestartedPods::Gang,
@@ -253,8 +272,8 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// Returns the pod, or all pods of its task group that are in the gang.
-    fn affected_pods(&self, event: &ScriptPodEvent, all: bool) -> BTreeSet<PodKey> {
+    /// Returns the pods of the gang that restart with the pod of the event.
+    fn affected_pods(&self, event: &ScriptPodEvent, restarted: RestartedPods) -> BTreeSet<PodKey> {
         let job = self.jobs.get(&event.job);
         let group = job.and_then(|job| {
             let mut groups = job.gang.groups.iter();
@@ -263,10 +282,11 @@ impl SimulationRunner<'_, '_> {
         let (Some(job), Some(group)) = (job, group) else {
             return BTreeSet::new();
         };
-        let indexes = if all {
-            0..group.count
-        } else {
-            event.index..event.index.saturating_add(1)
+        let single = event.index..event.index.saturating_add(1);
+        let indexes = match (restarted, &event.slice) {
+            (RestartedPods::Group, _) => 0..group.count,
+            (RestartedPods::Slice, Some(slice)) => slice.clone(),
+            _ => single,
         };
         indexes
             .map(|index| job.gang.pod_key(group, index))
@@ -283,12 +303,25 @@ impl SimulationRunner<'_, '_> {
         Some(node.clone())
     }
 
+    /// Records that a surplus pod has finished. Returns true if all pods of its unit have.
+    fn has_finished_slice(&mut self, event: &ScriptPodEvent, id: &GangId) -> bool {
+        let Some(job) = self.jobs.get_mut(&event.job) else {
+            return true;
+        };
+        let finished = job.surplus.finished.entry(id.clone()).or_default();
+        finished.insert(event.index);
+        let size = event.slice.as_ref().map_or(1, ExactSizeIterator::len);
+        finished.len() >= size
+    }
+
     /// Applies an event of a surplus pod. The gang keeps running.
     fn apply_surplus_event(&mut self, event: &ScriptPodEvent, id: &GangId) {
         let reason = format!("{} {}", event.pod, event.change.past_text());
         let job = event.job.clone();
         if event.change == PodChange::Finishes {
-            self.free_surplus(&job, id, Some(SurplusPodPhase::Done));
+            if self.has_finished_slice(event, id) {
+                self.free_surplus(&job, id, Some(SurplusPodPhase::Done));
+            }
             self.close_group(event);
             self.report_event(JobEvent::PodEnded, &job, reason);
             self.finish_job_if_done(&job);

@@ -151,7 +151,7 @@ impl Serialize for PlacedPods<'_> {
         if let Some((gang, placement)) = self.0 {
             for (name, index, node) in placement.iter() {
                 if let Some(group) = gang.groups.iter().find(|g| g.name == *name) {
-                    let number = group.first.saturating_add(index);
+                    let number = group.pod_number(index);
                     let pod = format!("{}-{number}", group.pod_prefix);
                     map.serialize_entry(&pod, node.as_str())?;
                 }

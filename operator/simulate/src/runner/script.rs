@@ -2,6 +2,7 @@
 
 pub(super) mod changes;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,13 +80,15 @@ pub struct ScriptJob {
     pub restart: Restart,
 }
 
-/// A pod beyond the gang of its job.
+/// A pod beyond the gang of its job, or a slice beyond it.
 #[derive(Clone, Debug)]
 pub struct ScriptSurplusPod {
-    /// The pod as a gang.
+    /// The pod, or the slice, as a gang.
     pub gang: Gang,
     /// True if the pod belongs to an elastic group. False: its group has `membership: BestEffort`.
     pub is_elastic: bool,
+    /// True if the other pods of its job restart when it joins, so that the job grows slowly.
+    pub restarts_others: bool,
     /// The level at which the pod must be in the same domain as its gang.
     pub level: Option<RequiredLevel>,
 }
@@ -110,6 +113,8 @@ pub struct ScriptPodEvent {
     pub group: String,
     /// The pod's index in the group.
     pub index: u32,
+    /// The pods of the pod's slice, of the first layer. None: its group is not split.
+    pub slice: Option<Range<u32>>,
     /// The pod's rank. None: the pod has no rank.
     pub rank: Option<u32>,
     /// True if the pod's group is elastic.

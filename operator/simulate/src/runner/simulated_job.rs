@@ -108,6 +108,12 @@ pub(super) fn gang_gpus(gang: &Gang) -> i64 {
     all.fold(0, i64::saturating_add)
 }
 
+/// Returns the GPUs of one pod of a gang with one task group.
+pub(super) fn pod_gpus(gang: &Gang) -> i64 {
+    let first = gang.groups.first();
+    first.map_or(0, |group| gpu_use_meter::count_gpus(&group.request))
+}
+
 /// Returns the GPUs of a placement by node.
 pub(super) fn placement_gpus(gang: &Gang, placement: &Placement) -> Vec<(NodeName, i64)> {
     let groups = gang.groups.iter().flat_map(|group| {

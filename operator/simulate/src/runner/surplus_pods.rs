@@ -1,6 +1,6 @@
-//! Surplus pods: pods of elastic groups above `minReplicas`, and pods of groups with `membership:
-//! BestEffort`. As in the operator, each pod is a separate gang for the engine. A surplus pod is
-//! placed after its gang, is evicted before the gang, and ends with it.
+//! Surplus: pods of elastic groups above `minReplicas`, and pods of groups with `membership:
+//! BestEffort`. As in the operator, each pod, or each slice of a group with slices, is a separate gang
+//! for the engine. Surplus is placed after its gang, is evicted before the gang, and ends with it.
 
 pub(super) mod state;
 
@@ -12,7 +12,7 @@ use trellis_scheduler::{Gang, GangId, GroupName, NodeName, Placement, Victim};
 use super::agenda::{DueEvent, RunEvent};
 use super::record::{JobEvent, format_victim_reason};
 use super::script::ScriptSurplusPod;
-use super::simulated_job::{SimulatedJobStage, gang_gpus};
+use super::simulated_job::{SimulatedJobStage, pod_gpus};
 use super::surplus_pods::state::SurplusPodPhase;
 use super::{SimulationRunner, add_duration};
 
@@ -35,7 +35,7 @@ impl SimulationRunner<'_, '_> {
         let free = MAX_PENDING_SURPLUS_PODS.saturating_sub(waiting.count());
         let may_come = |pod: &&ScriptSurplusPod| {
             let is_replaced = job.surplus.replacements.contains(&pod.gang.id);
-            let pending = is_paused && pod.is_elastic && !is_replaced;
+            let pending = is_paused && pod.restarts_others && !is_replaced;
             !pending && !seats.contains_key(&pod.gang.id)
         };
         let coming = job.surplus.pods.iter().filter(may_come).take(free);
@@ -103,18 +103,15 @@ impl SimulationRunner<'_, '_> {
         let Some(pod) = state.surplus.pod(id).cloned() else {
             return;
         };
-        let Some((_, _, node)) = placement.iter().next() else {
-            return;
-        };
-        state
-            .surplus
-            .phases
-            .insert(id.clone(), SurplusPodPhase::Placed(node.clone()));
+        let nodes: Vec<NodeName> = placement.iter().map(|(_, _, node)| node.clone()).collect();
+        let phase = SurplusPodPhase::Placed(nodes.clone());
+        state.surplus.phases.insert(id.clone(), phase);
+        state.surplus.finished.remove(id);
         let is_replaced = state.surplus.replacements.remove(id);
-        if pod.is_elastic && !is_replaced {
+        if pod.restarts_others && !is_replaced {
             self.grown_jobs.insert(job.clone());
         }
-        self.meter.add_used(node, gang_gpus(&pod.gang));
+        self.add_surplus_use(&nodes, pod_gpus(&pod.gang));
         self.report_with_place(
             JobEvent::Grown,
             job,
@@ -131,7 +128,7 @@ impl SimulationRunner<'_, '_> {
                 continue;
             };
             job.surplus.last_growth = Some(now);
-            let pods = job.surplus.pods.iter().filter(|pod| pod.is_elastic);
+            let pods = job.surplus.pods.iter().filter(|pod| pod.restarts_others);
             let waiting = pods.filter(|pod| {
                 let is_replaced = job.surplus.replacements.contains(&pod.gang.id);
                 job.surplus.phases.get(&pod.gang.id) == Some(&SurplusPodPhase::Waiting)
@@ -151,7 +148,14 @@ impl SimulationRunner<'_, '_> {
         }
     }
 
-    /// Evicts a surplus pod for another gang.
+    /// Adds to the GPUs in use on the nodes of the pods of a unit; negative values free GPUs.
+    fn add_surplus_use(&mut self, nodes: &[NodeName], gpus_per_pod: i64) {
+        for node in nodes {
+            self.meter.add_used(node, gpus_per_pod);
+        }
+    }
+
+    /// Evicts surplus for another gang.
     pub(super) fn evict_surplus(
         &mut self,
         job: &GangId,
@@ -162,11 +166,11 @@ impl SimulationRunner<'_, '_> {
             return;
         };
         let grace = state.gang.grace;
-        let Some(SurplusPodPhase::Placed(node)) = state.surplus.phases.get(&victim.gang).cloned()
+        let Some(SurplusPodPhase::Placed(nodes)) = state.surplus.phases.get(&victim.gang).cloned()
         else {
             return;
         };
-        let seat = SurplusPodPhase::Leaving(node);
+        let seat = SurplusPodPhase::Leaving(nodes);
         state.surplus.phases.insert(victim.gang.clone(), seat);
         let due = DueEvent {
             event: RunEvent::StopSurplus(victim.gang.clone()),
@@ -191,13 +195,13 @@ impl SimulationRunner<'_, '_> {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
-        let freed = state.surplus.pod(id).map_or(0, |pod| gang_gpus(&pod.gang));
+        let freed = state.surplus.pod(id).map_or(0, |pod| pod_gpus(&pod.gang));
         let before = match seat {
             Some(seat) => state.surplus.phases.insert(id.clone(), seat),
             None => state.surplus.phases.remove(id),
         };
-        if let Some(SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node)) = before {
-            self.meter.add_used(&node, freed.saturating_neg());
+        if let Some(SurplusPodPhase::Placed(nodes) | SurplusPodPhase::Leaving(nodes)) = before {
+            self.add_surplus_use(&nodes, freed.saturating_neg());
         }
         self.engine.delete_gang(id);
         self.is_unsettled = true;
@@ -211,9 +215,8 @@ impl SimulationRunner<'_, '_> {
             .jobs
             .get_mut(job)
             .and_then(|job| job.surplus.phases.remove(id));
-        if let Some(SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node)) = seat {
-            self.meter
-                .add_used(&node, gang_gpus(&pod.gang).saturating_neg());
+        if let Some(SurplusPodPhase::Placed(nodes) | SurplusPodPhase::Leaving(nodes)) = seat {
+            self.add_surplus_use(&nodes, pod_gpus(&pod.gang).saturating_neg());
             let name = engine::parse_gang_id(id).1;
             let name =
                 name.map_or_else(String::new, |pod| pod.pod_name(&engine::job_key(job).name));
@@ -244,7 +247,7 @@ impl SimulationRunner<'_, '_> {
         let mut lost: Vec<(GangId, GangId)> = Vec::new();
         for (job, state) in &self.jobs {
             let seats = state.surplus.phases.iter().filter(
-                |(_, seat)| matches!(seat, SurplusPodPhase::Placed(on) | SurplusPodPhase::Leaving(on) if on == node),
+                |(_, seat)| matches!(seat, SurplusPodPhase::Placed(on) | SurplusPodPhase::Leaving(on) if on.contains(node)),
             );
             lost.extend(seats.map(|(id, _)| (job.clone(), id.clone())));
         }

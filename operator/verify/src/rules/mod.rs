@@ -14,6 +14,7 @@ mod second_purchase;
 mod stale_journal;
 mod stuck_plan;
 mod torn;
+mod torn_slices;
 mod two_attempts;
 mod unordered_placeholder;
 mod unplanned_pod;

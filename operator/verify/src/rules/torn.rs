@@ -8,6 +8,7 @@ use trellis_api::job::{format_ranges, parse_ranges};
 use trellis_api::pod_group::Plan;
 
 use super::lasting::{LastingRule, Violation};
+use super::torn_slices::describe_torn_slice;
 use crate::cluster::{Cluster, JobUid};
 use crate::finding::{ObjectRef, Rule};
 use crate::pods::PodFacts as _;
@@ -61,7 +62,10 @@ fn find_torn_gang(cluster: &Cluster, uid: &JobUid) -> Option<Violation> {
     let mut grace: i64 = 0;
     for (_, pod) in cluster.pods_of_job(uid) {
         grace = grace.max(pod.grace_seconds());
-        if pod.is_surplus() {
+        // A slice that has joined the gang bears the mark of surplus.
+        let index = pod.index().unwrap_or(u32::MAX);
+        let count = pod.group().and_then(|group| counts.get(group));
+        if pod.is_surplus() && count.is_none_or(|count| !count.expects(index)) {
             continue;
         }
         live = live.saturating_add(usize::from(pod.is_live()));
@@ -85,7 +89,8 @@ fn find_torn_gang(cluster: &Cluster, uid: &JobUid) -> Option<Violation> {
     }
     let message = match plan {
         None => format!("{live} pods live without a plan"),
-        Some(_) => describe_missing_pods(&counts)?,
+        Some(plan) => describe_missing_pods(&counts)
+            .or_else(|| describe_torn_slice(cluster, (uid, job), plan, &counts))?,
     };
     Some(Violation {
         object: ObjectRef::new("TrainingJob", &job.metadata),
@@ -104,9 +109,10 @@ pub(super) fn expected_pods<'a>(
     for assignment in &plan.assignments {
         let count = counts.entry(&assignment.group).or_default();
         let pods = u32::try_from(assignment.count).unwrap_or(0);
-        let next = count.planned.saturating_add(pods);
-        count.expected.extend(count.planned..next);
-        count.planned = next;
+        count.planned = count.planned.saturating_add(pods);
+    }
+    for (name, count) in &mut counts {
+        count.expected = planned_indexes(plan, name, count.planned);
     }
     let internal = job.status.as_ref().map(|status| &status.internal);
     let awaited = internal.and_then(|internal| internal.awaited_pods.as_ref());
@@ -141,6 +147,21 @@ pub(super) fn expected_pods<'a>(
         count.missing = count.expected.clone();
     }
     counts
+}
+
+/// Returns the indexes of a group's pods in a plan: the lowest, or those of the slices that the plan
+/// names by their first pods.
+fn planned_indexes(plan: &Plan, group: &str, pods: u32) -> BTreeSet<u32> {
+    let mut elastic = plan.elastic.iter().filter(|elastic| elastic.name == group);
+    let starts = elastic.next().map_or(&[][..], |elastic| &elastic.starts);
+    let slices = u32::try_from(starts.len()).unwrap_or(u32::MAX);
+    let Some(size) = pods.checked_div(slices) else {
+        return (0..pods).collect();
+    };
+    let starts = starts.iter().filter_map(|start| u32::try_from(*start).ok());
+    starts
+        .flat_map(|start| start..start.saturating_add(size))
+        .collect()
 }
 
 fn describe_missing_pods(counts: &BTreeMap<&str, GroupCount>) -> Option<String> {

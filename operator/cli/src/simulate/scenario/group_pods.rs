@@ -1,8 +1,10 @@
 //! The pods of a job's task groups.
 
+use std::collections::BTreeSet;
+
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_gang::engine;
-use trellis_gang::engine::{AttemptState, SurplusPodId};
+use trellis_gang::engine::{AttemptState, SurplusUnit};
 use trellis_scheduler::LimitDraw;
 use trellis_simulate::{RequiredLevel, ScriptSurplusPod};
 
@@ -12,6 +14,8 @@ pub(super) struct GroupPods {
     pub(super) name: String,
     pub(super) pods: u32,
     pub(super) is_elastic: bool,
+    /// Number of pods in a slice of the first layer. None: the group is not split.
+    pub(super) slice_size: Option<u32>,
     /// Rank of the first pod. None: its pods have no ranks.
     pub(super) first_rank: Option<u32>,
 }
@@ -25,6 +29,7 @@ impl GroupPods {
                 name: group.name().to_owned(),
                 pods: group.replicas(),
                 is_elastic: is_elastic(job, group),
+                slice_size: written.and_then(|group| group.slice_sizes().first().copied()),
                 first_rank: written
                     .is_some_and(trellis_api::job::TaskGroup::is_in_world)
                     .then(|| group.first_rank()),
@@ -40,7 +45,7 @@ fn is_elastic(job: &CompiledJob, group: &CompiledGroup) -> bool {
         && written.is_some_and(trellis_api::job::TaskGroup::is_in_gang)
 }
 
-/// Returns the surplus pods of a job, by group and index.
+/// Returns the surplus pods and slices of a job, by group and index.
 pub(super) fn surplus_pods(
     job: &CompiledJob,
     ticket: &AttemptState,
@@ -54,14 +59,17 @@ pub(super) fn surplus_pods(
             name: name.to_owned(),
             is_of_group,
         });
-        for index in group.gang_size()..group.replicas() {
-            let member = SurplusPodId {
-                group: group.name().to_owned(),
-                index,
-            };
+        let Some(written) = spec.group(group.name()) else {
+            continue;
+        };
+        let indexes = group.gang_size()..group.replicas();
+        let units: BTreeSet<_> = indexes
+            .map(|index| SurplusUnit::of_pod(written, index))
+            .collect();
+        for member in units {
             let (actual, plan) = Default::default();
             let Some(mut gang) =
-                engine::gang_from_surplus_pod(job, ticket, &actual, &plan, &member)
+                engine::gang_from_surplus_unit(job, ticket, &actual, &plan, &member)
             else {
                 continue;
             };
@@ -71,6 +79,7 @@ pub(super) fn surplus_pods(
                 ScriptSurplusPod {
                     gang,
                     is_elastic: is_elastic(job, group),
+                    restarts_others: is_elastic(job, group) && !spec.has_replica_groups(written),
                     level: level.clone(),
                 },
             ));

@@ -1,7 +1,7 @@
 //! Translates changes of a job's pods, which events name, into the script.
 
 use trellis_gang::engine;
-use trellis_gang::engine::SurplusPodId;
+use trellis_gang::engine::SurplusUnit;
 use trellis_gang::key::Key;
 use trellis_scheduler::Time;
 use trellis_simulate::{PodChange, ScriptChange, ScriptPodEvent};
@@ -22,10 +22,10 @@ impl ScriptAuthor {
     ) -> bool {
         let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE);
         let mut found = self.group_pods.iter().filter_map(|(job, groups)| {
-            let member = SurplusPodId::from_pod_name(&job.name, name)
+            let member = SurplusUnit::from_pod_name(&job.name, name)
                 .filter(|_| *job.namespace == *namespace)?;
             let group = groups.iter().find(|group| group.name == member.group)?;
-            (member.index < group.pods && self.jobs.contains_key(job))
+            (member.first < group.pods && self.jobs.contains_key(job))
                 .then_some((job, group, member))
         });
         if let Some((job, group, member)) = found.next() {
@@ -33,10 +33,15 @@ impl ScriptAuthor {
                 job: engine::gang_id(job),
                 pod: name.to_owned(),
                 group: member.group,
-                index: member.index,
+                index: member.first,
+                slice: group.slice_size.and_then(|size| {
+                    let slice = member.first.checked_div(size)?;
+                    let start = slice.saturating_mul(size);
+                    Some(start..start.saturating_add(size))
+                }),
                 rank: group
                     .first_rank
-                    .map(|first| first.saturating_add(member.index)),
+                    .map(|first| first.saturating_add(member.first)),
                 is_elastic: group.is_elastic,
                 change,
             };

@@ -75,7 +75,7 @@ impl Driver {
         for victim in victims {
             let (victim_job, member) = engine::parse_gang_id(&victim.gang);
             let victim_key = match member {
-                Some(member) => engine::surplus_pod_key(&victim_job, &member),
+                Some(member) => engine::surplus_unit_key(&victim_job, &member),
                 None => victim_job,
             };
             self.keep_in_place(&victim_key, SignedDuration::ZERO);

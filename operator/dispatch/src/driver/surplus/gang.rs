@@ -1,10 +1,10 @@
-//! A surplus pod as the engine knows it.
+//! A surplus unit as the engine knows it.
 
 use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use trellis_api::pod_group::{Assignment, Plan};
-use trellis_gang::engine::SurplusPodId;
+use trellis_gang::engine::SurplusUnit;
 use trellis_gang::key::Key;
 use trellis_gang::{AuthorizedAttempt, engine};
 use trellis_scheduler::{Gang, NodeName};
@@ -12,13 +12,13 @@ use trellis_scheduler::{Gang, NodeName};
 use crate::driver::Driver;
 
 impl Driver {
-    /// Returns the engine's form of a surplus pod.
+    /// Returns the engine's form of a surplus unit.
     pub(in crate::driver) fn surplus_gang(
         &mut self,
         job: &Key,
         run: &AuthorizedAttempt,
         plan: &Plan,
-        member: &SurplusPodId,
+        member: &SurplusUnit,
     ) -> Option<Gang> {
         let kept_out = self.excluded_domains(job);
         let exclusive_node_values = self.exclusive_node_values(job);
@@ -32,7 +32,7 @@ impl Driver {
             exclusive_node_values,
             ..engine::AttemptState::default()
         };
-        let mut gang = engine::gang_from_surplus_pod(
+        let mut gang = engine::gang_from_surplus_unit(
             run.job.compiled(),
             &ticket,
             &state.admitted,

@@ -1,10 +1,10 @@
-//! Surplus pods that give up their places, and those that have to go.
+//! Surplus that gives up its places, and surplus that has to go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use trellis_gang::engine::{self, SurplusPodId};
+use trellis_gang::engine::{self, SurplusUnit};
 use trellis_gang::gang_step::SurplusPods;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
@@ -28,20 +28,20 @@ impl Driver {
         let Some(state) = self.gangs.get(job) else {
             return;
         };
-        let is_there = |member: &&SurplusPodId| {
-            let pod = pods.get(&member.pod_name(&job.name));
-            pod.is_some_and(|pod| !pod.phase.is_over())
+        let is_there = |unit: &&SurplusUnit| {
+            let mut unit_pods = self.surplus_pods(job, unit, pods);
+            unit_pods.any(|pod| !pod.phase.is_over())
         };
         let stopped = state.surplus.states.keys().filter(|m| !is_there(m));
-        let stopped: Vec<SurplusPodId> = stopped.cloned().collect();
+        let stopped: Vec<SurplusUnit> = stopped.cloned().collect();
         for member in stopped {
             self.withdraw_surplus_pod(job, &member);
         }
     }
 
-    /// Removes a surplus pod from the engine, except for its quota until it has stopped.
-    pub(super) fn withdraw_surplus_pod(&mut self, job: &Key, member: &SurplusPodId) {
-        self.leaving.remove(&engine::surplus_pod_key(job, member));
+    /// Removes a surplus unit from the engine, except for its quota until it has stopped.
+    pub(super) fn withdraw_surplus_pod(&mut self, job: &Key, member: &SurplusUnit) {
+        self.leaving.remove(&engine::surplus_unit_key(job, member));
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
@@ -56,7 +56,7 @@ impl Driver {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        let members: Vec<SurplusPodId> = state.surplus.members().cloned().collect();
+        let members: Vec<SurplusUnit> = state.surplus.members().cloned().collect();
         for member in members {
             self.withdraw_surplus_pod(job, &member);
         }
@@ -68,14 +68,17 @@ impl Driver {
     /// Gives up, for a while, the places of pods that could not be created.
     pub(in crate::driver) fn refuse_uncreated_surplus(&mut self, job: &Key) {
         let pods = self.committer.cache().pods.pods_of_job(job);
-        let Some(state) = self.gangs.get_mut(job) else {
+        let Some(state) = self.gangs.get(job) else {
             return;
         };
         let assigned = state.surplus.states.iter();
         let assigned =
             assigned.filter(|(_, placement)| matches!(placement, SurplusPlacement::Assigned(_)));
-        let absent = assigned.filter(|(member, _)| !pods.contains_key(&member.pod_name(&job.name)));
-        let absent: Vec<SurplusPodId> = absent.map(|(member, _)| member.clone()).collect();
+        let is_whole = |unit: &SurplusUnit| {
+            self.surplus_pods(job, unit, &pods).count() == self.unit_indexes(job, unit).len()
+        };
+        let absent = assigned.filter(|(unit, _)| !is_whole(unit));
+        let absent: Vec<SurplusUnit> = absent.map(|(unit, _)| unit.clone()).collect();
         let until = Instant::now().checked_add(REFUSED_FOR);
         for member in absent {
             self.withdraw_surplus_pod(job, &member);
@@ -103,9 +106,13 @@ impl Driver {
             let earlier = pod.epoch.is_some_and(|epoch| epoch != ours.0);
             earlier && !self.inheritance.has_surplus_pod(&pod.uid)
         };
+        let torn = self.gangs.get(job).map(|state| &state.surplus.torn);
+        let torn = torn.into_iter().flatten();
+        let torn = torn.flat_map(|unit| self.surplus_pods(job, unit, pods));
         let stale: BTreeSet<String> = pods
             .values()
             .filter(is_stale)
+            .chain(torn)
             .map(|p| p.uid.clone())
             .collect();
         let now = Instant::now();
@@ -119,10 +126,11 @@ impl Driver {
             if member_job != *job {
                 break;
             }
-            let pod = pods.get(&member.pod_name(&job.name));
-            if let Some(pod) = pod.filter(|_| leaving_pod.leave_request().is_some()) {
-                let is_delayable =
-                    now.saturating_duration_since(leaving_pod.since) < EVICTION_TIMEOUT;
+            if leaving_pod.leave_request().is_none() {
+                continue;
+            }
+            let is_delayable = now.saturating_duration_since(leaving_pod.since) < EVICTION_TIMEOUT;
+            for pod in self.surplus_pods(job, &member, pods) {
                 leaving.insert(pod.uid.clone(), is_delayable);
             }
         }

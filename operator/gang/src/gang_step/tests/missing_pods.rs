@@ -21,6 +21,7 @@ fn next_step_with_awaited_pod(pods: &BTreeMap<String, PodView>, attempt: i64, no
         counted_round: 2,
         held_groups: Vec::new(),
         pods: vec![AwaitedGroup {
+            displaced: false,
             name: "worker".to_owned(),
             indexes: "1".to_owned(),
             round: 2,

@@ -4,16 +4,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_api::job::{AwaitedPods, TaskGroup};
+use trellis_api::job::{AwaitedPods, Replacement, TaskGroup};
 
-use crate::failure::fault::Fault;
 use crate::lifecycle::Evaluation;
 use crate::observed::{PodPhase, PodView};
+
+/// Pods of one group that are still to be created.
+#[derive(Clone, Debug, Default)]
+struct AwaitedEntry {
+    indexes: BTreeSet<u32>,
+    round: i64,
+    /// As [`trellis_api::job::AwaitedGroup::displaced`].
+    displaced: bool,
+}
 
 /// The pods of one attempt that are still to be created.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AwaitedIndex {
-    pods: BTreeMap<String, Vec<(BTreeSet<u32>, i64)>>,
+    pods: BTreeMap<String, Vec<AwaitedEntry>>,
     waiting_groups: BTreeSet<String>,
 }
 
@@ -25,28 +33,39 @@ impl AwaitedIndex {
         };
         for group in &status.pods {
             let entries = awaited.pods.entry(group.name.clone()).or_default();
-            entries.push((group.indexes(), group.round));
+            entries.push(AwaitedEntry {
+                indexes: group.indexes(),
+                round: group.round,
+                displaced: group.displaced,
+            });
         }
         awaited
     }
 
     fn round(&self, group: &str, index: u32) -> Option<i64> {
         let entries = self.pods.get(group)?.iter();
-        let entries_of_pod = entries.filter(|(indexes, _)| indexes.contains(&index));
-        entries_of_pod.map(|(_, round)| *round).max()
+        let entries_of_pod = entries.filter(|entry| entry.indexes.contains(&index));
+        entries_of_pod.map(|entry| entry.round).max()
     }
 
-    /// Returns the index with the pods of these faults added.
-    pub(in crate::lifecycle) fn with_faults<'f>(
-        &self,
-        faults: impl Iterator<Item = &'f Fault>,
-    ) -> Self {
+    /// Returns the index with these pods added.
+    pub(in crate::lifecycle) fn with_pods(&self, pods: BTreeMap<String, BTreeSet<u32>>) -> Self {
         let mut index = self.clone();
-        for fault in faults {
-            let entries = index.pods.entry(fault.group.clone()).or_default();
-            entries.push((fault.index.into_iter().collect(), i64::MAX));
+        for (group, indexes) in pods {
+            let entries = index.pods.entry(group).or_default();
+            entries.push(AwaitedEntry {
+                indexes,
+                round: i64::MAX,
+                displaced: false,
+            });
         }
         index
+    }
+
+    /// Returns true if the pod belongs to a slice that has lost its nodes.
+    pub(in crate::lifecycle) fn is_displaced(&self, group: &str, index: u32) -> bool {
+        let mut entries = self.pods.get(group).into_iter().flatten();
+        entries.any(|entry| entry.displaced && entry.indexes.contains(&index))
     }
 
     /// Returns true if the pod is still to be created, so that its absence is no failure.
@@ -71,10 +90,15 @@ impl AwaitedIndex {
         self.has_pods() || !self.waiting_groups.is_empty()
     }
 
-    /// Returns true if a pod of the group with an index below `size` is awaited.
-    pub(in crate::lifecycle) fn has_pods_of(&self, group: &str, size: u32) -> bool {
-        let mut entries = self.pods.get(group).into_iter().flatten();
-        entries.any(|(indexes, _)| indexes.range(..size).next().is_some())
+    /// Returns true if any of these pods is awaited.
+    pub(in crate::lifecycle) fn has_pods_of(
+        &self,
+        mut is_meant: impl FnMut(&str, u32) -> bool,
+    ) -> bool {
+        let groups = self.pods.iter();
+        let mut entries =
+            groups.flat_map(|(group, entries)| entries.iter().map(move |e| (group, e)));
+        entries.any(|(group, entry)| entry.indexes.iter().any(|index| is_meant(group, *index)))
     }
 }
 
@@ -133,7 +157,8 @@ impl Evaluation<'_> {
             match group {
                 Some(_) if waits => awaited.held_groups.push(name),
                 Some(group) => {
-                    awaited.await_pods(&name, &(0..group.gang_size()).collect(), None, false);
+                    let pods = self.gang_pods(group).collect();
+                    awaited.await_pods(&name, &pods, Replacement::default());
                 }
                 None => {}
             }
@@ -156,7 +181,7 @@ impl Evaluation<'_> {
             .filter(|pod| pod.group == group.name);
         let is_up = |pod: &&PodView| pod.phase == PodPhase::Running && pod.ready && !pod.deleting;
         let mut ready: BTreeSet<u32> = group_pods.filter(is_up).map(|pod| pod.index).collect();
-        let gang = || 0..group.gang_size();
+        let gang = || self.gang_pods(group);
         ready.extend(gang().filter(|i| self.finished.has_completed(&group.name, *i)));
         gang().all(|index| ready.contains(&index))
     }

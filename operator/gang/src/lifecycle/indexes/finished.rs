@@ -28,12 +28,13 @@ fn count_pods(pods: &IndexesByGroup<'_>) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-fn count_in_groups<'g>(
-    pods: &IndexesByGroup<'_>,
-    groups: impl Iterator<Item = (&'g str, u32)>,
-) -> usize {
-    let count = |(name, most): (&str, u32)| pods.get(name).map_or(0, |i| i.range(..most).count());
-    groups.map(count).fold(0, usize::saturating_add)
+fn count_matching(pods: &IndexesByGroup<'_>, is_meant: impl Fn(&str, u32) -> bool) -> usize {
+    let groups = pods.iter();
+    let counts = groups.map(|(group, indexes)| {
+        let meant = indexes.iter().filter(|index| is_meant(group, **index));
+        meant.count()
+    });
+    counts.fold(0, usize::saturating_add)
 }
 
 fn contains_index(pods: &IndexesByGroup<'_>, group: &str, index: u32) -> bool {
@@ -74,20 +75,20 @@ impl<'a> FinishedIndex<'a> {
         count_pods(&self.completed)
     }
 
-    /// Returns the number of succeeded pods among the first so many of each group.
-    pub(in crate::lifecycle) fn count_completed<'g>(
+    /// Returns the number of these pods that have succeeded.
+    pub(in crate::lifecycle) fn count_completed(
         &self,
-        groups: impl Iterator<Item = (&'g str, u32)>,
+        is_meant: impl Fn(&str, u32) -> bool,
     ) -> usize {
-        count_in_groups(&self.completed, groups)
+        count_matching(&self.completed, is_meant)
     }
 
-    /// Returns the number of pods with ignored failures among the first so many of each group.
-    pub(in crate::lifecycle) fn count_ignored<'g>(
+    /// Returns the number of these pods with ignored failures.
+    pub(in crate::lifecycle) fn count_ignored(
         &self,
-        groups: impl Iterator<Item = (&'g str, u32)>,
+        is_meant: impl Fn(&str, u32) -> bool,
     ) -> usize {
-        count_in_groups(&self.failed, groups)
+        count_matching(&self.failed, is_meant)
     }
 
     /// Returns true if this pod has succeeded.

@@ -240,8 +240,7 @@ impl GangTable {
         // The owner, and if the pod is assumed.
         let claim = |(gang, group): &(GangIdx, usize)| {
             let placed = self.placed(*gang)?;
-            let first = placed.gang.groups.get(*group)?.first;
-            let index = number.checked_sub(first)?;
+            let index = placed.gang.groups.get(*group)?.pod_index(number)?;
             let planned = placed.groups.get(*group)?;
             let owner = (*gang, *group, index);
             (index < planned.count()).then(|| (owner, planned.is_assumed(index)))

@@ -187,9 +187,9 @@ impl SimulationRunner<'_, '_> {
                     add(node, &group.request);
                 }
             }
-            for (pod, node) in job.surplus.placed_pods() {
+            for (pod, nodes) in job.surplus.placed_units() {
                 for group in &pod.gang.groups {
-                    add(node, &group.request);
+                    nodes.iter().for_each(|node| add(node, &group.request));
                 }
             }
         }

@@ -7,22 +7,22 @@ use trellis_scheduler::{GangId, NodeName, Time};
 
 use crate::runner::script::ScriptSurplusPod;
 
-/// State of a surplus pod.
+/// State of a surplus unit: of a pod, or of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::runner) enum SurplusPodPhase {
-    /// The pod is pending.
+    /// The pods are pending.
     Waiting,
-    /// The pod runs on this node.
-    Placed(NodeName),
-    /// The pod is stopping on this node.
-    Leaving(NodeName),
-    /// The pod failed and is submitted again after its back-off.
+    /// The pods run on these nodes, in the order of their indexes.
+    Placed(Vec<NodeName>),
+    /// The pods are stopping on these nodes.
+    Leaving(Vec<NodeName>),
+    /// A pod failed, and the unit is submitted again after its back-off.
     BackingOff,
-    /// The pod has ended and is not submitted again.
+    /// The pods have ended and are not submitted again.
     Done,
 }
 
-/// The surplus pods of a job.
+/// The surplus of a job.
 #[derive(Debug, Default)]
 pub(in crate::runner) struct SimulatedSurplus {
     pub(in crate::runner) pods: Vec<ScriptSurplusPod>,
@@ -31,6 +31,8 @@ pub(in crate::runner) struct SimulatedSurplus {
     pub(in crate::runner) last_growth: Option<Time>,
     /// Pods that are submitted again without the pause between two growths.
     pub(in crate::runner) replacements: BTreeSet<GangId>,
+    /// Indexes of the pods of running slices that have finished.
+    pub(in crate::runner) finished: BTreeMap<GangId, BTreeSet<u32>>,
 }
 
 impl SimulatedSurplus {
@@ -46,14 +48,14 @@ impl SimulatedSurplus {
         self.pods.iter().find(|pod| pod.gang.id == *id)
     }
 
-    /// Returns the running pods, with their nodes.
-    pub(in crate::runner) fn placed_pods(
+    /// Returns the running units, with the nodes of their pods.
+    pub(in crate::runner) fn placed_units(
         &self,
-    ) -> impl Iterator<Item = (&ScriptSurplusPod, &NodeName)> {
+    ) -> impl Iterator<Item = (&ScriptSurplusPod, &[NodeName])> {
         let phases = self.phases.iter();
         phases.filter_map(|(id, phase)| match phase {
-            SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node) => {
-                Some((self.pod(id)?, node))
+            SurplusPodPhase::Placed(nodes) | SurplusPodPhase::Leaving(nodes) => {
+                Some((self.pod(id)?, nodes.as_slice()))
             }
             _ => None,
         })
@@ -61,7 +63,7 @@ impl SimulatedSurplus {
 
     /// Returns the nodes of the running pods.
     pub(in crate::runner) fn node_names(&self) -> impl Iterator<Item = &NodeName> {
-        self.placed_pods().map(|(_, node)| node)
+        self.placed_units().flat_map(|(_, nodes)| nodes)
     }
 }
 

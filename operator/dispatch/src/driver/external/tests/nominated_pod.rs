@@ -25,6 +25,7 @@ pub(super) fn victim() -> NominatedVictim {
         uid: "low".to_owned(),
         plan: "low".to_owned(),
         pod: None,
+        pods: None,
         because: VictimReason::LaterInQueue,
     }
 }

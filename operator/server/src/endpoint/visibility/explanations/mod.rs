@@ -209,7 +209,7 @@ impl Explainer {
         let preempted = |victim: &Victim| {
             let (job, member) = engine::parse_gang_id(&victim.gang);
             Preempted {
-                pod: member.map(|m| trellis_api::names::pod_name(&job.name, &m.group, m.index)),
+                pod: member.map(|m| trellis_api::names::pod_name(&job.name, &m.group, m.first)),
                 job: job_ref(&job),
                 because: Some(victim.reason.to_string()),
             }
