@@ -7,7 +7,7 @@ use trellis_api::document::Document;
 
 use crate::{ConversionOptions, kueue};
 
-/// Content of LocalQueues, ClusterQueues and Cohorts that the import of other documents needs.
+/// Content of queues, topologies and priority classes that the import of other documents needs.
 #[derive(Default)]
 pub(crate) struct ImportContext {
     pub(crate) options: ConversionOptions,
@@ -17,6 +17,8 @@ pub(crate) struct ImportContext {
     cohorts: BTreeSet<String>,
     /// WorkloadPriorityClasses of Kueue.
     priority_classes: BTreeSet<String>,
+    /// Names of Volcano's tiers, by number. None: HyperNodes give a tier several names.
+    tiers: BTreeMap<i64, Option<String>>,
     /// True if a configuration of Kueue enables fair sharing.
     pub(crate) has_fair_sharing: bool,
 }
@@ -58,10 +60,28 @@ impl ImportContext {
                 ("kueue.x-k8s.io", "WorkloadPriorityClass") => {
                     context.priority_classes.insert(name.to_owned());
                 }
+                ("topology.volcano.sh", "HyperNode") => context.add_tier(value),
                 _ => {}
             }
         }
         context
+    }
+
+    fn add_tier(&mut self, hyper_node: &Value) {
+        let tier = hyper_node.pointer("/spec/tier").and_then(Value::as_i64);
+        let Some((tier, name)) = tier.zip(text_at(hyper_node, "spec", "tierName")) else {
+            return;
+        };
+        let entry = self.tiers.entry(tier);
+        let known = entry.or_insert_with(|| Some(name.to_owned()));
+        if known.as_deref() != Some(name) {
+            *known = None;
+        }
+    }
+
+    /// Returns the name of one of Volcano's tiers. None: the HyperNodes give it no single name.
+    pub(crate) fn tier_name(&self, tier: i64) -> Option<&str> {
+        self.tiers.get(&tier)?.as_deref()
     }
 
     /// Returns the ClusterQueue of a LocalQueue.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
+use trellis_api::PodTemplate;
 use trellis_api::job::{
     Checkpoint, Cleanup, Deadlines, Framework, PodMetadata, Restart, SecurityContext, Success,
     SuccessPolicy, TrainingJob, TrainingJobSpec,
 };
 use trellis_api::topology::TopologyRequest;
-use trellis_api::{PodTemplate, Quantity};
 
 use crate::field_log::FieldLog;
 use crate::imported_object::ImportedObject;
@@ -111,8 +111,9 @@ impl JobDraft {
         self.merge_grace(log);
         self.merge_pod_metadata();
         self.share_flavors(log);
+        self.start_slices_together(log);
         for (at, pods) in self.pods.iter().enumerate() {
-            for (field, path) in &pods.topology_origins {
+            for (field, path) in &pods.origins {
                 log.set_origin(format!("spec.taskGroups[{at}].{field}"), path);
             }
         }
@@ -120,6 +121,33 @@ impl JobDraft {
         let mut job = TrainingJob::new("", self.spec);
         job.metadata = self.metadata;
         vec![ImportedObject::TrainingJob(job)]
+    }
+
+    /// Removes `minReplicas` from groups with slices, and notes the field that it comes from: Trellis
+    /// starts all pods of such a group together (`SLICES_START_TOGETHER` in api/src/rules/slices.rs).
+    fn start_slices_together(&mut self, log: &FieldLog) {
+        for pods in &mut self.pods {
+            let (minimum, replicas) = (pods.group.gang_size(), pods.group.replicas());
+            let origin = pods
+                .origins
+                .iter()
+                .find(|(field, _)| *field == "minReplicas");
+            let Some((_, path)) =
+                origin.filter(|_| minimum < replicas && !pods.group.slice_sizes().is_empty())
+            else {
+                continue;
+            };
+            let reason = format!(
+                "would start {minimum} of {replicas} pods, and a group with slices starts all pods together"
+            );
+            log.note(
+                path,
+                None,
+                reason,
+                "lower replicas, or remove topology.slices",
+            );
+            pods.group.min_replicas = None;
+        }
     }
 
     /// Sets `sameFlavorAs` of task groups with the same `podset-group-name`. Kueue also places such pod
@@ -325,34 +353,4 @@ fn put_in_template(pods: &mut GroupDraft, path: &[&str], value: Value) {
     }
     *place = value;
     pods.group.pod_template = serde_json::from_value::<PodTemplate>(template).ok();
-}
-
-/// Returns the difference of two quantities, at least zero. None: a quantity is invalid.
-pub(crate) fn subtract(from: &Quantity, other: &Quantity) -> Option<Quantity> {
-    let remaining = from.amount().ok()?.saturating_sub(other.amount().ok()?);
-    let zero = remaining.ceil_units() == Some(0);
-    Some(Quantity::new(if zero {
-        "0".to_owned()
-    } else {
-        format_like(remaining.to_string(), from)
-    }))
-}
-
-/// Formats an amount in the unit of another amount, if it is a whole number of these units.
-fn format_like(plain: String, like: &Quantity) -> String {
-    const UNITS: [(&str, i64); 4] = [
-        ("Ti", 1 << 40),
-        ("Gi", 1 << 30),
-        ("Mi", 1 << 20),
-        ("Ki", 1 << 10),
-    ];
-    let amount = Quantity::new(plain.as_str()).amount().ok();
-    let bytes = amount.filter(|a| a.is_whole()).and_then(|a| a.ceil_units());
-    let binary = like.as_str().ends_with('i');
-    let in_unit = |(unit, size): &(&str, i64)| {
-        let count = bytes?.checked_div(*size)?;
-        (bytes?.checked_rem(*size)? == 0).then(|| format!("{count}{unit}"))
-    };
-    let in_units = binary.then(|| UNITS.iter().find_map(in_unit)).flatten();
-    in_units.unwrap_or(plain)
 }

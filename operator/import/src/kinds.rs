@@ -12,7 +12,7 @@ use crate::{fields, kubeflow, kuberay, kueue, lattice, volcano};
 type Importer = fn(&Fields<'_>, &ImportContext) -> Vec<ImportedObject>;
 
 /// Group, versions, kind and importer.
-const IMPORTERS: [(&str, &[&str], &str, Importer); 14] = [
+const IMPORTERS: [(&str, &[&str], &str, Importer); 15] = [
     (
         "batch.volcano.sh",
         &["v1alpha1"],
@@ -24,6 +24,12 @@ const IMPORTERS: [(&str, &[&str], &str, Importer); 14] = [
         &["v1beta1"],
         "Queue",
         volcano::convert_queue,
+    ),
+    (
+        "topology.volcano.sh",
+        &["v1alpha1"],
+        "HyperNode",
+        volcano::convert_hyper_node,
     ),
     ("batch", &["v1"], "Job", kueue::convert_job),
     ("kubeflow.org", &["v1"], "PyTorchJob", kubeflow::convert_job),

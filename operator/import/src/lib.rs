@@ -7,6 +7,7 @@
 //!
 //! Pure: documents in, objects and notes out.
 
+mod amounts;
 mod context;
 mod draft;
 mod existing_queues;

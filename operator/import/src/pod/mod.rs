@@ -71,8 +71,8 @@ pub(crate) struct GroupDraft {
     pub(crate) restart_policy: Option<ValueWithPath<String>>,
     /// Value of Kueue's annotation `podset-group-name`.
     pub(crate) pod_set_group: Option<ValueWithPath<String>>,
-    /// The fields of the group's topology, each with the path of its annotation.
-    pub(crate) topology_origins: Vec<(&'static str, String)>,
+    /// Fields of the group, each with the path of the field that it comes from.
+    pub(crate) origins: Vec<(&'static str, String)>,
 }
 
 /// Reads the template in a field. None: there is no template, which is a problem.
@@ -166,7 +166,7 @@ fn read_metadata(template: &Fields<'_>, pods: &mut GroupDraft) {
     };
     // Pods get their names from the job.
     metadata.ignore(&["name", "namespace", "generateName", "creationTimestamp"]);
-    (pods.group.topology, pods.topology_origins) = placement::read_topology(&metadata);
+    (pods.group.topology, pods.origins) = placement::read_topology(&metadata);
     pods.pod_set_group = placement::read_pod_set_group(&metadata);
     pods.labels = metadata::read_pod_keys(&metadata, "labels");
     pods.annotations = metadata::read_pod_keys(&metadata, "annotations");

@@ -1,9 +1,12 @@
-//! Volcano: its Job and its Queue.
+//! Volcano: its Job, its Queue and its HyperNode.
 //!
 //! Sources of the fields: volcano-sh/apis, `batch/v1alpha1/job.go` and
 //! `scheduling/v1beta1/types.go`; for plugins, `pkg/controllers/job/plugins` of volcano-sh/volcano.
 
+mod hyper_node;
 pub(crate) mod lifecycle_policies;
+mod network_topology;
+mod partition;
 mod plugins;
 mod queue;
 mod restart_rules;
@@ -20,8 +23,10 @@ use crate::imported_object::ImportedObject;
 use crate::metadata;
 use crate::pod::volumes::trim_slashes;
 use lifecycle_policies::LifecyclePolicies;
+use network_topology::NetworkTopology;
 use plugins::VolcanoPlugins;
 
+pub(crate) use hyper_node::convert_hyper_node;
 pub(crate) use queue::convert_queue;
 
 /// Converts a Job.
@@ -43,6 +48,8 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     let plugins = VolcanoPlugins::read(&spec, &task::task_names(&tasks));
     let mut draft = JobDraft::new(metadata, plugins.framework);
     read_spec(&spec, &mut draft);
+    let topology = NetworkTopology::read(&spec, context);
+    draft.spec.topology = topology.as_ref().map(NetworkTopology::to_request);
     let mounts = read_volumes(&spec, &tasks);
     let mut policies = LifecyclePolicies::read(&spec, None);
     let hosts = task::host_variables(&tasks, draft.metadata.name.as_deref().unwrap_or_default());
@@ -51,6 +58,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
         let Some(mut pods) = task::read_task(task, at, &plugins, &hints) else {
             continue;
         };
+        partition::read_partitions(task, topology.as_ref(), context, &mut pods);
         pods.group.mounts.extend(mounts.iter().cloned());
         policies.add(LifecyclePolicies::read(task, Some(&pods.group)), root.log());
         draft.pods.push(pods);
@@ -86,11 +94,6 @@ fn read_spec(spec: &Fields<'_>, draft: &mut JobDraft) {
         ),
         None => {}
     }
-    spec.note_at(
-        "networkTopology",
-        "names tiers of HyperNodes, and in Trellis levels are node labels",
-        "create a Topology, and write topology: {required: LEVEL} (docs/topology.md)",
-    );
     spec.note_at(
         "runningEstimate",
         "is an estimate, and backfill uses the maximum or the past runtime of jobs",

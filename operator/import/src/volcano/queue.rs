@@ -11,8 +11,8 @@ use trellis_api::queue::{
     StopPolicy, TrainingQueue,
 };
 
+use crate::amounts::subtract;
 use crate::context::ImportContext;
-use crate::draft::subtract;
 use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
 use crate::metadata;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use trellis_api::job::{Dependency, Membership, Role, TaskGroup};
 
+use super::partition;
 use super::plugins::{VolcanoPlugins, hosts_variable};
 use crate::draft::JobDraft;
 use crate::fields::Fields;
@@ -116,11 +117,6 @@ pub(super) fn read_task(
         "counts the failures of one task, and Trellis counts them for the job",
         "set spec.restart.limit",
     );
-    task.note_at(
-        "partitionPolicy",
-        "divides a task, and all pods of a task group are alike",
-        "give each part a task group of its own, with topology",
-    );
     Some(pods)
 }
 
@@ -130,11 +126,13 @@ pub(super) fn read_gang_size(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mu
     let mut minimum = 0_i64;
     for (task, pods) in tasks.iter().zip(&mut draft.pods) {
         let replicas = i64::from(pods.group.replicas());
-        let count = task.integer("minAvailable").unwrap_or(replicas);
+        let count = read_minimum(task).map_or(replicas, |(min, count)| {
+            if count != replicas {
+                set_minimum(&min, count, elastic, pods);
+            }
+            count
+        });
         minimum = minimum.saturating_add(count);
-        if let Some(min) = task.get("minAvailable").filter(|_| count != replicas) {
-            set_min_available(&min, count, elastic, &mut pods.group);
-        }
     }
     let all = draft.pods.iter().map(|p| i64::from(p.group.replicas()));
     let all: i64 = all.fold(0, i64::saturating_add);
@@ -143,10 +141,17 @@ pub(super) fn read_gang_size(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mu
     };
     match draft.pods.as_mut_slice() {
         // Go writes 0 for an unset number.
-        _ if count == all || count == minimum || count == 0 => {}
+        _ if count == minimum || count == 0 => {}
+        pods if count == all => {
+            // The minimums of the tasks are smaller, and the job's minimum applies too.
+            pods.iter_mut()
+                .for_each(|pods| pods.group.min_replicas = None);
+        }
         // The minimums of the job and of the task both apply, so the greater one counts.
         [pods] if elastic && count > 0 && count < all && pods.group.is_in_gang() => {
             pods.group.min_replicas = pods.group.min_replicas.max(Some(count));
+            pods.origins
+                .push(("minReplicas", spec.field_path("minAvailable")));
         }
         _ => spec.note_at(
             "minAvailable",
@@ -158,7 +163,24 @@ pub(super) fn read_gang_size(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mu
     }
 }
 
-fn set_min_available(min: &Fields<'_>, count: i64, elastic: bool, group: &mut TaskGroup) {
+/// Returns the field with the smallest number of pods of a task, and that number. None: all pods
+/// must run.
+fn read_minimum<'a>(task: &Fields<'a>) -> Option<(Fields<'a>, i64)> {
+    let of_partitions = partition::read_minimum(task);
+    let Some(own) = task.integer("minAvailable") else {
+        return of_partitions;
+    };
+    if let Some((min, count)) = of_partitions.filter(|(_, count)| *count != own) {
+        let message = format!(
+            "gives {count} pods with partitionSize, and minAvailable is {own}, but Volcano requires the same number: correct one of them"
+        );
+        task.log().add_problem(min.path(), message);
+    }
+    Some((task.get("minAvailable")?, own))
+}
+
+fn set_minimum(min: &Fields<'_>, count: i64, elastic: bool, pods: &mut GroupDraft) {
+    let group = &mut pods.group;
     let framework_needs_all = "is less than replicas, and this framework starts with a fixed number of pods, so all are in the gang";
     if !elastic {
         min.note(
@@ -167,6 +189,7 @@ fn set_min_available(min: &Fields<'_>, count: i64, elastic: bool, group: &mut Ta
         );
     } else if count > 0 {
         group.min_replicas = Some(count);
+        pods.origins.push(("minReplicas", min.path().to_owned()));
     } else if group.role.is_some_and(|role| role != Role::Evaluator) {
         min.note(
             "is 0, and without this group there is no rank 0",

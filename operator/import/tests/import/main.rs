@@ -18,6 +18,7 @@ mod policies;
 mod priority;
 mod queues;
 mod rules;
+mod topologies;
 
 use std::path::{Path, PathBuf};
 

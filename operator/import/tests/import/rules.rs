@@ -287,3 +287,15 @@ fn ray_workers_are_as_many_as_kuberay_would_start() {
     assert_eq!(ray_workers("replicas: 2, numOfHosts: 2,"), Some(4));
     assert_eq!(ray_workers(""), None);
 }
+
+#[test]
+fn job_minimum_of_all_pods_overrides_smaller_task_minimums() {
+    let text = volcano(
+        "  minAvailable: 6\n",
+        &[
+            ("t", "replicas: 4, minAvailable: 2,"),
+            ("u", "replicas: 2,"),
+        ],
+    );
+    assert_eq!(group(&import_object(&text), 0)["minReplicas"], Value::Null);
+}

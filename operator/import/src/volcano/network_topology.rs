@@ -1,0 +1,91 @@
+//! The network topology of a Job, or of the partitions of a task.
+//!
+//! Volcano counts tiers from the finest, 1, or names them. Trellis names levels.
+
+use serde_json::Value;
+use trellis_api::topology::TopologyRequest;
+
+use crate::context::ImportContext;
+use crate::fields::Fields;
+
+/// A request for pods in one domain.
+pub(super) struct NetworkTopology {
+    pub(super) level: String,
+    /// The number of the tier, if the field has one.
+    tier: Option<i64>,
+    /// False: the level is only preferred.
+    pub(super) is_required: bool,
+}
+
+impl NetworkTopology {
+    /// Reads `networkTopology`. None: the field is absent, or its level is unknown, which a note
+    /// reports.
+    pub(super) fn read(owner: &Fields<'_>, context: &ImportContext) -> Option<Self> {
+        let fields = owner.object("networkTopology")?;
+        let mode = fields.one_of("mode", &["hard", "soft"]);
+        let name = fields.text("highestTierName");
+        let tier = fields.integer("highestTierAllowed");
+        let level = match (name, tier) {
+            (Some(_), Some(_)) => {
+                let message = "excludes highestTierAllowed, as in Volcano: remove one of the two";
+                let path = fields.field_path("highestTierName");
+                fields.log().add_problem(&path, message);
+                return None;
+            }
+            (Some(name), None) => {
+                fields.log().note(
+                    &fields.field_path("highestTierName"),
+                    Some(&Value::from(name.as_str())),
+                    "is the name of a tier, and becomes the name of a level",
+                    "create a Topology with a level of this name (docs/topology.md)",
+                );
+                name
+            }
+            (None, Some(tier)) => {
+                let Some(name) = context.tier_name(tier) else {
+                    fields.note_at(
+                        "highestTierAllowed",
+                        "is a tier for which the HyperNodes of the input give no single name, and in Trellis levels have names, so the topology is left out",
+                        "add HyperNodes with tierName to the input, write highestTierName, or write the topology into the TrainingJob (docs/topology.md)",
+                    );
+                    return None;
+                };
+                name.to_owned()
+            }
+            (None, None) => {
+                fields.note(
+                    "names no tier, so the topology is left out",
+                    "write highestTierName, or write the topology into the TrainingJob (docs/topology.md)",
+                );
+                return None;
+            }
+        };
+        Some(Self {
+            level,
+            tier,
+            // Hard is the default.
+            is_required: mode.as_deref() != Some("soft"),
+        })
+    }
+
+    /// Returns the request of the whole job.
+    pub(super) fn to_request(&self) -> TopologyRequest {
+        let level = Some(self.level.clone());
+        match self.is_required {
+            true => TopologyRequest {
+                required: level,
+                preferred: None,
+            },
+            false => TopologyRequest {
+                required: None,
+                preferred: level,
+            },
+        }
+    }
+
+    /// Returns true if each domain of this request lies within one domain of the level.
+    pub(super) fn is_within(&self, level: &Self) -> bool {
+        let is_finer = self.tier.zip(level.tier).is_some_and(|(own, of)| own <= of);
+        self.is_required && (self.level == level.level || is_finer)
+    }
+}

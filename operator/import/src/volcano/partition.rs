@@ -1,0 +1,84 @@
+//! The partitions of a task, as slices of its task group.
+
+use trellis_api::topology::{GroupTopology, SliceLayer};
+
+use super::network_topology::NetworkTopology;
+use crate::context::ImportContext;
+use crate::fields::Fields;
+use crate::pod::GroupDraft;
+
+/// Reads `partitionPolicy`. `of_job` is the topology of the whole job.
+pub(super) fn read_partitions(
+    task: &Fields<'_>,
+    of_job: Option<&NetworkTopology>,
+    context: &ImportContext,
+    pods: &mut GroupDraft,
+) {
+    let Some(policy) = task.object("partitionPolicy") else {
+        return;
+    };
+    let (count, size) = (
+        policy.integer("totalPartitions"),
+        policy.integer("partitionSize"),
+    );
+    let replicas = i64::from(pods.group.replicas());
+    let all = count
+        .zip(size)
+        .and_then(|(count, size)| count.checked_mul(size));
+    if all != Some(replicas) {
+        let message = format!(
+            "must have totalPartitions × partitionSize = {replicas}, the replicas of the task, as in Volcano: correct them"
+        );
+        policy.log().add_problem(policy.path(), message);
+        return;
+    }
+    let has_topology = policy.get("networkTopology").is_some();
+    let Some(topology) = NetworkTopology::read(&policy, context) else {
+        if !has_topology {
+            policy.log().note(
+                policy.path(),
+                None,
+                "names no network topology, so the task group has no slices",
+                "write topology.slices if the pods of a partition must be in one domain",
+            );
+        }
+        return;
+    };
+    if !topology.is_required {
+        policy.note_at(
+            "networkTopology",
+            "is a preference, and in Trellis the domain of a slice is required, so the task group has no slices",
+            "write topology.slices if the pods of a partition must be in one domain",
+        );
+    } else if of_job.is_some_and(|of_job| of_job.is_within(&topology)) {
+        policy.note_at(
+            "networkTopology",
+            "is already met, because the whole job is in one such domain, so the task group has no slices",
+            "leave it out",
+        );
+    } else {
+        let slices = vec![SliceLayer {
+            level: topology.level,
+            pods: size,
+            at_most: None,
+        }];
+        pods.group
+            .topology
+            .get_or_insert_with(GroupTopology::default)
+            .slices = slices;
+        pods.origins
+            .push(("topology", policy.field_path("partitionSize")));
+    }
+}
+
+/// Returns `minPartitions` and the number of pods in these partitions. None: all partitions must
+/// run, which 0 means too.
+pub(super) fn read_minimum<'a>(task: &Fields<'a>) -> Option<(Fields<'a>, i64)> {
+    let policy = task.object("partitionPolicy")?;
+    let minimum = policy.get("minPartitions")?;
+    let count = policy
+        .integer("minPartitions")
+        .filter(|count| *count != 0)?;
+    let pods = count.checked_mul(policy.integer("partitionSize")?)?;
+    Some((minimum, pods))
+}
