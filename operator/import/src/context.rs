@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use trellis_api::document::Document;
 
-use crate::{ConversionOptions, kueue};
+use crate::{ConversionOptions, kai, kueue};
 
 /// Content of queues, topologies and priority classes that the import of other documents needs.
 #[derive(Default)]
@@ -17,6 +17,7 @@ pub(crate) struct ImportContext {
     cohorts: BTreeSet<String>,
     /// WorkloadPriorityClasses of Kueue.
     priority_classes: BTreeSet<String>,
+    pub(crate) kai_queues: kai::QueueTree,
     /// Names of Volcano's tiers, by number. None: HyperNodes give a tier several names.
     tiers: BTreeMap<i64, Option<String>>,
     /// True if a configuration of Kueue enables fair sharing.
@@ -60,6 +61,7 @@ impl ImportContext {
                 ("kueue.x-k8s.io", "WorkloadPriorityClass") => {
                     context.priority_classes.insert(name.to_owned());
                 }
+                ("scheduling.run.ai", "Queue") => context.kai_queues.insert(name, value),
                 ("topology.volcano.sh", "HyperNode") => context.add_tier(value),
                 _ => {}
             }

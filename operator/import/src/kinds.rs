@@ -7,12 +7,12 @@ use crate::context::ImportContext;
 use crate::field_log::FieldLog;
 use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
-use crate::{fields, kubeflow, kuberay, kueue, lattice, volcano};
+use crate::{fields, kai, kubeflow, kuberay, kueue, lattice, volcano};
 
 type Importer = fn(&Fields<'_>, &ImportContext) -> Vec<ImportedObject>;
 
 /// Group, versions, kind and importer.
-const IMPORTERS: [(&str, &[&str], &str, Importer); 15] = [
+const IMPORTERS: [(&str, &[&str], &str, Importer); 16] = [
     (
         "batch.volcano.sh",
         &["v1alpha1"],
@@ -31,6 +31,7 @@ const IMPORTERS: [(&str, &[&str], &str, Importer); 15] = [
         "HyperNode",
         volcano::convert_hyper_node,
     ),
+    ("scheduling.run.ai", &["v2"], "Queue", kai::convert_queue),
     ("batch", &["v1"], "Job", kueue::convert_job),
     ("kubeflow.org", &["v1"], "PyTorchJob", kubeflow::convert_job),
     ("ray.io", &["v1"], "RayJob", kuberay::convert_job),

@@ -1,5 +1,5 @@
-//! Converts objects of other systems into Trellis' objects: jobs of Volcano, Kueue, Kubeflow and
-//! Lattice, and the queues, flavors and topologies of Kueue and Volcano.
+//! Converts objects of other systems into Trellis' objects: jobs of Volcano, Kueue, KAI, Kubeflow and
+//! Lattice, and the queues, flavors and topologies of Kueue, Volcano and KAI.
 //!
 //! No field is dropped silently. Every importer reads its document through `Fields`, which records
 //! each field that was read; each unread field becomes a [`ImportNote`]. Created objects are
@@ -14,6 +14,7 @@ mod existing_queues;
 mod field_log;
 mod fields;
 mod imported_object;
+mod kai;
 mod kinds;
 mod kubeflow;
 mod kuberay;

@@ -9,9 +9,11 @@ use crate::fields::Fields;
 
 /// Domains of labels and annotations that only another system uses. Before this check, the
 /// importers read the keys that they know.
-const FOREIGN_DOMAINS: [&str; 6] = [
+const FOREIGN_DOMAINS: [&str; 8] = [
     "kueue.x-k8s.io",
     "volcano.sh",
+    "kai.scheduler",
+    "run.ai",
     "training.kubeflow.org",
     "lattice.dev",
     "batch.kubernetes.io",

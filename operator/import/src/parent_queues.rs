@@ -1,4 +1,4 @@
-//! Parent queues that no document defines. Trellis requires them; Kueue and Volcano do not.
+//! Parent queues that no document defines. Trellis requires them; Kueue, Volcano and KAI do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +16,7 @@ use crate::imported_object::{CreatedObjects, ImportedObject};
 enum SourceSystem {
     Kueue,
     Volcano,
+    Kai,
 }
 
 impl SourceSystem {
@@ -24,6 +25,7 @@ impl SourceSystem {
         match (group, document.kind.as_str()) {
             ("kueue.x-k8s.io", "ClusterQueue" | "Cohort") => Some(Self::Kueue),
             ("scheduling.volcano.sh", "Queue") => Some(Self::Volcano),
+            ("scheduling.run.ai", "Queue") => Some(Self::Kai),
             _ => None,
         }
     }
@@ -68,14 +70,14 @@ pub(crate) fn create_parents(
             Some(of) if *of == system => {}
             Some(_) => note_parent(
                 document.value,
-                log,
+                (system, log),
                 &parent,
                 "is also the name of a queue in another system's document",
                 "rename one of the two",
             ),
             None if refused.contains(&(system, parent.clone())) => note_parent(
                 document.value,
-                log,
+                (system, log),
                 &parent,
                 "could not be imported, and no job of this queue starts without it",
                 "correct its document",
@@ -90,7 +92,7 @@ pub(crate) fn create_parents(
                     continue;
                 }
                 let (reason, instead) = missing_parent_note(system);
-                note_parent(document.value, log, &parent, reason, instead);
+                note_parent(document.value, (system, log), &parent, reason, instead);
                 document.objects.insert(0, object);
                 printed.insert(parent, system);
             }
@@ -115,24 +117,46 @@ fn missing_parent_note(system: SourceSystem) -> (&'static str, &'static str) {
             "is not in the input, so it is created without quota",
             "leave it out if the cluster has it",
         ),
+        SourceSystem::Kai => (
+            "is not in the input, so it is created without quota, and the queues below it share only their quotas",
+            "write the capacity that no queue owns as its nominalQuota; leave it out if the cluster has it",
+        ),
     }
 }
 
 /// Adds a note about a parent, at the field that names the parent.
-fn note_parent(value: &Value, log: &FieldLog, parent: &str, reason: &str, instead: &str) {
+fn note_parent(
+    value: &Value,
+    (system, log): (SourceSystem, &FieldLog),
+    parent: &str,
+    reason: &str,
+    instead: &str,
+) {
     let spec = value.get("spec");
     let is_named = |key: &&str| {
         let word = spec.and_then(|spec| spec.get(key)).and_then(Value::as_str);
         word == Some(parent)
     };
-    let keys = ["cohort", "cohortName", "parent", "parentName"];
+    let keys = [
+        "cohort",
+        "cohortName",
+        "parent",
+        "parentName",
+        "parentQueue",
+    ];
     match keys.into_iter().find(is_named) {
         Some(key) => {
             let path = format!("spec.{key}");
             log.note(&path, Some(&Value::from(parent)), reason, instead);
         }
-        // No field names the root queue of Volcano, which is the parent of all other queues.
-        None => log.note("spec.parent", None, format!("{parent:?} {reason}"), instead),
+        // No field names the root queue of Volcano and KAI, the parent of all other queues.
+        None => {
+            let path = match system {
+                SourceSystem::Kai => "spec.parentQueue",
+                SourceSystem::Kueue | SourceSystem::Volcano => "spec.parent",
+            };
+            log.note(path, None, format!("{parent:?} {reason}"), instead);
+        }
     }
 }
 

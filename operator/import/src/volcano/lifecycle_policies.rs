@@ -280,7 +280,7 @@ fn parse_scope(action: &str) -> Option<RestartScope> {
 
 /// Parses a duration in the format of Go, such as `1h30m`, into seconds. Parts below a second are
 /// dropped.
-fn parse_seconds(text: &str) -> Option<i64> {
+pub(crate) fn parse_seconds(text: &str) -> Option<i64> {
     let mut total = 0_i64;
     let mut rest = text;
     while !rest.is_empty() {

@@ -13,6 +13,7 @@ mod documents;
 mod enums;
 mod golden;
 mod invalid;
+mod kai;
 mod pod_templates;
 mod policies;
 mod priority;

@@ -18,7 +18,7 @@ fn volcano(name: &str, spec: &str) -> String {
 }
 
 /// Returns the name and the parent of each created queue.
-fn queue_parents(imported: &[ImportedDocument]) -> Vec<(String, Value)> {
+pub fn queue_parents(imported: &[ImportedDocument]) -> Vec<(String, Value)> {
     let objects = imported.iter().flat_map(|document| &document.objects);
     objects
         .map(|object| {
@@ -29,7 +29,7 @@ fn queue_parents(imported: &[ImportedDocument]) -> Vec<(String, Value)> {
         .collect()
 }
 
-fn queue(name: &str, parent: impl Into<Value>) -> (String, Value) {
+pub fn queue(name: &str, parent: impl Into<Value>) -> (String, Value) {
     (name.to_owned(), parent.into())
 }
 
