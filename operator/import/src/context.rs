@@ -18,6 +18,7 @@ pub(crate) struct ImportContext {
     /// WorkloadPriorityClasses of Kueue.
     priority_classes: BTreeSet<String>,
     pub(crate) kai_queues: kai::QueueTree,
+    pub(crate) kai_topologies: kai::KaiTopologies,
     /// Names of Volcano's tiers, by number. None: HyperNodes give a tier several names.
     tiers: BTreeMap<i64, Option<String>>,
     /// True if a configuration of Kueue enables fair sharing.
@@ -62,6 +63,7 @@ impl ImportContext {
                     context.priority_classes.insert(name.to_owned());
                 }
                 ("scheduling.run.ai", "Queue") => context.kai_queues.insert(name, value),
+                ("kai.scheduler", "Topology") => context.kai_topologies.insert(name, value),
                 ("topology.volcano.sh", "HyperNode") => context.add_tier(value),
                 _ => {}
             }

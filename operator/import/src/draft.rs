@@ -13,6 +13,8 @@ use trellis_api::topology::TopologyRequest;
 
 use crate::field_log::FieldLog;
 use crate::imported_object::ImportedObject;
+use crate::job_value::{first_value, job_value};
+use crate::kai;
 use crate::pod::{GroupDraft, ValueWithPath};
 
 /// Default grace period in seconds, in Kubernetes and in Trellis (docs/checkpoints.md).
@@ -23,6 +25,8 @@ pub(crate) struct JobDraft {
     pub(crate) metadata: ObjectMeta,
     pub(crate) spec: TrainingJobSpec,
     pub(crate) pods: Vec<GroupDraft>,
+    /// The scheduling shard of KAI, whose nodes have a label with its name.
+    pub(crate) node_pool: Option<String>,
     /// The maximum runtime and its path in the document.
     active_deadline: Option<ValueWithPath<i64>>,
 }
@@ -56,6 +60,7 @@ impl JobDraft {
                 pod_metadata: None,
             },
             pods: Vec::new(),
+            node_pool: None,
             active_deadline: None,
         }
     }
@@ -107,6 +112,9 @@ impl JobDraft {
             return Vec::new();
         }
         self.merge_account_and_class(log);
+        kai::protect_class_of_pods(&mut self, log);
+        self.merge_queue(log);
+        self.select_node_pool();
         self.merge_ids();
         self.merge_grace(log);
         self.merge_pod_metadata();
@@ -211,23 +219,40 @@ impl JobDraft {
             "give it the rights of the other groups too, or write a separate job",
         );
         let classes = self.pods.iter().map(|pods| pods.priority_class.clone());
-        let own = self.spec.priority_class_name.clone();
-        let own = own.map(|value| ValueWithPath {
-            value,
-            path: String::new(),
-        });
-        let reason = match &own {
-            Some(_) => "differs from the job's priority class, and a gang has one priority",
-            None => "is set for one task group, and a gang has one priority",
-        };
-        let (has_own, own) = (own.is_some(), own.map(Some));
-        let classes = classes.filter(|class| class.is_some() || !has_own);
-        self.spec.priority_class_name = first_value(
-            own.into_iter().chain(classes).collect(),
+        self.spec.priority_class_name = job_value(
+            self.spec.priority_class_name.take(),
+            classes,
             log,
-            reason,
+            [
+                "differs from the job's priority class, and a gang has one priority",
+                "is set for one task group, and a gang has one priority",
+            ],
             "set spec.priorityClassName to the class that you want",
         );
+    }
+
+    fn merge_queue(&mut self, log: &FieldLog) {
+        let queues = self.pods.iter().map(|pods| pods.queue.clone());
+        self.spec.queue_name = job_value(
+            self.spec.queue_name.take(),
+            queues,
+            log,
+            [
+                "differs from the job's queue, and a gang is in one queue",
+                "is set for one task group, and a gang is in one queue",
+            ],
+            "set spec.queueName to the queue that you want",
+        );
+    }
+
+    /// Keeps the pods on the nodes of their shard.
+    fn select_node_pool(&mut self) {
+        for pods in &mut self.pods {
+            if let Some(pool) = pods.node_pool.take().or_else(|| self.node_pool.clone()) {
+                let selector = &mut pods.group.node_selector;
+                selector.entry(kai::NODE_POOL.to_owned()).or_insert(pool);
+            }
+        }
     }
 
     /// Sets user and group ids for the job if all groups agree, else for each group.
@@ -319,25 +344,6 @@ impl JobDraft {
             }
         }
     }
-}
-
-/// Returns the first value for a field of the whole job, and notes each different value.
-fn first_value(
-    group_values: Vec<Option<ValueWithPath<String>>>,
-    log: &FieldLog,
-    reason: &str,
-    instead: &str,
-) -> Option<String> {
-    let mut values = group_values.iter().flatten();
-    let first = values.next()?;
-    for other in values.filter(|other| other.value != first.value) {
-        log.note(&other.path, Some(&json!(other.value)), reason, instead);
-    }
-    // A note reports groups that get the value although they have none.
-    if !first.path.is_empty() && group_values.iter().any(Option::is_none) {
-        log.note(&first.path, Some(&json!(first.value)), reason, instead);
-    }
-    Some(first.value.clone())
 }
 
 /// Sets a value in the pod template of a group.

@@ -12,7 +12,7 @@ use crate::{fields, kai, kubeflow, kuberay, kueue, lattice, volcano};
 type Importer = fn(&Fields<'_>, &ImportContext) -> Vec<ImportedObject>;
 
 /// Group, versions, kind and importer.
-const IMPORTERS: [(&str, &[&str], &str, Importer); 16] = [
+const IMPORTERS: [(&str, &[&str], &str, Importer); 17] = [
     (
         "batch.volcano.sh",
         &["v1alpha1"],
@@ -32,6 +32,12 @@ const IMPORTERS: [(&str, &[&str], &str, Importer); 16] = [
         volcano::convert_hyper_node,
     ),
     ("scheduling.run.ai", &["v2"], "Queue", kai::convert_queue),
+    (
+        "kai.scheduler",
+        &["v1alpha1", "v1"],
+        "Topology",
+        kai::convert_topology,
+    ),
     ("batch", &["v1"], "Job", kueue::convert_job),
     ("kubeflow.org", &["v1"], "PyTorchJob", kubeflow::convert_job),
     ("ray.io", &["v1"], "RayJob", kuberay::convert_job),
@@ -90,7 +96,7 @@ const KUEUE_VERSIONS: &[&str] = &["v1beta1", "v1beta2"];
 const COHORT_VERSIONS: &[&str] = &["v1alpha1", "v1beta1", "v1beta2"];
 
 /// Kinds of the same systems that are not imported, and the alternatives.
-const UNSUPPORTED: [(&str, &str, &str); 16] = [
+const UNSUPPORTED: [(&str, &str, &str); 18] = [
     (
         "",
         "ConfigMap",
@@ -125,6 +131,16 @@ const UNSUPPORTED: [(&str, &str, &str); 16] = [
         "scheduling.volcano.sh",
         "PodGroup",
         "Trellis creates one for each TrainingJob; import the job itself",
+    ),
+    (
+        "kai.scheduler",
+        "SchedulingShard",
+        "create a ResourceFlavor with the label kai.scheduler/node-pool of its nodes (docs/queues.md)",
+    ),
+    (
+        "kai.scheduler",
+        "Config",
+        "it configures KAI's own components; leave it out",
     ),
     (
         "batch.volcano.sh",
@@ -183,14 +199,15 @@ pub fn importable_kinds() -> Vec<String> {
 }
 
 /// Returns true if documents of this group and kind can be imported. A core Job can be imported if
-/// Kueue queues it.
+/// Kueue or KAI queues it.
 #[must_use]
 pub fn is_importable(document: &Document) -> bool {
     let (group, _) = group_and_version(document);
     let mut kinds = IMPORTERS.iter();
     let is_known =
         kinds.any(|(kind_group, _, kind, _)| *kind_group == group && *kind == document.kind);
-    is_known && (group != "batch" || kueue::is_queued(&fields::to_value(document)))
+    let is_queued = |job: &Value| kueue::is_queued(job) || kai::is_queued(job);
+    is_known && (group != "batch" || is_queued(&fields::to_value(document)))
 }
 
 /// Returns true if the document can be converted into a TrainingJob.

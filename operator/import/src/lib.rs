@@ -14,6 +14,7 @@ mod existing_queues;
 mod field_log;
 mod fields;
 mod imported_object;
+mod job_value;
 mod kai;
 mod kinds;
 mod kubeflow;

@@ -3,11 +3,23 @@
 //! Sources of the fields: kai-scheduler/KAI-Scheduler, `pkg/apis/scheduling/v2` and `v2alpha2`,
 //! `pkg/apis/kai/v1alpha1`, and `pkg/podgrouper/podgrouper/plugins` for labels and annotations.
 
+mod job;
+mod pod;
 mod queue;
 mod queue_tree;
+mod topology;
 
+pub(crate) use job::{is_queued, protect_class_of_pods, read_job};
+pub(crate) use pod::read_pod;
 pub(crate) use queue::convert_queue;
 pub(crate) use queue_tree::QueueTree;
+pub(crate) use topology::{KaiTopologies, convert_topology};
 
+/// The name of KAI in `schedulerName` of pods.
+pub(crate) const SCHEDULER: &str = "kai-scheduler";
 /// The label of the nodes, queues and jobs of a scheduling shard.
-const NODE_POOL: &str = "kai.scheduler/node-pool";
+pub(crate) const NODE_POOL: &str = "kai.scheduler/node-pool";
+/// The annotation with the number of pods of a Job that start together.
+pub(crate) const MIN_MEMBER: &str = "kai.scheduler/batch-min-member";
+const QUEUE: &str = "kai.scheduler/queue";
+const PRIORITY_CLASS: &str = "priorityClassName";

@@ -55,6 +55,8 @@ pub(super) fn read_elastic_policy(spec: &Fields<'_>, draft: &mut JobDraft) {
         }
         worker.group.replicas = Some(all).filter(|all| *all != 1);
         worker.group.min_replicas = minimum.filter(|minimum| *minimum < all);
+        let path = policy.field_path("minReplicas");
+        worker.origins.push(("minReplicas", path));
     }
     policy.ignore_if("rdzvBackend", &json!("c10d"));
     policy.ignore_if("standalone", &json!(false));

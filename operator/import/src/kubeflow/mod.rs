@@ -14,10 +14,10 @@ use crate::context::ImportContext;
 use crate::draft::JobDraft;
 use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
-use crate::kueue;
 use crate::metadata;
 use crate::pod::command_scan::ProvidedVariables;
 use crate::pod::{self, PodHints, ValueWithPath};
+use crate::{kai, kueue};
 
 /// Replica types in the order of their ranks, the names of their groups, and roles.
 const REPLICA_TYPES: [(&str, &str, Option<Role>); 2] = [
@@ -30,6 +30,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     let log = root.log();
     let mut draft = JobDraft::new(Default::default(), Framework::PyTorch);
     let is_queued = kueue::read_labels(root, context, &mut draft);
+    kai::read_job(root, context, &mut draft);
     let Some(metadata) = metadata::read_metadata(root, true) else {
         return Vec::new();
     };
@@ -46,7 +47,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
         return Vec::new();
     };
     let hints = PodHints {
-        options: &context.options,
+        context,
         framework: Framework::PyTorch,
         main: "pytorch",
         own_ports: &["pytorchjob-port"],
@@ -140,7 +141,7 @@ fn read_scheduling_policy(policy: &Fields<'_>, draft: &mut JobDraft) {
         None => draft.spec.queue_name = queue,
         Some(own) if queue.as_ref().is_some_and(|queue| queue != own) => policy.note_at(
             "queue",
-            "differs from the queue in Kueue's label",
+            "differs from the queue in the job's label",
             "write the queue that you want into spec.queueName",
         ),
         Some(_) => {}
@@ -150,7 +151,7 @@ fn read_scheduling_policy(policy: &Fields<'_>, draft: &mut JobDraft) {
         None => draft.spec.priority_class_name = class,
         Some(own) if class.as_ref().is_some_and(|class| class != own) => policy.note_at(
             "priorityClass",
-            "differs from the class in Kueue's label",
+            "differs from the class in the job's label",
             "write the class that you want into spec.priorityClassName",
         ),
         Some(_) => {}

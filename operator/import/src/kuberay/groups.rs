@@ -21,7 +21,7 @@ pub(super) fn read_cluster(
     draft: &mut JobDraft,
 ) {
     let hints = PodHints {
-        options: &context.options,
+        context,
         framework: Framework::Ray,
         // KubeRay uses the first container.
         main: "",
@@ -115,6 +115,8 @@ fn read_workers(worker: &Fields<'_>, hints: &PodHints<'_>, scales: bool) -> Opti
         // The gang contains at least one worker of each group.
         let minimum = minimum.unwrap_or(0).max(1);
         pods.group.min_replicas = Some(count(minimum)).filter(|_| minimum < all);
+        pods.origins
+            .push(("minReplicas", worker.field_path("minReplicas")));
         worker.note_at(
             "minReplicas",
             "is where Ray's autoscaler starts, and in Trellis the job starts with these pods and grows while capacity is free, independent of Ray's demand",

@@ -13,7 +13,7 @@ use crate::draft::JobDraft;
 use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
 use crate::pod::ValueWithPath;
-use crate::{kueue, metadata};
+use crate::{kai, kueue, metadata};
 
 /// Converts a RayJob: its entrypoint is the driver.
 pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<ImportedObject> {
@@ -51,6 +51,7 @@ pub(crate) fn convert_cluster(root: &Fields<'_>, context: &ImportContext) -> Vec
 fn read_head<'a>(root: &Fields<'a>, context: &ImportContext) -> Option<(JobDraft, Fields<'a>)> {
     let mut draft = JobDraft::new(Default::default(), Framework::Ray);
     let is_queued = kueue::read_labels(root, context, &mut draft);
+    kai::read_job(root, context, &mut draft);
     draft.metadata = metadata::read_metadata(root, true)?;
     let Some(spec) = root.object("spec") else {
         root.log().add_problem("spec", "is required: add it");

@@ -1,4 +1,4 @@
-//! A core Job that Kueue queues.
+//! A core Job that Kueue or KAI queues.
 
 use serde_json::{Value, json};
 use trellis_api::job::{Framework, RestartScope, SuccessPolicy};
@@ -8,6 +8,7 @@ use crate::context::ImportContext;
 use crate::draft::JobDraft;
 use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
+use crate::kai;
 use crate::metadata;
 use crate::pod::command_scan::ProvidedVariables;
 use crate::pod::{self, PodHints, ValueWithPath};
@@ -16,36 +17,35 @@ const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 /// Default of a Job's `backoffLimit`.
 const DEFAULT_BACKOFF_LIMIT: i64 = 6;
 
-/// Converts a Job with Kueue's label.
+/// Converts a Job with the label of Kueue or KAI.
 pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<ImportedObject> {
     let log = root.log();
     let mut draft = JobDraft::new(Default::default(), Framework::None);
-    if !super::read_labels(root, context, &mut draft) {
+    let in_kueue = super::read_labels(root, context, &mut draft);
+    let in_kai = kai::read_job(root, context, &mut draft);
+    if !in_kueue && !in_kai {
         log.add_problem(
             "metadata.labels",
-            "must have the label kueue.x-k8s.io/queue-name: a Job without it is not imported, because most Jobs are not training jobs; add it with the name of the queue for the TrainingJob",
+            "must have the label kueue.x-k8s.io/queue-name or kai.scheduler/queue: a Job without it is not imported, because most Jobs are not training jobs; add it with the name of the queue for the TrainingJob",
         );
         return Vec::new();
     }
     let annotations = root
         .object("metadata")
         .and_then(|m| m.object("annotations"));
-    let minimum = annotations
-        .as_ref()
-        .and_then(|annotations| annotations.get(MIN_PARALLELISM));
+    let read_count = |key: &str| read_pod_count(annotations.as_ref()?, key);
+    let of_kueue = read_count(MIN_PARALLELISM);
+    let of_kai = in_kai.then(|| read_count(kai::MIN_MEMBER)).flatten();
     if let Some(annotations) = &annotations {
-        annotations.ignore(&["kueue.x-k8s.io/job-completions-equal-parallelism"]);
-    }
-    let minimum = minimum.and_then(|minimum| {
-        let count = minimum.as_text()?.parse::<i64>().ok();
-        if count.is_none() {
-            log.add_problem(
-                minimum.path(),
-                "must be a number of pods: write digits only",
+        if of_kueue.is_some() && of_kai.is_some() {
+            annotations.note_at(
+                kai::MIN_MEMBER,
+                "is a second minimum, and kueue.x-k8s.io/job-min-parallelism is used",
+                "write the minimum that you want into minReplicas",
             );
         }
-        count
-    });
+        annotations.ignore(&["kueue.x-k8s.io/job-completions-equal-parallelism"]);
+    }
     let Some(metadata) = metadata::read_metadata(root, true) else {
         return Vec::new();
     };
@@ -57,7 +57,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     let mode = spec.one_of("completionMode", &["NonIndexed", "Indexed"]);
     let indexed = mode.as_deref() == Some("Indexed");
     let hints = PodHints {
-        options: &context.options,
+        context,
         framework: Framework::None,
         main: "",
         own_ports: &[],
@@ -73,7 +73,18 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     };
     pods.group.name = "worker".to_owned();
     pods.group.replicas = read_replicas(&spec, indexed).filter(|count| *count != 1);
-    pods.group.min_replicas = minimum;
+    // Without Kueue, KAI starts each pod of a Job by itself, unless the annotation says more.
+    let is_split =
+        !in_kueue && pods.group.replicas.is_some() && pods.group.slice_sizes().is_empty();
+    let alone = ValueWithPath {
+        value: 1,
+        path: String::new(),
+    };
+    let minimum = of_kueue.or(of_kai).or(is_split.then_some(alone));
+    if let Some(minimum) = minimum {
+        pods.group.min_replicas = Some(minimum.value);
+        pods.origins.push(("minReplicas", minimum.path));
+    }
     // With every restart policy, only the failed pod restarts, and the failure counts.
     pods.restart_policy = None;
     draft.pods.push(pods);
@@ -85,7 +96,12 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     }
     draft.set_ttl(spec.integer("ttlSecondsAfterFinished"));
     // Kueue suspends jobs that it has not admitted: a suspended job is pending, not stopped.
-    spec.ignore(&["suspend"]);
+    if in_kueue {
+        spec.ignore(&["suspend"]);
+    }
+    draft.spec.suspend = spec
+        .boolean("suspend")
+        .filter(|suspend| *suspend && !in_kueue);
     // Trellis creates a pod again after the previous pod with its name is gone.
     spec.one_of("podReplacementPolicy", &["TerminatingOrFailed", "Failed"]);
     if spec.value().get("manualSelector") != Some(&json!(true)) {
@@ -97,6 +113,20 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
         "leave it out",
     );
     draft.finish(log)
+}
+
+/// Reads the number of pods in an annotation.
+fn read_pod_count(annotations: &Fields<'_>, key: &str) -> Option<ValueWithPath<i64>> {
+    let text = annotations.text(key)?;
+    let path = annotations.field_path(key);
+    match text.parse() {
+        Ok(value) => Some(ValueWithPath { value, path }),
+        Err(_) => {
+            let message = "must be a number of pods: write digits only";
+            annotations.log().add_problem(&path, message);
+            None
+        }
+    }
 }
 
 /// Returns the number of pods that run at the same time.

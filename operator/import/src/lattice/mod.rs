@@ -57,7 +57,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
         .unwrap_or_default();
     let mut policies = LifecyclePolicies::read(&spec, None);
     let hints = PodHints {
-        options: &context.options,
+        context,
         framework,
         main: "main",
         own_ports: &[],

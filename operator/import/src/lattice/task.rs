@@ -104,7 +104,7 @@ fn read_main_container(
 ) -> TracedValue {
     let group = &mut pods.group;
     let mut output = TracedValue::empty_map(container.path());
-    resources::read_main_amounts(container, hints.options).add_to_group(group, container);
+    resources::read_main_amounts(container, &hints.context.options).add_to_group(group, container);
     match container.text("image") {
         Some(image) => group.image = image,
         None => {
@@ -153,7 +153,7 @@ fn read_other_container(name: &str, container: &Fields<'_>, hints: &PodHints<'_>
             output.insert(key, TracedValue::from_fields(&field));
         }
     }
-    if let Some(limits) = resources::read_limits(container, hints.options) {
+    if let Some(limits) = resources::read_limits(container, &hints.context.options) {
         output.insert(
             "resources",
             TracedValue::leaf(&container.field_path("resources"), limits),

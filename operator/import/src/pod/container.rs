@@ -171,7 +171,7 @@ pub(super) fn read_other_container(
     group: &TaskGroup,
 ) -> TracedValue {
     let mut output = TracedValue::empty_map(container.path());
-    let limits = resources::read_limits(container, hints.options);
+    let limits = resources::read_limits(container, &hints.context.options);
     let needed = command_scan::scan_command(container, group, hints);
     for key in container.keys() {
         let Some(field) = container.get(&key) else {

@@ -16,9 +16,9 @@ use serde_json::json;
 use trellis_api::job::{EnvVar, Framework, LocalReference, TaskGroup};
 use trellis_api::pod_template::MAIN_CONTAINER;
 
-use crate::ConversionOptions;
+use crate::context::ImportContext;
 use crate::fields::Fields;
-use crate::metadata;
+use crate::{kai, metadata};
 use command_scan::ProvidedVariables;
 use traced_value::TracedValue;
 
@@ -28,7 +28,7 @@ const SHARED_MEMORY: &str = "shared-memory";
 /// Facts about the system for which a pod was written.
 #[derive(Clone)]
 pub(crate) struct PodHints<'h> {
-    pub(crate) options: &'h ConversionOptions,
+    pub(crate) context: &'h ImportContext,
     pub(crate) framework: Framework,
     /// Name of the container that the system treats as the main one. If none has it, the first is.
     pub(crate) main: &'h str,
@@ -65,6 +65,11 @@ pub(crate) struct GroupDraft {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) service_account: Option<ValueWithPath<String>>,
     pub(crate) priority_class: Option<ValueWithPath<String>>,
+    pub(crate) queue: Option<ValueWithPath<String>>,
+    /// True if KAI schedules the pods.
+    pub(crate) is_kai: bool,
+    /// The scheduling shard of KAI, whose nodes have a label with its name.
+    pub(crate) node_pool: Option<String>,
     pub(crate) run_as_user: Option<ValueWithPath<i64>>,
     pub(crate) fs_group: Option<ValueWithPath<i64>>,
     pub(crate) grace: Option<ValueWithPath<i64>>,
@@ -110,10 +115,11 @@ pub(crate) fn read_template(
 
     let mut pods = GroupDraft {
         main: main.path().to_owned(),
+        is_kai: spec.value().get("schedulerName") == Some(&json!(kai::SCHEDULER)),
         ..GroupDraft::default()
     };
     let mut output_spec = TracedValue::empty_map(spec.path());
-    let amounts = resources::read_main_amounts(main, hints.options);
+    let amounts = resources::read_main_amounts(main, &hints.context.options);
     let memory = amounts.memory().cloned();
     let mut volumes = volumes::read_volumes(&spec, main, &non_main_containers, memory.as_ref());
     let kept_volumes = std::mem::take(&mut volumes.unchanged);
@@ -141,7 +147,7 @@ pub(crate) fn read_template(
             output_spec.insert(key, TracedValue::list(&spec.field_path(key), list));
         }
     }
-    read_metadata(&template, &mut pods);
+    read_metadata(&template, hints.context, &mut pods);
     placement::read_placement(&spec, &mut pods.group, &mut output_spec);
     read_spec(&spec, hints, &mut pods, &mut output_spec);
     let mut output = TracedValue::empty_map(template.path());
@@ -160,7 +166,7 @@ fn find_main(containers: &[Fields<'_>], main_name: &str) -> Option<usize> {
     named(main_name).or_else(|| named(MAIN_CONTAINER)).or(first)
 }
 
-fn read_metadata(template: &Fields<'_>, pods: &mut GroupDraft) {
+fn read_metadata(template: &Fields<'_>, context: &ImportContext, pods: &mut GroupDraft) {
     let Some(metadata) = template.object("metadata") else {
         return;
     };
@@ -168,6 +174,7 @@ fn read_metadata(template: &Fields<'_>, pods: &mut GroupDraft) {
     metadata.ignore(&["name", "namespace", "generateName", "creationTimestamp"]);
     (pods.group.topology, pods.origins) = placement::read_topology(&metadata);
     pods.pod_set_group = placement::read_pod_set_group(&metadata);
+    kai::read_pod(template, context, pods);
     pods.labels = metadata::read_pod_keys(&metadata, "labels");
     pods.annotations = metadata::read_pod_keys(&metadata, "annotations");
 }
@@ -199,10 +206,22 @@ fn read_spec(
         );
     }
     pods.service_account = account.or(old);
-    for scheduler in ["default-scheduler", "volcano"] {
+    for scheduler in ["default-scheduler", "volcano", kai::SCHEDULER] {
         spec.ignore_if("schedulerName", &json!(scheduler));
     }
-    pods.priority_class = value_of("priorityClassName");
+    let class = value_of("priorityClassName");
+    if let Some(label) = &pods.priority_class
+        && class
+            .as_ref()
+            .is_some_and(|class| class.value != label.value)
+    {
+        spec.note_at(
+            "priorityClassName",
+            "differs from the class in the label of the pods, which KAI uses for the job",
+            "write the class that you want into spec.priorityClassName",
+        );
+    }
+    pods.priority_class = pods.priority_class.take().or(class);
     pods.restart_policy = value_of("restartPolicy");
     spec.one_of("restartPolicy", &["Always", "OnFailure", "Never"]);
     if let Some(seconds) = spec.integer("terminationGracePeriodSeconds") {

@@ -54,7 +54,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     let mut policies = LifecyclePolicies::read(&spec, None);
     let hosts = task::host_variables(&tasks, draft.metadata.name.as_deref().unwrap_or_default());
     for (at, task) in tasks.iter().enumerate() {
-        let hints = plugins.pod_hints(&context.options, &hosts);
+        let hints = plugins.pod_hints(context, &hosts);
         let Some(mut pods) = task::read_task(task, at, &plugins, &hints) else {
             continue;
         };

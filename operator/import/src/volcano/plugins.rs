@@ -2,7 +2,7 @@
 
 use trellis_api::job::{Framework, Role};
 
-use crate::ConversionOptions;
+use crate::context::ImportContext;
 use crate::fields::Fields;
 use crate::pod::PodHints;
 use crate::pod::command_scan::ProvidedVariables;
@@ -145,7 +145,7 @@ impl VolcanoPlugins {
     /// Returns the facts that Volcano's pods rely on.
     pub(super) fn pod_hints<'h>(
         &self,
-        options: &'h ConversionOptions,
+        context: &'h ImportContext,
         hosts: &[(String, String)],
     ) -> PodHints<'h> {
         let mut provided: Vec<_> = hosts.to_vec();
@@ -155,7 +155,7 @@ impl VolcanoPlugins {
             provided.extend(variable.map(|(_, value)| ("MPI_HOST".to_owned(), value.clone())));
         }
         PodHints {
-            options,
+            context,
             framework: self.framework,
             main: "",
             own_ports: &[],

@@ -67,7 +67,7 @@ fn invalid_field_gives_one_error_with_its_path() {
         ),
         (
             "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {}\n".to_owned(),
-            "metadata.labels: must have the label kueue.x-k8s.io/queue-name: a Job without it is not imported, because most Jobs are not training jobs; add it with the name of the queue for the TrainingJob",
+            "metadata.labels: must have the label kueue.x-k8s.io/queue-name or kai.scheduler/queue: a Job without it is not imported, because most Jobs are not training jobs; add it with the name of the queue for the TrainingJob",
         ),
         (
             "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: {}\n".to_owned(),
