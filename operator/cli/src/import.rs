@@ -23,10 +23,11 @@ const INCOMPLETE: u8 = 1;
 #[derive(clap::Args, Debug)]
 pub(super) struct ImportOptions {
     /// Files or folders with the objects to convert; - is standard input.
-    /// The objects are Jobs and Queues of Volcano, Jobs with Kueue's label, PyTorchJobs,
-    /// LatticeJobs, and Kueue's ClusterQueues, LocalQueues, Cohorts, ResourceFlavors and
-    /// Topologies. A folder is read for its .yaml, .yml and .json files. All files are read
-    /// together: a LocalQueue of one file selects the queue for the jobs of another file.
+    /// The objects are Jobs, Queues and HyperNodes of Volcano, Jobs with the label of Kueue or KAI,
+    /// PyTorchJobs, RayJobs, RayClusters, LatticeJobs, Queues, Topologies and PodGroups of KAI, and
+    /// Kueue's ClusterQueues, LocalQueues, Cohorts, ResourceFlavors and Topologies. A folder is read
+    /// for its .yaml, .yml and .json files. All files are read together: a LocalQueue of one file
+    /// selects the queue for the jobs of another file.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// Output format. Notes also go to standard error.

@@ -12,7 +12,7 @@ use crate::{fields, kai, kubeflow, kuberay, kueue, lattice, volcano};
 type Importer = fn(&Fields<'_>, &ImportContext) -> Vec<ImportedObject>;
 
 /// Group, versions, kind and importer.
-const IMPORTERS: [(&str, &[&str], &str, Importer); 17] = [
+const IMPORTERS: [(&str, &[&str], &str, Importer); 18] = [
     (
         "batch.volcano.sh",
         &["v1alpha1"],
@@ -32,6 +32,12 @@ const IMPORTERS: [(&str, &[&str], &str, Importer); 17] = [
         volcano::convert_hyper_node,
     ),
     ("scheduling.run.ai", &["v2"], "Queue", kai::convert_queue),
+    (
+        "scheduling.run.ai",
+        &["v2alpha2"],
+        "PodGroup",
+        kai::convert_pod_group,
+    ),
     (
         "kai.scheduler",
         &["v1alpha1", "v1"],

@@ -1,4 +1,4 @@
-//! Documents of Kueue, Volcano, Kubeflow and KubeRay.
+//! Documents of Kueue, Volcano, KAI, Kubeflow and KubeRay.
 
 use trellis_api::document;
 use trellis_api::{ResourceFlavor, Topology, TrainingJob, TrainingQueue};
@@ -34,6 +34,10 @@ pub const TARGET: Target = Target {
         "parallelism",
         "completions",
         "minAvailable",
+        "partitionPolicy",
+        "overQuotaWeight",
+        "kai.scheduler/queue",
+        "kai.scheduler/segment-size",
         "1Gi",
         "500m",
         "2147483648",

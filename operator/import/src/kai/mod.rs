@@ -5,12 +5,14 @@
 
 mod job;
 mod pod;
+mod pod_group;
 mod queue;
 mod queue_tree;
 mod topology;
 
 pub(crate) use job::{is_queued, protect_class_of_pods, read_job};
 pub(crate) use pod::read_pod;
+pub(crate) use pod_group::convert_pod_group;
 pub(crate) use queue::convert_queue;
 pub(crate) use queue_tree::QueueTree;
 pub(crate) use topology::{KaiTopologies, convert_topology};

@@ -128,6 +128,16 @@ fn unsupported_kind_names_the_alternative() {
             "can be imported only in version v1beta1 or v1beta2: convert it",
         ),
         (
+            "kai.scheduler/v1",
+            "SchedulingShard",
+            "SchedulingShard cannot be imported: create a ResourceFlavor",
+        ),
+        (
+            "scheduling.run.ai/v1",
+            "Queue",
+            "can be imported only in version v2: convert it",
+        ),
+        (
             "trellis.dev/v1alpha1",
             "TrainingJob",
             "is already a kind of Trellis: apply it unchanged",

@@ -349,3 +349,47 @@ fn invalid_labels_and_annotations_of_kai_are_errors() {
         assert_eq!(problems, [expected]);
     }
 }
+
+#[test]
+fn pod_group_of_kai_names_the_fields_of_its_task_groups() {
+    let pod_group = |spec: &str| {
+        format!(
+            "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {{name: a}}\nspec: {spec}\n"
+        )
+    };
+    let text =
+        pod_group("{topologyConstraint: {topology: t}, subGroups: [{name: b, minMember: 3}]}");
+    let imported = import_text(&text);
+    assert_eq!(
+        (&imported[0].objects[..], &imported[0].problems[..]),
+        (&[][..], &[][..])
+    );
+    assert_eq!(
+        import_notes(&text),
+        [
+            "spec.topologyConstraint: {\"topology\":\"t\"} is about all pods, and a TrainingJob has its own topology; leave it out",
+            "spec.subGroups[0]: {\"name\":\"b\",\"minMember\":3} of \"default/a\" is a part of the gang, and in Trellis a task group is; write minReplicas: 3 into the task group of its pods",
+        ]
+    );
+    for (spec, expected) in [
+        (
+            "{subGroups: [{name: b, minMember: all}]}",
+            "spec.subGroups[0].minMember: must be a whole number, not the text \"all\"",
+        ),
+        (
+            "{subGroups: [b]}",
+            "spec.subGroups[0]: must be a mapping, not the text \"b\"",
+        ),
+        (
+            "null",
+            "spec: is required: add it, or leave the PodGroup out",
+        ),
+    ] {
+        let imported = import_text(&pod_group(spec));
+        let problems = imported[0].problems.iter();
+        let problems: Vec<_> = problems
+            .map(|p| format!("{}: {}", p.field, p.message))
+            .collect();
+        assert_eq!(problems, [expected]);
+    }
+}
