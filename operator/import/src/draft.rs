@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use trellis_api::PodTemplate;
 use trellis_api::job::{
-    Checkpoint, Cleanup, Deadlines, Framework, PodMetadata, Restart, SecurityContext, Success,
-    SuccessPolicy, TrainingJob, TrainingJobSpec,
+    Checkpoint, Cleanup, Deadlines, Framework, PodMetadata, Restart, RestartScope, SecurityContext,
+    Success, SuccessPolicy, TrainingJob, TrainingJobSpec,
 };
 use trellis_api::topology::TopologyRequest;
 
@@ -119,7 +119,8 @@ impl JobDraft {
         self.merge_grace(log);
         self.merge_pod_metadata();
         self.share_flavors(log);
-        self.start_slices_together(log);
+        self.raise_to_whole_slices(log);
+        self.keep_one_world();
         for (at, pods) in self.pods.iter().enumerate() {
             for (field, path) in &pods.origins {
                 log.set_origin(format!("spec.taskGroups[{at}].{field}"), path);
@@ -131,30 +132,36 @@ impl JobDraft {
         vec![ImportedObject::TrainingJob(job)]
     }
 
-    /// Removes `minReplicas` from groups with slices, and notes the field that it comes from: Trellis
-    /// starts all pods of such a group together (`SLICES_START_TOGETHER` in api/src/rules/slices.rs).
-    fn start_slices_together(&mut self, log: &FieldLog) {
+    /// Raises `minReplicas` of groups with slices to whole slices (`MIN_SLICES` in
+    /// api/src/rules/slices.rs), and notes the field that it comes from.
+    fn raise_to_whole_slices(&mut self, log: &FieldLog) {
         for pods in &mut self.pods {
             let (minimum, replicas) = (pods.group.gang_size(), pods.group.replicas());
-            let origin = pods
-                .origins
-                .iter()
-                .find(|(field, _)| *field == "minReplicas");
-            let Some((_, path)) =
-                origin.filter(|_| minimum < replicas && !pods.group.slice_sizes().is_empty())
-            else {
+            let Some(size) = pods.group.slice_sizes().first().copied() else {
                 continue;
             };
-            let reason = format!(
-                "would start {minimum} of {replicas} pods, and a group with slices starts all pods together"
-            );
-            log.note(
-                path,
-                None,
-                reason,
-                "lower replicas, or remove topology.slices",
-            );
-            pods.group.min_replicas = None;
+            let whole = minimum.checked_next_multiple_of(size).unwrap_or(replicas);
+            if minimum >= replicas || whole == minimum {
+                continue;
+            }
+            pods.group.min_replicas = (whole < replicas).then(|| i64::from(whole));
+            let mut origins = pods.origins.iter();
+            if let Some((_, path)) = origins.find(|(field, _)| *field == "minReplicas") {
+                let reason = format!(
+                    "would start {minimum} of {replicas} pods, and the pods start in slices of {size}: at least {whole} start"
+                );
+                log.note(path, None, reason, "use a multiple of the size of a slice");
+            }
+        }
+    }
+
+    /// Keeps the pods of an elastic PyTorch group with slices in one torchrun world, as in the imported
+    /// job: by default, each slice would be a world of its own.
+    fn keep_one_world(&mut self) {
+        let is_split = |pods: &GroupDraft| pods.group.is_elastic() && pods.group.has_slices();
+        if self.spec.framework == Some(Framework::PyTorch) && self.pods.iter().any(is_split) {
+            let restart = self.spec.restart.get_or_insert_default();
+            restart.scope.get_or_insert(RestartScope::Pod);
         }
     }
 

@@ -93,7 +93,7 @@ fn tier_number_gets_the_name_from_hyper_nodes() {
 }
 
 #[test]
-fn fewer_partitions_are_the_smallest_gang_without_slices() {
+fn fewer_partitions_are_the_smallest_gang() {
     let job = |topology: &str, framework: &str| {
         let policy = format!(
             "replicas: 8, partitionPolicy: {{totalPartitions: 4, partitionSize: 2, minPartitions: 3{topology}}},"
@@ -103,17 +103,17 @@ fn fewer_partitions_are_the_smallest_gang_without_slices() {
             framework => volcano(framework, &[("t", &policy), ("m", "")]),
         }
     };
-    let elastic = import_object(&job("", ""));
-    assert_eq!(group(&elastic, 0)["minReplicas"], 6);
     for text in [
+        job("", ""),
         job(", networkTopology: {highestTierName: rack}", ""),
-        job("", "  plugins: {mpi: [\"--master=m\", \"--worker=t\"]}\n"),
     ] {
-        assert_eq!(group(&import_object(&text), 0)["minReplicas"], Value::Null);
-        let notes = import_notes(&text);
-        let path = "spec.tasks[0].partitionPolicy.minPartitions: ";
-        assert!(notes.iter().any(|note| note.starts_with(path)), "{notes:?}");
+        assert_eq!(group(&import_object(&text), 0)["minReplicas"], 6);
     }
+    let text = job("", "  plugins: {mpi: [\"--master=m\", \"--worker=t\"]}\n");
+    assert_eq!(group(&import_object(&text), 0)["minReplicas"], Value::Null);
+    let notes = import_notes(&text);
+    let path = "spec.tasks[0].partitionPolicy.minPartitions: ";
+    assert!(notes.iter().any(|note| note.starts_with(path)), "{notes:?}");
     // 0 is the default: all partitions run.
     let all = job("", "").replace("minPartitions: 3", "minPartitions: 0");
     assert_eq!(group(&import_object(&all), 0)["minReplicas"], Value::Null);
@@ -152,4 +152,36 @@ fn invalid_partitions_are_errors() {
     }
     let without_tier = hyper_node("a", "tierName: rack").replace("---\n", "");
     assert_eq!(problems(&without_tier), ["spec.tier: is required: add it"]);
+}
+
+#[test]
+fn smallest_parallelism_is_raised_to_whole_slices() {
+    let job = |least: u32| {
+        format!(
+            "{{apiVersion: batch/v1, kind: Job, metadata: {{name: a, \
+             labels: {{kueue.x-k8s.io/queue-name: q}}, \
+             annotations: {{kueue.x-k8s.io/job-min-parallelism: \"{least}\"}}}}, \
+             spec: {{completions: 8, parallelism: 8, completionMode: Indexed, template: {{\
+             metadata: {{annotations: {{kueue.x-k8s.io/podset-slice-required-topology: rack, \
+             kueue.x-k8s.io/podset-slice-size: \"2\"}}}}, spec: {{restartPolicy: Never, \
+             containers: [{{name: c, image: i, \
+             resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}}}"
+        )
+    };
+    let path = "metadata.annotations.kueue.x-k8s.io/job-min-parallelism: ";
+    for (least, expected, noted) in [
+        (4, json!(4), false),
+        (3, json!(4), true),
+        (7, Value::Null, true),
+    ] {
+        let text = job(least);
+        assert_eq!(
+            group(&import_object(&text), 0)["minReplicas"],
+            expected,
+            "{least}"
+        );
+        let notes = import_notes(&text);
+        let is_noted = notes.iter().any(|note| note.starts_with(path));
+        assert_eq!(is_noted, noted, "{notes:?}");
+    }
 }
