@@ -204,11 +204,11 @@ pub struct NominatedVictim {
     /// Hash of the plan that placed the victim. A victim that has another plan by now need not
     /// leave.
     pub plan: String,
-    /// Name of the surplus pod that leaves, or of the first pod of the slice. Absent: the whole gang
-    /// leaves.
+    /// Name of the surplus pod, or of the first pod of the surplus slice, that leaves. Absent: the
+    /// whole gang leaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// Number of pods of the slice that leaves, which have consecutive indexes. Absent: 1.
+    /// Number of pods that leave, with consecutive indexes from `pod`. Absent: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<i64>,
     /// Why this gang was chosen: LaterInQueue, Borrows, LowerPriority, FairShare or Surplus.
@@ -370,10 +370,10 @@ pub struct ElasticGroup {
     /// gets no more pods.
     pub replicas: i64,
     /// Indexes of the first pods of the slices that are part of the gang, in the order of the
-    /// assignments. Absent: the pods with the lowest indexes are.
+    /// assignments. Absent: the pods with the lowest indexes are part of the gang.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub starts: Vec<i64>,
+    pub slice_starts: Vec<i64>,
 }
 
 /// Consecutive pods of one group on one node.

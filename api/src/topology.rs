@@ -2,6 +2,7 @@
 
 use garde::Validate;
 use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rules;
@@ -107,6 +108,7 @@ pub struct TopologyRequest {
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::SOME_CLOSENESS.to_cel_rule())]
 #[x_kube(validation = rules::BALANCED.to_cel_rule())]
+#[x_kube(validation = rules::SLICE_POLICY.to_cel_rule())]
 pub struct GroupTopology {
     /// Name of a level of a Topology: the gang waits until all pods of the group fit into one domain
     /// of it.
@@ -138,6 +140,22 @@ pub struct GroupTopology {
     #[garde(length(max = 3), dive, custom(rules::slice_layers))]
     #[x_kube(validation = rules::SLICE_LAYERS.to_cel_rule(), validation = rules::SLICE_LEVELS.to_cel_rule())]
     pub slices: Vec<SliceLayer>,
+    /// Required: the gang waits until all slices have room; Preferred: without such room, the pods
+    /// are in as few domains of the first layer as possible. Absent: Required.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[garde(custom(rules::slice_policy(self)))]
+    pub slice_policy: Option<SlicePolicy>,
+}
+
+/// Strictness of slices. Required: the gang waits until all slices have room; Preferred: without such
+/// room, the pods are in as few domains of the first layer as possible. Absent: Required.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SlicePolicy {
+    /// The gang waits until all slices have room.
+    #[default]
+    Required,
+    /// Without room for all slices, the pods are in as few domains of the first layer as possible.
+    Preferred,
 }
 
 /// One layer of slices.

@@ -193,9 +193,7 @@ const PORT_FIELDS: &[(&[&str], &str)] = &[
 pub(super) fn suggest_field(name: &str, known: &[&str]) -> Option<Cow<'static, str>> {
     let table = match known {
         ["limits", "requests", "claims"] => return suggest_amount(name),
-        ["required", "preferred"] | ["required", "preferred", "balanced", "slices"] => {
-            TOPOLOGY_FIELDS
-        }
+        ["required", "preferred", ..] => TOPOLOGY_FIELDS,
         _ if known.contains(&"taskGroups") => SPEC_FIELDS,
         _ if known.contains(&"gpuResource") => GROUP_FIELDS,
         _ if known.contains(&"claimName") => MOUNT_FIELDS,

@@ -47,15 +47,15 @@ pub struct AwaitedGroup {
     /// True: the pods that are replaced have nothing to save, and get at most 30 seconds to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hurried: bool,
-    /// True: the pods are slices that have lost their nodes. Other slices take their part in the
-    /// gang, and these return where there is room.
+    /// True: the pods belong to slices that cannot return to their nodes. Other slices replace them in
+    /// the gang. The pods return where there is room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub displaced: bool,
 }
 
-/// How awaited pods are created.
+/// Options for the creation of awaited pods.
 #[derive(Clone, Debug, Default)]
-pub struct Replacement {
+pub struct AwaitedPodOptions {
     /// As [`AwaitedGroup::not_before`].
     pub not_before: Option<Time>,
     /// As [`AwaitedGroup::hurried`].
@@ -101,16 +101,16 @@ impl AwaitedPods {
     }
 
     /// Awaits these pods. New entries replace earlier entries of the same pods.
-    pub fn await_pods(&mut self, group: &str, pods: &BTreeSet<u32>, how: Replacement) {
+    pub fn await_pods(&mut self, group: &str, pods: &BTreeSet<u32>, options: AwaitedPodOptions) {
         self.stop_awaiting_pods(group, pods);
         if !pods.is_empty() {
             self.pods.push(AwaitedGroup {
                 name: group.to_owned(),
                 indexes: format_ranges(pods),
                 round: self.round,
-                not_before: how.not_before,
-                hurried: how.hurried,
-                displaced: how.displaced,
+                not_before: options.not_before,
+                hurried: options.hurried,
+                displaced: options.displaced,
             });
         }
     }
@@ -136,11 +136,11 @@ mod tests {
             round: 1,
             ..AwaitedPods::default()
         };
-        awaited.await_pods("worker", &[0, 1, 2].into(), Replacement::default());
+        awaited.await_pods("worker", &[0, 1, 2].into(), AwaitedPodOptions::default());
         awaited.round = 2;
-        let hurried = Replacement {
+        let hurried = AwaitedPodOptions {
             hurried: true,
-            ..Replacement::default()
+            ..AwaitedPodOptions::default()
         };
         awaited.await_pods("worker", &[1].into(), hurried);
         let by_pod = awaited.index_by_pod();

@@ -19,7 +19,7 @@ mod task_group;
 
 pub use crate::framework::Framework;
 pub use attempt_end::{ExcludedNode, LastFailure, LastPreemption};
-pub use awaited_pods::{AwaitedGroup, AwaitedPodIndex, AwaitedPods, Replacement};
+pub use awaited_pods::{AwaitedGroup, AwaitedPodIndex, AwaitedPodOptions, AwaitedPods};
 pub(crate) use checkpoint::DEFAULT_GRACE_SECONDS;
 pub use checkpoint::{Checkpoint, CheckpointStatus};
 pub use container::{

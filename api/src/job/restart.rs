@@ -75,10 +75,11 @@ impl Restart {
 }
 
 /// Pods that restart after a failure. Gang: all pods, together; Group: the pods of the task group,
-/// while other groups go on; Slice: the pods of the slice, of the first layer, while other slices go
-/// on; Pod: only the failed pod; Never: none, and the job has failed. Each restart counts once
-/// against `limit` or `disruptionLimit`. A lost or unhealthy node restarts its gang, except with
-/// Slice. Absent: Gang; in an elastic group Slice if it has slices, else Pod.
+/// while other groups go on; Slice: all pods of the failed pod's slice (first layer), while other
+/// slices go on; Pod: only the failed pod; Never: none, and the job has failed. Each restart counts
+/// once against `limit` or `disruptionLimit`. A lost or unhealthy node restarts its gang; with Slice,
+/// another slice replaces the lost slice if one runs. Absent: Gang; in an elastic group Slice if it
+/// has slices, else Pod.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RestartScope {
     /// All pods of the gang, together.

@@ -55,6 +55,7 @@ use crate::topology::TopologyRequest;
     validation = rules::POD_TOTAL.to_cel_rule(),
     validation = rules::RESERVED_ENV.to_cel_rule(),
     validation = rules::RULE_GROUPS.to_cel_rule(),
+    validation = rules::SLICE_SCOPE.to_cel_rule(),
     validation = rules::OUTSIDE_GANG.to_cel_rule(),
     validation = rules::SOME_GANG.to_cel_rule(),
     validation = rules::DEPENDS_ON_GANG.to_cel_rule(),
@@ -306,7 +307,8 @@ impl TrainingJobSpec {
     #[must_use]
     pub fn has_replica_groups(&self, group: &TaskGroup) -> bool {
         let scope = self.restart.as_ref().and_then(|restart| restart.scope);
-        group.has_slices() && scope.map_or(group.is_elastic(), |scope| scope == RestartScope::Slice)
+        let is_slice = |scope| scope == RestartScope::Slice;
+        group.has_slices() && scope.map_or(group.min_replicas.is_some(), is_slice)
     }
 
     /// Number of pods with a rank in the world: all except evaluators and groups outside the gang.

@@ -185,6 +185,16 @@ pub const FIXED_REPLICAS: Rule = field_of_groups!(
     "replicas",
     "has(g.minReplicas) ? [] : has(g.replicas) ? [g.replicas] : []"
 );
+/// The scope of restarts decides if the slices of a group are worlds of their own, so it is immutable
+/// after the first placement of a job with slices.
+pub const FIXED_SLICE_SCOPE: Rule = Rule::new(
+    concat!(
+        before_admission!(),
+        " || !self.spec.taskGroups.exists(g, has(g.topology) && has(g.topology.slices) && size(g.topology.slices) > 0) || (has(self.spec.restart) && has(self.spec.restart.scope) ? self.spec.restart.scope : '') == (has(oldSelf.spec.restart) && has(oldSelf.spec.restart.scope) ? oldSelf.spec.restart.scope : '')"
+    ),
+    "restart.scope of a job with slices is fixed once the job has had its first place: create a new job",
+)
+.for_field(".spec.restart");
 /// Fields of a job that change only while the job is suspended.
 pub const CHANGED_WHILE_SUSPENDED: [Rule; 8] = fields!(
     before_admission_or_suspended,

@@ -57,12 +57,12 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
     FIXED_AFTER_ADMISSION
         .into_iter()
         .chain(CHANGED_WHILE_SUSPENDED)
-        .chain([SAME_MANAGER, SAME_GROUPS, FIXED_REPLICAS])
+        .chain([SAME_MANAGER, SAME_GROUPS, FIXED_REPLICAS, FIXED_SLICE_SCOPE])
         .chain(of_groups)
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 44] = [
+const MULTI_FIELD_RULES: [Rule; 45] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -100,6 +100,7 @@ const MULTI_FIELD_RULES: [Rule; 44] = [
     ONE_BOUND,
     SOME_LIMIT,
     BALANCED,
+    SLICE_POLICY,
     SLICE_LAYERS,
     SLICES_OF_REPLICAS,
     SLICES_IN_GANG,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::rule::Rule;
 use crate::job::{Restart, RestartAction, RestartScope, TaskGroup};
-use crate::topology::{GroupTopology, SliceLayer, largest_divisor};
+use crate::topology::{GroupTopology, SliceLayer, SlicePolicy, largest_divisor};
 
 /// A group's topology requests something.
 pub const SOME_CLOSENESS: Rule = Rule::new(
@@ -15,6 +15,11 @@ pub const SOME_CLOSENESS: Rule = Rule::new(
 pub const BALANCED: Rule = Rule::new(
     "!has(self.balanced) || !self.balanced || has(self.preferred)",
     "balanced needs preferred: name the level whose domains get equal numbers of pods, or remove balanced",
+);
+/// A policy of slices needs slices.
+pub const SLICE_POLICY: Rule = Rule::new(
+    "!has(self.slicePolicy) || (has(self.slices) && size(self.slices) > 0)",
+    "slicePolicy needs slices: add slices, or remove slicePolicy",
 );
 /// The size of a slice is stated in one way.
 pub const SLICE_SIZE: Rule = Rule::new(
@@ -52,12 +57,12 @@ pub const SLICES_IN_GANG: Rule = Rule::new(
 /// size after a change of `replicas`.
 pub const MIN_SLICES: Rule = Rule::new(
     "!has(self.topology) || !has(self.topology.slices) || size(self.topology.slices) == 0 || !has(self.minReplicas) || self.minReplicas >= (has(self.replicas) ? self.replicas : 1) || (has(self.topology.slices[0].pods) && (self.topology.slices[0].pods < 1 || self.minReplicas % self.topology.slices[0].pods == 0))",
-    "minReplicas must be a multiple of topology.slices[0].pods, because the gang consists of whole slices: state pods, and change minReplicas or pods",
+    "minReplicas must be a multiple of topology.slices[0].pods, because the gang consists of whole slices: set pods instead of atMost, and make minReplicas a multiple of it",
 )
 .for_field(".minReplicas");
 /// Slices restart alone in groups with slices.
 pub const SLICE_SCOPE: Rule = Rule::new(
-    "true",
+    "!has(self.restart) || ((!has(self.restart.scope) || self.restart.scope != 'Slice') && (!has(self.restart.rules) || self.restart.rules.all(r, r.action != 'RestartSlice'))) || self.taskGroups.exists(g, has(g.topology) && has(g.topology.slices) && size(g.topology.slices) > 0)",
     "scope Slice and action RestartSlice need a task group with topology.slices: add slices, or use Pod or Group",
 )
 .for_field(".restart");
@@ -83,6 +88,14 @@ pub fn balanced(
 ) -> impl FnOnce(&Option<bool>, &()) -> garde::Result + use<> {
     let has_level = request.preferred.is_some();
     move |balanced, ()| BALANCED.check(has_level || !balanced.unwrap_or_default())
+}
+
+/// [`SLICE_POLICY`].
+pub fn slice_policy(
+    request: &GroupTopology,
+) -> impl FnOnce(&Option<SlicePolicy>, &()) -> garde::Result + use<> {
+    let has_slices = !request.slices.is_empty();
+    move |policy, ()| SLICE_POLICY.check(policy.is_none() || has_slices)
 }
 
 /// [`SLICE_SIZE`].

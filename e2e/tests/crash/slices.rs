@@ -1,6 +1,7 @@
-//! The operator is killed after the k-th write for a replica group that has lost a node: another
-//! group takes its part, and it returns elsewhere.
+//! The operator is killed after the k-th write for a replica group that cannot return to its nodes:
+//! another group replaces it, and it comes back elsewhere.
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
@@ -53,7 +54,8 @@ async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -
         .find(|pod| pod.metadata.name.as_deref() == Some("j-worker-0"));
     let node = first.unwrap().spec.as_ref().unwrap().node_name.clone();
     let fired = operators.kill_after_write(k, moment, counted_write_filter(site.name()));
-    site.nodes().delete(&node.unwrap()).await.unwrap();
+    site.nodes().cordon(&node.unwrap()).await.unwrap();
+    site.delete::<Pod>("j-worker-0").await;
     let (status, reached) = operators
         .wait_through_kill(&site, "j", (fired, k, moment), |job: &TrainingJob| {
             is_whole(job, 1)

@@ -35,7 +35,7 @@ enum Command {
     /// The jobs come from files, from traces or from a generator; the output shows the engine's
     /// decisions. Exit status: 0 all expectations were met, 1 one was not, 2 invalid input.
     Simulate(simulate::SimulateOptions),
-    /// Convert objects of Volcano, Kueue, KAI, Kubeflow and Lattice into Trellis objects.
+    /// Convert objects of Volcano, Kueue, KAI, Kubeflow, KubeRay and Lattice into Trellis objects.
     /// Reports for every field what was not carried over. Reads files; writes nothing. Exit status:
     /// 0 all documents are converted, 1 a document cannot be converted (--strict: or a note is
     /// reported), 2 invalid input.

@@ -23,10 +23,10 @@ const INCOMPLETE: u8 = 1;
 #[derive(clap::Args, Debug)]
 pub(super) struct ImportOptions {
     /// Files or folders with the objects to convert; - is standard input.
-    /// The objects are Jobs, Queues and HyperNodes of Volcano, Jobs with the label of Kueue or KAI,
-    /// PyTorchJobs, RayJobs, RayClusters, LatticeJobs, Queues, Topologies and PodGroups of KAI, and
-    /// Kueue's ClusterQueues, LocalQueues, Cohorts, ResourceFlavors and Topologies. A folder is read
-    /// for its .yaml, .yml and .json files. All files are read together: a LocalQueue of one file
+    /// Volcano: Job, Queue, HyperNode. Kueue: ClusterQueue, LocalQueue, Cohort, ResourceFlavor,
+    /// Topology, and Jobs with its label. KAI: Queue, Topology, PodGroup, and Jobs with its label.
+    /// Kubeflow: PyTorchJob. KubeRay: RayJob, RayCluster. Lattice: LatticeJob. HyperNodes and PodGroups
+    /// become no objects. A folder is read for its .yaml, .yml and .json files. All files are read together: a LocalQueue of one file
     /// selects the queue for the jobs of another file.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,

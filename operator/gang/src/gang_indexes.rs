@@ -7,7 +7,8 @@ use trellis_api::pod_group::Plan;
 /// Indexes of the pods of one task group that are part of its gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GangIndexes {
-    /// First indexes of the parts, which have equal numbers of pods. Empty: one part, from 0.
+    /// First indexes of blocks of consecutive pods, which all have the same size. Empty: one block,
+    /// from 0.
     starts: Vec<u32>,
     count: u32,
 }
@@ -31,7 +32,7 @@ impl GangIndexes {
         }
     }
 
-    /// Returns the first indexes of the parts. Empty: one part, from 0.
+    /// Returns the first indexes of the blocks. Empty: one block, from 0.
     #[must_use]
     pub fn starts(&self) -> &[u32] {
         &self.starts
@@ -40,7 +41,7 @@ impl GangIndexes {
     /// Returns true if the pod of this index is part of the gang.
     #[must_use]
     pub fn contains(&self, index: u32) -> bool {
-        let size = self.part_size();
+        let size = self.block_size();
         let within = |start: &u32| index.checked_sub(*start).is_some_and(|at| at < size);
         match self.starts.is_empty() {
             true => index < self.count,
@@ -56,11 +57,11 @@ impl GangIndexes {
     /// Returns the index at this position in the order of the plan's assignments.
     #[must_use]
     pub fn at(&self, position: u32) -> u32 {
-        let size = self.part_size();
-        let part = position.checked_div(size).unwrap_or(0);
-        let start = usize::try_from(part)
+        let size = self.block_size();
+        let block = position.checked_div(size).unwrap_or(0);
+        let start = usize::try_from(block)
             .ok()
-            .and_then(|part| self.starts.get(part));
+            .and_then(|block| self.starts.get(block));
         let within = position.checked_rem(size).unwrap_or(0);
         start.map_or(position, |start| start.saturating_add(within))
     }
@@ -71,15 +72,17 @@ impl GangIndexes {
         self.count
     }
 
-    fn part_size(&self) -> u32 {
-        let parts = u32::try_from(self.starts.len().max(1)).unwrap_or(u32::MAX);
-        self.count.checked_div(parts).unwrap_or(0)
+    fn block_size(&self) -> u32 {
+        let blocks = u32::try_from(self.starts.len().max(1)).unwrap_or(u32::MAX);
+        self.count.checked_div(blocks).unwrap_or(0)
     }
 }
 
 fn planned_starts(plan: &Plan, group: &str) -> Vec<u32> {
     let planned = plan.elastic.iter().find(|planned| planned.name == group);
-    let starts = planned.into_iter().flat_map(|planned| &planned.starts);
+    let starts = planned
+        .into_iter()
+        .flat_map(|planned| &planned.slice_starts);
     starts
         .filter_map(|start| u32::try_from(*start).ok())
         .collect()

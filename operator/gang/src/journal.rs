@@ -81,7 +81,7 @@ pub fn build_plan(run: &AuthorizedAttempt, place: &GangPlacement, now: Timestamp
             .map(|group| ElasticGroup {
                 name: group.name.clone(),
                 replicas: i64::from(group.replicas()),
-                starts: Vec::new(),
+                slice_starts: Vec::new(),
             })
             .collect(),
         active_seconds: deadlines.and_then(|d| d.active_seconds),
@@ -260,8 +260,8 @@ pub fn close_plan(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus>
     })
 }
 
-/// Returns the status in which another slice takes the part of a slice of the gang, with the nodes
-/// of its pods by index. The plan keeps its hash, which the pods carry.
+/// Returns the status in which another slice replaces a slice of the gang. The plan keeps its hash,
+/// which the pods carry.
 #[must_use]
 pub fn replace_slice(
     before: &PodGroupStatus,

@@ -50,4 +50,4 @@ pub use journal::{
 };
 pub use lifecycle::exclusion_time;
 pub use lifecycle::restart_backoff;
-pub use surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS};
+pub use surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_UNITS};

@@ -1,4 +1,4 @@
-//! Slices outside the gang. A running one can take the part of a slice of the gang that has lost its
+//! Slices outside the gang. A running one can replace a slice of the gang that cannot return to its
 //! nodes, because all slices of a group are alike.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,8 @@ use trellis_api::job::TaskGroup;
 use crate::GangIndexes;
 use crate::observed::{PodPhase, PodView};
 
-/// Returns the first indexes of the group's slices that run as a whole and are not part of the gang.
+/// Returns the first indexes of the group's slices whose pods all run or have succeeded, and which are
+/// not part of the gang.
 /// `pods` are the current pods of the attempt.
 pub(crate) fn running_spare_slices<'a>(
     group: &TaskGroup,
@@ -17,7 +18,8 @@ pub(crate) fn running_spare_slices<'a>(
 ) -> Vec<u32> {
     let mut running: BTreeMap<u32, u32> = BTreeMap::new();
     let runs = |pod: &&PodView| {
-        let is_up = pod.phase == PodPhase::Running && pod.node.is_some() && !pod.deleting;
+        let is_up = matches!(pod.phase, PodPhase::Running | PodPhase::Succeeded);
+        let is_up = is_up && pod.node.is_some() && !pod.deleting;
         is_up && pod.group == group.name && !gang.contains(pod.index)
     };
     for slice in pods

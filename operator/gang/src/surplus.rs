@@ -16,8 +16,8 @@ use crate::GangIndexes;
 use crate::engine::SurplusUnit;
 use crate::observed::PodView;
 
-/// Number of surplus pods of one job for which the engine seeks places at once.
-pub const MAX_PENDING_SURPLUS_PODS: usize = 32;
+/// Number of surplus units of one job for which the engine seeks places at once.
+pub const MAX_PENDING_SURPLUS_UNITS: usize = 32;
 /// Shortest time between two growths of an elastic job. When pods join, all other pods restart from
 /// their last checkpoint.
 pub const GROWTH_INTERVAL: Duration = Duration::from_secs(60);
@@ -208,9 +208,9 @@ impl UnitPods {
 /// number of replicas of the plan, and pods beyond that number could never join.
 fn max_replicas(run: &AuthorizedAttempt, plan: &Plan, task_group: &TaskGroup) -> u32 {
     let spec = run.job.compiled().job().spec();
-    // The pods of a replica group know its size alone.
-    let knows_slice_alone = spec.has_replica_groups(task_group);
-    if knows_slice_alone || !spec.framework().spec().fixes_max_replicas {
+    // The pods of a replica group know only the size of their replica group.
+    let knows_own_slice = spec.has_replica_groups(task_group);
+    if knows_own_slice || !spec.framework().spec().fixes_max_replicas {
         return task_group.replicas();
     }
     let planned = plan

@@ -148,7 +148,7 @@ impl JobDraft {
             let mut origins = pods.origins.iter();
             if let Some((_, path)) = origins.find(|(field, _)| *field == "minReplicas") {
                 let reason = format!(
-                    "would start {minimum} of {replicas} pods, and the pods start in slices of {size}: at least {whole} start"
+                    "asks for at least {minimum} of {replicas} pods; pods start in slices of {size}, so at least {whole} start"
                 );
                 log.note(path, None, reason, "use a multiple of the size of a slice");
             }
@@ -161,7 +161,7 @@ impl JobDraft {
         let is_split = |pods: &GroupDraft| pods.group.is_elastic() && pods.group.has_slices();
         if self.spec.framework == Some(Framework::PyTorch) && self.pods.iter().any(is_split) {
             let restart = self.spec.restart.get_or_insert_default();
-            restart.scope.get_or_insert(RestartScope::Pod);
+            restart.scope.get_or_insert(RestartScope::Gang);
         }
     }
 

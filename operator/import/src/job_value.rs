@@ -40,7 +40,7 @@ pub(crate) fn first_value(
     for other in values.filter(|other| other.value != first.value) {
         log.note(&other.path, Some(&json!(other.value)), reason, instead);
     }
-    // A note reports groups that get the value although they have none.
+    // A note tells that groups without a value get the value of the job.
     if !first.path.is_empty() && group_values.iter().any(Option::is_none) {
         log.note(&first.path, Some(&json!(first.value)), reason, instead);
     }

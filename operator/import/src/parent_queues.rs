@@ -118,8 +118,8 @@ fn missing_parent_note(system: SourceSystem) -> (&'static str, &'static str) {
             "leave it out if the cluster has it",
         ),
         SourceSystem::Kai => (
-            "is not in the input, so it is created without quota, and the queues below it share only their quotas",
-            "write the capacity that no queue owns as its nominalQuota; leave it out if the cluster has it",
+            "is not in the input, so the importer creates it without quota",
+            "set its nominalQuota to the capacity that no queue owns; remove it if the cluster already has it",
         ),
     }
 }

@@ -113,10 +113,14 @@ pub struct TaskGroup {
     /// group is not split.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<SliceLayer>,
+    /// True if the slices are a preference: without room for all of them, the pods are in as few
+    /// domains of the first layer as possible.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prefers_slices: bool,
     /// The prefix of pod names: `<pod_prefix>-<number>`, in the gang's namespace.
     pub pod_prefix: String,
-    /// The numbers of the first pods of the parts of the group. All parts have the same number of
-    /// pods, and consecutive numbers. Empty: one part, whose first number is 0.
+    /// The numbers of the first pods of the blocks of the group. A block has consecutive numbers, and
+    /// all blocks have the same size. Empty: one block, whose first number is 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<u32>,
 }
@@ -199,6 +203,7 @@ impl TaskGroup {
             balanced: false,
             same_flavor_as: None,
             slices: Vec::new(),
+            prefers_slices: false,
             pod_prefix,
             starts: Vec::new(),
         }
@@ -207,11 +212,11 @@ impl TaskGroup {
     /// Returns the number of a pod in its name, by its index in the group.
     #[must_use]
     pub fn pod_number(&self, index: u32) -> u32 {
-        let size = self.part_size();
-        let part = index.checked_div(size).unwrap_or(0);
-        let start = usize::try_from(part)
+        let size = self.block_size();
+        let block = index.checked_div(size).unwrap_or(0);
+        let start = usize::try_from(block)
             .ok()
-            .and_then(|part| self.starts.get(part));
+            .and_then(|block| self.starts.get(block));
         match start {
             Some(start) => start.saturating_add(index.checked_rem(size).unwrap_or(0)),
             None => index,
@@ -224,19 +229,19 @@ impl TaskGroup {
         if self.starts.is_empty() {
             return (number < self.count).then_some(number);
         }
-        let size = self.part_size();
+        let size = self.block_size();
         let within = |start: &u32| number.checked_sub(*start).filter(|at| *at < size);
-        let part = self
+        let block = self
             .starts
             .iter()
             .position(|start| within(start).is_some())?;
-        let before = u32::try_from(part).ok()?.saturating_mul(size);
-        Some(before.saturating_add(within(self.starts.get(part)?)?))
+        let before = u32::try_from(block).ok()?.saturating_mul(size);
+        Some(before.saturating_add(within(self.starts.get(block)?)?))
     }
 
-    /// Returns the number of pods of each part.
-    fn part_size(&self) -> u32 {
-        let parts = u32::try_from(self.starts.len().max(1)).unwrap_or(u32::MAX);
-        self.count.checked_div(parts).unwrap_or(0)
+    /// Returns the number of pods of each block.
+    fn block_size(&self) -> u32 {
+        let blocks = u32::try_from(self.starts.len().max(1)).unwrap_or(u32::MAX);
+        self.count.checked_div(blocks).unwrap_or(0)
     }
 }

@@ -23,7 +23,7 @@ pub use repacking::RepackingSummary;
 pub use runner::{
     AutoscalerSettings, BackfillRuntimeSource, Expectations, ExpectedJobs, JobEvent,
     JobEventRecord, NodeEvent, NodeEventRecord, PodChange, RecordClock, RecordSink, RequiredLevel,
-    ScriptChange, ScriptJob, ScriptPodEvent, ScriptSurplusPod, SimulationOptions, SimulationRecord,
-    SimulationScript, WithheldJob, format_explanation, run_script, to_seconds,
+    ScriptChange, ScriptJob, ScriptPodEvent, ScriptSurplusUnit, SimulationOptions,
+    SimulationRecord, SimulationScript, WithheldJob, format_explanation, run_script, to_seconds,
 };
 pub use summary::{DomainSummary, ExpectationResult, NodeSummary, SimulationSummary, SizeRow};

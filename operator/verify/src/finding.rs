@@ -42,7 +42,7 @@ macro_rules! rules {
 
 rules! {
     Torn = "torn",
-        "A gang has all pods of its plan or none, apart from the time of a commit or a rollback. A slice outside the gang has all its pods or none.",
+        "A gang has all pods of its plan or none, apart from the time of a commit or a rollback. A slice outside the gang has all its pods or none, apart from the time in which it starts or stops.",
         "Compare the pods of the job with `status.plan` of its PodGroup.";
     TwoAttempts = "two-attempts",
         "An attempt is placed once, and its pods are created when the pods of earlier attempts have ended or are gone.",

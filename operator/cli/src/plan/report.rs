@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use trellis_api::job::{LevelPlacement, TaskGroup};
 use trellis_api::resolved_job::AmountSource;
+use trellis_api::topology::SlicePolicy;
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{Placement, Victim};
 
@@ -172,8 +173,12 @@ fn describe_slices(group: &TaskGroup) -> Vec<String> {
         let (name, level) = (&group.name, &layer.level);
         let slices = group.replicas().checked_div(pods).unwrap_or(0);
         let plural = if slices == 1 { "" } else { "s" };
+        let policy = match group.topology.as_ref().and_then(|t| t.slice_policy) {
+            Some(SlicePolicy::Preferred) => " if there is room",
+            Some(SlicePolicy::Required) | None => "",
+        };
         format!(
-            "{name}: {slices} slice{plural} of {pods} pods, each in one domain of level {level:?}"
+            "{name}: {slices} slice{plural} of {pods} pods, each in one domain of level {level:?}{policy}"
         )
     });
     lines.collect()

@@ -117,6 +117,9 @@ fn missing_cause(
         }
         if let Some(entry) = awaited.index_by_pod().get(name, index) {
             let not_before = entry.not_before.as_ref().map(|time| time.0);
+            if entry.displaced {
+                return (2, "waits for free capacity".to_owned(), not_before);
+            }
             return (AWAITED, "is recreated".to_owned(), not_before);
         }
     }

@@ -104,7 +104,11 @@ fn format_place(gang: &Gang, placement: &Placement) -> String {
     let slices = gang.groups.iter().filter(|group| !group.slices.is_empty());
     let slices = slices.map(|group| {
         let sizes: Vec<String> = group.slices.iter().map(|s| s.pods.to_string()).collect();
-        format!("; {} in slices of {}", group.name, sizes.join(" and "))
+        let verb = match group.prefers_slices {
+            true => "prefers",
+            false => "in",
+        };
+        format!("; {} {verb} slices of {}", group.name, sizes.join(" and "))
     });
     node_runs::format_placement(placement) + &slices.collect::<String>()
 }

@@ -149,7 +149,7 @@ fn leaving_pods(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<LeavingPo
                 continue;
             };
             let runs = view.phase == PodPhase::Running && !view.deleting;
-            let leaves = engine::leaves(victim, &view.group, view.index);
+            let leaves = engine::is_pod_of_victim(victim, &view.group, view.index);
             if leaves
                 && of == job
                 && view.job_uid == victim.uid

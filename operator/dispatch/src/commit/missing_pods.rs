@@ -9,8 +9,10 @@ use trellis_api::pod_group::Plan;
 use trellis_compiler::CompiledGroup;
 use trellis_gang::AuthorizedAttempt;
 use trellis_gang::admitted_pod::AdmittedPod;
+use trellis_gang::engine::SurplusUnit;
 use trellis_gang::gang_step::MissingPod;
 use trellis_gang::key::Key;
+use trellis_gang::quota::namespace_quota::QuotaDemand;
 use trellis_gang::requirements::binding::ClaimMounts;
 use trellis_machine::clock;
 
@@ -73,18 +75,59 @@ impl Committer {
             }
             _ => missing,
         };
-        let pods = missing.len();
-        match self
-            .create_pods(job, run, plan, missing, counted, stop)
-            .await
-        {
-            None => {
-                info!(%job, attempt = plan.attempt, pods, "filled up");
-                TaskOutcome::Done
+        let mut first_failure = None;
+        for unit in split_in_units(run, missing) {
+            let pods = unit.len();
+            // A failure concerns only its own unit.
+            let stop = stop.child_token();
+            let failure = match self.exceeded_quota_of_slice(job, &unit, counted) {
+                Some(message) => Some(TaskOutcome::Retry(message)),
+                None => self.create_pods(job, run, plan, unit, counted, &stop).await,
+            };
+            match failure {
+                None => info!(%job, attempt = plan.attempt, pods, "filled up"),
+                Some(outcome) => {
+                    first_failure.get_or_insert(without_rollback(outcome));
+                }
             }
-            Some(outcome) => without_rollback(outcome),
         }
+        first_failure.unwrap_or(TaskOutcome::Done)
     }
+
+    /// Describes the ResourceQuota that has no room for a whole slice. A part of a slice would start
+    /// only to be deleted again. None: the slice has room, or the pods are no slice.
+    fn exceeded_quota_of_slice(
+        &self,
+        job: &Key,
+        unit: &[PlannedMember<'_>],
+        counted: &BTreeMap<String, AdmittedPod>,
+    ) -> Option<String> {
+        let first = unit.first().filter(|first| first.surplus.is_some())?;
+        let group = first.template.group();
+        let admitted = counted.get(group.name()).cloned();
+        let admitted = admitted.unwrap_or_else(|| AdmittedPod::from_group(group));
+        let pods = i64::try_from(unit.len()).ok().filter(|pods| *pods > 1)?;
+        let mut demand = QuotaDemand::default();
+        demand.add(pods, &admitted.request, &admitted.quota_fields);
+        self.exceeded_quota(job, &demand)
+    }
+}
+
+/// Splits pods in units that are created one after the other: the pods of the gang and the single
+/// surplus pods together, and each slice outside the gang.
+fn split_in_units<'a>(
+    run: &AuthorizedAttempt,
+    pods: Vec<PlannedMember<'a>>,
+) -> Vec<Vec<PlannedMember<'a>>> {
+    let spec = run.job.compiled().job().spec();
+    let mut units: BTreeMap<Option<SurplusUnit>, Vec<PlannedMember<'a>>> = BTreeMap::new();
+    for pod in pods {
+        let group = spec.group(pod.template.group().name());
+        let split = group.filter(|group| pod.surplus.is_some() && group.has_slices());
+        let unit = split.map(|group| SurplusUnit::of_pod(group, pod.index));
+        units.entry(unit).or_default().push(pod);
+    }
+    units.into_values().collect()
 }
 
 /// The pods whose claims are bound and reachable, and the first other pod with its claims. A

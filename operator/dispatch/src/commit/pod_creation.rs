@@ -358,24 +358,17 @@ fn describe_excess_request(stored: &SlimPod, counted: &Resources) -> Option<Stri
 
 /// Returns the members that a plan names.
 fn planned_members<'a>(templates: &'a [PodBuilder<'a>], plan: &'a Plan) -> Vec<PlannedMember<'a>> {
-    let mut members = Vec::new();
-    for pods in templates {
-        let mut index: u32 = 0;
-        let name = pods.group().name();
-        for assignment in plan.assignments.iter().filter(|a| a.group == name) {
-            for _ in 0..assignment.count {
-                members.push(PlannedMember {
-                    template: pods,
-                    index,
-                    round: 0,
-                    surplus: None,
-                    node: assignment.node.as_str(),
-                });
-                index = index.saturating_add(1);
-            }
-        }
-    }
-    members
+    let template_of = |group: &str| templates.iter().find(|pods| pods.group().name() == group);
+    let members = journal::members(plan).filter_map(|(group, index, node)| {
+        Some(PlannedMember {
+            template: template_of(group)?,
+            index,
+            round: 0,
+            surplus: None,
+            node,
+        })
+    });
+    members.collect()
 }
 
 /// Returns true if an existing pod is the pod that the plan names.

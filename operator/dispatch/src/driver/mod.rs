@@ -33,6 +33,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use trellis_api::pod_group::ElasticGroup;
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::gang_step::deletions::Deletions;
 use trellis_gang::key::Key;
@@ -109,6 +110,8 @@ struct TrackedGang {
     deletions: Deletions,
     /// Surplus pods of the gang.
     surplus: JobSurplus,
+    /// The elastic groups of the plan whose place the engine has.
+    elastic_groups: Vec<ElasticGroup>,
 }
 
 impl TrackedGang {

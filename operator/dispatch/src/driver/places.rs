@@ -236,14 +236,17 @@ impl Driver {
         let place = engine::placement_from_plan(plan);
         let known = self.engine.placement(&engine::gang_id(job));
         let is_known = state.engine_state == EngineState::Placed
+            && state.elastic_groups == plan.elastic
             && known.is_some_and(|known| is_same_placement(&known, &place));
         let run = state.run().cloned();
         // The journal does not say how long the gang waited or runs; its job does.
         if is_known && !(state.is_from_journal && run.is_some()) {
             return;
         }
+        let was_placed = state.engine_state == EngineState::Placed;
         state.engine_state = EngineState::Placed;
         state.is_from_journal = run.is_none();
+        let before = std::mem::replace(&mut state.elastic_groups, plan.elastic.clone());
         let limits = state.limits.clone();
         let mut gang = match run {
             Some(run) => {
@@ -272,6 +275,9 @@ impl Driver {
                 let pod = Key::new(&job.namespace, name);
                 self.engine.drop_assumed(&engine::pod_key(&pod));
             }
+        }
+        if was_placed && before != plan.elastic {
+            self.retire_replaced_slices(job, plan, &before);
         }
     }
 

@@ -100,7 +100,7 @@ impl Driver {
         if let Some(state) = self.gangs.get_mut(job) {
             state.deletions.retain_pods(&pods);
         }
-        let surplus_removals = self.surplus_to_remove(job, &pods);
+        let surplus_removals = self.surplus_to_remove(job, &pods, journal.plan.as_ref());
         let Some(state) = self.gangs.get(job) else {
             return;
         };

@@ -17,7 +17,7 @@ use trellis_gang::gang_step::MissingPod;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{PodPhase, PodView};
 use trellis_gang::requirements::flavors::GangPlacement;
-use trellis_gang::surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS, SurplusState};
+use trellis_gang::surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_UNITS, SurplusState};
 use trellis_gang::{AuthorizedAttempt, GangExplanation, engine, surplus};
 use trellis_machine::clock;
 use trellis_scheduler::{LimitDraw, NodeName, Placement};
@@ -44,8 +44,8 @@ pub(super) struct JobSurplus {
     last_growth: Option<Instant>,
     /// Units that could not be created, and the time until which the engine seeks no place for them.
     refused_until: BTreeMap<SurplusUnit, Instant>,
-    /// Slices that have lost pods, so that their other pods must go.
-    torn: BTreeSet<SurplusUnit>,
+    /// Slices of which only some pods are seen, and since when.
+    torn: BTreeMap<SurplusUnit, Instant>,
     /// Why the engine finds no place for the waiting units.
     explanation: Option<GangExplanation>,
 }
@@ -130,15 +130,18 @@ impl Driver {
         let known: Vec<SurplusUnit> = state.surplus.states.keys().cloned().collect();
         for member in known {
             if !seats.contains_key(&member) {
-                self.withdraw_surplus_pod(job, &member);
+                self.withdraw_surplus_unit(job, &member);
             }
         }
         let ending = finishing_groups(plan, &pods, finished);
         let grows_at = self.gangs.get(job).and_then(|s| s.surplus.last_growth);
         let grows_at = grows_at.and_then(|grown| grown.checked_add(GROWTH_INTERVAL));
         let grows_at = grows_at.filter(|at| *at > now);
-        let known_torn = self.gangs.get_mut(job);
-        let known_torn = known_torn.map(|state| std::mem::take(&mut state.surplus.torn));
+        if let Some(state) = self.gangs.get_mut(job) {
+            let is_torn =
+                |unit: &SurplusUnit| matches!(seats.get(unit), Some(SurplusState::Torn { .. }));
+            state.surplus.torn.retain(|unit, _| is_torn(unit));
+        }
         let mut vacancies = Vec::new();
         let mut joins = false;
         let mut is_paused = false;
@@ -159,12 +162,12 @@ impl Driver {
                 SurplusState::Torn { round, missing } => {
                     vacancies.extend(self.complete_slice(job, &member, round, &missing));
                 }
-                SurplusState::Unavailable => self.withdraw_surplus_pod(job, &member),
+                SurplusState::Unavailable => self.withdraw_surplus_unit(job, &member),
                 // The replacement of a failed pod does not wait, because the other pods have
                 // restarted anyway.
                 SurplusState::Creatable { .. } if (is_elastic && ends) || is_too_early => {
                     is_paused |= !ends;
-                    self.withdraw_surplus_pod(job, &member);
+                    self.withdraw_surplus_unit(job, &member);
                 }
                 SurplusState::Creatable { round, not_before } => {
                     let found =
@@ -176,12 +179,6 @@ impl Driver {
         }
         if let Some(at) = grows_at {
             self.alarms.set(job, at);
-        }
-        // The next step removes the other pods of torn slices.
-        let torn = self.gangs.get(job).map(|state| &state.surplus.torn);
-        let is_new = torn.is_some_and(|torn| !torn.is_subset(&known_torn.unwrap_or_default()));
-        if is_new {
-            context.send_event(crate::SchedulerEvent::Recheck(job.clone()));
         }
         if let Some(state) = self.gangs.get_mut(job) {
             // A running task creates none of these pods. They are returned again later.
@@ -207,7 +204,7 @@ impl Driver {
     }
 
     /// Records a surplus unit whose pods exist on these nodes.
-    fn record_surplus(
+    pub(in crate::driver) fn record_surplus(
         &mut self,
         job: &Key,
         run: &AuthorizedAttempt,
@@ -280,7 +277,7 @@ impl Driver {
             .leaving
             .contains_key(&engine::surplus_unit_key(job, member));
         if is_told && state.surplus.is_assigned(member) {
-            self.withdraw_surplus_pod(job, member);
+            self.withdraw_surplus_unit(job, member);
             return Vec::new();
         }
         state.surplus.refused_until.retain(|_, until| *until > now);
@@ -291,13 +288,13 @@ impl Driver {
             Some(SurplusPlacement::Assigned(place)) => return assigned_pods(member, place, round),
             Some(SurplusPlacement::Placed) => {
                 // The pods existed, and are gone.
-                self.withdraw_surplus_pod(job, member);
+                self.withdraw_surplus_unit(job, member);
             }
             Some(SurplusPlacement::Waiting) | None => {}
         }
         match later {
             Some(at) => {
-                self.withdraw_surplus_pod(job, member);
+                self.withdraw_surplus_unit(job, member);
                 self.alarms.set(job, at);
             }
             None => self.enqueue_surplus(job, run, plan, member),
@@ -318,7 +315,8 @@ impl Driver {
         };
         let waiting = state.surplus.states.values();
         let waiting = waiting.filter(|inside| matches!(inside, SurplusPlacement::Waiting));
-        if !state.surplus.states.contains_key(unit) && waiting.count() >= MAX_PENDING_SURPLUS_PODS {
+        if !state.surplus.states.contains_key(unit) && waiting.count() >= MAX_PENDING_SURPLUS_UNITS
+        {
             return;
         }
         let near = self.domain_labels(run, plan, &unit.group);
@@ -353,7 +351,7 @@ impl Driver {
         };
         // The policies have changed: the controller judges the job again first.
         if !is_judged {
-            self.withdraw_surplus_pod(job, member);
+            self.withdraw_surplus_unit(job, member);
             return;
         }
         let assigned = SurplusPlacement::Assigned(Box::new(place));

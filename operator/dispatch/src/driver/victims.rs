@@ -356,7 +356,8 @@ fn victim_name(victim: &NominatedVictim) -> String {
         (None, _) => format!("\"{}/{}\"", victim.namespace, victim.name),
         (Some(pod), None) => format!("pod \"{}/{pod}\"", victim.namespace),
         (Some(pod), Some(pods)) => {
-            format!("{pods} pods from \"{}/{pod}\" on", victim.namespace)
+            let first = format!("\"{}/{pod}\"", victim.namespace);
+            format!("slice of {pods} pods with first pod {first}")
         }
     }
 }

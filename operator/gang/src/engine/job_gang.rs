@@ -14,7 +14,7 @@ use trellis_scheduler::{
 };
 
 use super::names::{SurplusUnit, gang_id, surplus_gang_id};
-use super::topology::{to_group_request, to_slices, to_topology_request};
+use super::topology::{prefers_slices, to_group_request, to_slices, to_topology_request};
 use super::units::{to_duration, to_engine_time};
 use crate::admitted_pod::AdmittedPod;
 use crate::key::Key;
@@ -133,7 +133,7 @@ pub fn gang_from_surplus_unit(
         starts: vec![indexes.start],
         ..to_task_group(job, group, admitted, state)
     };
-    // A pod alone needs no closeness. The driver narrows it to the domain of its gang.
+    // A single pod needs no topology request. The driver restricts it to the domain of its gang.
     let is_slice = pods.count > 1;
     let pods = match is_slice {
         true => pods,
@@ -243,6 +243,7 @@ fn to_task_group(
             Some(closeness) => to_slices(closeness, group.gang_size()),
             None => Vec::new(),
         },
+        prefers_slices: closeness.is_some_and(prefers_slices),
         ..TaskGroup::new(
             GroupName::new(group.name()),
             group.gang_size(),

@@ -14,7 +14,7 @@ mod units;
 
 pub use job_gang::{AttemptState, gang_from_job, gang_from_surplus_unit};
 pub use names::{
-    SurplusUnit, gang_id, job_key, leaves, parse_gang_id, pod_key, surplus_gang_id,
+    SurplusUnit, gang_id, is_pod_of_victim, job_key, parse_gang_id, pod_key, surplus_gang_id,
     surplus_unit_key, victim_key,
 };
 pub(crate) use node::convert_taint;

@@ -123,7 +123,7 @@ pub fn victim_key(victim: &NominatedVictim) -> Option<Key> {
 
 /// Returns true if the pod leaves with this victim: the whole gang leaves, or one surplus unit.
 #[must_use]
-pub fn leaves(victim: &NominatedVictim, group: &str, index: u32) -> bool {
+pub fn is_pod_of_victim(victim: &NominatedVictim, group: &str, index: u32) -> bool {
     let Some(pod) = &victim.pod else {
         return true;
     };

@@ -5,7 +5,7 @@ use trellis_api::pod_group::PodGroupMember;
 use trellis_scheduler::{Gang, GroupName, QueueName, ResourceName, Resources, TaskGroup};
 
 use super::names::gang_id;
-use super::topology::{to_group_request, to_slices, to_topology_request};
+use super::topology::{prefers_slices, to_group_request, to_slices, to_topology_request};
 use super::units::to_duration;
 use crate::key::Key;
 use crate::requirements::resource_request::quantity_units;
@@ -29,6 +29,7 @@ pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
             let pods = u32::try_from(member.count).unwrap_or(0);
             to_slices(topology, pods)
         }),
+        prefers_slices: member.topology.as_ref().is_some_and(prefers_slices),
         ..TaskGroup::new(
             GroupName::new(member.name.as_str()),
             u32::try_from(member.count).unwrap_or(0),

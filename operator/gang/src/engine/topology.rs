@@ -1,6 +1,6 @@
 //! Converts topologies and topology requests into the engine's form.
 
-use trellis_api::topology::{self, GroupTopology, TopologySpec};
+use trellis_api::topology::{self, GroupTopology, SlicePolicy, TopologySpec};
 use trellis_scheduler::{SliceLayer, Topology, TopologyLevel, TopologyName, TopologyRequest};
 
 /// Returns the engine's form of a topology.
@@ -35,6 +35,11 @@ pub(crate) fn to_slices(request: &GroupTopology, pods: u32) -> Vec<SliceLayer> {
     let layers = request.slices.iter().zip(request.slice_sizes(pods));
     let layer = |(layer, pods): (&topology::SliceLayer, u32)| SliceLayer::new(&layer.level, pods);
     layers.map(layer).collect()
+}
+
+/// Returns true if the slices of a task group are only a preference.
+pub(crate) fn prefers_slices(request: &GroupTopology) -> bool {
+    request.slice_policy == Some(SlicePolicy::Preferred)
 }
 
 fn to_request(required: Option<&String>, preferred: Option<&String>) -> Option<TopologyRequest> {

@@ -24,7 +24,7 @@ pub enum CreatedStep {
     AwaitStatus,
     /// Write that the gang has ended.
     Finish,
-    /// Write that a slice outside the gang takes the part of a slice of the gang that has lost its
+    /// Write that a slice outside the gang replaces a slice of the gang that cannot return to its
     /// nodes.
     ReplaceSlice(SliceReplacement),
 }

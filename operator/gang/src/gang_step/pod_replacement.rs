@@ -11,7 +11,7 @@ use super::Departures;
 use super::created_members::{CreatedGangStep, Gang};
 use crate::journal;
 use crate::observed::PodView;
-use crate::{AuthorizedAttempt, surplus};
+use crate::{AuthorizedAttempt, GangIndexes, surplus};
 
 /// A missing pod of an attempt whose other pods exist.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +35,8 @@ pub struct SurplusPods {
     pub stale: BTreeSet<String>,
     /// Uids of pods that make room for other gangs: true if a budget may delay their eviction.
     pub evictions: BTreeMap<String, bool>,
+    /// Uids of pods that another gang was nominated to replace. They have not been asked to leave.
+    pub nominated: BTreeSet<String>,
 }
 
 impl Gang<'_> {
@@ -46,12 +48,21 @@ impl Gang<'_> {
         awaited: Option<&AwaitedPodIndex<'_>>,
         pod: &PodView,
     ) -> bool {
-        let is_beyond = run.is_some_and(|run| surplus::is_beyond_replicas(run, pod));
+        // A pod of the gang stays until a slice below `replicas` replaces its slice.
+        let is_beyond = run.is_some_and(|run| surplus::is_beyond_replicas(run, pod))
+            && !self.is_in_gang(run, pod);
         is_beyond
             || self.members.surplus_removals.stale.contains(&pod.uid)
             || awaited
                 .and_then(|awaited| awaited.get(&pod.group, pod.index))
                 .is_some_and(|next| pod.round < next.round)
+    }
+
+    fn is_in_gang(&self, run: Option<&AuthorizedAttempt>, pod: &PodView) -> bool {
+        let spec = run.map(|run| run.job.compiled().job().spec());
+        let group = spec.and_then(|spec| spec.group(&pod.group));
+        let plan = self.journal.plan.as_ref();
+        group.is_some_and(|group| GangIndexes::new(group, plan).contains(pod.index))
     }
 
     /// Evicts or deletes surplus pods that make room for other gangs.

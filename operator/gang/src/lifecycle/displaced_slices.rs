@@ -1,4 +1,4 @@
-//! Slices of the gang that have lost their nodes. A running slice outside the gang takes the part of
+//! Slices of the gang that cannot return to their nodes. A running slice outside the gang replaces
 //! each; without one, the gang restarts.
 
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ use crate::failure::fault::Fault;
 use crate::spare_slices::running_spare_slices;
 
 impl Evaluation<'_> {
-    /// Keeps the recoveries of slices that have lost their nodes only if enough other slices can take
-    /// their part in the gang. Otherwise the gang must restart.
+    /// Keeps the recoveries of slices that cannot return to their nodes only if enough other slices
+    /// can replace them in the gang. Otherwise the gang must restart.
     pub(super) fn retain_replaceable(&self, recoveries: &mut Vec<Recovery>) {
         let restarted = self.restarted_pods(recoveries.iter());
         let is_lacking = |group: &TaskGroup| {
@@ -30,7 +30,7 @@ impl Evaluation<'_> {
         recoveries.retain(|r| !(r.displaces && lacking.contains(r.fault.group.as_str())));
     }
 
-    /// Returns the faults of pods whose place has closed since they began to restart.
+    /// Returns the faults of restarting pods whose nodes no longer take pods.
     pub(super) fn newly_closed<'f>(&self, closed: &'f [Fault]) -> impl Iterator<Item = &'f Fault> {
         closed.iter().filter(|fault| !self.is_displaced(fault))
     }
@@ -40,7 +40,7 @@ impl Evaluation<'_> {
         index.is_some_and(|index| self.awaited.is_displaced(&fault.group, index))
     }
 
-    /// Returns the first of these closed places whose slice no other slice can replace.
+    /// Returns the first of these faults whose slice has no replacement.
     pub(super) fn unreplaceable_fault(
         &self,
         closed: Vec<Fault>,
@@ -60,8 +60,7 @@ impl Evaluation<'_> {
         closed.find(|fault| !is_restarted(fault) && !is_replaceable(fault))
     }
 
-    /// Returns the slices of the gang that have lost their nodes and whose part no other slice has
-    /// taken yet.
+    /// Returns the slices of the gang that cannot return to their nodes and are not replaced yet.
     fn displaced_slices(&self, group: &TaskGroup) -> BTreeSet<u32> {
         let pods = self.gang_pods(group);
         let displaced = pods.filter(|index| self.awaited.is_displaced(&group.name, *index));

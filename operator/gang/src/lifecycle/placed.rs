@@ -246,7 +246,7 @@ impl Evaluation<'_> {
     }
 
     /// Returns the group of rank 0, if its success is the job's success.
-    fn leader_group(&self) -> Option<&str> {
+    pub(super) fn leader_group(&self) -> Option<&str> {
         let leads = self.observed.spec.success_policy() == SuccessPolicy::Leader;
         self.observed.spec.leader_group().filter(|_| leads)
     }
@@ -350,7 +350,7 @@ impl Evaluation<'_> {
                     .spec
                     .task_groups
                     .iter()
-                    .any(TaskGroup::is_elastic))
+                    .any(|group| group.min_replicas.is_some()))
             || self
                 .restart_rules()
                 .iter()

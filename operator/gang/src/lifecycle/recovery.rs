@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
-use trellis_api::job::{Replacement, RestartAction, RestartScope, TaskGroup};
+use trellis_api::job::{AwaitedPodOptions, RestartAction, RestartScope, TaskGroup};
 
 use super::failed_attempt::{ChargeResult, restart_backoff};
 use super::{Evaluation, EvaluationResult, add_seconds, seconds_between};
@@ -41,8 +41,8 @@ enum RecoveryScope {
 pub(super) struct Recovery {
     pub(super) fault: Fault,
     scope: RecoveryScope,
-    /// True if the pods are a slice of the gang that has lost its nodes, and another slice takes its
-    /// part.
+    /// True if the pods are a slice of the gang that cannot return to its nodes, so that another
+    /// slice replaces it.
     pub(super) displaces: bool,
     /// True if the fault counts against a limit, provided that its blame does.
     counts_against_limit: bool,
@@ -107,7 +107,21 @@ impl Evaluation<'_> {
             displaces: true,
             ..recovery(scope)?
         };
-        (scope == RecoveryScope::Slice).then_some(displaced)
+        self.can_be_displaced(group, index, scope)
+            .then_some(displaced)
+    }
+
+    /// Returns true if another slice can replace the slice of the pod. Its pods find their peers
+    /// without it, and the success of the job does not depend on it.
+    fn can_be_displaced(&self, group: &TaskGroup, index: u32, scope: RecoveryScope) -> bool {
+        let has_rank_0 = || {
+            group
+                .slice_of(index)
+                .is_some_and(|slice| slice.contains(&0))
+        };
+        let is_needed = self.leader_group() == Some(&group.name) && has_rank_0();
+        let is_alone = self.observed.spec.has_replica_groups(group);
+        scope == RecoveryScope::Slice && is_alone && !is_needed
     }
 
     /// Returns true if the pods can run on their nodes again: the nodes take new pods, and no other
@@ -192,7 +206,7 @@ impl Evaluation<'_> {
         let restart = self.observed.spec.restart.as_ref();
         let leads = self.observed.spec.leader_group() == Some(&group.name) && index == 0;
         let default = match group.is_elastic() {
-            true if group.has_slices() => RestartScope::Slice,
+            _ if self.observed.spec.has_replica_groups(group) => RestartScope::Slice,
             true if !leads => RestartScope::Pod,
             _ => RestartScope::Gang,
         };
@@ -258,7 +272,7 @@ impl Evaluation<'_> {
                     .group(&group)
                     .is_some_and(TaskGroup::is_in_gang);
                 let not_before = if in_gang { &not_before } else { &outside };
-                let how = Replacement {
+                let how = AwaitedPodOptions {
                     not_before: not_before.clone(),
                     hurried,
                     displaced,
@@ -318,7 +332,7 @@ impl Evaluation<'_> {
     }
 
     /// Returns a fault for each missing pod of the gang that is to be created on a node that takes no
-    /// new pods, or whose slice waits for another slice to take its part.
+    /// new pods, or whose slice waits for another slice to replace it.
     pub(super) fn closed_node_faults(&self) -> Vec<Fault> {
         if !self.awaited.has_any() {
             return Vec::new();
@@ -342,9 +356,12 @@ impl Evaluation<'_> {
                 (false, Some(_)) => Reason::NodeUnhealthy,
                 (false, None) => Reason::PodDisrupted,
             };
-            let message = format!(
-                "node {node:?}, on which pod {index} of group {group:?} is to come, takes none any more"
-            );
+            let message = match self.awaited.is_displaced(group, index) {
+                true => format!("no running slice can replace the slice of pod {index} of group {group:?}"),
+                false => format!(
+                    "node {node:?} takes no new pods; pod {index} of group {group:?} must start there"
+                ),
+            };
             Fault {
                 group: group.to_owned(),
                 index: Some(index),

@@ -1,7 +1,7 @@
 //! States of surplus pods and of slices outside the gang.
 
 use serde_json::json;
-use trellis_api::job::{AwaitedPods, FinishedGroup, Replacement};
+use trellis_api::job::{AwaitedPodOptions, AwaitedPods, FinishedGroup};
 use trellis_api::pod_group::ElasticGroup;
 
 use super::*;
@@ -36,7 +36,7 @@ fn plan(replicas: i64) -> Plan {
         elastic: vec![ElasticGroup {
             name: "worker".to_owned(),
             replicas,
-            starts: Vec::new(),
+            slice_starts: Vec::new(),
         }],
         ..Plan::default()
     }
@@ -135,7 +135,7 @@ fn awaited_surplus_pod_is_creatable_in_its_round_and_finished_unavailable() {
     let no_pods = BTreeMap::new();
     let mut awaited = awaited_none(1);
     awaited.round = 3;
-    awaited.await_pods("worker", &[3].into(), Replacement::default());
+    awaited.await_pods("worker", &[3].into(), AwaitedPodOptions::default());
     awaited.held_groups = vec!["board".to_owned()];
     let finished = FinishedPods {
         attempt: 1,
@@ -223,13 +223,13 @@ fn slice_is_present_creatable_or_torn_as_a_whole() {
 fn slice_that_has_left_the_gang_is_surplus() {
     let mut awaited = awaited_none(1);
     awaited.round = 2;
-    let how = Replacement {
+    let how = AwaitedPodOptions {
         displaced: true,
-        ..Replacement::default()
+        ..AwaitedPodOptions::default()
     };
     awaited.await_pods("worker", &[0, 1].into(), how);
     let mut plan = plan(6);
-    plan.elastic[0].starts = vec![4];
+    plan.elastic[0].slice_starts = vec![4];
     let pods: BTreeMap<_, _> = [4, 5].map(|index| pod("worker", index)).into();
     let states = surplus_states(&sliced_run(awaited), &plan, &pods, None);
     let expected = ["worker-0 free 2", "worker-2 free 0"];

@@ -82,11 +82,11 @@ fn read_preemptibility(labels: &Fields<'_>, draft: &mut JobDraft) {
             return;
         }
         Some("non-preemptible") => (
-            "keeps the job within the quota of its queue, and in Trellis the job may also borrow, and is protected only within quota",
+            "limits the job to the quota of its queue; in Trellis the job may borrow, and is protected only within quota",
             "set borrowingLimit: 0 in the queue to keep its jobs within quota",
         ),
         Some(_) => (
-            "protects the smallest gang, and in Trellis only within quota; pods above minReplicas always leave first",
+            "protects minMember pods; Trellis protects the gang, and only while its queue is within quota",
             "leave preemptibility out if other jobs may preempt the job",
         ),
     };
@@ -123,7 +123,7 @@ fn protect(draft: &mut JobDraft, class: ValueWithPath<String>, log: &FieldLog) {
     log.note(
         &class.path,
         Some(&Value::from(class.value)),
-        "is a class whose jobs KAI never preempts, and in Trellis preemptibility protects a job, only within quota",
+        "is a class whose jobs KAI never preempts; Trellis protects the job only within quota",
         "leave preemptibility out if other jobs may preempt the job",
     );
     draft.spec.preemptibility = Some(Preemptibility::ProtectedWithinQuota);

@@ -1,6 +1,6 @@
 //! KAI's labels and annotations of a pod template.
 
-use trellis_api::topology::{GroupTopology, SliceLayer};
+use trellis_api::topology::{GroupTopology, SliceLayer, SlicePolicy};
 
 use super::topology::{PREFERRED, REQUIRED, read_level, read_topology_name};
 use super::{NODE_POOL, PRIORITY_CLASS, QUEUE};
@@ -61,11 +61,13 @@ pub(crate) fn read_pod(template: &Fields<'_>, context: &ImportContext, pods: &mu
 
 fn read_topology(annotations: &Fields<'_>, context: &ImportContext, pods: &mut GroupDraft) {
     read_topology_name(annotations, context);
+    let (segments, policy) = read_segments(annotations, context).unzip();
     let topology = GroupTopology {
         required: read_level(annotations, REQUIRED, context),
         preferred: read_level(annotations, PREFERRED, context),
         balanced: None,
-        slices: read_segments(annotations, context).into_iter().collect(),
+        slices: segments.into_iter().collect(),
+        slice_policy: policy.flatten(),
     };
     let origins = [
         // The rules on slices and replicas concern the whole topology.
@@ -83,8 +85,11 @@ fn read_topology(annotations: &Fields<'_>, context: &ImportContext, pods: &mut G
     pods.group.topology = Some(topology).filter(|topology| *topology != GroupTopology::default());
 }
 
-/// Reads the segments of the pods. In KAI, too, pods 0 to `segment-size` - 1 are the first.
-fn read_segments(annotations: &Fields<'_>, context: &ImportContext) -> Option<SliceLayer> {
+/// Reads the segments of the pods. In KAI, too, pods 0 to `segment-size` - 1 are the first segment.
+fn read_segments(
+    annotations: &Fields<'_>,
+    context: &ImportContext,
+) -> Option<(SliceLayer, Option<SlicePolicy>)> {
     let required = read_level(annotations, SEGMENT_REQUIRED, context);
     let preferred = read_level(annotations, SEGMENT_PREFERRED, context);
     let Some(size) = annotations.text(SEGMENT_SIZE) else {
@@ -103,22 +108,24 @@ fn read_segments(annotations: &Fields<'_>, context: &ImportContext) -> Option<Sl
         annotations.log().add_problem(&path, message);
         return None;
     };
-    if preferred.is_some() {
+    if preferred.is_some() && required.is_some() {
         annotations.note_at(
             SEGMENT_PREFERRED,
-            "is a preference for each segment, and in Trellis the domain of a slice is required",
-            "write topology.slices if the pods of a segment must be in one such domain",
+            "is a finer preference for each segment, and slices of Trellis are required or preferred",
+            "add a layer to topology.slices if the pods must be in one such domain",
         );
-    } else if required.is_none() {
+    } else if required.is_none() && preferred.is_none() {
         annotations.note_at(
             SEGMENT_SIZE,
             "has no level, so the task group has no slices",
             "write topology.slices if the pods of a segment must be in one domain",
         );
     }
-    Some(SliceLayer {
-        level: required?,
+    let policy = required.is_none().then_some(SlicePolicy::Preferred);
+    let layer = SliceLayer {
+        level: required.or(preferred)?,
         pods: Some(pods),
         at_most: None,
-    })
+    };
+    Some((layer, policy))
 }

@@ -116,7 +116,7 @@ fn note_leaf(group: &Fields<'_>, pod_group: &str, context: &ImportContext) {
             fields.join(", ")
         ),
     };
-    let reason = format!("of {pod_group:?} is a part of the gang, and in Trellis a task group is");
+    let reason = format!("is a sub-group of {pod_group:?}, and becomes a task group in Trellis");
     group.note(reason, instead);
 }
 

@@ -141,7 +141,7 @@ fn read_quota(
                 amounts.log().note(
                     &amounts.field_path(key),
                     amounts.get(key).map(|amount| amount.value()),
-                    "is less than the quotas of the queues below it together, and in Trellis they count in full",
+                    "is less than the sum of its children's quotas, and Trellis grants each child its full quota",
                     "lower their nominalQuota",
                 );
             }
@@ -150,7 +150,7 @@ fn read_quota(
         None if tree.has_limited_ancestor(name, resource) => {
             amounts.note_at(
                 "quota",
-                "is unlimited below a queue with a limit, so the queue borrows from that queue",
+                "is unlimited, and a queue above it has a finite quota or limit; nominalQuota becomes 0, and the queue borrows",
                 "write the share of the queue as nominalQuota",
             );
             Quantity::from_units(0)
@@ -161,8 +161,8 @@ fn read_quota(
         amounts.log().note(
             &amounts.field_path("limit"),
             amounts.get("limit").map(|limit| limit.value()),
-            "is 0, which adds nothing to the quota by KAI's documentation, but KAI's scheduler starts no job then",
-            "the quota applies in Trellis: set borrowingLimit to let the queue borrow",
+            "is 0: KAI's scheduler then starts no job, although its documentation promises the quota; Trellis grants the quota",
+            "set borrowingLimit to let the queue borrow",
         );
     }
     let beyond = all
@@ -250,7 +250,7 @@ fn read_priority(fields: &Fields<'_>) -> Option<i32> {
         return None;
     }
     field.note(
-        format!("orders queues beyond their quota in KAI, and in Trellis queues within their quota; it becomes {priority}, the difference to KAI's default of {DEFAULT_PRIORITY}"),
+        format!("becomes {priority} ({value} less KAI's default of {DEFAULT_PRIORITY}); it orders queues within their quota, and KAI's orders queues beyond it"),
         "use weight to divide capacity beyond the quotas (docs/queues.md)",
     );
     Some(priority)

@@ -18,8 +18,8 @@ pub(super) const RESOURCES: [(&str, &str, &str); 3] = [
     ("memory", "memory", "M"),
 ];
 
-/// Greatest depth of a tree. It ends the search in a cycle of parents, which no queue survives:
-/// Trellis starts no job in it.
+/// Greatest depth of a tree. It ends the search if parents form a cycle. Trellis starts no jobs in
+/// such queues.
 const MAX_DEPTH: usize = 32;
 
 struct QueueEntry {

@@ -77,7 +77,7 @@ pub(super) fn read_topology_name(annotations: &Fields<'_>, context: &ImportConte
     if !context.kai_topologies.names.contains(&name) {
         annotations.note_at(
             TOPOLOGY,
-            "is a Topology that is not in the input, and a job waits until a Topology has the levels that it names",
+            "names a Topology that is not in the input; the job waits until a Topology has its levels",
             "add its document to the input, unless the cluster has such a Topology",
         );
     }

@@ -115,6 +115,7 @@ pub(super) fn read_topology(metadata: &Fields<'_>) -> TracedTopology {
         preferred: annotations.text(PREFERRED),
         balanced: None,
         slices: one_layer.into_iter().chain(several_layers).collect(),
+        slice_policy: None,
     };
     let slices = match topology.slices.len() {
         1 if annotations.text(SLICE_SIZE).is_some() => SLICE_SIZE,

@@ -1,6 +1,6 @@
 //! The partitions of a task, as slices of its task group.
 
-use trellis_api::topology::{GroupTopology, SliceLayer};
+use trellis_api::topology::{SliceLayer, SlicePolicy};
 
 use super::network_topology::NetworkTopology;
 use crate::context::ImportContext;
@@ -44,13 +44,7 @@ pub(super) fn read_partitions(
         }
         return;
     };
-    if !topology.is_required {
-        policy.note_at(
-            "networkTopology",
-            "is a preference, and in Trellis the domain of a slice is required, so the task group has no slices",
-            "write topology.slices if the pods of a partition must be in one domain",
-        );
-    } else if of_job.is_some_and(|of_job| of_job.is_within(&topology)) {
+    if of_job.is_some_and(|of_job| of_job.is_within(&topology)) {
         policy.note_at(
             "networkTopology",
             "is already met, because the whole job is in one such domain, so the task group has no slices",
@@ -62,10 +56,9 @@ pub(super) fn read_partitions(
             pods: size,
             at_most: None,
         }];
-        pods.group
-            .topology
-            .get_or_insert_with(GroupTopology::default)
-            .slices = slices;
+        let of_group = pods.group.topology.get_or_insert_default();
+        of_group.slices = slices;
+        of_group.slice_policy = (!topology.is_required).then_some(SlicePolicy::Preferred);
         pods.origins
             .push(("topology", policy.field_path("partitionSize")));
     }

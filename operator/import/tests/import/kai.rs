@@ -60,7 +60,7 @@ fn quota_of_a_kai_parent_excludes_those_of_its_children() {
     ] {
         let notes = import_notes(&(parent(gpu) + &children));
         let path = format!("spec.resources.gpu.{key}: ");
-        let has_note = |note: &String| note.starts_with(&path) && note.contains("count in full");
+        let has_note = |note: &String| note.starts_with(&path) && note.contains("its full quota");
         assert!(notes.iter().any(has_note), "{notes:?}");
     }
     // A quota below an unlimited child counts too.
@@ -260,7 +260,7 @@ fn classes_that_kai_never_preempts_are_protected() {
 }
 
 #[test]
-fn segments_become_slices_if_their_level_is_required() {
+fn segments_become_required_or_preferred_slices() {
     let size = "kai.scheduler/segment-size: \"4\"";
     let required = "kai.scheduler/segment-topology-required-placement: rack";
     let preferred = "kai.scheduler/segment-topology-preferred-placement: rack";
@@ -268,7 +268,11 @@ fn segments_become_slices_if_their_level_is_required() {
     for (annotations, expected, count) in [
         (format!("{size}, {required}"), slices.clone(), 0),
         (format!("{size}, {required}, {preferred}"), slices, 1),
-        (format!("{size}, {preferred}"), Value::Null, 1),
+        (
+            format!("{size}, {preferred}"),
+            json!({"slices": [{"level": "rack", "pods": 4}], "slicePolicy": "Preferred"}),
+            0,
+        ),
         (size.to_owned(), Value::Null, 1),
         (format!("{required}, {preferred}"), Value::Null, 2),
         // Kueue's annotations come first.
@@ -368,7 +372,7 @@ fn pod_group_of_kai_names_the_fields_of_its_task_groups() {
         import_notes(&text),
         [
             "spec.topologyConstraint: {\"topology\":\"t\"} is about all pods, and a TrainingJob has its own topology; leave it out",
-            "spec.subGroups[0]: {\"name\":\"b\",\"minMember\":3} of \"default/a\" is a part of the gang, and in Trellis a task group is; write minReplicas: 3 into the task group of its pods",
+            "spec.subGroups[0]: {\"name\":\"b\",\"minMember\":3} is a sub-group of \"default/a\", and becomes a task group in Trellis; write minReplicas: 3 into the task group of its pods",
         ]
     );
     for (spec, expected) in [

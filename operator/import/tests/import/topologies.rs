@@ -49,8 +49,11 @@ fn partitions_become_slices_at_a_finer_level_than_the_job() {
             "highestTierName: rack",
             Value::Null,
         ),
-        // A preferred domain splits no group.
-        ("", "mode: soft, highestTierName: rack", Value::Null),
+        (
+            "",
+            "mode: soft, highestTierName: rack",
+            json!({"slices": [{"level": "rack", "pods": 4}], "slicePolicy": "Preferred"}),
+        ),
     ] {
         let job = import_object(&partitioned(of_job, of_task));
         let topology = &group(&job, 0)["topology"];
@@ -93,7 +96,7 @@ fn tier_number_gets_the_name_from_hyper_nodes() {
 }
 
 #[test]
-fn fewer_partitions_are_the_smallest_gang() {
+fn min_partitions_become_min_replicas() {
     let job = |topology: &str, framework: &str| {
         let policy = format!(
             "replicas: 8, partitionPolicy: {{totalPartitions: 4, partitionSize: 2, minPartitions: 3{topology}}},"

@@ -13,6 +13,7 @@ use crate::constraints::Constraints;
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::ResourceName;
 use crate::resources::Resources;
+use crate::topology::TopologyRequest;
 
 /// Maximum number of unused signatures to keep, because successive gangs often have the same
 /// constraints.
@@ -253,15 +254,20 @@ impl Catalog {
                 .filter(|(name, amount)| name.is_device() && *amount > 0)
                 .find_map(|(name, _)| self.resource(name)),
         };
+        let (slices, preferred_slices) = match group.prefers_slices {
+            true => (Vec::new(), group.slices.clone()),
+            false => (group.slices.clone(), Vec::new()),
+        };
         GroupShape {
             count: group.count,
             demand,
             demand_idx,
             signature: self.acquire_signature(&group.constraints),
             device,
-            topology: group.topology.clone(),
+            topology: requested_topology(group),
             balanced: group.balanced,
-            slices: group.slices.clone(),
+            slices,
+            preferred_slices,
         }
     }
 
@@ -290,5 +296,26 @@ impl Catalog {
         {
             *slot = None;
         }
+    }
+}
+
+/// Returns the topology request of a group. Slices that are only preferred make the group prefer few
+/// domains of their first layer.
+fn requested_topology(group: &TaskGroup) -> Option<TopologyRequest> {
+    let first = group.slices.first().filter(|_| group.prefers_slices);
+    let level = first.map(|layer| &layer.level);
+    match (&group.topology, level) {
+        (None, Some(level)) => Some(TopologyRequest::preferred(level)),
+        (
+            Some(TopologyRequest::Required {
+                level: required,
+                preferred: None,
+            }),
+            Some(level),
+        ) => Some(TopologyRequest::Required {
+            level: required.clone(),
+            preferred: Some(level.clone()),
+        }),
+        (request, _) => request.clone(),
     }
 }

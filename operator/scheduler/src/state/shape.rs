@@ -39,8 +39,10 @@ pub(crate) struct GroupShape {
     pub(crate) topology: Option<TopologyRequest>,
     /// True if the domains of its preferred level get equal numbers of pods.
     pub(crate) balanced: bool,
-    /// The slices of the group, coarse to fine.
+    /// The slices that the group requires, coarse to fine.
     pub(crate) slices: Vec<SliceLayer>,
+    /// The slices that the group only prefers, coarse to fine.
+    pub(crate) preferred_slices: Vec<SliceLayer>,
 }
 
 impl GroupShape {
@@ -55,7 +57,9 @@ impl GroupShape {
     /// True if the other group has as many pods with the same needs and constraints.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let what = |group: &Self| (group.count, group.demand_idx, group.signature, group.device);
-        what(self) == what(other) && self.slices == other.slices
+        what(self) == what(other)
+            && self.slices == other.slices
+            && self.preferred_slices == other.preferred_slices
     }
 
     /// Returns the demand of all pods, by resource.

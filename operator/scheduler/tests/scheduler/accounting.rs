@@ -67,7 +67,7 @@ fn lost_pod_keeps_its_room_while_its_gang_is_placed() {
 }
 
 #[test]
-fn pods_of_a_group_may_have_the_numbers_of_several_parts() {
+fn pod_numbers_follow_the_starts_of_blocks() {
     let mut group = workers("more", 6, gpu(1, 1)).groups.remove(0);
     let numbers = |group: &TaskGroup| (0..6).map(|i| group.pod_number(i)).collect::<Vec<_>>();
     assert_eq!(numbers(&group), [0, 1, 2, 3, 4, 5]);

@@ -7,9 +7,9 @@ use super::SimulationRunner;
 use super::agenda::{DueEvent, RunEvent};
 use super::measures::gpu_use_meter;
 use super::record::JobEvent;
-use super::script::{PodChange, ScriptPodEvent, ScriptSurplusPod};
+use super::script::{PodChange, ScriptPodEvent, ScriptSurplusUnit};
 use super::simulated_job::{SimulatedJobStage, StoppedPod};
-use super::surplus_pods::state::SurplusPodPhase;
+use super::surplus_pods::state::SurplusPhase;
 
 impl SimulationRunner<'_, '_> {
     /// Ends a pod of the gang. The other pods keep running.
@@ -43,20 +43,20 @@ impl SimulationRunner<'_, '_> {
         let Some(job) = self.jobs.get_mut(&event.job).filter(|_| event.is_elastic) else {
             return;
         };
-        let of_group = |pod: &&ScriptSurplusPod| {
+        let of_group = |pod: &&ScriptSurplusUnit| {
             engine::parse_gang_id(&pod.gang.id)
                 .1
                 .is_some_and(|pod| pod.group == event.group)
         };
-        for pod in job.surplus.pods.iter().filter(of_group) {
+        for pod in job.surplus.units.iter().filter(of_group) {
             let id = &pod.gang.id;
             let seat = job
                 .surplus
                 .phases
                 .entry(id.clone())
-                .or_insert(SurplusPodPhase::Done);
-            if matches!(seat, SurplusPodPhase::Waiting | SurplusPodPhase::BackingOff) {
-                *seat = SurplusPodPhase::Done;
+                .or_insert(SurplusPhase::Done);
+            if matches!(seat, SurplusPhase::Waiting | SurplusPhase::BackingOff) {
+                *seat = SurplusPhase::Done;
                 self.engine.delete_gang(id);
             }
         }
@@ -72,12 +72,12 @@ impl SimulationRunner<'_, '_> {
             .filter(|rank| **rank == StoppedPod::Done);
         let is_gang_done = u64::try_from(completed.count())
             .is_ok_and(|completed| completed >= job.gang.pod_count());
-        let mut surplus = job.surplus.pods.iter().filter(|pod| pod.is_elastic);
+        let mut surplus = job.surplus.units.iter().filter(|pod| pod.is_elastic);
         let runs = surplus.any(|pod| {
             let seat = job.surplus.phases.get(&pod.gang.id);
             matches!(
                 seat,
-                Some(SurplusPodPhase::Placed(_) | SurplusPodPhase::Leaving(_))
+                Some(SurplusPhase::Placed(_) | SurplusPhase::Leaving(_))
             )
         });
         if is_gang_done && !runs && matches!(job.stage, SimulatedJobStage::Placed { .. }) {

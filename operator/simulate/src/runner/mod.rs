@@ -28,7 +28,7 @@ pub use record::{
     format_explanation, to_seconds,
 };
 pub use script::{
-    PodChange, RequiredLevel, ScriptChange, ScriptJob, ScriptPodEvent, ScriptSurplusPod,
+    PodChange, RequiredLevel, ScriptChange, ScriptJob, ScriptPodEvent, ScriptSurplusUnit,
     SimulationScript, WithheldJob,
 };
 

@@ -14,7 +14,7 @@ use super::agenda::{DueEvent, RunEvent};
 use super::record::JobEvent;
 use super::script::{PodChange, ScriptPodEvent};
 use super::simulated_job::{SimulatedJobStage, StoppedPod};
-use super::surplus_pods::state::SurplusPodPhase;
+use super::surplus_pods::state::SurplusPhase;
 use super::{SimulationRunner, add_duration};
 use crate::summary::ExpectationResult;
 
@@ -62,9 +62,9 @@ impl SimulationRunner<'_, '_> {
             self.report_impossible(event, "its job does not exist");
             return;
         };
-        if job.surplus.pod(&surplus).is_some() {
+        if job.surplus.unit(&surplus).is_some() {
             match job.surplus.phases.get(&surplus) {
-                Some(SurplusPodPhase::Placed(_)) => self.apply_surplus_event(event, &surplus),
+                Some(SurplusPhase::Placed(_)) => self.apply_surplus_event(event, &surplus),
                 _ => self.report_impossible(event, "it is not running"),
             }
             return;
@@ -304,7 +304,7 @@ impl SimulationRunner<'_, '_> {
     }
 
     /// Records that a surplus pod has finished. Returns true if all pods of its unit have.
-    fn has_finished_slice(&mut self, event: &ScriptPodEvent, id: &GangId) -> bool {
+    fn record_finished_pod(&mut self, event: &ScriptPodEvent, id: &GangId) -> bool {
         let Some(job) = self.jobs.get_mut(&event.job) else {
             return true;
         };
@@ -319,8 +319,8 @@ impl SimulationRunner<'_, '_> {
         let reason = format!("{} {}", event.pod, event.change.past_text());
         let job = event.job.clone();
         if event.change == PodChange::Finishes {
-            if self.has_finished_slice(event, id) {
-                self.free_surplus(&job, id, Some(SurplusPodPhase::Done));
+            if self.record_finished_pod(event, id) {
+                self.free_surplus(&job, id, Some(SurplusPhase::Done));
             }
             self.close_group(event);
             self.report_event(JobEvent::PodEnded, &job, reason);
@@ -341,7 +341,7 @@ impl SimulationRunner<'_, '_> {
         }
         let pause = match (is_failure, event.is_elastic) {
             (true, true) if action == RestartAction::Ignore => {
-                self.free_surplus(&job, id, Some(SurplusPodPhase::Done));
+                self.free_surplus(&job, id, Some(SurplusPhase::Done));
                 self.report_event(
                     JobEvent::PodEnded,
                     &job,
@@ -362,7 +362,7 @@ impl SimulationRunner<'_, '_> {
             self.submit_surplus(&job);
             return;
         };
-        self.free_surplus(&job, id, Some(SurplusPodPhase::BackingOff));
+        self.free_surplus(&job, id, Some(SurplusPhase::BackingOff));
         let back = add_duration(self.now, pause);
         if let Some(state) = self.jobs.get_mut(&job) {
             state.surplus.replacements.insert(id.clone());

@@ -75,14 +75,14 @@ pub struct ScriptJob {
     /// Limits on GPU-hours that the job counts against.
     pub gpu_hour_limits: Vec<LimitId>,
     /// The job's surplus pods, by group and index.
-    pub surplus: Vec<ScriptSurplusPod>,
+    pub surplus: Vec<ScriptSurplusUnit>,
     /// How the job reacts to failures of its pods.
     pub restart: Restart,
 }
 
 /// A pod beyond the gang of its job, or a slice beyond it.
 #[derive(Clone, Debug)]
-pub struct ScriptSurplusPod {
+pub struct ScriptSurplusUnit {
     /// The pod, or the slice, as a gang.
     pub gang: Gang,
     /// True if the pod belongs to an elastic group. False: its group has `membership: BestEffort`.

@@ -6,21 +6,21 @@ pub(super) mod state;
 
 use std::collections::BTreeMap;
 
-use trellis_gang::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS, engine};
+use trellis_gang::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_UNITS, engine};
 use trellis_scheduler::{Gang, GangId, GroupName, NodeName, Placement, Victim};
 
 use super::agenda::{DueEvent, RunEvent};
 use super::record::{JobEvent, format_victim_reason};
-use super::script::ScriptSurplusPod;
+use super::script::ScriptSurplusUnit;
 use super::simulated_job::{SimulatedJobStage, pod_gpus};
-use super::surplus_pods::state::SurplusPodPhase;
+use super::surplus_pods::state::SurplusPhase;
 use super::{SimulationRunner, add_duration};
 
 impl SimulationRunner<'_, '_> {
     /// Submits the surplus pods of a placed job to the engine.
     pub(super) fn submit_surplus(&mut self, id: &GangId) {
         let Some(job) = self.jobs.get(id) else { return };
-        if !matches!(job.stage, SimulatedJobStage::Placed { .. }) || job.surplus.pods.is_empty() {
+        if !matches!(job.stage, SimulatedJobStage::Placed { .. }) || job.surplus.units.is_empty() {
             return;
         }
         let grows_at = job
@@ -31,14 +31,14 @@ impl SimulationRunner<'_, '_> {
         let seats = &job.surplus.phases;
         let waiting = seats
             .values()
-            .filter(|seat| **seat == SurplusPodPhase::Waiting);
-        let free = MAX_PENDING_SURPLUS_PODS.saturating_sub(waiting.count());
-        let may_come = |pod: &&ScriptSurplusPod| {
+            .filter(|seat| **seat == SurplusPhase::Waiting);
+        let free = MAX_PENDING_SURPLUS_UNITS.saturating_sub(waiting.count());
+        let may_come = |pod: &&ScriptSurplusUnit| {
             let is_replaced = job.surplus.replacements.contains(&pod.gang.id);
             let pending = is_paused && pod.restarts_others && !is_replaced;
             !pending && !seats.contains_key(&pod.gang.id)
         };
-        let coming = job.surplus.pods.iter().filter(may_come).take(free);
+        let coming = job.surplus.units.iter().filter(may_come).take(free);
         let gangs: Vec<Gang> = coming
             .filter_map(|pod| self.surplus_gang(id, pod))
             .collect();
@@ -46,7 +46,7 @@ impl SimulationRunner<'_, '_> {
             if let Some(job) = self.jobs.get_mut(id) {
                 job.surplus
                     .phases
-                    .insert(gang.id.clone(), SurplusPodPhase::Waiting);
+                    .insert(gang.id.clone(), SurplusPhase::Waiting);
             }
             self.engine.apply_gang(gang);
             self.is_unsettled = true;
@@ -55,7 +55,7 @@ impl SimulationRunner<'_, '_> {
 
     /// Returns a surplus pod in the engine's form, restricted to the flavors of its gang and to the
     /// domain that its gang requires.
-    fn surplus_gang(&self, id: &GangId, pod: &ScriptSurplusPod) -> Option<Gang> {
+    fn surplus_gang(&self, id: &GangId, pod: &ScriptSurplusUnit) -> Option<Gang> {
         let mut gang = pod.gang.clone();
         let placed_groups = self.engine.flavors(id).unwrap_or_default();
         let domain_labels = self.domain_labels(id, pod)?;
@@ -79,7 +79,7 @@ impl SimulationRunner<'_, '_> {
     fn domain_labels(
         &self,
         id: &GangId,
-        pod: &ScriptSurplusPod,
+        pod: &ScriptSurplusUnit,
     ) -> Option<BTreeMap<String, String>> {
         let Some(level) = &pod.level else {
             return Some(BTreeMap::new());
@@ -100,11 +100,11 @@ impl SimulationRunner<'_, '_> {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
-        let Some(pod) = state.surplus.pod(id).cloned() else {
+        let Some(pod) = state.surplus.unit(id).cloned() else {
             return;
         };
         let nodes: Vec<NodeName> = placement.iter().map(|(_, _, node)| node.clone()).collect();
-        let phase = SurplusPodPhase::Placed(nodes.clone());
+        let phase = SurplusPhase::Placed(nodes.clone());
         state.surplus.phases.insert(id.clone(), phase);
         state.surplus.finished.remove(id);
         let is_replaced = state.surplus.replacements.remove(id);
@@ -128,11 +128,10 @@ impl SimulationRunner<'_, '_> {
                 continue;
             };
             job.surplus.last_growth = Some(now);
-            let pods = job.surplus.pods.iter().filter(|pod| pod.restarts_others);
+            let pods = job.surplus.units.iter().filter(|pod| pod.restarts_others);
             let waiting = pods.filter(|pod| {
                 let is_replaced = job.surplus.replacements.contains(&pod.gang.id);
-                job.surplus.phases.get(&pod.gang.id) == Some(&SurplusPodPhase::Waiting)
-                    && !is_replaced
+                job.surplus.phases.get(&pod.gang.id) == Some(&SurplusPhase::Waiting) && !is_replaced
             });
             let waiting: Vec<GangId> = waiting.map(|pod| pod.gang.id.clone()).collect();
             let due = DueEvent {
@@ -166,11 +165,11 @@ impl SimulationRunner<'_, '_> {
             return;
         };
         let grace = state.gang.grace;
-        let Some(SurplusPodPhase::Placed(nodes)) = state.surplus.phases.get(&victim.gang).cloned()
+        let Some(SurplusPhase::Placed(nodes)) = state.surplus.phases.get(&victim.gang).cloned()
         else {
             return;
         };
-        let seat = SurplusPodPhase::Leaving(nodes);
+        let seat = SurplusPhase::Leaving(nodes);
         state.surplus.phases.insert(victim.gang.clone(), seat);
         let due = DueEvent {
             event: RunEvent::StopSurplus(victim.gang.clone()),
@@ -186,21 +185,16 @@ impl SimulationRunner<'_, '_> {
 
     /// Releases the node of a surplus pod, which then has the state `seat`. None: the pod is
     /// pending again at once.
-    pub(super) fn free_surplus(
-        &mut self,
-        job: &GangId,
-        id: &GangId,
-        seat: Option<SurplusPodPhase>,
-    ) {
+    pub(super) fn free_surplus(&mut self, job: &GangId, id: &GangId, seat: Option<SurplusPhase>) {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
-        let freed = state.surplus.pod(id).map_or(0, |pod| pod_gpus(&pod.gang));
+        let freed = state.surplus.unit(id).map_or(0, |pod| pod_gpus(&pod.gang));
         let before = match seat {
             Some(seat) => state.surplus.phases.insert(id.clone(), seat),
             None => state.surplus.phases.remove(id),
         };
-        if let Some(SurplusPodPhase::Placed(nodes) | SurplusPodPhase::Leaving(nodes)) = before {
+        if let Some(SurplusPhase::Placed(nodes) | SurplusPhase::Leaving(nodes)) = before {
             self.add_surplus_use(&nodes, freed.saturating_neg());
         }
         self.engine.delete_gang(id);
@@ -209,13 +203,13 @@ impl SimulationRunner<'_, '_> {
     }
 
     /// Deletes a surplus pod that the job no longer requests.
-    pub(super) fn delete_surplus_pod(&mut self, job: &GangId, pod: &ScriptSurplusPod) {
+    pub(super) fn delete_surplus_unit(&mut self, job: &GangId, pod: &ScriptSurplusUnit) {
         let id = &pod.gang.id;
         let seat = self
             .jobs
             .get_mut(job)
             .and_then(|job| job.surplus.phases.remove(id));
-        if let Some(SurplusPodPhase::Placed(nodes) | SurplusPodPhase::Leaving(nodes)) = seat {
+        if let Some(SurplusPhase::Placed(nodes) | SurplusPhase::Leaving(nodes)) = seat {
             self.add_surplus_use(&nodes, pod_gpus(&pod.gang).saturating_neg());
             let name = engine::parse_gang_id(id).1;
             let name =
@@ -247,7 +241,7 @@ impl SimulationRunner<'_, '_> {
         let mut lost: Vec<(GangId, GangId)> = Vec::new();
         for (job, state) in &self.jobs {
             let seats = state.surplus.phases.iter().filter(
-                |(_, seat)| matches!(seat, SurplusPodPhase::Placed(on) | SurplusPodPhase::Leaving(on) if on.contains(node)),
+                |(_, seat)| matches!(seat, SurplusPhase::Placed(on) | SurplusPhase::Leaving(on) if on.contains(node)),
             );
             lost.extend(seats.map(|(id, _)| (job.clone(), id.clone())));
         }

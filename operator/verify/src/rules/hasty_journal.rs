@@ -7,6 +7,7 @@ use trellis_api::PodGroup;
 use trellis_api::pod_group::{Plan, PodGroupPhase};
 
 use super::Judge;
+use super::torn::has_pod;
 use crate::cluster::{JobUid, Previous, owner_uid};
 use crate::finding::{ObjectRef, Rule};
 use crate::history::{ObjectName, ObjectVersion, Version};
@@ -48,7 +49,11 @@ impl Judge for HastyJournal {
 impl HastyJournal {
     fn record_dropped_pods(&mut self, step: &Step<'_>, uid: &JobUid, plan: &Plan) {
         for (_, pod) in step.cluster.pods_of_job(uid) {
-            if pod.plan() == Some(plan.hash.as_str()) && !pod.is_over() && !pod.is_surplus() {
+            // Pods of a slice that joined the gang keep the annotation of surplus pods.
+            let is_member = pod.group().zip(pod.index());
+            let is_member = is_member.is_some_and(|(group, index)| has_pod(plan, group, index));
+            let is_surplus = pod.is_surplus() && !is_member;
+            if pod.plan() == Some(plan.hash.as_str()) && !pod.is_over() && !is_surplus {
                 self.dropped.insert(pod_id(pod), step.change.revision);
             }
         }

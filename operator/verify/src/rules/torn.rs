@@ -62,7 +62,7 @@ fn find_torn_gang(cluster: &Cluster, uid: &JobUid) -> Option<Violation> {
     let mut grace: i64 = 0;
     for (_, pod) in cluster.pods_of_job(uid) {
         grace = grace.max(pod.grace_seconds());
-        // A slice that has joined the gang bears the mark of surplus.
+        // Pods of a slice that joined the gang keep the annotation of surplus pods.
         let index = pod.index().unwrap_or(u32::MAX);
         let count = pod.group().and_then(|group| counts.get(group));
         if pod.is_surplus() && count.is_none_or(|count| !count.expects(index)) {
@@ -149,11 +149,21 @@ pub(super) fn expected_pods<'a>(
     counts
 }
 
+/// Returns true if the plan has a pod of the group with this index.
+pub(super) fn has_pod(plan: &Plan, group: &str, index: u32) -> bool {
+    let assignments = plan.assignments.iter().filter(|a| a.group == group);
+    let pods = assignments.filter_map(|a| u32::try_from(a.count).ok());
+    let pods = pods.fold(0, u32::saturating_add);
+    planned_indexes(plan, group, pods).contains(&index)
+}
+
 /// Returns the indexes of a group's pods in a plan: the lowest, or those of the slices that the plan
 /// names by their first pods.
 fn planned_indexes(plan: &Plan, group: &str, pods: u32) -> BTreeSet<u32> {
     let mut elastic = plan.elastic.iter().filter(|elastic| elastic.name == group);
-    let starts = elastic.next().map_or(&[][..], |elastic| &elastic.starts);
+    let starts = elastic
+        .next()
+        .map_or(&[][..], |elastic| &elastic.slice_starts);
     let slices = u32::try_from(starts.len()).unwrap_or(u32::MAX);
     let Some(size) = pods.checked_div(slices) else {
         return (0..pods).collect();

@@ -6,7 +6,7 @@ use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_gang::engine;
 use trellis_gang::engine::{AttemptState, SurplusUnit};
 use trellis_scheduler::LimitDraw;
-use trellis_simulate::{RequiredLevel, ScriptSurplusPod};
+use trellis_simulate::{RequiredLevel, ScriptSurplusUnit};
 
 /// The part of a task group that is needed to name its pods.
 #[derive(Clone, Debug)]
@@ -46,11 +46,11 @@ fn is_elastic(job: &CompiledJob, group: &CompiledGroup) -> bool {
 }
 
 /// Returns the surplus pods and slices of a job, by group and index.
-pub(super) fn surplus_pods(
+pub(super) fn surplus_units(
     job: &CompiledJob,
     ticket: &AttemptState,
     draws: &[LimitDraw],
-) -> Vec<ScriptSurplusPod> {
+) -> Vec<ScriptSurplusUnit> {
     let spec = job.job().spec();
     let mut pods = Vec::new();
     for group in job.groups() {
@@ -76,7 +76,7 @@ pub(super) fn surplus_pods(
             gang.draws = draws.to_vec();
             pods.push((
                 member,
-                ScriptSurplusPod {
+                ScriptSurplusUnit {
                     gang,
                     is_elastic: is_elastic(job, group),
                     restarts_others: is_elastic(job, group) && !spec.has_replica_groups(written),

@@ -12,7 +12,7 @@ use trellis_gang::requirements::volumes::VolumeRequirements;
 use trellis_scheduler::{LimitDraw, Time};
 use trellis_simulate::ScriptJob;
 
-use super::group_pods::surplus_pods;
+use super::group_pods::surplus_units;
 
 /// A job that is not queued.
 /// An object that it needs is missing, or it is refused.
@@ -48,7 +48,7 @@ pub(super) fn build_queued_job(
         runtime: waiting.runtime,
         limit,
         gpu_hour_limits: Vec::new(),
-        surplus: surplus_pods(compiled, &ticket, joining),
+        surplus: surplus_units(compiled, &ticket, joining),
         restart: compiled.job().spec().restart.clone().unwrap_or_default(),
     }
 }

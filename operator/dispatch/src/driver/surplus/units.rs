@@ -2,17 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::time::Duration;
 
 use trellis_api::names;
-use trellis_api::pod_group::Plan;
+use trellis_api::pod_group::{ElasticGroup, Plan};
+use trellis_gang::GangIndexes;
 use trellis_gang::engine::{self, SurplusUnit};
 use trellis_gang::gang_step::MissingPod;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
 use trellis_gang::requirements::flavors::{GangPlacement, group_tolerations};
 
+use tokio::time::Instant;
+
 use super::SurplusPlacement;
 use crate::driver::Driver;
+
+/// How long a slice may look torn, because the watch shows its pods one after the other. Then the
+/// existing pods are deleted.
+pub(super) const TORN_TIME: Duration = Duration::from_secs(5);
 
 /// Returns the pods of a unit in the place that the engine has found.
 pub(super) fn assigned_pods(
@@ -31,6 +39,12 @@ pub(super) fn assigned_pods(
     pods.collect()
 }
 
+/// Returns true if the plan names the slice as part of the gang.
+pub(super) fn is_named_by_plan(plan: &Plan, unit: &SurplusUnit) -> bool {
+    let mut groups = plan.elastic.iter().filter(|e| e.name == unit.group);
+    groups.any(|group| group.slice_starts.contains(&i64::from(unit.first)))
+}
+
 impl Driver {
     /// Returns the missing pods of a slice that this leader creates. A slice that has lost pods gives
     /// up its place.
@@ -41,23 +55,30 @@ impl Driver {
         round: i64,
         missing: &BTreeSet<u32>,
     ) -> Vec<MissingPod> {
+        // A unit that was asked to leave keeps its place until all its pods are gone.
+        let key = engine::surplus_unit_key(job, unit);
+        if self.leaving.contains_key(&key) {
+            return Vec::new();
+        }
         let state = self.gangs.get(job);
-        let is_leaving = self
-            .leaving
-            .contains_key(&engine::surplus_unit_key(job, unit));
-        match state.and_then(|state| state.surplus.states.get(unit)) {
-            Some(SurplusPlacement::Assigned(place)) if !is_leaving => {
-                let pods = assigned_pods(unit, place, round).into_iter();
-                pods.filter(|pod| missing.contains(&pod.index)).collect()
-            }
-            _ => {
-                self.withdraw_surplus_pod(job, unit);
-                if let Some(state) = self.gangs.get_mut(job) {
-                    state.surplus.torn.insert(unit.clone());
-                }
-                Vec::new()
+        if let Some(SurplusPlacement::Assigned(place)) =
+            state.and_then(|state| state.surplus.states.get(unit))
+        {
+            let pods = assigned_pods(unit, place, round).into_iter();
+            return pods.filter(|pod| missing.contains(&pod.index)).collect();
+        }
+        self.withdraw_surplus_unit(job, unit);
+        if let Some(state) = self.gangs.get_mut(job) {
+            let since = *state
+                .surplus
+                .torn
+                .entry(unit.clone())
+                .or_insert_with(Instant::now);
+            if let Some(until) = since.checked_add(TORN_TIME) {
+                self.alarms.set(job, until);
             }
         }
+        Vec::new()
     }
 
     /// Returns the indexes of the pods of a surplus unit.
@@ -85,10 +106,8 @@ impl Driver {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        let has_joined = |unit: &SurplusUnit, _: &mut SurplusPlacement| {
-            let mut groups = plan.elastic.iter().filter(|e| e.name == unit.group);
-            groups.any(|group| group.starts.contains(&i64::from(unit.first)))
-        };
+        let has_joined =
+            |unit: &SurplusUnit, _: &mut SurplusPlacement| is_named_by_plan(plan, unit);
         let joined: Vec<SurplusUnit> = state
             .surplus
             .states
@@ -99,6 +118,45 @@ impl Driver {
             self.leaving.remove(&engine::surplus_unit_key(job, &unit));
             self.engine
                 .delete_gang(&engine::surplus_gang_id(job, &unit));
+        }
+    }
+
+    /// Charges the pods of slices that have left the gang until they have stopped. `before` are the
+    /// elastic groups of the gang's earlier place.
+    pub(in crate::driver) fn retire_replaced_slices(
+        &mut self,
+        job: &Key,
+        plan: &Plan,
+        before: &[ElasticGroup],
+    ) {
+        let Some(run) = self.gangs.get(job).and_then(|state| state.run().cloned()) else {
+            return;
+        };
+        let pods = self.committer.cache().pods.pods_of_job(job);
+        let earlier = Plan {
+            elastic: before.to_vec(),
+            ..plan.clone()
+        };
+        for group in &run.job.compiled().job().spec().task_groups {
+            let gang = GangIndexes::new(group, Some(plan));
+            let left = GangIndexes::new(group, Some(&earlier));
+            let left = left.iter().filter(|index| !gang.contains(*index));
+            let units: BTreeSet<_> = left
+                .map(|index| SurplusUnit::of_pod(group, index))
+                .collect();
+            for unit in units {
+                let indexes = unit.indexes(group);
+                let nodes = indexes.filter_map(|index| {
+                    let name = names::pod_name(&job.name, &group.name, index);
+                    let pod = pods.get(&name).filter(|pod| !pod.phase.is_over())?;
+                    Some((index, pod.node.clone()?))
+                });
+                let nodes: Vec<(u32, String)> = nodes.collect();
+                if !nodes.is_empty() {
+                    self.record_surplus(job, &run, plan, &unit, nodes);
+                    self.withdraw_surplus_unit(job, &unit);
+                }
+            }
         }
     }
 }

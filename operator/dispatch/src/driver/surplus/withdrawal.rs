@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use trellis_api::pod_group::Plan;
 use trellis_gang::engine::{self, SurplusUnit};
 use trellis_gang::gang_step::SurplusPods;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
 use trellis_scheduler::GangId;
 
+use super::units::{TORN_TIME, is_named_by_plan};
 use super::{JobSurplus, SurplusPlacement};
 use crate::driver::Driver;
 
@@ -35,12 +37,12 @@ impl Driver {
         let stopped = state.surplus.states.keys().filter(|m| !is_there(m));
         let stopped: Vec<SurplusUnit> = stopped.cloned().collect();
         for member in stopped {
-            self.withdraw_surplus_pod(job, &member);
+            self.withdraw_surplus_unit(job, &member);
         }
     }
 
     /// Removes a surplus unit from the engine, except for its quota until it has stopped.
-    pub(super) fn withdraw_surplus_pod(&mut self, job: &Key, member: &SurplusUnit) {
+    pub(super) fn withdraw_surplus_unit(&mut self, job: &Key, member: &SurplusUnit) {
         self.leaving.remove(&engine::surplus_unit_key(job, member));
         let Some(state) = self.gangs.get_mut(job) else {
             return;
@@ -58,7 +60,7 @@ impl Driver {
         };
         let members: Vec<SurplusUnit> = state.surplus.members().cloned().collect();
         for member in members {
-            self.withdraw_surplus_pod(job, &member);
+            self.withdraw_surplus_unit(job, &member);
         }
         if let Some(state) = self.gangs.get_mut(job) {
             state.surplus = JobSurplus::default();
@@ -81,7 +83,7 @@ impl Driver {
         let absent: Vec<SurplusUnit> = absent.map(|(unit, _)| unit.clone()).collect();
         let until = Instant::now().checked_add(REFUSED_FOR);
         for member in absent {
-            self.withdraw_surplus_pod(job, &member);
+            self.withdraw_surplus_unit(job, &member);
             if let (Some(state), Some(until)) = (self.gangs.get_mut(job), until) {
                 state.surplus.refused_until.insert(member, until);
             }
@@ -93,6 +95,7 @@ impl Driver {
         &self,
         job: &Key,
         pods: &BTreeMap<String, PodView>,
+        plan: Option<&Plan>,
     ) -> SurplusPods {
         let Ok(ours) = self.committer.commands().epoch() else {
             return SurplusPods::default();
@@ -106,17 +109,20 @@ impl Driver {
             let earlier = pod.epoch.is_some_and(|epoch| epoch != ours.0);
             earlier && !self.inheritance.has_surplus_pod(&pod.uid)
         };
+        let now = Instant::now();
+        let is_long = |since: &Instant| now.saturating_duration_since(*since) >= TORN_TIME;
         let torn = self.gangs.get(job).map(|state| &state.surplus.torn);
         let torn = torn.into_iter().flatten();
-        let torn = torn.flat_map(|unit| self.surplus_pods(job, unit, pods));
+        let torn = torn.filter(|(_, since)| is_long(since));
+        let torn = torn.flat_map(|(unit, _)| self.surplus_pods(job, unit, pods));
         let stale: BTreeSet<String> = pods
             .values()
             .filter(is_stale)
             .chain(torn)
             .map(|p| p.uid.clone())
             .collect();
-        let now = Instant::now();
         let mut leaving = BTreeMap::new();
+        let mut nominated = BTreeSet::new();
         let from = Key::new(&job.namespace, &format!("{}/", job.name));
         for (key, leaving_pod) in self.leaving.range(from..) {
             let (member_job, Some(member)) = engine::parse_gang_id(&GangId::new(key.to_string()))
@@ -126,17 +132,23 @@ impl Driver {
             if member_job != *job {
                 break;
             }
-            if leaving_pod.leave_request().is_none() {
+            // The slice has joined the gang since.
+            if plan.is_some_and(|plan| is_named_by_plan(plan, &member)) {
                 continue;
             }
+            let is_asked = leaving_pod.leave_request().is_some();
             let is_delayable = now.saturating_duration_since(leaving_pod.since) < EVICTION_TIMEOUT;
             for pod in self.surplus_pods(job, &member, pods) {
-                leaving.insert(pod.uid.clone(), is_delayable);
+                match is_asked {
+                    true => leaving.insert(pod.uid.clone(), is_delayable).is_some(),
+                    false => nominated.insert(pod.uid.clone()),
+                };
             }
         }
         SurplusPods {
             stale,
             evictions: leaving,
+            nominated,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A running slice outside the gang takes the part of a slice that has lost its nodes.
+//! A running slice outside the gang replaces a slice that cannot return to its nodes.
 
 use std::sync::Arc;
 
@@ -14,8 +14,18 @@ use crate::plan_members;
 /// Returns the next step of a placed gang of the slices 0-1 and 2-3, of which pods 2 and 3 have
 /// lost their nodes. The slices 4-5 and 6-7 are outside the gang.
 fn next_step(pods: &BTreeMap<String, PodView>, removals: &SurplusPods) -> Step {
+    next_step_of_job((8, "2-3"), &plan(), (pods, removals))
+}
+
+/// Returns the next step of a gang with this plan, in a job of so many replicas. The awaited pods
+/// cannot return to their nodes.
+fn next_step_of_job(
+    (replicas, awaited): (u32, &str),
+    plan: &Plan,
+    (pods, removals): (&BTreeMap<String, PodView>, &SurplusPods),
+) -> Step {
     let slices = serde_json::json!([{"level": "rack", "pods": 2}]);
-    let group = serde_json::json!({"name": "worker", "replicas": 8, "minReplicas": 4, "image": "i",
+    let group = serde_json::json!({"name": "worker", "replicas": replicas, "minReplicas": 4, "image": "i",
         "topology": {"slices": slices}, "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     let job = desired_run_with(1, serde_json::json!({"taskGroups": [group]}));
     let mut run = AuthorizedAttempt::clone(job.attempt().unwrap());
@@ -27,7 +37,7 @@ fn next_step(pods: &BTreeMap<String, PodView>, removals: &SurplusPods) -> Step {
         pods: vec![AwaitedGroup {
             displaced: true,
             name: "worker".to_owned(),
-            indexes: "2-3".to_owned(),
+            indexes: awaited.to_owned(),
             round: 1,
             hurried: false,
             not_before: None,
@@ -35,7 +45,7 @@ fn next_step(pods: &BTreeMap<String, PodView>, removals: &SurplusPods) -> Step {
     };
     let desired = DesiredGang::Run(Arc::new(run));
     let mut journal = journal(PodGroupPhase::Placed);
-    *journal.plan.as_mut().unwrap() = plan();
+    journal.plan = Some(plan.clone());
     let mut gang = gang(&desired, &journal, pods);
     gang.members.was_placed = true;
     gang.members.surplus_removals = removals;
@@ -50,7 +60,7 @@ fn plan() -> Plan {
     plan.elastic = vec![ElasticGroup {
         name: "worker".to_owned(),
         replicas: 8,
-        starts: Vec::new(),
+        slice_starts: Vec::new(),
     }];
     plan
 }
@@ -70,14 +80,14 @@ fn running(indexes: &[u32]) -> BTreeMap<String, PodView> {
 fn replacement(joins: u32, nodes: [&str; 2]) -> Step {
     GangStep::Special(CreatedStep::ReplaceSlice(SliceReplacement {
         group: "worker".to_owned(),
-        leaves: 2,
-        joins,
+        leaving_start: 2,
+        joining_start: joins,
         nodes: nodes.map(str::to_owned).to_vec(),
     }))
 }
 
 #[test]
-fn first_whole_running_slice_that_stays_takes_the_part() {
+fn first_whole_running_slice_replaces_the_lost_slice() {
     let none = SurplusPods::default();
     let joins = |indexes: &[u32]| next_step(&running(indexes), &none);
     assert_eq!(
@@ -103,6 +113,37 @@ fn first_whole_running_slice_that_stays_takes_the_part() {
 }
 
 #[test]
+fn slice_that_makes_room_for_a_nominated_gang_is_no_replacement() {
+    let nominated = SurplusPods {
+        nominated: ["uid-4".to_owned(), "uid-5".to_owned()].into(),
+        ..SurplusPods::default()
+    };
+    let step = next_step(&running(&[0, 1, 4, 5, 6, 7]), &nominated);
+    assert_eq!(step, replacement(6, ["node-6", "node-7"]));
+}
+
+#[test]
+fn slice_of_the_gang_beyond_the_replicas_stays_until_it_is_replaced() {
+    let mut plan = plan();
+    plan.elastic[0].slice_starts = vec![0, 6];
+    let none = SurplusPods::default();
+    let step = |indexes: &[u32]| next_step_of_job((6, ""), &plan, (&running(indexes), &none));
+    assert_eq!(step(&[0, 1, 6, 7]), GangStep::KeepPlace(Vec::new()));
+    let expected = SliceReplacement {
+        group: "worker".to_owned(),
+        leaving_start: 6,
+        joining_start: 2,
+        nodes: vec!["node-2".to_owned(), "node-3".to_owned()],
+    };
+    let expected = GangStep::Special(CreatedStep::ReplaceSlice(expected));
+    assert_eq!(step(&[0, 1, 2, 3, 6, 7]), expected);
+    // Pods outside the gang are deleted at once.
+    plan.elastic[0].slice_starts = vec![0, 2];
+    let step = next_step_of_job((6, ""), &plan, (&running(&[0, 1, 2, 3, 6, 7]), &none));
+    assert_eq!(describe_step(&step), "delete llm-worker-6 llm-worker-7");
+}
+
+#[test]
 fn plan_names_the_slices_of_the_gang_and_keeps_its_hash() {
     let before = PodGroupStatus {
         phase: Some(PodGroupPhase::Placed),
@@ -111,8 +152,8 @@ fn plan_names_the_slices_of_the_gang_and_keeps_its_hash() {
     };
     let on = |joins: u32, leaves: u32| SliceReplacement {
         group: "worker".to_owned(),
-        leaves,
-        joins,
+        leaving_start: leaves,
+        joining_start: joins,
         nodes: vec!["big".to_owned(), "big".to_owned()],
     };
     let hash = plan().hash;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_api::job::{AwaitedPods, Replacement, TaskGroup};
+use trellis_api::job::{AwaitedPodOptions, AwaitedPods, TaskGroup};
 
 use crate::lifecycle::Evaluation;
 use crate::observed::{PodPhase, PodView};
@@ -62,7 +62,7 @@ impl AwaitedIndex {
         index
     }
 
-    /// Returns true if the pod belongs to a slice that has lost its nodes.
+    /// Returns true if the pod belongs to a slice that cannot return to its nodes.
     pub(in crate::lifecycle) fn is_displaced(&self, group: &str, index: u32) -> bool {
         let mut entries = self.pods.get(group).into_iter().flatten();
         entries.any(|entry| entry.displaced && entry.indexes.contains(&index))
@@ -90,15 +90,15 @@ impl AwaitedIndex {
         self.has_pods() || !self.waiting_groups.is_empty()
     }
 
-    /// Returns true if any of these pods is awaited.
+    /// Returns true if any pod that matches the predicate is awaited.
     pub(in crate::lifecycle) fn has_pods_of(
         &self,
-        mut is_meant: impl FnMut(&str, u32) -> bool,
+        mut matches_pod: impl FnMut(&str, u32) -> bool,
     ) -> bool {
         let groups = self.pods.iter();
         let mut entries =
             groups.flat_map(|(group, entries)| entries.iter().map(move |e| (group, e)));
-        entries.any(|(group, entry)| entry.indexes.iter().any(|index| is_meant(group, *index)))
+        entries.any(|(group, entry)| entry.indexes.iter().any(|index| matches_pod(group, *index)))
     }
 }
 
@@ -158,7 +158,7 @@ impl Evaluation<'_> {
                 Some(_) if waits => awaited.held_groups.push(name),
                 Some(group) => {
                     let pods = self.gang_pods(group).collect();
-                    awaited.await_pods(&name, &pods, Replacement::default());
+                    awaited.await_pods(&name, &pods, AwaitedPodOptions::default());
                 }
                 None => {}
             }

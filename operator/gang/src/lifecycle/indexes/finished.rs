@@ -28,10 +28,10 @@ fn count_pods(pods: &IndexesByGroup<'_>) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-fn count_matching(pods: &IndexesByGroup<'_>, is_meant: impl Fn(&str, u32) -> bool) -> usize {
+fn count_matching(pods: &IndexesByGroup<'_>, matches_pod: impl Fn(&str, u32) -> bool) -> usize {
     let groups = pods.iter();
     let counts = groups.map(|(group, indexes)| {
-        let meant = indexes.iter().filter(|index| is_meant(group, **index));
+        let meant = indexes.iter().filter(|index| matches_pod(group, **index));
         meant.count()
     });
     counts.fold(0, usize::saturating_add)
@@ -75,20 +75,20 @@ impl<'a> FinishedIndex<'a> {
         count_pods(&self.completed)
     }
 
-    /// Returns the number of these pods that have succeeded.
+    /// Returns the number of succeeded pods that match the predicate.
     pub(in crate::lifecycle) fn count_completed(
         &self,
-        is_meant: impl Fn(&str, u32) -> bool,
+        matches_pod: impl Fn(&str, u32) -> bool,
     ) -> usize {
-        count_matching(&self.completed, is_meant)
+        count_matching(&self.completed, matches_pod)
     }
 
-    /// Returns the number of these pods with ignored failures.
+    /// Returns the number of pods with ignored failures that match the predicate.
     pub(in crate::lifecycle) fn count_ignored(
         &self,
-        is_meant: impl Fn(&str, u32) -> bool,
+        matches_pod: impl Fn(&str, u32) -> bool,
     ) -> usize {
-        count_matching(&self.failed, is_meant)
+        count_matching(&self.failed, matches_pod)
     }
 
     /// Returns true if this pod has succeeded.

@@ -1,5 +1,5 @@
-//! Elastic groups of slices: each slice restarts alone, and a slice outside the gang takes the part
-//! of a slice that has lost its nodes.
+//! Elastic groups of slices: each slice restarts alone, and a slice outside the gang replaces a slice
+//! that cannot return to its nodes.
 
 use super::recovery::{add_pod, case_with_group, count_restarts, describe_awaited, run_job};
 use super::*;
@@ -18,7 +18,7 @@ fn sliced_case(surplus: &[u32]) -> JobCase {
     plan.elastic = vec![trellis_api::pod_group::ElasticGroup {
         name: "worker".to_owned(),
         replicas: 6,
-        starts: Vec::new(),
+        slice_starts: Vec::new(),
     }];
     for index in surplus {
         add_pod(&mut case, "worker", *index, 0, PodPhase::Running);
@@ -27,19 +27,19 @@ fn sliced_case(surplus: &[u32]) -> JobCase {
     case
 }
 
-/// Returns true if another slice is to take the part of the awaited pods.
+/// Returns, for each entry of awaited pods, true if another slice replaces them.
 fn are_displaced(case: &JobCase) -> Vec<bool> {
     let awaited = case.status.internal.awaited_pods.iter();
     let pods = awaited.flat_map(|awaited| &awaited.pods);
     pods.map(|pods| pods.displaced).collect()
 }
 
-/// Lets the slice from pod 2 on take the part of the first slice, as the driver does.
+/// Replaces the first slice by the slice from pod 2 on, as the driver does.
 fn replace_first_slice(case: &mut JobCase) {
     let replacement = SliceReplacement {
         group: "worker".to_owned(),
-        leaves: 0,
-        joins: 2,
+        leaving_start: 0,
+        joining_start: 2,
         nodes: vec!["node-2".to_owned(), "node-3".to_owned()],
     };
     case.journal = replace_slice(&case.journal, "plan-1", &replacement).unwrap();
@@ -156,6 +156,40 @@ fn slice_whose_node_closes_while_it_restarts_is_replaced() {
     case.expect_status(JobPhase::Running, Reason::Recovering);
     assert_eq!(are_displaced(&case), [true]);
     assert_eq!(describe_awaited(&case), ["worker 0-1 round 2"]);
+}
+
+#[test]
+fn slice_that_has_succeeded_replaces_the_lost_one() {
+    let mut case = sliced_case(&[2, 3]);
+    for index in 2..4 {
+        case.pod(index).phase = PodPhase::Succeeded;
+    }
+    case.lost_nodes.insert("node-1".to_owned());
+    case.expect_status(JobPhase::Running, Reason::Recovering);
+    assert_eq!(are_displaced(&case), [true]);
+}
+
+/// Only the pod of rank 0 can make the job succeed.
+#[test]
+fn gang_restarts_if_the_slice_of_a_deciding_rank_0_is_lost() {
+    let mut case = sliced_case(&[2, 3]);
+    let success = json!({"policy": "Leader"});
+    case.spec.success = Some(serde_json::from_value(success).unwrap());
+    case.lost_nodes.insert("node-1".to_owned());
+    case.evaluate_and_store();
+    assert_eq!(case.attempt(), 2);
+}
+
+/// All pods of one torchrun world meet at rank 0.
+#[test]
+fn gang_of_one_world_restarts_if_a_slice_is_lost() {
+    let mut case = sliced_case(&[2, 3]);
+    let rules = json!([{"onReasons": ["NodeLost"], "action": "RestartSlice"}]);
+    let restart = json!({"scope": "Gang", "rules": rules});
+    case.spec.restart = Some(serde_json::from_value(restart).unwrap());
+    case.lost_nodes.insert("node-1".to_owned());
+    case.evaluate_and_store();
+    assert_eq!(case.attempt(), 2);
 }
 
 #[test]

@@ -36,10 +36,25 @@ pub(in super::super) fn place(
     wish: &PlacementRequest<'_>,
     log: &mut UndoLog,
 ) -> Result<Vec<PodRuns>, NoPlace> {
+    if let Some(close) = GangTopology::with_preferred_slices(nodes, wish.shape)
+        && let Ok(groups) = place_as_requested(nodes, packing, (catalog, wish), &close, log)
+    {
+        return Ok(groups);
+    }
     let Some(close) = GangTopology::for_shape(nodes, wish.shape) else {
         return Err(NoPlace { certain: true });
     };
-    let mut attempt = TopologyAttempt::new((nodes, packing), catalog, wish, &close);
+    place_as_requested(nodes, packing, (catalog, wish), &close, log)
+}
+
+fn place_as_requested(
+    nodes: &mut Nodes,
+    packing: &mut PackingState,
+    (catalog, wish): (&Catalog, &PlacementRequest<'_>),
+    close: &GangTopology,
+    log: &mut UndoLog,
+) -> Result<Vec<PodRuns>, NoPlace> {
+    let mut attempt = TopologyAttempt::new((nodes, packing), catalog, wish, close);
     let placed = attempt.run();
     let (tried, certain) = (attempt.log, attempt.certain);
     let Some(groups) = placed else {

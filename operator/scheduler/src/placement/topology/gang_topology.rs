@@ -250,6 +250,25 @@ impl ResolvedRequest {
 impl GangTopology {
     /// Resolves the topology requests of a shape. None if no topology has a requested level.
     pub(crate) fn for_shape(nodes: &Nodes, shape: &GangShape) -> Option<Self> {
+        Self::resolve(nodes, shape, |group| &group.slices)
+    }
+
+    /// Does the same with the slices that groups prefer, as if they were required. None also if no
+    /// group prefers slices.
+    pub(super) fn with_preferred_slices(nodes: &Nodes, shape: &GangShape) -> Option<Self> {
+        let prefers = |group: &&GroupShape| !group.preferred_slices.is_empty();
+        shape.groups.iter().find(prefers)?;
+        Self::resolve(nodes, shape, |group| match group.slices.is_empty() {
+            true => &group.preferred_slices,
+            false => &group.slices,
+        })
+    }
+
+    fn resolve(
+        nodes: &Nodes,
+        shape: &GangShape,
+        slices: impl Fn(&GroupShape) -> &Vec<SliceLayer>,
+    ) -> Option<Self> {
         let domains = nodes.domains();
         let gang = shape.topology.as_ref();
         let gang = gang.map(|request| ResolvedRequest::find(domains, request));
@@ -257,7 +276,7 @@ impl GangTopology {
         let near = |group: &GroupShape| {
             let request = group.topology.as_ref();
             let requests = (shape.topology.as_ref(), request);
-            let split = (group.slices.as_slice(), group.balanced);
+            let split = (slices(group).as_slice(), group.balanced);
             ResolvedRequest::find_for_group(domains, requests, split).ok()
         };
         Some(Self {

@@ -263,3 +263,36 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    /// Preferred slices are whole wherever required slices would be placed. They never keep a gang
+    /// from a place.
+    #[test]
+    fn preferred_slices_are_whole_exactly_when_required_slices_fit(
+        (nodes, pods) in any_cluster(),
+        groups in prop_oneof![
+            any_group(0).prop_map(|a| vec![a]),
+            (any_group(0), any_group(1)).prop_map(|(a, b)| vec![a, b]),
+        ],
+    ) {
+        let required = gang("w", groups);
+        let with = |change: fn(&mut TaskGroup)| {
+            let mut gang = required.clone();
+            gang.groups.iter_mut().for_each(change);
+            gang
+        };
+        let preferring = with(|group| group.prefers_slices = true);
+        let free = with(|group| group.slices.clear());
+        let placement = |gang: &Gang| {
+            let mut engine = with_topologies(build_engine(nodes.iter(), &pods));
+            engine.try_gang(gang, ms(0)).ok().map(|placed| placed.placement)
+        };
+        let placed = placement(&preferring);
+        prop_assert_eq!(placed.is_some(), placement(&free).is_some());
+        if placement(&required).is_some() {
+            check_slices(&required, &nodes, &placed.unwrap())?;
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use trellis_api::job::Restart;
 use trellis_scheduler::{Gang, GangId, NodeName, PodKey, QueueName, Resources};
 
-use super::ScriptSurplusPod;
+use super::ScriptSurplusUnit;
 use crate::runner::measures::gpu_use_meter;
 use crate::runner::simulated_job::{self, SimulatedJob, SimulatedJobStage};
 use crate::runner::surplus_pods::state::SimulatedSurplus;
@@ -135,7 +135,7 @@ impl SimulationRunner<'_, '_> {
             gpus_by_node: Vec::new(),
             has_started: false,
             was_preempted: false,
-            surplus: SimulatedSurplus::from_pods(job.surplus),
+            surplus: SimulatedSurplus::from_units(job.surplus),
             restart: job.restart,
             stopped_pods: BTreeMap::new(),
             failures: 0,
@@ -204,8 +204,8 @@ impl SimulationRunner<'_, '_> {
         state.limit = job.limit;
         state.restart = job.restart;
         let id = state.gang.id.clone();
-        let surplus = std::mem::replace(&mut state.surplus.pods, job.surplus);
-        let is_gone = |pod: &&ScriptSurplusPod| state.surplus.pod(&pod.gang.id).is_none();
+        let surplus = std::mem::replace(&mut state.surplus.units, job.surplus);
+        let is_gone = |pod: &&ScriptSurplusUnit| state.surplus.unit(&pod.gang.id).is_none();
         let removed: Vec<GangId> = surplus
             .iter()
             .filter(is_gone)
@@ -216,7 +216,7 @@ impl SimulationRunner<'_, '_> {
         }
         self.engine.apply_gang(state.gang.clone());
         for pod in surplus.iter().filter(|pod| removed.contains(&pod.gang.id)) {
-            self.delete_surplus_pod(&id, pod);
+            self.delete_surplus_unit(&id, pod);
         }
         self.submit_surplus(&id);
     }

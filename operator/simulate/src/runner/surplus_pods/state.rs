@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_gang::engine;
 use trellis_scheduler::{GangId, NodeName, Time};
 
-use crate::runner::script::ScriptSurplusPod;
+use crate::runner::script::ScriptSurplusUnit;
 
 /// State of a surplus unit: of a pod, or of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::runner) enum SurplusPodPhase {
+pub(in crate::runner) enum SurplusPhase {
     /// The pods are pending.
     Waiting,
     /// The pods run on these nodes, in the order of their indexes.
@@ -25,8 +25,8 @@ pub(in crate::runner) enum SurplusPodPhase {
 /// The surplus of a job.
 #[derive(Debug, Default)]
 pub(in crate::runner) struct SimulatedSurplus {
-    pub(in crate::runner) pods: Vec<ScriptSurplusPod>,
-    pub(in crate::runner) phases: BTreeMap<GangId, SurplusPodPhase>,
+    pub(in crate::runner) units: Vec<ScriptSurplusUnit>,
+    pub(in crate::runner) phases: BTreeMap<GangId, SurplusPhase>,
     /// Last time at which surplus pods of elastic groups joined.
     pub(in crate::runner) last_growth: Option<Time>,
     /// Pods that are submitted again without the pause between two growths.
@@ -36,26 +36,26 @@ pub(in crate::runner) struct SimulatedSurplus {
 }
 
 impl SimulatedSurplus {
-    /// Creates the state for surplus pods that are not placed.
-    pub(in crate::runner) fn from_pods(pods: Vec<ScriptSurplusPod>) -> Self {
+    /// Creates the state for surplus units that are not placed.
+    pub(in crate::runner) fn from_units(units: Vec<ScriptSurplusUnit>) -> Self {
         Self {
-            pods,
+            units,
             ..Self::default()
         }
     }
 
-    pub(in crate::runner) fn pod(&self, id: &GangId) -> Option<&ScriptSurplusPod> {
-        self.pods.iter().find(|pod| pod.gang.id == *id)
+    pub(in crate::runner) fn unit(&self, id: &GangId) -> Option<&ScriptSurplusUnit> {
+        self.units.iter().find(|unit| unit.gang.id == *id)
     }
 
     /// Returns the running units, with the nodes of their pods.
     pub(in crate::runner) fn placed_units(
         &self,
-    ) -> impl Iterator<Item = (&ScriptSurplusPod, &[NodeName])> {
+    ) -> impl Iterator<Item = (&ScriptSurplusUnit, &[NodeName])> {
         let phases = self.phases.iter();
         phases.filter_map(|(id, phase)| match phase {
-            SurplusPodPhase::Placed(nodes) | SurplusPodPhase::Leaving(nodes) => {
-                Some((self.pod(id)?, nodes.as_slice()))
+            SurplusPhase::Placed(nodes) | SurplusPhase::Leaving(nodes) => {
+                Some((self.unit(id)?, nodes.as_slice()))
             }
             _ => None,
         })
