@@ -4,7 +4,9 @@
 //! The harness starts tests in the order of their names. Tests that wait for a minute have names
 //! that sort early, so that the other tests run meanwhile.
 
+mod aged_cache;
 mod blocked_job;
+mod broken_watches;
 mod children;
 mod fixtures;
 mod flavors;
@@ -15,7 +17,6 @@ mod paused_commit;
 mod pods;
 mod requests;
 mod resumption;
-mod stale_watch;
 mod state;
 mod webhooks;
 

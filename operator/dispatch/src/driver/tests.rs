@@ -1,5 +1,6 @@
 mod provisioning;
 mod restart;
+mod slices;
 
 use std::time::Duration;
 

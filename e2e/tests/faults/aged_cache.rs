@@ -1,6 +1,5 @@
-//! A watch that stays broken: the operator places no gang on outdated data.
-
-pub(super) mod broken_watches;
+//! A watch that stays broken: the operator places no gang on outdated data. The test waits for three
+//! minutes. Tests start in the order of their names, so that others run meanwhile.
 
 use std::time::Duration;
 
