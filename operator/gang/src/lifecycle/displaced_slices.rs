@@ -3,12 +3,28 @@
 
 use std::collections::BTreeSet;
 
+use trellis_api::Reason;
 use trellis_api::job::TaskGroup;
 
 use super::Evaluation;
 use super::recovery::{PodsByGroup, Recovery};
 use crate::failure::fault::Fault;
 use crate::spare_slices::running_spare_slices;
+
+/// Removes and returns the recoveries from all unhealthy nodes but the first. The rate at which
+/// unhealthy nodes are vacated counts one node at a time, when the status records its failure.
+pub(super) fn postpone_evictions(recoveries: &mut Vec<Recovery>) -> Vec<Recovery> {
+    let is_eviction =
+        |recovery: &Recovery| recovery.displaces && recovery.fault.reason == Reason::NodeUnhealthy;
+    let first = recoveries.iter().find(|recovery| is_eviction(recovery));
+    let Some(node) = first.and_then(|first| first.fault.node.clone()) else {
+        return Vec::new();
+    };
+    let is_later = |recovery: &mut Recovery| {
+        is_eviction(recovery) && recovery.fault.node.as_ref() != Some(&node)
+    };
+    recoveries.extract_if(.., is_later).collect()
+}
 
 impl Evaluation<'_> {
     /// Keeps the recoveries of slices that cannot return to their nodes only if enough other slices

@@ -9,6 +9,7 @@ use trellis_api::job::{
     JobPhase, RestartAction, RestartRule, RestartScope, SuccessPolicy, TaskGroup,
 };
 
+use super::displaced_slices::postpone_evictions;
 use super::indexes::finished::FinishedIndex;
 use super::nodes::excluded::forget_refusals;
 use super::recovery::Recovery;
@@ -301,7 +302,9 @@ impl Evaluation<'_> {
             recoveries.extend(faults.filter_map(|fault| self.find_recovery(&fault)));
             self.retain_replaceable(&mut recoveries);
         }
-        let awaited = self.awaited.with_pods(self.restarted_pods(&recoveries));
+        let postponed = postpone_evictions(&mut recoveries);
+        let leaving = self.restarted_pods(recoveries.iter().chain(&postponed));
+        let awaited = self.awaited.with_pods(leaving);
         let judged_pods = gang.iter().copied();
         let judged_pods = judged_pods.filter(|(_, pod)| !awaited.contains(&pod.group, pod.index));
         let judged_pods: Vec<_> = judged_pods.collect();

@@ -256,8 +256,11 @@ impl Evaluation<'_> {
             self.exclude_node(refused);
         }
         awaited.round = awaited.round.saturating_add(1);
-        if !joins_wave {
+        // The rate at which unhealthy nodes are vacated counts the recorded failures.
+        if !joins_wave || reported.fault.reason == Reason::NodeUnhealthy {
             self.record_failure(&reported.fault, false);
+        }
+        if !joins_wave {
             awaited.counted_round = awaited.round;
         }
         let not_before = (wait > 0).then(|| Time(add_seconds(self.observed.now, wait)));

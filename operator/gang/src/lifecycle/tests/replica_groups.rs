@@ -158,6 +158,34 @@ fn slice_whose_node_closes_while_it_restarts_is_replaced() {
     assert_eq!(describe_awaited(&case), ["worker 0-1 round 2"]);
 }
 
+/// The rate at which unhealthy nodes are vacated counts one node at a time.
+#[test]
+fn slices_leave_unhealthy_nodes_one_after_the_other() {
+    let slices = json!([{"level": "rack", "pods": 1}]);
+    let group = json!({"replicas": 4, "minReplicas": 2, "topology": {"slices": slices}});
+    let mut case = case_with_group(json!({}), group);
+    case.commit(1);
+    let mut case = run_job(case);
+    for index in [2, 3] {
+        add_pod(&mut case, "worker", index, 0, PodPhase::Running);
+    }
+    case.evaluate_and_store();
+    for node in ["node-0", "node-1"] {
+        case.unhealthy_nodes.insert(node.to_owned());
+    }
+    case.expect_status(JobPhase::Running, Reason::Recovering);
+    assert_eq!(describe_awaited(&case), ["worker 0 round 1"]);
+    let last = case.status.last_failure.clone().unwrap();
+    assert_eq!(last.node.as_deref(), Some("node-0"));
+    // The second node follows, although the failures belong to one wave.
+    case.expect_status(JobPhase::Running, Reason::Recovering);
+    let awaited = ["worker 0 round 1", "worker 1 round 2"];
+    assert_eq!(describe_awaited(&case), awaited);
+    let last = case.status.last_failure.clone().unwrap();
+    assert_eq!(last.node.as_deref(), Some("node-1"));
+    assert_eq!(count_restarts(&case), (1, 0, 1));
+}
+
 #[test]
 fn slice_that_has_succeeded_replaces_the_lost_one() {
     let mut case = sliced_case(&[2, 3]);
