@@ -120,7 +120,7 @@ fn has_quota_for_two(driver: &mut Driver) -> bool {
     let group = TaskGroup::new(GroupName::new("w"), 2, request, "other-w".to_owned());
     let id = GangId::new("team-a/other");
     let gang = Gang::new(id, QueueName::new("default"), vec![group]);
-    let now = trellis_gang::engine::to_engine_time(Timestamp::now());
+    let now = trellis_gang::engine::to_engine_time(trellis_machine::clock::now());
     driver.engine.try_gang(&gang, now).is_ok()
 }
 
