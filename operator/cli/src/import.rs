@@ -25,9 +25,9 @@ pub(super) struct ImportOptions {
     /// Files or folders with the objects to convert; - is standard input.
     /// Volcano: Job, Queue, HyperNode. Kueue: ClusterQueue, LocalQueue, Cohort, ResourceFlavor,
     /// Topology, and Jobs with its label. KAI: Queue, Topology, PodGroup, and Jobs with its label.
-    /// Kubeflow: PyTorchJob. KubeRay: RayJob, RayCluster. Lattice: LatticeJob. HyperNodes and PodGroups
-    /// become no objects. A folder is read for its .yaml, .yml and .json files. All files are read together: a LocalQueue of one file
-    /// selects the queue for the jobs of another file.
+    /// Kubeflow: PyTorchJob. KubeRay: RayJob, RayCluster. Lattice: LatticeJob. HyperNodes and
+    /// PodGroups become no objects. A folder is read for its .yaml, .yml and .json files. All files
+    /// are read together: a LocalQueue of one file selects the queue for the jobs of another file.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     /// Output format. Notes also go to standard error.

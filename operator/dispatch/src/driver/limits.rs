@@ -56,8 +56,8 @@ impl Driver {
         self.engine
             .apply_draws(&engine::gang_id(job), state.draws());
         let draws = state.surplus_draws();
-        for member in state.surplus.members() {
-            let id = engine::surplus_gang_id(job, member);
+        for unit in state.surplus.units() {
+            let id = engine::surplus_gang_id(job, unit);
             self.engine.apply_draws(&id, draws.clone());
         }
     }

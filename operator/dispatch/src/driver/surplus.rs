@@ -50,7 +50,7 @@ pub(super) struct JobSurplus {
 
 impl JobSurplus {
     /// Returns all surplus units.
-    pub(super) fn members(&self) -> impl Iterator<Item = &SurplusUnit> {
+    pub(super) fn units(&self) -> impl Iterator<Item = &SurplusUnit> {
         self.states.keys()
     }
 

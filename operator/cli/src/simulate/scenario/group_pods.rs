@@ -52,7 +52,7 @@ pub(super) fn surplus_units(
     draws: &[LimitDraw],
 ) -> Vec<ScriptSurplusUnit> {
     let spec = job.job().spec();
-    let mut pods = Vec::new();
+    let mut of_script = Vec::new();
     for group in job.groups() {
         let level = spec.required_level(group.name());
         let level = level.map(|(name, is_of_group)| RequiredLevel {
@@ -66,16 +66,15 @@ pub(super) fn surplus_units(
         let units: BTreeSet<_> = indexes
             .map(|index| SurplusUnit::of_pod(written, index))
             .collect();
-        for member in units {
+        for unit in units {
             let (actual, plan) = Default::default();
-            let Some(mut gang) =
-                engine::gang_from_surplus_unit(job, ticket, &actual, &plan, &member)
+            let Some(mut gang) = engine::gang_from_surplus_unit(job, ticket, &actual, &plan, &unit)
             else {
                 continue;
             };
             gang.draws = draws.to_vec();
-            pods.push((
-                member,
+            of_script.push((
+                unit,
                 ScriptSurplusUnit {
                     gang,
                     is_elastic: is_elastic(job, group),
@@ -86,6 +85,6 @@ pub(super) fn surplus_units(
         }
     }
     // The operator uses the same order.
-    pods.sort_by(|(a, _), (b, _)| a.cmp(b));
-    pods.into_iter().map(|(_, pod)| pod).collect()
+    of_script.sort_by(|(a, _), (b, _)| a.cmp(b));
+    of_script.into_iter().map(|(_, unit)| unit).collect()
 }

@@ -22,26 +22,25 @@ impl ScriptAuthor {
     ) -> bool {
         let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE);
         let mut found = self.group_pods.iter().filter_map(|(job, groups)| {
-            let member = SurplusUnit::from_pod_name(&job.name, name)
+            let unit = SurplusUnit::from_pod_name(&job.name, name)
                 .filter(|_| *job.namespace == *namespace)?;
-            let group = groups.iter().find(|group| group.name == member.group)?;
-            (member.first < group.pods && self.jobs.contains_key(job))
-                .then_some((job, group, member))
+            let group = groups.iter().find(|group| group.name == unit.group)?;
+            (unit.first < group.pods && self.jobs.contains_key(job)).then_some((job, group, unit))
         });
-        if let Some((job, group, member)) = found.next() {
+        if let Some((job, group, unit)) = found.next() {
             let event = ScriptPodEvent {
                 job: engine::gang_id(job),
                 pod: name.to_owned(),
-                group: member.group,
-                index: member.first,
+                group: unit.group,
+                index: unit.first,
                 slice: group.slice_size.and_then(|size| {
-                    let slice = member.first.checked_div(size)?;
+                    let slice = unit.first.checked_div(size)?;
                     let start = slice.saturating_mul(size);
                     Some(start..start.saturating_add(size))
                 }),
                 rank: group
                     .first_rank
-                    .map(|first| first.saturating_add(member.first)),
+                    .map(|first| first.saturating_add(unit.first)),
                 is_elastic: group.is_elastic,
                 change,
             };

@@ -25,13 +25,13 @@ impl Driver {
         job: &Key,
         run: &AuthorizedAttempt,
         plan: &Plan,
-        member: &SurplusUnit,
+        unit: &SurplusUnit,
         nodes: Vec<(u32, String)>,
     ) {
-        let key = engine::surplus_unit_key(job, member);
+        let key = engine::surplus_unit_key(job, unit);
         let state = self.gangs.entry(job.clone()).or_default();
         if matches!(
-            state.surplus.states.get(member),
+            state.surplus.states.get(unit),
             Some(SurplusPlacement::Placed)
         ) {
             if !self.leaving.contains_key(&key) {
@@ -39,23 +39,23 @@ impl Driver {
             }
             return;
         }
-        let id = engine::surplus_gang_id(job, member);
-        let is_given = state.surplus.is_assigned(member);
+        let id = engine::surplus_gang_id(job, unit);
+        let is_given = state.surplus.is_assigned(unit);
         let known = self.engine.placement(&id);
         let is_here = |(index, node): &(u32, String)| {
             let mut places = known.iter().flat_map(|p| p.iter());
-            let at = index.saturating_sub(member.first);
+            let at = index.saturating_sub(unit.first);
             places.any(|(_, place, on)| place == at && on.as_str() == node)
         };
         let here = nodes.iter().all(is_here);
         if !(is_given && here) {
-            let Some(gang) = self.surplus_gang(job, run, plan, member) else {
+            let Some(gang) = self.surplus_gang(job, run, plan, unit) else {
                 return;
             };
             let mut runs = Vec::new();
             for (index, node) in nodes {
                 // The engine releases the places of pods that have ended and are gone.
-                let at = usize::try_from(index.saturating_sub(member.first)).unwrap_or(0);
+                let at = usize::try_from(index.saturating_sub(unit.first)).unwrap_or(0);
                 let node = NodeName::new(node);
                 runs.resize(at.max(runs.len()), (node.clone(), 1));
                 runs.push((node, 1));
@@ -63,7 +63,7 @@ impl Driver {
             let group = gang.groups.iter().map(|g| g.name.clone());
             let placement: Placement = group.map(|name| (name, runs.clone())).collect();
             let mut flavors = engine::flavors_from_groups(&plan.groups);
-            flavors.retain(|group| group.group.as_str() == member.group);
+            flavors.retain(|group| group.group.as_str() == unit.group);
             let now = engine::to_engine_time(clock::now());
             self.engine
                 .restore_gang_with_flavors(gang, placement, &flavors, now);
@@ -72,7 +72,7 @@ impl Driver {
             state
                 .surplus
                 .states
-                .insert(member.clone(), SurplusPlacement::Placed);
+                .insert(unit.clone(), SurplusPlacement::Placed);
         }
     }
 
@@ -82,7 +82,7 @@ impl Driver {
         job: &Key,
         run: &AuthorizedAttempt,
         plan: &Plan,
-        (member, round): (&SurplusUnit, i64),
+        (unit, round): (&SurplusUnit, i64),
         not_before: Option<Timestamp>,
     ) -> Vec<MissingPod> {
         let Some(state) = self.gangs.get_mut(job) else {
@@ -91,29 +91,29 @@ impl Driver {
         let now = Instant::now();
         let is_told = self
             .leaving
-            .contains_key(&engine::surplus_unit_key(job, member));
-        if is_told && state.surplus.is_assigned(member) {
-            self.withdraw_surplus_unit(job, member);
+            .contains_key(&engine::surplus_unit_key(job, unit));
+        if is_told && state.surplus.is_assigned(unit) {
+            self.withdraw_surplus_unit(job, unit);
             return Vec::new();
         }
         state.surplus.refused_until.retain(|_, until| *until > now);
         let later = not_before.filter(|at| *at > clock::now());
         let later = later.map(|at| to_instant(now, at));
-        let later = later.max(state.surplus.refused_until.get(member).copied());
-        match state.surplus.states.get(member) {
-            Some(SurplusPlacement::Assigned(place)) => return assigned_pods(member, place, round),
+        let later = later.max(state.surplus.refused_until.get(unit).copied());
+        match state.surplus.states.get(unit) {
+            Some(SurplusPlacement::Assigned(place)) => return assigned_pods(unit, place, round),
             Some(SurplusPlacement::Placed) => {
                 // The pods existed, and are gone.
-                self.withdraw_surplus_unit(job, member);
+                self.withdraw_surplus_unit(job, unit);
             }
             Some(SurplusPlacement::Waiting) | None => {}
         }
         match later {
             Some(at) => {
-                self.withdraw_surplus_unit(job, member);
+                self.withdraw_surplus_unit(job, unit);
                 self.alarms.set(job, at);
             }
-            None => self.enqueue_surplus(job, run, plan, member),
+            None => self.enqueue_surplus(job, run, plan, unit),
         }
         Vec::new()
     }
@@ -154,29 +154,28 @@ impl Driver {
     pub(in crate::driver) fn place_surplus(
         &mut self,
         job: &Key,
-        member: &SurplusUnit,
+        unit: &SurplusUnit,
         place: GangPlacement,
     ) {
         let is_judged = self.is_judged(job);
         let state = self.gangs.get_mut(job);
         let waits = |state: &&mut TrackedGang| {
             matches!(
-                state.surplus.states.get(member),
+                state.surplus.states.get(unit),
                 Some(SurplusPlacement::Waiting)
             )
         };
         let Some(state) = state.filter(waits) else {
-            self.engine
-                .delete_gang(&engine::surplus_gang_id(job, member));
+            self.engine.delete_gang(&engine::surplus_gang_id(job, unit));
             return;
         };
         // The policies have changed: the controller judges the job again first.
         if !is_judged {
-            self.withdraw_surplus_unit(job, member);
+            self.withdraw_surplus_unit(job, unit);
             return;
         }
         let assigned = SurplusPlacement::Assigned(Box::new(place));
-        state.surplus.states.insert(member.clone(), assigned);
+        state.surplus.states.insert(unit.clone(), assigned);
         let context = self.committer.context();
         context.send_event(SchedulerEvent::Recheck(job.clone()));
     }

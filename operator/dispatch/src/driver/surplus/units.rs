@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use trellis_api::names;
 use trellis_api::pod_group::{ElasticGroup, Plan};
 use trellis_gang::GangIndexes;
@@ -12,8 +13,6 @@ use trellis_gang::gang_step::MissingPod;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
 use trellis_gang::requirements::flavors::{GangPlacement, group_tolerations};
-
-use tokio::time::Instant;
 
 use super::SurplusPlacement;
 use crate::driver::Driver;

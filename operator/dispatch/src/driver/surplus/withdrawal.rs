@@ -34,22 +34,21 @@ impl Driver {
             let mut unit_pods = self.surplus_pods(job, unit, pods);
             unit_pods.any(|pod| !pod.phase.is_over())
         };
-        let stopped = state.surplus.states.keys().filter(|m| !is_there(m));
+        let stopped = state.surplus.states.keys().filter(|unit| !is_there(unit));
         let stopped: Vec<SurplusUnit> = stopped.cloned().collect();
-        for member in stopped {
-            self.withdraw_surplus_unit(job, &member);
+        for unit in stopped {
+            self.withdraw_surplus_unit(job, &unit);
         }
     }
 
     /// Removes a surplus unit from the engine, except for its quota until it has stopped.
-    pub(super) fn withdraw_surplus_unit(&mut self, job: &Key, member: &SurplusUnit) {
-        self.leaving.remove(&engine::surplus_unit_key(job, member));
+    pub(super) fn withdraw_surplus_unit(&mut self, job: &Key, unit: &SurplusUnit) {
+        self.leaving.remove(&engine::surplus_unit_key(job, unit));
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        if state.surplus.states.remove(member).is_some() {
-            self.engine
-                .retire_gang(&engine::surplus_gang_id(job, member));
+        if state.surplus.states.remove(unit).is_some() {
+            self.engine.retire_gang(&engine::surplus_gang_id(job, unit));
         }
     }
 
@@ -58,9 +57,9 @@ impl Driver {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        let members: Vec<SurplusUnit> = state.surplus.members().cloned().collect();
-        for member in members {
-            self.withdraw_surplus_unit(job, &member);
+        let units: Vec<SurplusUnit> = state.surplus.units().cloned().collect();
+        for unit in units {
+            self.withdraw_surplus_unit(job, &unit);
         }
         if let Some(state) = self.gangs.get_mut(job) {
             state.surplus = JobSurplus::default();
@@ -82,10 +81,10 @@ impl Driver {
         let absent = assigned.filter(|(unit, _)| !is_whole(unit));
         let absent: Vec<SurplusUnit> = absent.map(|(unit, _)| unit.clone()).collect();
         let until = Instant::now().checked_add(REFUSED_FOR);
-        for member in absent {
-            self.withdraw_surplus_unit(job, &member);
+        for unit in absent {
+            self.withdraw_surplus_unit(job, &unit);
             if let (Some(state), Some(until)) = (self.gangs.get_mut(job), until) {
-                state.surplus.refused_until.insert(member, until);
+                state.surplus.refused_until.insert(unit, until);
             }
         }
     }
@@ -125,7 +124,7 @@ impl Driver {
         let mut nominated = BTreeSet::new();
         let from = Key::new(&job.namespace, &format!("{}/", job.name));
         for (key, leaving_pod) in self.leaving.range(from..) {
-            let (member_job, Some(member)) = engine::parse_gang_id(&GangId::new(key.to_string()))
+            let (member_job, Some(unit)) = engine::parse_gang_id(&GangId::new(key.to_string()))
             else {
                 break;
             };
@@ -133,12 +132,12 @@ impl Driver {
                 break;
             }
             // The slice has joined the gang since.
-            if plan.is_some_and(|plan| is_named_by_plan(plan, &member)) {
+            if plan.is_some_and(|plan| is_named_by_plan(plan, &unit)) {
                 continue;
             }
             let is_asked = leaving_pod.leave_request().is_some();
             let is_delayable = now.saturating_duration_since(leaving_pod.since) < EVICTION_TIMEOUT;
-            for pod in self.surplus_pods(job, &member, pods) {
+            for pod in self.surplus_pods(job, &unit, pods) {
                 match is_asked {
                     true => leaving.insert(pod.uid.clone(), is_delayable).is_some(),
                     false => nominated.insert(pod.uid.clone()),

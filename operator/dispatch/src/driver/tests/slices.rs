@@ -147,7 +147,7 @@ async fn pods_of_a_replaced_slice_count_until_they_have_stopped() {
     let job = Key::new("team-a", "llm");
     let surplus = |driver: &Driver| -> Vec<u32> {
         let surplus = &driver.gangs[&job].surplus;
-        surplus.members().map(|unit| unit.first).collect()
+        surplus.units().map(|unit| unit.first).collect()
     };
     assert_eq!(surplus(&driver), [2]);
 
