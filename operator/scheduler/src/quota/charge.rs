@@ -84,10 +84,11 @@ impl QuotaTree {
     ) -> Option<(Contribution, Contribution, Option<QueueIdx>)> {
         let pods = self.pods;
         let node = self.node_mut(at)?;
+        let counts_only_if_named = node.counts_only_if_named(what, pods);
         let cell = node.cells.entry(what).or_default();
         let before = cell.contribution();
         change(cell);
-        cell.exempt = what.resource == pods && node.has_quotas && cell.quota.is_none();
+        cell.exempt = counts_only_if_named && cell.quota.is_none();
         let now = cell.contribution();
         if cell.is_empty() {
             node.cells.remove(&what);

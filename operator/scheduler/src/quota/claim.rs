@@ -3,7 +3,7 @@
 use super::amounts::{Demand, FlavorResource};
 use super::availability::ResourceOffer;
 use super::fair_share::share::FairShare;
-use super::tree::QuotaTree;
+use super::tree::{QuotaTree, TreeNode};
 use crate::ids::QueueName;
 use crate::state::QueueIdx;
 
@@ -161,6 +161,11 @@ impl QuotaTree {
         what: FlavorResource,
         need: i128,
     ) -> impl Iterator<Item = i128> {
+        let is_exempt = |node: &TreeNode| {
+            node.counts_only_if_named(what, self.pods) && node.cell(what).quota.is_none()
+        };
+        let is_exempt = self.node(queue).is_some_and(is_exempt);
+        let need = if is_exempt { 0 } else { need };
         self.path(queue).scan(need, move |need, (_, node)| {
             let cell = node.cell(what);
             let beyond = cell.usage().saturating_add(*need);

@@ -58,6 +58,12 @@ impl TreeNode {
         }
     }
 
+    /// Returns true if a unit charged to the queue itself counts only if the queue names the resource:
+    /// the queue has quotas, and the resource is `pods`.
+    pub(super) fn counts_only_if_named(&self, what: FlavorResource, pods: ResourceIdx) -> bool {
+        what.resource == pods && self.has_quotas
+    }
+
     /// Returns true if the queue exists and is not misconfigured.
     pub(super) fn is_counted(&self) -> bool {
         self.config.is_some() && self.fault.is_none()

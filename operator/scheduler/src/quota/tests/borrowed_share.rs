@@ -96,6 +96,21 @@ fn tree_without_quotas_borrows_everything() {
     assert_eq!(larger_share(&tree, "b", "gpu=12", "a"), None);
 }
 
+#[test]
+fn pods_without_quota_of_pods_do_not_count() {
+    let mut tree = tree(
+        &[
+            ("r: gpu=16", 1_000),
+            ("a < r: gpu=0", 1_000),
+            ("b < r: gpu=0 pods=2", 1_000),
+        ],
+        &["b: gpu=4 pods=4"],
+    );
+    tree.set_capacity(resource("pods"), 16);
+    // The queue `a` names no quota of pods, so its 8 pods are not charged.
+    assert_eq!(larger_share(&tree, "a", "gpu=1 pods=8", "b"), Some(0.25));
+}
+
 /// Returns the share of borrowed quota of a queue, from the rules.
 fn share_by_oracle(oracle: &Oracle, of: &QueueName, capacity: i128) -> FairShare {
     let root = name("q0");
