@@ -22,6 +22,8 @@ pub(crate) static TRAINING_QUEUES: KindRef = KindRef::new("trellis.dev", "traini
 pub const HEALTH_LABEL: &str = "dgxc.nvidia.com/nvsentinel-state";
 /// Name of the PriorityClass above normal.
 pub(crate) const HIGH_PRIORITY: &str = "high";
+/// The level of racks, and the label of nodes for it.
+pub(crate) const RACK: &str = "rack";
 /// The queue above all others, if there are several.
 const PARENT_QUEUE: &str = "all";
 /// The queue that [`Act::AddQueue`](crate::script::Act::AddQueue) adds.
@@ -64,11 +66,18 @@ pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
     }
     for (index, gpus) in script.nodes.iter().enumerate() {
         let name = node_name(index);
-        create(&mut access, &node(&name, *gpus));
+        let mut node = node(&name, *gpus);
+        if let Some(rack) = index.checked_div(script.rack_nodes) {
+            node["metadata"]["labels"][RACK] = json!(format!("rack-{rack}"));
+        }
+        create(&mut access, &node);
         // The node lifecycle controller removes the taint of a new node when it is ready.
         let target = Target::cluster_wide("api/v1", "nodes", &name);
         let ready = access.patch(&target, &json!({"spec": {"taints": null}}));
         ready.expect("the node exists");
+    }
+    if script.rack_nodes > 0 {
+        create(&mut access, &topology());
     }
     // The operator checks that the policies are there. The API server does not evaluate them.
     let policies = [
@@ -121,6 +130,14 @@ pub(crate) fn new_server(script: &Script, now: Timestamp) -> ApiServer {
 fn create(access: &mut Access<'_>, object: &Value) {
     let created = access.create(object);
     created.unwrap_or_else(|status| panic!("{object} is refused: {status}"));
+}
+
+fn topology() -> Value {
+    json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology",
+        "metadata": {"name": "network"},
+        "spec": {"levels": [{"name": RACK, "nodeLabel": RACK}]},
+    })
 }
 
 pub(crate) fn node(name: &str, gpus: u32) -> Value {

@@ -28,9 +28,17 @@ pub(crate) fn unfinished_jobs(server: &ApiServer, script: &Script) -> Vec<String
             .jobs
             .iter()
             .find(|spec| job["metadata"]["name"] == spec.name.as_str())?;
-        let gpus = spec.replicas * spec.gpus;
+        let gpus = spec.gang_size() * spec.gpus;
         let room = |node: &u32| node.checked_div(spec.gpus).unwrap_or(u32::MAX);
-        let places = script.nodes.iter().map(room).fold(0, u32::saturating_add);
+        // A slice is in one rack. Without slices, each pod is a slice of its own.
+        let slice_pods = spec.elastic.as_ref().and_then(|elastic| elastic.slice_pods);
+        let slice_pods = slice_pods.unwrap_or(1);
+        let racks = script.nodes.chunks(script.rack_nodes.max(1));
+        let places = racks.map(|nodes| {
+            let places = nodes.iter().map(room).fold(0, u32::saturating_add);
+            places / slice_pods * slice_pods
+        });
+        let places = places.fold(0, u32::saturating_add);
         let new = script.autoscaler.as_ref().map_or(0, |autoscaler| {
             autoscaler
                 .reliable_nodes(script)
@@ -40,7 +48,7 @@ pub(crate) fn unfinished_jobs(server: &ApiServer, script: &Script) -> Vec<String
         let status = &job["status"];
         let phase: Option<JobPhase> = serde_json::from_value(status["phase"].clone()).ok();
         if job["spec"]["suspend"] == true
-            || places < spec.replicas
+            || places < spec.gang_size()
             || quota.is_some_and(|quota| u64::from(gpus) > quota)
             || phase.is_some_and(JobPhase::is_terminal)
         {

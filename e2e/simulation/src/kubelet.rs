@@ -207,7 +207,8 @@ fn running_status(pod: &Value, now: Timestamp) -> Value {
     })
 }
 
-fn ended_status(pod: &Value, exit_code: i32, now: Timestamp) -> Value {
+/// Returns the status of a pod whose containers have ended.
+pub(crate) fn ended_status(pod: &Value, exit_code: i32, now: Timestamp) -> Value {
     let ended = |name: &str| {
         json!({"name": name, "ready": false, "started": false, "restartCount": 0, "image": "",
         "imageID": "", "state": {"terminated": {

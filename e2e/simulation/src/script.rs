@@ -3,6 +3,7 @@
 
 mod autoscaler;
 mod coincidences;
+mod elastic;
 mod from_seed;
 mod incidents;
 mod writes;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::time::VirtualTime;
 
 pub use autoscaler::AutoscalerScript;
+pub use elastic::ElasticScript;
 pub use writes::{WriteChoice, WriteKind};
 
 /// Everything about a run that is decided before it.
@@ -24,6 +26,10 @@ pub struct Script {
     pub seed: u64,
     /// GPUs of each node.
     pub nodes: Vec<u32>,
+    /// Number of nodes of each rack, in the order of their numbers. 0: the nodes have no label of a
+    /// rack.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rack_nodes: usize,
     /// Number of replicas of the operator.
     pub replicas: usize,
     /// Duration of the Lease in seconds.
@@ -113,6 +119,9 @@ pub struct JobScript {
     pub at: u64,
     /// Number of pods.
     pub replicas: u32,
+    /// How the job grows. None: its pods start together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elastic: Option<ElasticScript>,
     /// GPUs of each pod.
     pub gpus: u32,
     /// Seconds for which its pods run in each attempt. The last entry counts for all later ones.
@@ -124,6 +133,14 @@ pub struct JobScript {
     /// Seconds after its placement in which it cannot be preempted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub min_runtime_seconds: u64,
+}
+
+impl JobScript {
+    /// Returns the number of pods that start together.
+    pub(crate) fn gang_size(&self) -> u32 {
+        let elastic = self.elastic.as_ref();
+        elastic.map_or(self.replicas, |elastic| elastic.min_replicas)
+    }
 }
 
 /// The priority of a job.
@@ -188,6 +205,11 @@ pub enum Act {
     Submit(String),
     /// Deletes one of the pods of a job.
     DeletePod(String),
+    /// Kills the process of the running pod of a job with this number, counted from 0 and from the
+    /// first again after the last.
+    KillProcess(String, usize),
+    /// Sets the number of pods of a job.
+    SetReplicas(String, u32),
     /// Deletes a pod that asks an autoscaler for a node.
     DeletePlaceholder,
     /// Deletes the PodGroup of a job.

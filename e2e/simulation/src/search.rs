@@ -6,14 +6,14 @@
 //! POPL 2011).
 
 use crate::script::{
-    Act, ActScript, AutoscalerScript, Fault, FaultScript, JobScript, KubeletDelays, NetworkDelays,
-    Priority, QueueScript, Script, WriteChoice, WriteFault, WriteKind,
+    Act, ActScript, AutoscalerScript, ElasticScript, Fault, FaultScript, JobScript, KubeletDelays,
+    NetworkDelays, Priority, QueueScript, Script, WriteChoice, WriteFault, WriteKind,
 };
 
 /// Second at which the faults end: processes start again, and watches go on.
 const FAULT_SECONDS: u64 = 40;
 
-/// Returns the small scripts. Each has one gang of two pods, and two replicas of the operator.
+/// Returns the small scripts. Each has one job of two pods, and two replicas of the operator.
 #[must_use]
 pub fn small_scripts() -> Vec<Script> {
     let act = |at, act| {
@@ -29,6 +29,7 @@ pub fn small_scripts() -> Vec<Script> {
         priority: Priority::Normal,
         at,
         replicas: 2,
+        elastic: None,
         gpus: 4,
         run_seconds: vec![10],
         failures: 0,
@@ -39,6 +40,7 @@ pub fn small_scripts() -> Vec<Script> {
     let script = |jobs: Vec<JobScript>, acts| Script {
         seed: 1,
         nodes: vec![4, 4],
+        rack_nodes: 0,
         replicas: 2,
         lease_seconds: 4,
         lacks_leader_policy: false,
@@ -69,6 +71,14 @@ pub fn small_scripts() -> Vec<Script> {
         priority: Priority::High,
         ..job("second", 15)
     };
+    let slices = JobScript {
+        elastic: Some(ElasticScript {
+            min_replicas: 1,
+            slice_pods: Some(1),
+        }),
+        run_seconds: vec![40],
+        ..first.clone()
+    };
     vec![
         script(vec![restarts], Vec::new()),
         script(vec![first.clone()], act(15, Act::Delete("first".into()))),
@@ -88,6 +98,12 @@ pub fn small_scripts() -> Vec<Script> {
             }],
             autoscaler: Some(autoscaler()),
             ..script(vec![first], Vec::new())
+        },
+        // The second slice replaces the first one in the gang, and the first one returns.
+        Script {
+            nodes: vec![4, 4, 4],
+            rack_nodes: 1,
+            ..script(vec![slices], act(20, Act::Quarantine(0)))
         },
     ]
 }

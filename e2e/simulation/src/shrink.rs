@@ -78,7 +78,12 @@ fn simpler_scripts(script: &Script) -> impl Iterator<Item = Script> {
         add(&|script| script.jobs[index].failures = 0);
         add(&|script| script.jobs[index].priority = Priority::Normal);
         add(&|script| script.jobs[index].run_seconds.truncate(1));
-        add(&|script| script.jobs[index].replicas = script.jobs[index].replicas.min(2));
+        add(&|script| script.jobs[index].elastic = None);
+        add(&|script| {
+            if script.jobs[index].elastic.is_none() {
+                script.jobs[index].replicas = script.jobs[index].replicas.min(2);
+            }
+        });
     }
     add(&|script| script.lacks_leader_policy = false);
     add(&|script| {

@@ -28,6 +28,7 @@ use crate::access::Access;
 use crate::autoscaler::{Autoscaler, AutoscalerWork};
 use crate::cluster;
 use crate::coverage::Coverage;
+use crate::elastic_gangs::ElasticCounts;
 use crate::end_state::unfinished_jobs;
 use crate::error_log::ErrorLog;
 use crate::garbage_collector::{Dependent, GarbageCollector};
@@ -73,6 +74,8 @@ pub struct Outcome {
     pub writes: u64,
     /// Orders of new nodes.
     pub orders: OrderCounts,
+    /// Elastic gangs.
+    pub elastic: ElasticCounts,
     /// The events as lines, if they were asked for.
     pub lines: Vec<String>,
 }
@@ -142,6 +145,7 @@ struct Simulation<'s> {
     job_controller: JobController,
     autoscaler: Option<Autoscaler>,
     orders: OrderCounts,
+    elastic: ElasticCounts,
     oracle: Oracle,
     policies: PolicyLoader,
     trace: Trace,
@@ -168,6 +172,7 @@ pub fn run(script: &Script, policies: &PolicyLoader, keeps_lines: bool) -> Outco
         events: simulation.trace.events(),
         writes: simulation.writes,
         orders: simulation.orders,
+        elastic: simulation.elastic,
         lines: simulation.trace.into_lines(),
     }
 }
@@ -210,6 +215,7 @@ impl<'s> Simulation<'s> {
             ),
             autoscaler: autoscaler.map(|new| Autoscaler::new(script.seed, new.clone())),
             orders: OrderCounts::default(),
+            elastic: ElasticCounts::default(),
             oracle,
             policies,
             trace: Trace::new(keeps_lines),
@@ -400,9 +406,12 @@ impl<'s> Simulation<'s> {
         }
     }
 
-    fn count_orders(&mut self, plural: &str, before: Option<&Value>, after: Option<&Value>) {
+    fn count(&mut self, plural: &str, before: Option<&Value>, after: Option<&Value>) {
         match plural {
-            "podgroups" => self.orders.observe(before, after),
+            "podgroups" => {
+                self.orders.observe(before, after);
+                self.elastic.observe(before, after);
+            }
             "leaderterms" => {
                 let groups = self.server.list(&cluster::POD_GROUPS);
                 let open = groups.filter(|group| order_of(group.value()).is_some());
@@ -447,7 +456,7 @@ impl<'s> Simulation<'s> {
         {
             self.schedule_after(delay, WorldEvent::Autoscaler(work));
         }
-        self.count_orders(plural, before, after);
+        self.count(plural, before, after);
         for dependent in self.collector.notice(&write.kind, before, after) {
             let delay = self.collector.delay();
             self.schedule_after(delay, WorldEvent::Collect(dependent));

@@ -6,6 +6,7 @@ use trellis_api::names;
 use crate::access::{Access, Target};
 use crate::cluster::{self, JOB_NAMESPACE};
 use crate::job_controller::first_placeholder;
+use crate::kubelet::ended_status;
 use crate::script::{Act, JobScript, Priority, Script};
 
 /// The user of all jobs.
@@ -44,6 +45,13 @@ fn job_object(job: &JobScript) -> Value {
             }],
         },
     });
+    if let Some(elastic) = &job.elastic {
+        let group = &mut object["spec"]["taskGroups"][0];
+        group["minReplicas"] = json!(elastic.min_replicas);
+        if let Some(pods) = elastic.slice_pods {
+            group["topology"] = json!({"slices": [{"level": cluster::RACK, "pods": pods}]});
+        }
+    }
     if job.priority == Priority::High {
         object["spec"]["priorityClassName"] = json!(cluster::HIGH_PRIORITY);
     }
@@ -69,6 +77,8 @@ pub(crate) fn act(act: &Act, script: &Script, access: &mut Access<'_>) {
                 );
             }
         }
+        Act::KillProcess(job, number) => kill_process(job, *number, access),
+        Act::SetReplicas(job, replicas) => set_replicas(job, *replicas, access),
         Act::DeletePlaceholder => {
             if let Some(pod) = first_placeholder(access) {
                 access.delete(&pod, None);
@@ -99,6 +109,27 @@ pub(crate) fn act(act: &Act, script: &Script, access: &mut Access<'_>) {
                 access.patch(&target, &patch).expect("the queue exists");
             }
         }
+    }
+}
+
+/// Kills the process of a pod. Its kubelet reports that at once.
+fn kill_process(job: &str, number: usize, access: &mut Access<'_>) {
+    let pods = access.list(&cluster::PODS).filter(|pod| {
+        pod["metadata"]["labels"][names::JOB] == job && pod["status"]["phase"] == "Running"
+    });
+    let pods: Vec<_> = pods.cloned().collect();
+    if let Some(pod) = number.checked_rem(pods.len()).map(|number| &pods[number]) {
+        let target = Target::namespaced("api/v1", "pods", JOB_NAMESPACE, pod.name());
+        access.patch_status(&target, &ended_status(pod.value(), 1, access.now()));
+    }
+}
+
+/// Sets the number of pods. The API server may refuse it.
+fn set_replicas(job: &str, replicas: u32, access: &mut Access<'_>) {
+    if let Some(mut object) = access.get(&job_target(job)) {
+        object["spec"]["taskGroups"][0]["replicas"] = json!(replicas);
+        let patch = json!({"spec": {"taskGroups": object["spec"]["taskGroups"]}});
+        let _ = access.patch(&job_target(job), &patch);
     }
 }
 

@@ -12,7 +12,7 @@ use clap::Parser;
 use parking_lot::Mutex;
 use trellis_policies::cedar::PolicyLoader;
 use trellis_simulation::{
-    Coverage, OrderCounts, Outcome, Script, record_panics, run, search, shrink,
+    Coverage, ElasticCounts, OrderCounts, Outcome, Script, record_panics, run, search, shrink,
 };
 
 /// Runs the operator in simulated histories with faults. Each seed is one history.
@@ -100,6 +100,7 @@ struct Totals {
     events: u64,
     coverage: Coverage,
     orders: OrderCounts,
+    elastic: ElasticCounts,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -149,6 +150,7 @@ fn main() -> anyhow::Result<ExitCode> {
         totals.coverage
     );
     println!("{}", totals.orders);
+    println!("{}", totals.elastic);
     println!(
         "{} seeds, {} broken, {} events in {:.1} s",
         totals.seeds,
@@ -215,6 +217,7 @@ fn check(script: &Script, runner: &Runner, options: &Options, totals: &Mutex<Tot
     totals.events += outcome.events;
     totals.coverage += outcome.coverage;
     totals.orders += outcome.orders;
+    totals.elastic += outcome.elastic;
 }
 
 /// Prints what is wrong in a run. Returns true if anything is.

@@ -12,7 +12,9 @@ impl Script {
     /// Makes the script of a seed.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
-        Self::with_fixed_nodes(seed).with_autoscaler()
+        Self::with_fixed_nodes(seed)
+            .with_autoscaler()
+            .with_elastic_jobs()
     }
 
     fn with_fixed_nodes(seed: u64) -> Self {
@@ -94,6 +96,7 @@ impl Script {
                 collect: *random.choose(&[50, 5000]),
             },
             nodes,
+            rack_nodes: 0,
             jobs,
             acts,
             faults,
@@ -160,6 +163,7 @@ fn job(
         priority: *random.choose(&[Priority::Normal, Priority::Normal, Priority::High]),
         at: random.between(0, calm_from / 2),
         replicas: random.between(1, most) as u32,
+        elastic: None,
         gpus,
         run_seconds: (0..2).map(|_| random.between(1, 90)).collect(),
         failures: random.chance(300).into(),
@@ -184,6 +188,7 @@ fn contending_job(random: &mut RandomSequence, index: u64, room: u32, queues: us
         priority: *random.choose(&[Priority::Normal, Priority::High]),
         at: random.between(0, 60),
         replicas: random.between(most.div_ceil(2), most) as u32,
+        elastic: None,
         gpus,
         run_seconds: (0..2).map(|_| random.between(5, longest_run)).collect(),
         failures: random.chance(500).into(),

@@ -21,10 +21,11 @@ const LONGEST_RUN: u64 = 100;
 
 /// Takes the next scripts for a round. `seed`: the next seed, which becomes the one after them.
 fn next_scripts(seed: &mut u64) -> Vec<Script> {
-    // The control plane has no autoscaler.
+    // The control plane has no autoscaler, and its nodes are in no racks.
     let is_suitable = |script: &Script| {
         let mut runs = script.jobs.iter().flat_map(|job| &job.run_seconds);
-        script.autoscaler.is_none() && runs.all(|seconds| *seconds <= LONGEST_RUN)
+        let has_neither = script.autoscaler.is_none() && script.rack_nodes == 0;
+        has_neither && runs.all(|seconds| *seconds <= LONGEST_RUN)
     };
     let scripts = std::iter::repeat_with(|| {
         let script = Script::from_seed(*seed);

@@ -58,7 +58,10 @@ impl Site {
             Act::SetQuota(queue, gpus) if self.has_quota(*queue) => {
                 self.set_quota(*queue, *gpus).await
             }
-            Act::SetQuota(..) | Act::DeletePlaceholder => Ok(()),
+            Act::SetQuota(..)
+            | Act::DeletePlaceholder
+            | Act::KillProcess(..)
+            | Act::SetReplicas(..) => Ok(()),
             Act::AddQueue => self.add_queue().await,
             Act::Cordon(node) => return nodes.cordon(&nodes.names()[*node]).await.map(|()| false),
             Act::Uncordon(node) => {
