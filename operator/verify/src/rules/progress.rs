@@ -10,7 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::job::{JobPhase, TaskGroup, TrainingJobStatus};
-use trellis_api::pod_group::{PodGroupMember, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{Plan, PodGroupMember, PodGroupPhase, PodGroupStatus};
 use trellis_api::queue::{DEFAULT_FLAVOR, StopPolicy};
 use trellis_api::{PodGroup, Reason, TrainingJob, TrainingQueue};
 
@@ -45,7 +45,7 @@ const REFUTABLE_REASONS: [Reason; 6] = [
 /// Gangs that fit and wait.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Nodes on which Trellis has placed a pod since they last changed. No sign that this crate does
+    /// Nodes that Trellis has chosen for a gang since they last changed. No sign that this crate does
     /// not know keeps gangs away from them.
     proven_nodes: BTreeSet<String>,
     stalled: LastingViolations<JobUid>,
@@ -63,14 +63,16 @@ impl Judge for Progress {
                     self.proven_nodes.remove(name);
                 }
             }
-            (ObjectVersion::Pod(Version::Stored(pod)), Previous::Pod(before)) => {
-                let had_node = before.as_ref().is_some_and(|pod| pod.node().is_some());
-                if !had_node
-                    && !step.change.is_listed
-                    && pod.is_placed_by_trellis()
-                    && let Some(node) = pod.node()
+            (ObjectVersion::Group(Version::Stored(group)), Previous::Group(before)) => {
+                // A later pod of the plan proves nothing: Trellis completes a gang that is partly
+                // created, even if a node has become unhealthy.
+                let had_plan = before.as_ref().and_then(|before| plan_of(before));
+                if !step.change.is_listed
+                    && let Some(plan) = plan_of(group)
+                    && had_plan.is_none_or(|before| before.hash != plan.hash)
                 {
-                    self.proven_nodes.insert(node.to_owned());
+                    let nodes = plan.assignments.iter().map(|next| next.node.clone());
+                    self.proven_nodes.extend(nodes);
                 }
             }
             _ => {}
@@ -185,6 +187,10 @@ fn is_waiting(job: &TrainingJob, status: &TrainingJobStatus, now: Timestamp) -> 
         && !job.spec.is_suspended()
         && job.spec.external_manager().is_none()
         && job.metadata.deletion_timestamp.is_none()
+}
+
+fn plan_of(group: &PodGroup) -> Option<&Plan> {
+    group.status.as_ref()?.plan.as_ref()
 }
 
 fn journal_is_empty(journal: Option<&PodGroupStatus>, now: Timestamp) -> bool {

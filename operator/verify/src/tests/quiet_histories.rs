@@ -1,7 +1,7 @@
 //! Histories without a fault, and faults that no rule may count.
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::gang_history::{
     GangHistory, Kind, WaitingGang, Write, any_options, leader_term, lease, waiting_gang,
@@ -273,6 +273,20 @@ proptest! {
         history.writes.push(suspended);
         prop_assert_eq!(history.judge(Health::Healthy), Vec::new());
     }
+}
+
+/// A plan that is carried out on a node that has become unhealthy is no sign that the node is healthy.
+#[test]
+fn gang_that_waits_for_a_node_marked_after_its_last_plan_is_no_violation() {
+    let mark = |node: &mut Value| node["metadata"]["labels"] = json!({"state": "quarantined"});
+    let mut history = waiting_gang(2, |gang| mark(&mut gang.nodes[0]));
+    let has_plan = |write: &Write| !write.object["status"]["plan"].is_null();
+    let plan = history.find(has_plan)[0];
+    let node = history.find(|write| write.kind == Kind::Node)[0];
+    let mut node = history.writes[node].clone();
+    mark(&mut node.object);
+    history.writes.insert(plan + 1, node);
+    assert_eq!(history.judge(Health::Healthy), Vec::new());
 }
 
 #[test]
