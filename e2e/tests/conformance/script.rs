@@ -42,9 +42,17 @@ impl fmt::Display for Step {
 }
 
 impl Step {
+    pub(crate) fn get(path: &str) -> Self {
+        Self::new(format!("GET {path}"), Value::Null)
+    }
+
     pub(crate) fn post(path: &str, body: Value) -> Self {
+        Self::new(format!("POST {path}"), body)
+    }
+
+    fn new(request: String, body: Value) -> Self {
         Self {
-            request: format!("POST {path}"),
+            request,
             body,
             kind: None,
             accept: None,
