@@ -61,6 +61,10 @@ pub struct Explanation {
     /// Smallest change that would remove the obstacle. Absent: none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_change: Option<SmallestChange>,
+    /// Changes of the job's own request. With any one of them, the job would start now. Absent: the
+    /// search found none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_changes: Vec<RequestChange>,
     /// Running jobs that have room on other nodes. If all of them moved there, this job would start.
     /// The list is set only if the free capacity is fragmented. Absent: the search found no such
     /// jobs, or the caller may not read all of them.
@@ -203,6 +207,16 @@ pub struct Preempted {
     /// Why this gang was chosen. Absent: it is leaving already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
+}
+
+/// A change of one field of the job or PodGroup.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestChange {
+    /// Path of the field, such as `spec.taskGroups[worker].topology.slicePolicy`.
+    pub field: String,
+    /// New value, in YAML. A topology is shown with `required` and `preferred`; its other fields stay.
+    pub value: String,
 }
 
 /// A running job that has room on other nodes. Trellis does not move it.

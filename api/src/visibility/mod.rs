@@ -16,7 +16,7 @@ mod schema;
 pub use amount::Amount;
 pub use explanation::{
     Candidate, ExcludedNodes, Explanation, FreedOn, HeldBy, MovableJob, OtherJobs, Preempted,
-    Protected, RaisedLimit, RaisedQuota, Shortage, SmallestChange, TaskGroupNodes,
+    Protected, RaisedLimit, RaisedQuota, RequestChange, Shortage, SmallestChange, TaskGroupNodes,
 };
 pub use gang_name::GangName;
 pub use job_ref::JobRef;

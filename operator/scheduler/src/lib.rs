@@ -62,6 +62,7 @@ mod queue;
 mod queueing;
 mod quota;
 mod rank_ring;
+mod request_changes;
 mod resources;
 mod runtime_predictor;
 mod state;
@@ -106,6 +107,7 @@ pub use queue::{
 };
 pub use quota::{DecayedAmount, FairShare, Quota, UsageDecay, Weight};
 pub use rank_ring::{RankRing, RingGroup, RingLevel};
+pub use request_changes::{ChangedRequest, RequestChange, find_request_changes};
 pub use resources::{AmountOverflow, Resources};
 pub use runtime_predictor::RuntimePredictor;
 pub use time::Time;

@@ -156,6 +156,19 @@ pub(super) fn render_smallest_change(explanation: &Explanation, width: usize) ->
     out
 }
 
+/// Renders the changes of the job's own request that would help.
+pub(super) fn render_request_changes(explanation: &Explanation, width: usize) -> String {
+    if explanation.request_changes.is_empty() {
+        return String::new();
+    }
+    let mut out = render_heading("It would start now with any of these changes");
+    for change in &explanation.request_changes {
+        let line = format!("{}: {}", change.field, change.value);
+        out.push_str(&wrap_text(&line, 2, width, Tone::Good));
+    }
+    out
+}
+
 /// Renders the running jobs whose move would help.
 pub(super) fn render_moves(explanation: &Explanation, width: usize) -> String {
     if explanation.moves.is_empty() {

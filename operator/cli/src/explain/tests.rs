@@ -133,6 +133,24 @@ fn job_waits_for_quota() {
 }
 
 #[test]
+fn changes_of_the_request_are_listed_with_their_fields() {
+    let mut known = pending_facts();
+    let explanation = known.explanation.as_mut().unwrap();
+    explanation.request_changes = serde_json::from_value(json!([
+        {"field": "spec.topology", "value": "{required: block, preferred: rack}"},
+        {"field": "spec.taskGroups[worker].flavors", "value": "[a100]"}]))
+    .unwrap();
+    let text = text(&known, false);
+    for line in [
+        "It would start now with any of these changes",
+        "  spec.topology: {required: block, preferred: rack}",
+        "  spec.taskGroups[worker].flavors: [a100]",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
 fn jobs_with_room_on_other_nodes_are_listed_with_their_lost_work() {
     let mut known = pending_facts();
     let explanation = known.explanation.as_mut().unwrap();

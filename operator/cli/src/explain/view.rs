@@ -50,6 +50,7 @@ pub(super) fn render(known: &ExplainFacts, now: Timestamp, wide: bool, width: us
         ));
         out.push_str(&node_list::render_nodes(explanation, wide, width));
         out.push_str(&shortage::render_smallest_change(explanation, width));
+        out.push_str(&shortage::render_request_changes(explanation, width));
         out.push_str(&shortage::render_moves(explanation, width));
     }
     out.push_str(&render_placement(known, width));

@@ -35,6 +35,8 @@ mod queues;
 #[cfg(test)]
 mod random;
 #[cfg(test)]
+mod request_changes;
+#[cfg(test)]
 mod sequences;
 #[cfg(test)]
 mod snapshots;

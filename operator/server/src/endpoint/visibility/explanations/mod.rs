@@ -4,6 +4,7 @@
 
 mod moves;
 mod redaction;
+mod request_changes;
 mod shortage;
 mod smallest_change;
 #[cfg(test)]
@@ -29,7 +30,7 @@ use trellis_gang::requirements::device_allocation;
 use trellis_gang::{GangExplanation, engine, external, node_order};
 use trellis_scheduler::{
     Decision, Engine, Forecast, Gang, GangId, GangSnapshot, GroupNodeReport, NodeName,
-    NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, Victim,
+    NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, Victim, find_request_changes,
 };
 
 use super::age;
@@ -133,6 +134,11 @@ impl Explainer {
             explanation.shortage = shortage::from_detail(&wait.detail);
             let change = wait.change.as_deref();
             explanation.smallest_change = change.map(|of| smallest_change::describe(of, snapshot));
+            let changes = find_request_changes(&mut self.engine, snapshot, &id);
+            let changes = changes.iter();
+            explanation.request_changes = changes
+                .map(|change| request_changes::describe(job, change))
+                .collect();
             if matches!(reason, Reason::Fragmented | Reason::TopologyFragmented) {
                 explanation.moves = self.moves(&id, snapshot);
             }
@@ -187,6 +193,7 @@ impl Explainer {
             reserved_nodes: Vec::new(),
             expected_start: starts.and_then(|start| to_timestamp(*start)).map(MetaTime),
             smallest_change: None,
+            request_changes: Vec::new(),
             moves: Vec::new(),
         }
     }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use trellis_api::visibility::GangName;
+use trellis_api::visibility::{GangName, RequestChange};
 use trellis_scheduler::{
     Flavor, FlavorGrowth, FlavorName, FlavorQuotas, GroupName, Node, NodeTemplate, Placement,
     PreemptionPolicy, ProvisioningPolicy, ProvisioningScope, Queue, QueueName, Quota,
-    ResourceGroup, Resources, TaskGroup, Time, WithinQueuePolicy,
+    ResourceGroup, Resources, TaskGroup, Time, Topology, TopologyLevel, TopologyName,
+    TopologyRequest, WithinQueuePolicy,
 };
 
 use super::*;
@@ -205,6 +206,38 @@ fn job_with_room_on_another_node_is_named_if_free_capacity_is_fragmented() {
     assert_eq!(step.job.to_string(), "a/large");
     assert_eq!(step.nodes, ["n0"]);
     assert_eq!(step.lost_device_seconds, 4 * 30);
+}
+
+/// Each of two racks has one free node, and the job needs two nodes of one rack.
+#[test]
+fn weaker_topology_request_is_named_if_the_job_would_start_with_it() {
+    let mut engine = Engine::new();
+    for name in ["n0", "n1"] {
+        let offers = Resources::new().with(GPU, 8).with("pods", 110);
+        let mut node = Node::new(NodeName::new(name), offers);
+        node.labels.insert("rack".to_owned(), name.to_owned());
+        engine.apply_node(node);
+    }
+    engine.apply_topology(Topology {
+        name: TopologyName::new("network"),
+        levels: vec![TopologyLevel::from_label("rack")],
+    });
+    engine.apply_queue(Queue::new(QueueName::new("free")));
+    let required = |name: &str| Gang {
+        topology: Some(TopologyRequest::required("rack")),
+        ..gang(name, "free", 2, 8, 0)
+    };
+    engine.apply_gang(required("a/job"));
+    engine.apply_gang(required("a/PodGroup/pods"));
+    engine.cycle(Time::from_millis(0));
+    for name in ["a/job", "a/podgroup.pods"] {
+        let explanation = explain(&engine, name).unwrap();
+        let change = RequestChange {
+            field: "spec.topology".to_owned(),
+            value: "{preferred: rack}".to_owned(),
+        };
+        assert_eq!(explanation.request_changes, [change], "{explanation:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,178 @@
+//! Changes of a waiting gang's own request with which it would start now.
+
+use std::collections::BTreeSet;
+
+use crate::engine::{Engine, Snapshot};
+use crate::gang::{Gang, TaskGroup};
+use crate::ids::{FlavorName, GangId, GroupName};
+use crate::time::Time;
+use crate::topology::{Topology, TopologyRequest};
+
+/// Maximum number of gangs that a search tries.
+const MAX_TRIES: usize = 16;
+
+/// A change of one field of a gang's request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestChange {
+    /// The task group. None: the request of the gang as a whole.
+    pub group: Option<GroupName>,
+    /// The new value.
+    pub value: ChangedRequest,
+}
+
+/// The new value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangedRequest {
+    /// The topology request.
+    Topology(TopologyRequest),
+    /// The slices are a preference.
+    PreferredSlices,
+    /// A flavor that the group did not name.
+    Flavor(FlavorName),
+}
+
+/// Returns the changes with which a waiting gang would start now, without victims and new nodes. Each
+/// suffices alone. For each topology request, it returns the change to the finest coarser level that
+/// suffices, or else the change to a preference. `engine` is restored from `snapshot` and may have run
+/// a cycle; it stays as it is. Empty: no change suffices, or the gang can start as it is.
+#[must_use]
+pub fn find_request_changes(
+    engine: &mut Engine,
+    snapshot: &Snapshot,
+    gang: &GangId,
+) -> Vec<RequestChange> {
+    let waiting = snapshot.gangs.iter().find(|known| known.gang.id == *gang);
+    let Some(waiting) = waiting.filter(|waiting| waiting.place.is_none()) else {
+        return Vec::new();
+    };
+    let gang = &waiting.gang;
+    let mut places: Vec<Option<&TaskGroup>> = vec![None];
+    places.extend(gang.groups.iter().map(Some));
+    // Each list has changes of one field, the smallest first.
+    let topologies = places
+        .iter()
+        .map(|place| weaker_topologies(*place, gang, snapshot));
+    let slices = places
+        .iter()
+        .map(|place| weaker_slices(*place).into_iter().collect());
+    let mut lists: Vec<Vec<RequestChange>> = topologies.chain(slices).collect();
+    for place in &places {
+        lists.extend(
+            other_flavors(*place, snapshot)
+                .into_iter()
+                .map(|change| vec![change]),
+        );
+    }
+    let mut search = ChangeSearch {
+        engine,
+        now: snapshot.now,
+        tries: 0,
+    };
+    if lists.iter().all(Vec::is_empty) || search.starts(gang) {
+        return Vec::new();
+    }
+    let first = |list: Vec<RequestChange>| {
+        let mut changes = list.into_iter();
+        changes.find(|change| search.starts(&change.apply(gang)))
+    };
+    lists.into_iter().filter_map(first).collect()
+}
+
+struct ChangeSearch<'a> {
+    engine: &'a mut Engine,
+    now: Time,
+    tries: usize,
+}
+
+impl ChangeSearch<'_> {
+    fn starts(&mut self, gang: &Gang) -> bool {
+        self.tries = self.tries.saturating_add(1);
+        if self.tries > MAX_TRIES {
+            return false;
+        }
+        let trial = self.engine.try_gang(gang, self.now);
+        trial.is_ok_and(|trial| trial.victims.is_empty() && trial.new_nodes.is_empty())
+    }
+}
+
+impl RequestChange {
+    /// Returns the gang with the change.
+    fn apply(&self, gang: &Gang) -> Gang {
+        let mut gang = gang.clone();
+        let Some(name) = &self.group else {
+            if let ChangedRequest::Topology(topology) = &self.value {
+                gang.topology = Some(topology.clone());
+            }
+            return gang;
+        };
+        for group in gang.groups.iter_mut().filter(|group| group.name == *name) {
+            match &self.value {
+                ChangedRequest::Topology(topology) => group.topology = Some(topology.clone()),
+                ChangedRequest::PreferredSlices => group.prefers_slices = true,
+                ChangedRequest::Flavor(flavor) => group.flavors = vec![flavor.clone()],
+            }
+        }
+        gang
+    }
+}
+
+/// Returns the weaker topology requests of a group, or of the gang: coarser required levels, the finest
+/// first, then the preference.
+fn weaker_topologies(
+    group: Option<&TaskGroup>,
+    gang: &Gang,
+    snapshot: &Snapshot,
+) -> Vec<RequestChange> {
+    let request = match group {
+        Some(group) => group.topology.as_ref(),
+        None => gang.topology.as_ref(),
+    };
+    let request = request.filter(|request| !request.is_node_level());
+    let Some(required) = request.and_then(TopologyRequest::required_level) else {
+        return Vec::new();
+    };
+    let has_level = |topology: &&Topology| {
+        let mut levels = topology.levels.iter();
+        levels.any(|level| level.name == required)
+    };
+    let topology = snapshot.topologies.iter().find(has_level);
+    let levels = topology.into_iter().flat_map(|topology| &topology.levels);
+    let coarser: Vec<&str> = levels
+        .map(|level| level.name.as_str())
+        .take_while(|level| *level != required)
+        .collect();
+    let coarser = coarser
+        .into_iter()
+        .rev()
+        .map(|level| TopologyRequest::required_and_preferred(level, required));
+    let all = coarser.chain([TopologyRequest::preferred(required)]);
+    all.map(|topology| RequestChange {
+        group: group.map(|group| group.name.clone()),
+        value: ChangedRequest::Topology(topology),
+    })
+    .collect()
+}
+
+fn weaker_slices(group: Option<&TaskGroup>) -> Option<RequestChange> {
+    let group = group.filter(|group| !group.slices.is_empty() && !group.prefers_slices)?;
+    Some(RequestChange {
+        group: Some(group.name.clone()),
+        value: ChangedRequest::PreferredSlices,
+    })
+}
+
+/// Returns the flavors that a group with names of flavors does not name.
+fn other_flavors(group: Option<&TaskGroup>, snapshot: &Snapshot) -> Vec<RequestChange> {
+    let Some(group) = group.filter(|group| !group.flavors.is_empty()) else {
+        return Vec::new();
+    };
+    let named: BTreeSet<&FlavorName> = group.flavors.iter().collect();
+    let flavors = snapshot.flavors.iter().map(|flavor| &flavor.name);
+    let others = flavors.filter(|flavor| !named.contains(flavor));
+    others
+        .map(|flavor| RequestChange {
+            group: Some(group.name.clone()),
+            value: ChangedRequest::Flavor(flavor.clone()),
+        })
+        .collect()
+}
