@@ -165,6 +165,13 @@ impl QuotaTree {
         }
     }
 
+    /// Returns true if a queue, with those below it, holds less than its quota. Only then can another
+    /// queue borrow from it.
+    pub(crate) fn lends(&self, queue: QueueIdx, what: FlavorResource) -> bool {
+        let cell = self.node(queue).map(|node| node.cell(what));
+        cell.is_some_and(|cell| cell.usage() < cell.subtree())
+    }
+
     /// Returns true if a queue is `above` or below it.
     pub(crate) fn is_below(&self, queue: QueueIdx, above: QueueIdx) -> bool {
         self.path(queue).any(|(at, _)| at == above)

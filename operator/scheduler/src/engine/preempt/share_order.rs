@@ -51,36 +51,58 @@ impl Engine {
                 remaining.entry(other.queue).or_default().push(number);
             }
         }
-        let larger_share = |engine: &Self, queue: QueueIdx| -> Option<FairShare> {
+        let shares = |engine: &Self, queue: QueueIdx| {
             let tree = engine.queues.tree();
-            tree.larger_share(asker.queue, asker.demand, queue)
+            tree.larger_share_path(asker.queue, asker.demand, queue)
         };
-        // A share in the heap is an upper bound, because shares fall while gangs leave.
-        let shares = remaining.keys().filter_map(|queue| {
-            let share = larger_share(self, *queue)?;
-            Some((share, Reverse(*queue)))
+        // The shares in the heap are upper bounds, because shares fall while gangs leave.
+        let next = remaining.iter().filter_map(|(queue, candidates)| {
+            Some(NextLoss {
+                shares: shares(self, *queue)?,
+                candidate: Reverse(*candidates.last()?),
+                queue: *queue,
+            })
         });
-        let mut heap: BinaryHeap<(FairShare, Reverse<QueueIdx>)> = shares.collect();
-        while let Some((bound, Reverse(queue))) = heap.pop() {
-            let Some(share) = larger_share(self, queue) else {
+        let mut heap: BinaryHeap<NextLoss> = next.collect();
+        while let Some(next) = heap.pop() {
+            let queue = next.queue;
+            let Some(shares) = shares(self, queue) else {
                 continue;
             };
-            if share < bound {
-                heap.push((share, Reverse(queue)));
+            if shares < next.shares {
+                heap.push(NextLoss { shares, ..next });
                 continue;
             }
-            let Some(number) = remaining.get_mut(&queue).and_then(Vec::pop) else {
-                continue;
-            };
-            if let Some(candidate) = found.list.get_mut(number) {
-                candidate.set_larger_share(share);
+            let Reverse(number) = next.candidate;
+            let candidates = remaining.get_mut(&queue);
+            let following = candidates.and_then(|candidates| {
+                candidates.pop();
+                candidates.last().copied()
+            });
+            if let (Some(candidate), Some(share)) = (found.list.get_mut(number), shares.first()) {
+                candidate.set_larger_share(*share);
             }
             if let Some(candidate) = found.list.get(number) {
                 let leaving = found.charge(candidate).iter();
                 self.queues.shift_times(queue, leaving, -1);
                 departed.push(number);
             }
-            heap.push((share, Reverse(queue)));
+            heap.extend(following.map(|number| NextLoss {
+                shares,
+                candidate: Reverse(number),
+                queue,
+            }));
         }
     }
+}
+
+/// The next candidate of a queue. The largest is the first to leave.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct NextLoss {
+    /// The shares of the queue and of those above it, from the top down.
+    shares: Vec<FairShare>,
+    /// The number of the candidate. Of equal shares, the candidate that is first in preemption order
+    /// leaves first.
+    candidate: Reverse<usize>,
+    queue: QueueIdx,
 }

@@ -175,7 +175,7 @@ impl Engine {
 
     /// True if a gang must leave quota to the head of another queue. The head requests no more than
     /// the nominal quota of its queue, or of a queue above it, and the gang would borrow from
-    /// there. Surplus must leave all quota.
+    /// there what that queue does not use. Surplus must leave all quota.
     fn is_reserved_from(
         &self,
         gang: &Gang,
@@ -188,7 +188,12 @@ impl Engine {
         };
         tree.lowest_with_nominal(queue, demand)
             .is_some_and(|owner| {
-                !tree.is_below(leaf, owner) && tree.borrows_from(leaf, &way.demand, owner)
+                let mut demand = way.demand.iter();
+                let borrows_unused = |(what, need)| {
+                    let alone: Demand = std::iter::once((what, need)).collect();
+                    tree.lends(owner, what) && tree.borrows_from(leaf, &alone, owner)
+                };
+                !tree.is_below(leaf, owner) && demand.any(borrows_unused)
             })
     }
 

@@ -101,6 +101,24 @@ impl QuotaTree {
         (own < held).then_some(held)
     }
 
+    /// Returns the shares by which `holder`, and the queues above it up to the common parent with
+    /// `asker`, are compared with their siblings, from the top down. None as for
+    /// [`QuotaTree::larger_share`].
+    pub(crate) fn larger_share_path(
+        &self,
+        asker: QueueIdx,
+        demand: &Demand,
+        holder: QueueIdx,
+    ) -> Option<Vec<FairShare>> {
+        let top = self.larger_share(asker, demand, holder)?;
+        let common = self.lowest_above_both(asker, holder)?;
+        let below = self.path(holder).map(|(at, _)| at);
+        let below: Vec<QueueIdx> = below.take_while(|at| *at != common).collect();
+        let lower = below.into_iter().rev().skip(1);
+        let lower = lower.filter_map(|queue| self.share_among_siblings(queue));
+        Some(std::iter::once(top).chain(lower).collect())
+    }
+
     /// Returns true if the usage of a queue counts in the share of `own` when it is compared with
     /// the share of `other`.
     pub(crate) fn is_on_side(&self, queue: QueueIdx, own: QueueIdx, other: QueueIdx) -> bool {

@@ -22,6 +22,12 @@ const fn fair(victims: FairShareVictims) -> PreemptionPolicy {
 
 pub const FAIR: PreemptionPolicy = fair(FairShareVictims::Any);
 
+const LOWER_WITHIN: PreemptionPolicy = PreemptionPolicy {
+    reclaim: ReclaimPolicy::Any,
+    borrow_within: BorrowWithinPolicy::LowerPriority { max_priority: None },
+    ..FAIR
+};
+
 /// Returns an engine with 16 GPUs that these queues borrow from `all`, by weight in thousandths.
 fn engine_with_borrowers(queues: &[(&str, u32)], policy: PreemptionPolicy) -> Engine {
     let mut engine = Engine::with_decay(UsageDecay::with_half_life(0));
@@ -125,6 +131,55 @@ fn queues_of_a_department_lose_gangs_by_its_share() {
     let victims = said[0].strip_prefix("!new ").unwrap().split(' ');
     let (of_x, of_y): (Vec<&str>, Vec<&str>) = victims.partition(|name| name.starts_with('x'));
     assert_eq!((of_x.len(), of_y.len()), (3, 1), "{said:?}");
+}
+
+/// Within a department, the queue that borrows more loses first, whatever the order of the queues.
+#[test]
+fn smaller_queue_of_a_department_is_spared() {
+    for (small, large) in [("x1", "x2"), ("x2", "x1")] {
+        let mut engine = engine_with_borrowers(&[("x", 1_000), ("y", 1_000)], FAIR);
+        for (name, parent) in [("x1", "x"), ("x2", "x"), ("y1", "y")] {
+            engine.apply_queue(queue_below(name, Some(parent), 0, FAIR));
+        }
+        // The only gang of the small queue is the younger one: it loses less work.
+        run(
+            &mut engine,
+            0,
+            &[(large, "l1", 4), (large, "l2", 4), (large, "l3", 4)],
+        );
+        run(&mut engine, 100, &[(small, "s1", 4)]);
+        let said = run(&mut engine, 200, &[("y1", "new", 4)]);
+        assert!(said[0].starts_with("!new l"), "{said:?}");
+    }
+}
+
+/// Queue `a` holds 12 of its 8 GPUs, and its next gang would fit into the 8 alone.
+#[test]
+fn waiting_gang_of_a_queue_beyond_its_quota_stops_no_other_queue() {
+    for policy in [FAIR, LOWER_WITHIN] {
+        let mut engine = engine_with_borrowers(&[("b", 1_000)], policy);
+        engine.apply_queue(queue_below(
+            "a",
+            Some("all"),
+            8,
+            PreemptionPolicy::default(),
+        ));
+        engine.apply_queue(queue_below("all", None, 8, PreemptionPolicy::default()));
+        let a = [
+            ("a", "a1", 4),
+            ("a", "a2", 4),
+            ("a", "a3", 4),
+            ("a", "a4", 4),
+        ];
+        assert_eq!(run(&mut engine, 0, &a).len(), 4);
+        assert_eq!(
+            run(&mut engine, 1, &[("a", "a5", 4)]),
+            ["-a5 QuotaExceeded"]
+        );
+        engine.apply_gang(small_gang("b", 1, "b1", 4));
+        let said = run_cycle_at(&mut engine, seconds(2));
+        assert!(said[0].starts_with("!b1 a"), "{said:?}");
+    }
 }
 
 #[test]
