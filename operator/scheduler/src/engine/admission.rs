@@ -99,6 +99,12 @@ impl Engine {
         let mut closed: Option<Box<Blockage>> = None;
         let mut held: Vec<&FlavorAssignment> = Vec::new();
         let policy = self.flavor_policy(gang);
+        let mut wake = WakeCondition::default();
+        if let Some(plan) =
+            self.preempt_before_other_flavors((gang, before.preempted), ways, policy, &mut wake)
+        {
+            return Ok(GangStart::AfterVictims(Box::new(plan)));
+        }
         for (number, way) in self.assignments_in_order(gang, ways, policy) {
             match self.try_assignment(gang, way, log) {
                 Ok(groups) => return Ok(GangStart::Immediate(Box::new(way.clone()), groups)),
@@ -130,6 +136,7 @@ impl Engine {
             }
         }
         let mut closed = closed.unwrap_or_else(|| self.no_flavor_nodes(gang));
+        closed.wake.merge(&wake);
         if ways.thinned.is_some() {
             closed.wake.on_rise(Signal::Nodes, 1);
         }
@@ -185,7 +192,7 @@ impl Engine {
 
     /// Returns the first plan whose victims are all surplus, or gangs of queues that owe what they
     /// hold. If no flavor assignment has one, returns the first plan found. Changes nothing.
-    fn plan_preemption_in_any(
+    pub(super) fn plan_preemption_in_any(
         &mut self,
         (gang, preempted): (&Gang, bool),
         ways: &[&FlavorAssignment],

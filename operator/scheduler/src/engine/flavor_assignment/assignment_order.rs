@@ -5,8 +5,10 @@ use super::{FlavorAssignment, FlavorAssignments};
 use crate::engine::Engine;
 use crate::engine::preempt::PreemptionPlan;
 use crate::gang::Gang;
+use crate::placement::UndoLog;
 use crate::provisioning::ProvisioningScope;
 use crate::queue::FlavorPolicy;
+use crate::queueing::WakeCondition;
 
 impl Engine {
     /// Returns the flavor policy of a gang's queue. A queue that orders new nodes before it preempts
@@ -40,6 +42,40 @@ impl Engine {
             (Some(*number) != kept, borrows)
         });
         order
+    }
+
+    /// Plans preemption in the first flavor assignments if the policy prefers preemption to the next
+    /// flavor, and the next flavor to borrowing. An assignment with which the queue would borrow now
+    /// then comes first all the same, if it has no room and victims leave room within the quota.
+    pub(in crate::engine) fn preempt_before_other_flavors(
+        &mut self,
+        (gang, preempted): (&Gang, bool),
+        ways: &FlavorAssignments,
+        policy: FlavorPolicy,
+        wake: &mut WakeCondition,
+    ) -> Option<PreemptionPlan> {
+        if !(policy.prefers_preemption && policy.avoids_borrowing)
+            || self.kept_assignment(gang, ways).is_some()
+        {
+            return None;
+        }
+        for way in ways.iter() {
+            if !self.would_borrow(gang, way) {
+                return None;
+            }
+            let mut log = UndoLog::default();
+            let answer = self.try_assignment(gang, way, &mut log);
+            log.roll_back(&mut self.nodes);
+            let Err(blocked) = answer else { continue };
+            if !blocked.explanation.reason.is_caused_by_usage() {
+                continue;
+            }
+            let plan = self.plan_preemption_in_any((gang, preempted), &[way], wake);
+            if let Some(plan) = plan.filter(|plan| self.stays_within_quota(gang, plan)) {
+                return Some(plan);
+            }
+        }
+        None
     }
 
     /// True if the gang's queue would exceed its own quota with an assignment, apart from surplus.

@@ -100,7 +100,7 @@ fn flavor_node(flavor: &str) -> Node {
     label(gpu_node(flavor, 8), "gpu", flavor)
 }
 
-const CASES: [Case; 24] = [
+const CASES: [Case; 25] = [
     Case {
         name: "single flavor, fits",
         offers: [&[("one", 4)], &[]],
@@ -292,6 +292,20 @@ const CASES: [Case; 24] = [
             });
         },
         expected: "two",
+        ..PLAIN
+    },
+    Case {
+        name: "preempts within quota in the first flavor, though the next one is free",
+        held: &[("a", "one", 4)],
+        setup: |engine, gang| {
+            gang.priority = 10;
+            apply_changed_queue(engine, &[("one", 4), ("two", 8)], |queue| {
+                avoid_borrowing(queue);
+                queue.flavor_policy.prefers_preemption = true;
+                queue.preemption.within_queue = WithinQueuePolicy::LowerPriority;
+            });
+        },
+        expected: "!w a-one",
         ..PLAIN
     },
     Case {
