@@ -185,6 +185,9 @@ pub enum WaitDetail {
         /// Other queues that borrow most beyond their quota, at most three, with the units that
         /// they borrow.
         borrowers: Vec<(QueueName, i128)>,
+        /// The comparison of shares, if the gang's queue takes quota by fair share and other queues
+        /// borrow. The engine computes it only for reported explanations.
+        fair_share: Option<ShareComparison>,
     },
     /// [`WaitReason::NodesAvoided`].
     NodesAvoided {

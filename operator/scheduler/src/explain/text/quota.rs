@@ -25,6 +25,7 @@ impl WaitDetail {
             largest,
             queues,
             borrowers,
+            fair_share,
         } = self
         else {
             return Ok(());
@@ -71,8 +72,13 @@ impl WaitDetail {
             f.write_str(if all { ")" } else { ", ...)" })?;
         }
         write_holders(f, "; borrowed by queue", borrowers, resource)?;
-        own.as_ref()
-            .map_or(Ok(()), |own| own.write_sentence(f, resource))
+        if let Some(own) = own {
+            own.write_sentence(f, resource)?;
+        }
+        match fair_share {
+            Some(shares) => shares.write_sentence(f),
+            None => Ok(()),
+        }
     }
 }
 
@@ -103,24 +109,24 @@ impl OwnQuota {
                 ", and what it has lent is taken back from lower priorities alone: its preemption.reclaimWithinCohort is LowerPriority",
             ),
             Some(ReclaimPolicy::Any) | None => Ok(()),
-        }?;
-        self.fair_share
-            .as_ref()
-            .map_or(Ok(()), |shares| shares.write_sentence(f))
+        }
     }
 }
 
 impl ShareComparison {
     fn write_sentence(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "; its share of borrowed quota would be {}", self.own)?;
-        match &self.larger {
-            None => f.write_str(", and no queue that borrows has a larger one"),
-            Some((queue, share)) => write!(
-                f,
-                ", and queue {:?} has {share}: preempting its gangs does not make enough room",
-                queue.as_str()
-            ),
+        write!(
+            f,
+            "; the share of borrowed quota of queue {:?} would be {}, and queue {:?} has {}",
+            self.queue.as_str(),
+            self.share,
+            self.other.as_str(),
+            self.other_share
+        )?;
+        if self.share < self.other_share {
+            f.write_str(": the gangs there are protected, or leave too little room")?;
         }
+        Ok(())
     }
 }
 

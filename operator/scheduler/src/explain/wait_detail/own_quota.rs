@@ -20,16 +20,19 @@ pub struct OwnQuota {
     /// The queue's reclaim policy, if other queues borrow quota that they owe this queue and the
     /// policy forbids reclaiming it. None: no queue owes it quota, or the policy allows reclaiming.
     pub reclaim: Option<ReclaimPolicy>,
-    /// The queue's share of borrowed quota with the gang, if its policy takes quota by fair share.
-    pub fair_share: Option<ShareComparison>,
 }
 
-/// The share of borrowed quota that a queue would have with a pending gang, and the largest share
-/// among the queues that borrow the resource.
+/// The shares of borrowed quota of two queues with one parent: of the queue that would have a pending
+/// gang, or is above the gang's queue, and of the queue with the largest share that borrows the
+/// resource, or is above such a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareComparison {
-    /// The share of the queue with the gang.
-    pub own: FairShare,
-    /// The queue with the largest share, and that share. None: no share is larger than `own`.
-    pub larger: Option<(QueueName, FairShare)>,
+    /// The queue on the side of the gang.
+    pub queue: QueueName,
+    /// Its share with the gang.
+    pub share: FairShare,
+    /// The other queue.
+    pub other: QueueName,
+    /// Its share.
+    pub other_share: FairShare,
 }

@@ -192,6 +192,7 @@ impl Queues {
             largest,
             queues: Vec::new(),
             borrowers,
+            fair_share: None,
         }
     }
 
@@ -215,7 +216,6 @@ impl Queues {
             may_borrow: available.saturating_sub(left).max(0),
             would_borrow: needs.saturating_sub(left).max(0),
             reclaim: None,
-            fair_share: None,
         })
     }
 
@@ -240,6 +240,7 @@ impl Queues {
             own,
             queues,
             borrowers,
+            fair_share,
             ..
         } = &mut full_detail
         else {
@@ -262,13 +263,11 @@ impl Queues {
             let reclaim = self.preemption_policy(name).unwrap_or_default().reclaim;
             own.reclaim = (reclaim != ReclaimPolicy::Any).then_some(reclaim);
         }
-        if let Some(own) = own {
-            own.fair_share = self.compare_shares((name, at), demand, borrowers);
-        }
+        *fair_share = self.compare_shares((name, at), demand, borrowers);
         Some(full_detail)
     }
 
-    /// Compares the share that a queue would have with the shares of these borrowers. None: the
+    /// Compares the share that a queue would have with the largest share of these borrowers. None: the
     /// queue takes nothing by fair share, or has no common parent with any of them.
     fn compare_shares(
         &self,
@@ -281,13 +280,28 @@ impl Queues {
         }
         let compared = borrowers.iter().filter_map(|(borrower, _)| {
             let holder = self.tree.find(borrower)?;
-            let holder = (holder, &Demand::default());
-            let (own, held) = self.tree.compare_shares((at, demand), holder)?;
-            let larger = (own < held).then(|| (borrower.clone(), held));
-            Some(ShareComparison { own, larger })
+            let empty = Demand::default();
+            let (share, other_share) = self.tree.compare_shares((at, demand), (holder, &empty))?;
+            let name = |of, beside| {
+                let compared = self.tree.child_of_common_parent(of, beside)?;
+                self.tree.name(compared).cloned()
+            };
+            Some(ShareComparison {
+                queue: name(at, holder)?,
+                share,
+                other: name(holder, at)?,
+                other_share,
+            })
         });
-        let largest = |shares: &ShareComparison| shares.larger.as_ref().map(|(_, share)| *share);
-        compared.max_by_key(largest)
+        // Of equal shares, the queue that borrows most comes first.
+        let rank = |shares: &ShareComparison| {
+            let is_larger = shares.share < shares.other_share;
+            (is_larger, shares.other_share)
+        };
+        compared.reduce(|best, next| match rank(&next) > rank(&best) {
+            true => next,
+            false => best,
+        })
     }
 
     /// Returns the flavor's name. None: it is the default flavor.

@@ -119,6 +119,18 @@ impl QuotaTree {
         Some(std::iter::once(top).chain(lower).collect())
     }
 
+    /// Returns the queue whose share is compared for `queue` if it is compared with `other`: the queue
+    /// or one above it, below their lowest common parent. None: they have no common parent.
+    pub(crate) fn child_of_common_parent(
+        &self,
+        queue: QueueIdx,
+        other: QueueIdx,
+    ) -> Option<QueueIdx> {
+        let common = self.lowest_above_both(queue, other)?;
+        let path = self.path(queue).map(|(at, _)| at);
+        path.take_while(|at| *at != common).last()
+    }
+
     /// Returns true if the usage of a queue counts in the share of `own` when it is compared with
     /// the share of `other`.
     pub(crate) fn is_on_side(&self, queue: QueueIdx, own: QueueIdx, other: QueueIdx) -> bool {

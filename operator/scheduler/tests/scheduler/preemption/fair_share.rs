@@ -182,6 +182,29 @@ fn waiting_gang_of_a_queue_beyond_its_quota_stops_no_other_queue() {
     }
 }
 
+/// Departments `x` and `y` each hold 8 of 16, so neither takes from the other.
+#[test]
+fn explanation_compares_the_queues_with_one_parent() {
+    let mut engine = engine_with_borrowers(&[("x", 1_000), ("y", 1_000)], FAIR);
+    for (name, parent) in [("x1", "x"), ("x2", "x"), ("y1", "y")] {
+        engine.apply_queue(Queue {
+            preemption: FAIR,
+            parent: Some(QueueName::new(parent)),
+            ..queue(name, None)
+        });
+    }
+    run(
+        &mut engine,
+        0,
+        &[("x1", "x1", 4), ("x2", "x2", 4), ("y1", "y1", 8)],
+    );
+    run(&mut engine, 1, &[("x1", "next", 1)]);
+    let says = engine.explanation(&id("next")).unwrap().to_string();
+    let end =
+        "; the share of borrowed quota of queue \"x\" would be 0.562, and queue \"y\" has 0.500";
+    assert!(says.ends_with(end), "{says}");
+}
+
 #[test]
 fn priorities_limit_the_victims() {
     use FairShareVictims::{Any, LowerOrEqualPriority, LowerPriority};
