@@ -140,21 +140,22 @@ pub struct GroupTopology {
     #[garde(length(max = 3), dive, custom(rules::slice_layers))]
     #[x_kube(validation = rules::SLICE_LAYERS.to_cel_rule(), validation = rules::SLICE_LEVELS.to_cel_rule())]
     pub slices: Vec<SliceLayer>,
-    /// Required: the gang waits until all slices have room; Preferred: without such room, the pods
-    /// are in as few domains of the first layer as possible. Absent: Required.
+    /// Required: the gang waits until all slices have room; Preferred: a layer without room for all its
+    /// slices does not count. Absent: Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::slice_policy(self)))]
     pub slice_policy: Option<SlicePolicy>,
 }
 
-/// Strictness of slices. Required: the gang waits until all slices have room; Preferred: without such
-/// room, the pods are in as few domains of the first layer as possible. Absent: Required.
+/// Strictness of slices. Required: the gang waits until all slices have room; Preferred: a layer without
+/// room for all its slices does not count. Absent: Required.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SlicePolicy {
     /// The gang waits until all slices have room.
     #[default]
     Required,
-    /// Without room for all slices, the pods are in as few domains of the first layer as possible.
+    /// A layer without room for all its slices does not count, nor do finer layers. If none counts, the
+    /// pods are in as few domains of the first layer as possible.
     Preferred,
 }
 

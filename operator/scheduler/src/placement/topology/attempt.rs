@@ -36,10 +36,10 @@ pub(in super::super) fn place(
     wish: &PlacementRequest<'_>,
     log: &mut UndoLog,
 ) -> Result<Vec<PodRuns>, NoPlace> {
-    if let Some(close) = GangTopology::with_preferred_slices(nodes, wish.shape)
-        && let Ok(groups) = place_as_requested(nodes, packing, (catalog, wish), &close, log)
-    {
-        return Ok(groups);
+    for close in GangTopology::with_preferred_slices(nodes, wish.shape) {
+        if let Ok(groups) = place_as_requested(nodes, packing, (catalog, wish), &close, log) {
+            return Ok(groups);
+        }
     }
     let Some(close) = GangTopology::for_shape(nodes, wish.shape) else {
         return Err(NoPlace { certain: true });

@@ -253,21 +253,30 @@ impl GangTopology {
         Self::resolve(nodes, shape, |group| &group.slices)
     }
 
-    /// Does the same with the slices that groups prefer, as if they were required. None also if no
-    /// group prefers slices.
-    pub(super) fn with_preferred_slices(nodes: &Nodes, shape: &GangShape) -> Option<Self> {
-        let prefers = |group: &&GroupShape| !group.preferred_slices.is_empty();
-        shape.groups.iter().find(prefers)?;
-        Self::resolve(nodes, shape, |group| match group.slices.is_empty() {
-            true => &group.preferred_slices,
-            false => &group.slices,
-        })
+    /// Does the same with the slices that groups prefer, as if they were required: first with all
+    /// layers, then without the finest ones. The iterator is empty if no group prefers slices.
+    pub(super) fn with_preferred_slices(
+        nodes: &Nodes,
+        shape: &GangShape,
+    ) -> impl Iterator<Item = Self> + use<> {
+        let preferred = |group: &GroupShape| group.preferred_slices.len();
+        let most = shape.groups.iter().map(preferred).max().unwrap_or(0);
+        let tries = (1..=most).rev().filter_map(|layers| {
+            Self::resolve(nodes, shape, |group| match group.slices.is_empty() {
+                true => {
+                    let kept = group.preferred_slices.len().min(layers);
+                    group.preferred_slices.get(..kept).unwrap_or_default()
+                }
+                false => &group.slices,
+            })
+        });
+        tries.collect::<Vec<Self>>().into_iter()
     }
 
     fn resolve(
         nodes: &Nodes,
         shape: &GangShape,
-        slices: impl Fn(&GroupShape) -> &Vec<SliceLayer>,
+        slices: impl Fn(&GroupShape) -> &[SliceLayer],
     ) -> Option<Self> {
         let domains = nodes.domains();
         let gang = shape.topology.as_ref();
@@ -276,7 +285,7 @@ impl GangTopology {
         let near = |group: &GroupShape| {
             let request = group.topology.as_ref();
             let requests = (shape.topology.as_ref(), request);
-            let split = (slices(group).as_slice(), group.balanced);
+            let split = (slices(group), group.balanced);
             ResolvedRequest::find_for_group(domains, requests, split).ok()
         };
         Some(Self {

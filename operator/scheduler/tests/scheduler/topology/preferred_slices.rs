@@ -53,6 +53,20 @@ fn gang_without_room_for_preferred_slices_uses_few_racks() {
     assert!(!explanation.contains("slices"), "{explanation}");
 }
 
+/// Each block has three racks of 3 nodes: room for a slice of 8, and for no slice of 4.
+#[test]
+fn outer_slices_are_whole_without_room_for_the_inner_ones() {
+    let names = ["a", "b"].into_iter().flat_map(|block| {
+        (1..4).flat_map(move |rack| (0..3).map(move |node| format!("{block}{rack}-{node}")))
+    });
+    let names: Vec<String> = names.collect();
+    let mut engine = hall_engine(names.iter().map(String::as_str));
+    let gang = preferring_gang(16, &[("block", 8), ("rack", 4)]);
+    let placed = trial_placement(&mut engine, &gang);
+    let in_block = |block| placed.matches(&format!(" {block}")).count();
+    assert_eq!((in_block("a"), in_block("b")), (8, 8), "{placed}");
+}
+
 #[test]
 fn preferred_slices_of_a_missing_level_make_the_gang_wait() {
     let gang = preferring_gang(6, &[("shelf", 3)]);
