@@ -303,13 +303,11 @@ impl Engine {
         };
         let first = first.into_iter().filter_map(|at| leaver((None, at)));
         let others_of = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
-        let ends = self
-            .reservations
-            .ends()
-            .all()
-            .iter()
-            .filter(others_of)
-            .filter_map(leaver);
+        let by_domain = self.ends_by_domain(&way.shape);
+        let by_time = by_domain.is_none().then(|| self.reservations.ends().all());
+        let by_time = by_time.into_iter().flat_map(|ends| ends.iter());
+        let ends = by_domain.into_iter().flatten().chain(by_time);
+        let ends = ends.filter(others_of).filter_map(leaver);
         // Among departures without a known end, terminating pods come first.
         let ends = first.chain(merge_by_end(others.iter().cloned(), ends));
         let mut planner = Planner {

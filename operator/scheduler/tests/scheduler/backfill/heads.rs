@@ -9,9 +9,11 @@ use crate::backfill::{
 use crate::common::*;
 use crate::preemption::{LOWER, apply_pods_of};
 use crate::queues::{flavor, gpu_quota};
+use crate::topology::slices::with_slices;
+use crate::topology::{hall_engine, requiring_one_rack};
 use trellis_scheduler::{
-    Engine, FlavorName, FlavorQuotas, Gang, PodKey, Queue, QueueName, QueueStop, ResourceGroup,
-    ResourceName,
+    Engine, FlavorName, FlavorQuotas, Gang, GroupName, NodeName, Placement, PodKey, Queue,
+    QueueName, QueueStop, ResourceGroup, ResourceName,
 };
 
 pub fn with_priority(priority: i32, gang: Gang) -> Gang {
@@ -42,6 +44,32 @@ fn engine_with_two_flavors() -> Engine {
         ..Queue::new(QueueName::new("default"))
     });
     engine
+}
+
+/// Rack `a1` is full of gangs that were placed first. Rack `a2` has one gang. No end is known.
+#[test]
+fn rack_with_the_fewest_gangs_is_reserved() {
+    let mut engine = hall_engine(["a1-0", "a1-1", "a1-2", "a2-0", "a2-1", "a2-2"]);
+    for (number, node) in ["a1-0", "a1-1", "a1-2", "a2-0"].into_iter().enumerate() {
+        let gang = whole_node_gang(&format!("g{number}"), 1, None);
+        let mut placement = Placement::new();
+        placement.push(GroupName::new("worker"), vec![(NodeName::new(node), 1)]);
+        engine.restore_gang(gang, placement, ms(number as i64));
+    }
+    let wide = whole_node_gang("wide", 3, None);
+    let sliced = with_slices(wide.clone(), &[("rack", 3)]);
+    for head in [requiring_one_rack(wide), sliced] {
+        engine.apply_gang(head);
+        cycle_at(&mut engine, 1);
+        let reserved = engine.reservation(&id("wide")).unwrap();
+        let nodes: Vec<&str> = reserved
+            .placement
+            .iter()
+            .map(|(_, _, node)| node.as_str())
+            .collect();
+        assert_eq!(nodes, ["a2-0", "a2-1", "a2-2"]);
+        engine.delete_gang(&id("wide"));
+    }
 }
 
 /// The engine reserves one of the gang's two flavors for another gang, and the second flavor has no
