@@ -318,6 +318,29 @@ mod tests {
     }
 
     #[test]
+    fn layer_that_is_no_multiple_of_the_next_one_is_named_with_its_numbers() {
+        let end = |outer: serde_json::Value, inner: i64| {
+            let layers = serde_json::json!([outer, {"level": "rack", "pods": inner}]);
+            let group = serde_json::json!({"replicas": 48, "topology": {"slices": layers}});
+            let violation = violations_of(group).remove(0);
+            violation.rsplit("; ").next().unwrap().to_owned()
+        };
+        let block = |pods: i64| serde_json::json!({"level": "block", "pods": pods});
+        assert_eq!(
+            end(block(16), 3),
+            "slices[0].pods is 16 and slices[1].pods is 3: slices[0].pods fits as 15 or 18"
+        );
+        assert_eq!(
+            end(block(4), 16),
+            "slices[0].pods is 4 and slices[1].pods is 16: write the layer with the larger slices first"
+        );
+        assert_eq!(
+            end(serde_json::json!({"level": "block", "atMost": 16}), 4),
+            "slices[0] has no pods, and slices[1] follows it"
+        );
+    }
+
+    #[test]
     fn min_replicas_of_a_group_with_slices_are_whole_slices_of_stated_size() {
         let group = |least: i64, layer: serde_json::Value| {
             violations_of(serde_json::json!({"replicas": 4, "minReplicas": least,

@@ -111,15 +111,12 @@ pub fn slice_pods(pods: &i64, _: &()) -> garde::Result {
 
 /// [`SLICE_LAYERS`] and [`SLICE_LEVELS`].
 pub fn slice_layers(layers: &[SliceLayer], _: &()) -> garde::Result {
-    let fits = |outer: &SliceLayer, inner: &SliceLayer| {
-        let divides = |pods: i64| {
-            let inner = inner.pods.filter(|inner| *inner >= 1);
-            inner.is_none_or(|inner| pods.checked_rem(inner) == Some(0))
-        };
-        outer.pods.is_some_and(divides)
-    };
-    let mut pairs = layers.iter().zip(layers.iter().skip(1));
-    SLICE_LAYERS.check(pairs.all(|(outer, inner)| fits(outer, inner)))?;
+    let pairs = layers.iter().zip(layers.iter().skip(1));
+    for (number, (outer, inner)) in pairs.enumerate() {
+        if let Some(fault) = describe_layer_fault(number, outer, inner) {
+            return SLICE_LAYERS.violated(&fault);
+        }
+    }
     let levels: BTreeSet<_> = layers.iter().map(|layer| &layer.level).collect();
     SLICE_LEVELS.check(levels.len() == layers.len())
 }
@@ -172,6 +169,29 @@ pub fn slice_scope(groups: &[TaskGroup]) -> impl FnOnce(&Option<Restart>, &()) -
         let has_slices = groups.iter().any(TaskGroup::has_slices);
         SLICE_SCOPE.check(has_slices || !restart.as_ref().is_some_and(is_slice))
     }
+}
+
+/// Describes why a layer does not consist of whole slices of the next layer. None: it does.
+/// `number`: the place of the outer layer in the list.
+fn describe_layer_fault(number: usize, outer: &SliceLayer, inner: &SliceLayer) -> Option<String> {
+    let next = number.saturating_add(1);
+    let Some(pods) = outer.pods else {
+        return Some(format!(
+            "slices[{number}] has no pods, and slices[{next}] follows it"
+        ));
+    };
+    let part = inner.pods.filter(|part| *part >= 1)?;
+    let rest = pods.checked_rem(part).filter(|rest| *rest != 0)?;
+    let hint = match pods.saturating_sub(rest) {
+        0 => "write the layer with the larger slices first".to_owned(),
+        less => format!(
+            "slices[{number}].pods fits as {less} or {}",
+            less.saturating_add(part)
+        ),
+    };
+    Some(format!(
+        "slices[{number}].pods is {pods} and slices[{next}].pods is {part}: {hint}"
+    ))
 }
 
 /// [`SLICES_OF_REPLICAS`].
