@@ -1,33 +1,31 @@
-//! Arithmetic on quantities.
+//! Formats of quantities.
 
 use trellis_api::Quantity;
+use trellis_api::quantity::Amount;
 
-/// Returns the difference of two quantities, at least zero. None: a quantity is invalid.
-pub(crate) fn subtract(from: &Quantity, other: &Quantity) -> Option<Quantity> {
-    let remaining = from.amount().ok()?.saturating_sub(other.amount().ok()?);
-    let zero = remaining.ceil_units() == Some(0);
-    Some(Quantity::new(if zero {
-        "0".to_owned()
-    } else {
-        format_like(remaining.to_string(), from)
-    }))
+/// Converts an amount, in the unit of another quantity if it is a whole number of units.
+pub(crate) fn format_like(amount: Amount, like: Option<&Quantity>) -> Quantity {
+    match like {
+        Some(like) if like.amount() == Ok(amount) => like.clone(),
+        Some(like) if like.as_str().ends_with('i') => format_binary(amount),
+        _ => Quantity::new(amount.to_string()),
+    }
 }
 
-/// Formats an amount in the unit of another amount, if it is a whole number of these units.
-fn format_like(plain: String, like: &Quantity) -> String {
+/// Converts an amount, in the largest binary unit of which it is a whole number.
+fn format_binary(amount: Amount) -> Quantity {
     const UNITS: [(&str, i64); 4] = [
         ("Ti", 1 << 40),
         ("Gi", 1 << 30),
         ("Mi", 1 << 20),
         ("Ki", 1 << 10),
     ];
-    let amount = Quantity::new(plain.as_str()).amount().ok();
-    let bytes = amount.filter(|a| a.is_whole()).and_then(|a| a.ceil_units());
-    let binary = like.as_str().ends_with('i');
+    let bytes = Some(amount).filter(|amount| amount.is_whole() && *amount != Amount::ZERO);
+    let bytes = bytes.and_then(Amount::ceil_units);
     let in_unit = |(unit, size): &(&str, i64)| {
         let count = bytes?.checked_div(*size)?;
         (bytes?.checked_rem(*size)? == 0).then(|| format!("{count}{unit}"))
     };
-    let in_units = binary.then(|| UNITS.iter().find_map(in_unit)).flatten();
-    in_units.unwrap_or(plain)
+    let text = UNITS.iter().find_map(in_unit);
+    Quantity::new(text.unwrap_or_else(|| amount.to_string()))
 }

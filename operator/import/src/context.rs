@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use trellis_api::document::Document;
 
-use crate::{ConversionOptions, kai, kueue};
+use crate::queue_tree::QueueTree;
+use crate::{ConversionOptions, kai, kueue, volcano};
 
 /// Content of queues, topologies and priority classes that the import of other documents needs.
 #[derive(Default)]
@@ -17,12 +18,15 @@ pub(crate) struct ImportContext {
     cohorts: BTreeSet<String>,
     /// WorkloadPriorityClasses of Kueue.
     priority_classes: BTreeSet<String>,
-    pub(crate) kai_queues: kai::QueueTree,
+    pub(crate) kai_queues: QueueTree,
+    pub(crate) volcano_queues: QueueTree,
     pub(crate) kai_topologies: kai::KaiTopologies,
     /// Names of Volcano's tiers, by number. None: HyperNodes give a tier several names.
     tiers: BTreeMap<i64, Option<String>>,
     /// True if a configuration of Kueue enables fair sharing.
     pub(crate) has_fair_sharing: bool,
+    /// True if a configuration of Kueue splits pods evenly over domains of a preferred level.
+    pub(crate) is_balanced: bool,
 }
 
 impl ImportContext {
@@ -40,6 +44,7 @@ impl ImportContext {
             // A configuration need not have a name.
             if (group, document.kind.as_str()) == ("config.kueue.x-k8s.io", "Configuration") {
                 context.has_fair_sharing |= kueue::enables_fair_sharing(value);
+                context.is_balanced |= kueue::enables_balanced_placement(value);
             }
             let Some(name) = text_at(value, "metadata", "name") else {
                 continue;
@@ -62,7 +67,12 @@ impl ImportContext {
                 ("kueue.x-k8s.io", "WorkloadPriorityClass") => {
                     context.priority_classes.insert(name.to_owned());
                 }
-                ("scheduling.run.ai", "Queue") => context.kai_queues.insert(name, value),
+                ("scheduling.run.ai", "Queue") => {
+                    kai::insert_queue(&mut context.kai_queues, name, value);
+                }
+                ("scheduling.volcano.sh", "Queue") => {
+                    volcano::insert_queue(&mut context.volcano_queues, name, value);
+                }
                 ("kai.scheduler", "Topology") => context.kai_topologies.insert(name, value),
                 ("topology.volcano.sh", "HyperNode") => context.add_tier(value),
                 _ => {}
@@ -86,6 +96,14 @@ impl ImportContext {
     /// Returns the name of one of Volcano's tiers. None: the HyperNodes give it no single name.
     pub(crate) fn tier_name(&self, tier: i64) -> Option<&str> {
         self.tiers.get(&tier)?.as_deref()
+    }
+
+    /// Returns the number of the only tier of Volcano with this name.
+    pub(crate) fn tier_number(&self, name: &str) -> Option<i64> {
+        let tiers = self.tiers.iter();
+        let mut numbers = tiers.filter(|(_, known)| known.as_deref() == Some(name));
+        let (number, _) = numbers.next()?;
+        numbers.next().is_none().then_some(*number)
     }
 
     /// Returns the ClusterQueue of a LocalQueue.

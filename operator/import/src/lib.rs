@@ -25,6 +25,7 @@ mod metadata;
 mod missing_flavors;
 mod parent_queues;
 mod pod;
+mod queue_tree;
 mod render;
 mod restart_rule;
 mod unread_fields;

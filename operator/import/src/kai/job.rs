@@ -5,7 +5,7 @@ use trellis_api::job::Preemptibility;
 use trellis_api::topology::TopologyRequest;
 
 use super::topology::{PREFERRED, REQUIRED, read_level, read_topology_name};
-use super::{NODE_POOL, PRIORITY_CLASS, QUEUE};
+use super::{NODE_POOL, PRIORITY_CLASS, QUEUE, note_missing_queue};
 use crate::context::ImportContext;
 use crate::draft::JobDraft;
 use crate::field_log::FieldLog;
@@ -41,18 +41,30 @@ pub(crate) fn read_job(root: &Fields<'_>, context: &ImportContext, draft: &mut J
     let Some(queue) = labels.text(QUEUE) else {
         return false;
     };
-    let own = draft.spec.queue_name.get_or_insert_with(|| queue.clone());
-    if *own != queue {
-        labels.note_at(
-            QUEUE,
-            "differs from the queue in Kueue's label",
-            "write the queue that you want into spec.queueName",
-        );
-    }
+    set_queue(&labels, queue, context, draft);
     for key in [RAY_PRIORITY_CLASS, PRIORITY_CLASS] {
         read_class(&labels, key, draft);
     }
     true
+}
+
+/// Sets the queue of the job, unless Kueue's label names one.
+fn set_queue(labels: &Fields<'_>, queue: String, context: &ImportContext, draft: &mut JobDraft) {
+    match &draft.spec.queue_name {
+        Some(own) if *own != queue => labels.note_at(
+            QUEUE,
+            "differs from the queue in Kueue's label",
+            "write the queue that you want into spec.queueName",
+        ),
+        Some(_) => {}
+        None => {
+            draft.spec.queue_name = Some(queue.clone());
+            if !context.kai_queues.contains(&queue) {
+                let path = labels.field_path(QUEUE);
+                note_missing_queue(&ValueWithPath { value: queue, path }, labels.log());
+            }
+        }
+    }
 }
 
 fn read_topology(annotations: &Fields<'_>, context: &ImportContext, draft: &mut JobDraft) {

@@ -30,6 +30,8 @@ pub(crate) fn read_pod(template: &Fields<'_>, context: &ImportContext, pods: &mu
         };
         pods.node_pool = labels.text(NODE_POOL);
         pods.queue = value_of(QUEUE);
+        let queue = pods.queue.as_ref();
+        pods.has_missing_queue = queue.is_some_and(|q| !context.kai_queues.contains(&q.value));
         // The label has no domain, so it means KAI only in a pod of KAI.
         pods.priority_class = is_kai.then(|| value_of(PRIORITY_CLASS)).flatten();
     }

@@ -10,11 +10,12 @@ use trellis_api::queue::{
 };
 
 use super::NODE_POOL;
-use super::queue_tree::{self, Limit, QueueTree, RESOURCES};
+use super::amounts::{RESOURCES, guaranteed, parse_limit};
 use crate::context::ImportContext;
 use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
 use crate::metadata;
+use crate::queue_tree::{EXCEEDED, Limit, QueueTree};
 use crate::volcano::lifecycle_policies::parse_seconds;
 
 /// The queue of jobs that name none.
@@ -87,12 +88,9 @@ fn read_quotas(fields: &Fields<'_>, name: &str, tree: &QueueTree) -> Vec<Resourc
         log.add_problem(&fields.field_path("resources"), message);
         return Vec::new();
     };
-    let named = RESOURCES.iter().enumerate();
-    let quotas = named.filter_map(|(at, (key, resource, unit))| {
+    let quotas = RESOURCES.iter().filter_map(|(key, resource, unit)| {
         let amounts = resources.object(key)?;
-        let mut quota = read_quota(&amounts, (at, unit), name, tree);
-        quota.name = (*resource).to_owned();
-        Some(quota)
+        Some(read_quota(&amounts, (resource, unit), name, tree))
     });
     let quotas: Vec<ResourceQuota> = quotas.collect();
     if quotas.is_empty() {
@@ -121,10 +119,10 @@ fn read_quotas(fields: &Fields<'_>, name: &str, tree: &QueueTree) -> Vec<Resourc
     }]
 }
 
-/// Reads the quota of the resource with this index and unit.
+/// Reads the quota of a resource, which has this unit.
 fn read_quota(
     amounts: &Fields<'_>,
-    (resource, unit): (usize, &str),
+    (resource, unit): (&str, &str),
     name: &str,
     tree: &QueueTree,
 ) -> ResourceQuota {
@@ -132,20 +130,21 @@ fn read_quota(
     let lending = amounts
         .get("lendingLimit")
         .map(|_| read_limit(amounts, "lendingLimit"));
-    let all = queue_tree::guaranteed(quota, limit);
-    let below = tree.guaranteed_below(name, resource);
-    let nominal = match all {
-        Some(all) => {
-            if all < below {
-                let key = if quota == Some(all) { "quota" } else { "limit" };
+    let all = guaranteed(quota, limit);
+    let own = all.map(|all| tree.split(name, resource, all, limit));
+    let nominal = match &own {
+        Some(own) => {
+            if own.is_exceeded {
+                let key = if quota == all { "quota" } else { "limit" };
+                let [exceeded, lower] = EXCEEDED;
                 amounts.log().note(
                     &amounts.field_path(key),
                     amounts.get(key).map(|amount| amount.value()),
-                    "is less than the sum of its children's quotas, and Trellis grants each child its full quota",
-                    "lower their nominalQuota",
+                    exceeded,
+                    lower,
                 );
             }
-            to_quantity(all.saturating_sub(below), unit)
+            to_quantity(own.nominal, unit)
         }
         None if tree.has_limited_ancestor(name, resource) => {
             amounts.note_at(
@@ -165,11 +164,9 @@ fn read_quota(
             "set borrowingLimit to let the queue borrow",
         );
     }
-    let beyond = all
-        .zip(limit)
-        .map(|(all, limit)| limit.saturating_sub(all.max(below)));
+    let beyond = own.and_then(|own| own.borrowing_limit);
     ResourceQuota {
-        name: String::new(),
+        name: resource.to_owned(),
         nominal_quota: Some(nominal),
         borrowing_limit: beyond.map(|amount| to_quantity(amount, unit)),
         lending_limit: lending.flatten().map(|amount| to_quantity(amount, unit)),
@@ -181,7 +178,7 @@ fn read_limit(amounts: &Fields<'_>, key: &str) -> Limit {
         return Some(Amount::ZERO);
     };
     field.mark_read();
-    queue_tree::parse_limit(field.value()).unwrap_or_else(|| {
+    parse_limit(field.value()).unwrap_or_else(|| {
         let message = "must be a number of 0 or more, or -1 for no limit: correct it";
         field.log().add_problem(field.path(), message);
         Some(Amount::ZERO)

@@ -1,8 +1,8 @@
-//! The configuration of Kueue's manager, for fair sharing.
+//! The configuration of Kueue's manager.
 //!
 //! Source of the fields: kubernetes-sigs/kueue, `apis/config/v1beta1` and `v1beta2`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trellis_api::queue::{FairShareVictims, QueuePreemption, ReclaimWithinCohort};
 
 use crate::context::ImportContext;
@@ -11,6 +11,28 @@ use crate::imported_object::ImportedObject;
 
 /// The strategy of Kueue that Trellis has as its rule.
 const STRATEGY: &str = "LessThanInitialShare";
+/// The feature gate for an even split of pods over domains, as by `balanced` in Trellis.
+const BALANCED_PLACEMENT: &str = "TASBalancedPlacement";
+/// Settings of Kueue's own manager, and of the kinds of jobs that it manages.
+const OWN_SETTINGS: [&str; 17] = [
+    "metadata",
+    "namespace",
+    "webhook",
+    "leaderElection",
+    "metrics",
+    "health",
+    "pprofBindAddress",
+    "controller",
+    "tls",
+    "manageJobsWithoutQueueName",
+    "managedJobsNamespaceSelector",
+    "internalCertManagement",
+    "clientConnection",
+    "integrations",
+    "queueVisibility",
+    "multiKueue",
+    "objectRetentionPolicies",
+];
 
 /// Returns true if the configuration enables fair sharing. In `v1beta2`, the field itself does.
 pub(crate) fn enables_fair_sharing(configuration: &Value) -> bool {
@@ -25,25 +47,100 @@ pub(crate) fn enables_fair_sharing(configuration: &Value) -> bool {
 
 const VERSION_2: &str = "config.kueue.x-k8s.io/v1beta2";
 
-/// Reads the configuration. It becomes no object: the queues of the same input take over its fair
-/// sharing.
+/// Returns true if the configuration enables Kueue's balanced placement.
+pub(crate) fn enables_balanced_placement(configuration: &Value) -> bool {
+    let gates = configuration.get("featureGates");
+    gates.and_then(|gates| gates.get(BALANCED_PLACEMENT)) == Some(&Value::Bool(true))
+}
+
+/// Reads the configuration. It becomes no object: the queues and the jobs of the same input take
+/// over its fair sharing and its balanced placement.
 pub(crate) fn convert_configuration(root: &Fields<'_>, _: &ImportContext) -> Vec<ImportedObject> {
     if let Some(sharing) = root.object("fairSharing") {
-        sharing.boolean("enable");
-        let strategies = sharing.texts("preemptionStrategies");
-        if !strategies.is_empty() && !strategies.iter().any(|strategy| strategy == STRATEGY) {
-            sharing.note_at(
-                "preemptionStrategies",
-                "lets a queue take less than Trellis does: in Trellis, the share with the new job must be smaller than the other queue's share before the preemption (LessThanInitialShare)",
-                "leave preemption.fairShare out where this takes too much",
-            );
-        }
+        read_fair_sharing(&sharing);
     }
-    // Settings of Kueue's own manager.
-    let keys = root.keys();
-    let others = keys.iter().filter(|key| *key != "fairSharing");
-    root.ignore(&others.map(String::as_str).collect::<Vec<_>>());
+    note_resources(root);
+    note_feature_gates(root);
+    // In `v1beta1`, the field has no effect without `enable`.
+    let is_enabled = |wait: &Fields<'_>| {
+        let is_new = root.value().get("apiVersion").and_then(Value::as_str) == Some(VERSION_2);
+        is_new || wait.value().get("enable") == Some(&Value::Bool(true))
+    };
+    match root.object("waitForPodsReady") {
+        Some(wait) if is_enabled(&wait) => wait.note(
+            "stops jobs whose pods are not ready in time, and in Trellis each job has its own time",
+            "set deadlines.startupSeconds in the jobs; its default is 1800 seconds",
+        ),
+        _ => root.ignore(&["waitForPodsReady"]),
+    }
+    root.note_at(
+        "admissionFairSharing",
+        "orders the LocalQueues of a ClusterQueue by their past usage, and Trellis orders queues by fair share",
+        "give each team a queue below one parent",
+    );
+    root.ignore(&OWN_SETTINGS);
     Vec::new()
+}
+
+fn read_fair_sharing(sharing: &Fields<'_>) {
+    sharing.boolean("enable");
+    let strategies = sharing.texts("preemptionStrategies");
+    if !strategies.is_empty() && !strategies.iter().any(|strategy| strategy == STRATEGY) {
+        sharing.note_at(
+            "preemptionStrategies",
+            "lets a queue take less than Trellis does: in Trellis, the share with the new job must be smaller than the other queue's share before the preemption (LessThanInitialShare)",
+            "leave preemption.fairShare out where this takes too much",
+        );
+    }
+}
+
+/// Notes settings that change the resources for which Kueue charges quota.
+fn note_resources(root: &Fields<'_>) {
+    let Some(resources) = root.object("resources") else {
+        return;
+    };
+    let keys = [
+        "excludeResourcePrefixes",
+        "transformations",
+        "deviceClassMappings",
+    ];
+    for key in keys {
+        resources.ignore_if(key, &json!([]));
+    }
+    resources.note_at(
+        "excludeResourcePrefixes",
+        "leaves resources uncounted, and a TrainingQueue offers only the resources that it names",
+        "name them in resourceGroups, with a quota of the total in the cluster",
+    );
+    resources.note_at(
+        "transformations",
+        "charges quota of other resources than the pods request, and Trellis charges their requests",
+        "write quota of the resources that pods request",
+    );
+    resources.note_at(
+        "deviceClassMappings",
+        "charges quota for devices of ResourceClaims, and Trellis counts extended resources",
+        "request the devices as extended resources, such as nvidia.com/gpu",
+    );
+}
+
+/// Notes feature gates without a counterpart.
+fn note_feature_gates(root: &Fields<'_>) {
+    let Some(gates) = root.object("featureGates") else {
+        return;
+    };
+    gates.boolean(BALANCED_PLACEMENT);
+    for gate in gates
+        .keys()
+        .iter()
+        .filter(|gate| *gate != BALANCED_PLACEMENT)
+    {
+        gates.note_at(
+            gate,
+            "switches a feature of Kueue, and Trellis has no feature gates",
+            "look for the feature in docs/coming-from-kueue.md, or leave it out",
+        );
+    }
 }
 
 /// Adds fair share to the preemption of a queue that reclaims, as Kueue does with fair sharing. Then

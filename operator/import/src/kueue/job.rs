@@ -74,14 +74,9 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     pods.group.name = "worker".to_owned();
     pods.group.replicas = read_replicas(&spec, indexed).filter(|count| *count != 1);
     // Without Kueue, KAI starts each pod of a Job by itself, unless the annotation says more.
-    let is_split =
-        !in_kueue && pods.group.replicas.is_some() && pods.group.slice_sizes().is_empty();
-    let alone = ValueWithPath {
-        value: 1,
-        path: String::new(),
-    };
-    let minimum = of_kueue.or(of_kai).or(is_split.then_some(alone));
-    if let Some(minimum) = minimum {
+    let is_split = !in_kueue && pods.group.replicas.is_some();
+    pods.group.min_replicas = is_split.then_some(1);
+    if let Some(minimum) = of_kueue.or(of_kai) {
         pods.group.min_replicas = Some(minimum.value);
         pods.origins.push(("minReplicas", minimum.path));
     }

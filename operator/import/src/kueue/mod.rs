@@ -18,7 +18,9 @@ use crate::draft::JobDraft;
 use crate::fields::Fields;
 use crate::pod::ValueWithPath;
 
-pub(crate) use configuration::{convert_configuration, enables_fair_sharing};
+pub(crate) use configuration::{
+    convert_configuration, enables_balanced_placement, enables_fair_sharing,
+};
 pub(crate) use flavor::{convert_flavor, convert_topology};
 pub(crate) use job::convert_job;
 pub(crate) use priority_class::convert_priority_class;

@@ -131,6 +131,13 @@ fn read_preemption(fields: &Fields<'_>, context: &ImportContext) -> Option<Queue
         fair_share: None,
     };
     if context.has_fair_sharing {
+        if found.borrow_within_cohort.is_some() {
+            preemption.note_at(
+                "borrowWithinCohort",
+                "has no effect in Kueue with fair sharing, which the Configuration enables, and is left out",
+                "preemption.fairShare replaces it: the import sets it if the queue reclaims (docs/queues.md)",
+            );
+        }
         configuration::add_fair_share(&mut found);
     }
     Some(found).filter(|found| *found != QueuePreemption::default())

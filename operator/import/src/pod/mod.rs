@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use trellis_api::job::{EnvVar, Framework, LocalReference, TaskGroup};
 use trellis_api::pod_template::MAIN_CONTAINER;
+use trellis_api::topology::GroupTopology;
 
 use crate::context::ImportContext;
 use crate::fields::Fields;
@@ -66,6 +67,8 @@ pub(crate) struct GroupDraft {
     pub(crate) service_account: Option<ValueWithPath<String>>,
     pub(crate) priority_class: Option<ValueWithPath<String>>,
     pub(crate) queue: Option<ValueWithPath<String>>,
+    /// True if the queue is not in the input.
+    pub(crate) has_missing_queue: bool,
     /// True if KAI schedules the pods.
     pub(crate) is_kai: bool,
     /// The scheduling shard of KAI, whose nodes have a label with its name.
@@ -78,6 +81,34 @@ pub(crate) struct GroupDraft {
     pub(crate) pod_set_group: Option<ValueWithPath<String>>,
     /// Fields of the group, each with the path of the field that it comes from.
     pub(crate) origins: Vec<(&'static str, String)>,
+}
+
+impl GroupDraft {
+    /// Returns the path of the field that a field of the group comes from.
+    pub(crate) fn origin(&self, field: &str) -> Option<&str> {
+        let mut origins = self.origins.iter();
+        let (_, path) = origins.find(|(known, _)| *known == field)?;
+        Some(path)
+    }
+
+    /// Removes the slices of the level that all pods of the group share: the level that the group
+    /// or the job requires. Returns this level. None: no slices have it.
+    pub(crate) fn drop_slices_within(&mut self, of_job: Option<&str>) -> Option<String> {
+        let topology = self.group.topology.as_mut()?;
+        let first = topology.slices.first()?.level.clone();
+        let required = [topology.required.as_deref(), of_job];
+        if !required.contains(&Some(first.as_str())) {
+            return None;
+        }
+        topology.slices.remove(0);
+        if topology.slices.is_empty() {
+            topology.slice_policy = None;
+        }
+        if *topology == GroupTopology::default() {
+            self.group.topology = None;
+        }
+        Some(first)
+    }
 }
 
 /// Reads the template in a field. None: there is no template, which is a problem.
@@ -172,7 +203,7 @@ fn read_metadata(template: &Fields<'_>, context: &ImportContext, pods: &mut Grou
     };
     // Pods get their names from the job.
     metadata.ignore(&["name", "namespace", "generateName", "creationTimestamp"]);
-    (pods.group.topology, pods.origins) = placement::read_topology(&metadata);
+    (pods.group.topology, pods.origins) = placement::read_topology(&metadata, context);
     pods.pod_set_group = placement::read_pod_set_group(&metadata);
     kai::read_pod(template, context, pods);
     pods.labels = metadata::read_pod_keys(&metadata, "labels");

@@ -7,6 +7,7 @@ use trellis_api::topology::{GroupTopology, SliceLayer};
 
 use super::ValueWithPath;
 use super::traced_value::TracedValue;
+use crate::context::ImportContext;
 use crate::fields::Fields;
 
 /// Reads node selector, tolerations and affinity.
@@ -98,7 +99,7 @@ const PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
 type TracedTopology = (Option<GroupTopology>, Vec<(&'static str, String)>);
 
 /// Reads the topology request and the slices from Kueue's annotations of a pod.
-pub(super) fn read_topology(metadata: &Fields<'_>) -> TracedTopology {
+pub(super) fn read_topology(metadata: &Fields<'_>, context: &ImportContext) -> TracedTopology {
     let Some(annotations) = metadata.object("annotations") else {
         return TracedTopology::default();
     };
@@ -110,10 +111,12 @@ pub(super) fn read_topology(metadata: &Fields<'_>) -> TracedTopology {
         let path = annotations.field_path(SLICE_LAYERS);
         annotations.log().add_problem(&path, message);
     }
+    let (required, preferred) = (annotations.text(REQUIRED), annotations.text(PREFERRED));
+    let is_balanced = context.is_balanced && required.is_none() && preferred.is_some();
     let topology = GroupTopology {
-        required: annotations.text(REQUIRED),
-        preferred: annotations.text(PREFERRED),
-        balanced: None,
+        required,
+        preferred,
+        balanced: is_balanced.then_some(true),
         slices: one_layer.into_iter().chain(several_layers).collect(),
         slice_policy: None,
     };

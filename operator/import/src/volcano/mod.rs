@@ -9,6 +9,7 @@ mod network_topology;
 mod partition;
 mod plugins;
 mod queue;
+mod quota;
 mod restart_rules;
 mod success;
 mod task;
@@ -28,6 +29,7 @@ use plugins::VolcanoPlugins;
 
 pub(crate) use hyper_node::convert_hyper_node;
 pub(crate) use queue::convert_queue;
+pub(crate) use quota::insert_queue;
 
 /// Converts a Job.
 pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<ImportedObject> {

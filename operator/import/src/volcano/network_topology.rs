@@ -11,7 +11,7 @@ use crate::fields::Fields;
 /// A request for pods in one domain.
 pub(super) struct NetworkTopology {
     pub(super) level: String,
-    /// The number of the tier, if the field has one.
+    /// The number of the tier, if the field or a HyperNode of the input has it.
     tier: Option<i64>,
     /// False: the level is only preferred.
     pub(super) is_required: bool,
@@ -61,8 +61,8 @@ impl NetworkTopology {
             }
         };
         Some(Self {
+            tier: tier.or_else(|| context.tier_number(&level)),
             level,
-            tier,
             // Hard is the default.
             is_required: mode.as_deref() != Some("soft"),
         })
@@ -83,9 +83,15 @@ impl NetworkTopology {
         }
     }
 
-    /// Returns true if each domain of this request lies within one domain of the level.
-    pub(super) fn is_within(&self, level: &Self) -> bool {
-        let is_finer = self.tier.zip(level.tier).is_some_and(|(own, of)| own <= of);
-        self.is_required && (self.level == level.level || is_finer)
+    /// Returns true if each domain of this request lies within one domain of the level. None: the
+    /// order of the two tiers is unknown.
+    pub(super) fn is_within(&self, level: &Self) -> Option<bool> {
+        if !self.is_required {
+            return Some(false);
+        }
+        if self.level == level.level {
+            return Some(true);
+        }
+        self.tier.zip(level.tier).map(|(own, of)| own <= of)
     }
 }

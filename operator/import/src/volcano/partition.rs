@@ -44,13 +44,17 @@ pub(super) fn read_partitions(
         }
         return;
     };
-    if of_job.is_some_and(|of_job| of_job.is_within(&topology)) {
+    let is_met = of_job.map_or(Some(false), |of_job| of_job.is_within(&topology));
+    if is_met == Some(true) {
         policy.note_at(
             "networkTopology",
             "is already met, because the whole job is in one such domain, so the task group has no slices",
             "leave it out",
         );
     } else {
+        if let Some(of_job) = of_job.filter(|_| is_met.is_none()) {
+            note_unknown_order(&policy, of_job);
+        }
         let slices = vec![SliceLayer {
             level: topology.level,
             pods: size,
@@ -62,6 +66,20 @@ pub(super) fn read_partitions(
         pods.origins
             .push(("topology", policy.field_path("partitionSize")));
     }
+}
+
+/// Notes slices that keep the job waiting unless their level is finer than the level of the job.
+fn note_unknown_order(policy: &Fields<'_>, of_job: &NetworkTopology) {
+    let reason = format!(
+        "must name a finer tier than {:?}, the tier of the job, and no HyperNodes of the input number both tiers; slices at a coarser level keep the job waiting (TopologyNotFound)",
+        of_job.level
+    );
+    policy.log().note(
+        &policy.field_path("networkTopology"),
+        None,
+        reason,
+        "remove topology.slices if the tier is coarser, or add the HyperNodes to the input",
+    );
 }
 
 /// Returns `minPartitions` and the number of pods in these partitions. None: all partitions must

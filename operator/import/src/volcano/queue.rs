@@ -1,27 +1,22 @@
 //! Volcano's Queue.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::json;
 use trellis_api::Quantity;
-use trellis_api::queue::{
-    DEFAULT_FLAVOR, FlavorQuotas, QueueSpec, QueueingStrategy, ResourceGroup, ResourceQuota,
-    StopPolicy, TrainingQueue,
-};
+use trellis_api::queue::{QueueSpec, QueueingStrategy, StopPolicy, TrainingQueue};
 
-use crate::amounts::subtract;
+use super::quota::read_quotas;
 use crate::context::ImportContext;
 use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
 use crate::metadata;
+use crate::queue_tree::QueueTree;
 
 /// Volcano's root queue, the parent of queues that name none.
-const ROOT_QUEUE: &str = "root";
+pub(super) const ROOT_QUEUE: &str = "root";
 
 /// Converts a Queue.
-pub(crate) fn convert_queue(root: &Fields<'_>, _: &ImportContext) -> Vec<ImportedObject> {
+pub(crate) fn convert_queue(root: &Fields<'_>, context: &ImportContext) -> Vec<ImportedObject> {
     let Some(metadata) = metadata::read_metadata(root, false) else {
         return Vec::new();
     };
@@ -33,7 +28,7 @@ pub(crate) fn convert_queue(root: &Fields<'_>, _: &ImportContext) -> Vec<Importe
         spec.default_for = (name == "default").then(LabelSelector::default);
     }
     if let Some(fields) = root.object("spec") {
-        read_spec(&fields, &name, &mut spec);
+        read_spec(&fields, &name, &context.volcano_queues, &mut spec);
     }
     read_state(root, &mut spec);
     let mut queue = TrainingQueue::new("", spec);
@@ -41,9 +36,9 @@ pub(crate) fn convert_queue(root: &Fields<'_>, _: &ImportContext) -> Vec<Importe
     vec![ImportedObject::Queue(queue)]
 }
 
-fn read_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
+fn read_spec(fields: &Fields<'_>, name: &str, tree: &QueueTree, spec: &mut QueueSpec) {
     let parent = fields.text("parent").filter(|parent| !parent.is_empty());
-    spec.resource_groups = read_quotas(fields);
+    spec.resource_groups = read_quotas(fields, name, tree);
     // In Trellis, queues lend to each other only below a common parent. In Volcano, all queues do.
     let lends = !spec.resource_groups.is_empty() && name != ROOT_QUEUE;
     spec.parent_name = parent.or_else(|| lends.then(|| ROOT_QUEUE.to_owned()));
@@ -95,99 +90,6 @@ fn read_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
         "leave it out",
     );
     fields.note_at("type", "has no effect in Trellis", "leave it out");
-}
-
-/// Reads the quota as one group with the flavor `default`, which contains every node.
-fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
-    let amounts = |owner: &Fields<'_>, key: &str| -> BTreeMap<String, (Quantity, String)> {
-        let entries = owner.entries(key).into_iter();
-        entries
-            .filter_map(|(name, at)| Some((name, (at.as_quantity()?, at.path().to_owned()))))
-            .collect()
-    };
-    let deserved = amounts(fields, "deserved");
-    let maximum = amounts(fields, "capability");
-    let guarantee = fields.object("guarantee");
-    let minimum = guarantee
-        .map(|guarantee| amounts(&guarantee, "resource"))
-        .unwrap_or_default();
-    let names: BTreeSet<&String> = deserved.keys().chain(maximum.keys()).collect();
-    let log = fields.log();
-    for (amount, path) in minimum
-        .iter()
-        .filter(|(name, _)| !names.contains(name))
-        .map(|(_, of)| of)
-    {
-        let reason = "is reserved for the queue, and without deserved or capability the queue has no quota to reserve";
-        log.note(
-            path,
-            Some(&json!(amount)),
-            reason,
-            "write it as nominalQuota, with lendingLimit 0",
-        );
-    }
-    if names.is_empty() {
-        return Vec::new();
-    }
-    let quota = |name: &&String| {
-        let (name, amount) = (*name, |of: &BTreeMap<String, (Quantity, String)>| {
-            of.get(*name).map(|(amount, _)| amount.clone())
-        });
-        // Without `deserved`, the queue's capability is its nominal quota.
-        let has_deserved = !deserved.is_empty();
-        let nominal = match (amount(&deserved), amount(&maximum)) {
-            (Some(deserved), _) => deserved,
-            (None, Some(maximum)) if !has_deserved => maximum,
-            (None, _) => Quantity::from_units(0),
-        };
-        ResourceQuota {
-            name: name.clone(),
-            borrowing_limit: amount(&maximum).and_then(|maximum| subtract(&maximum, &nominal)),
-            lending_limit: amount(&minimum).and_then(|minimum| subtract(&nominal, &minimum)),
-            nominal_quota: Some(nominal),
-        }
-    };
-    let quotas: Vec<ResourceQuota> = names.iter().map(quota).collect();
-    for quota in &quotas {
-        let nominal = quota.nominal_amount().ok();
-        let of = |of: &BTreeMap<String, (Quantity, String)>, is_wrong: fn(Ordering) -> bool| {
-            let (amount, path) = of.get(&quota.name)?;
-            let order = amount.amount().ok()?.cmp(&nominal?);
-            is_wrong(order).then(|| (json!(amount), path.clone()))
-        };
-        if let Some((amount, path)) = of(&minimum, Ordering::is_gt) {
-            let reason = "is more than the queue's quota, which includes it";
-            log.note(&path, Some(&amount), reason, "raise nominalQuota to it");
-        }
-        if let Some((amount, path)) = of(&maximum, Ordering::is_lt) {
-            let reason = "is less than deserved, which is the quota in Trellis";
-            log.note(&path, Some(&amount), reason, "lower nominalQuota to it");
-        }
-    }
-    let all: Vec<_> = names.iter().map(|name| name.as_str()).collect();
-    let path = if deserved.is_empty() {
-        "capability"
-    } else {
-        "deserved"
-    };
-    let reason = format!(
-        "names {}, and a TrainingQueue offers only the resources that it names",
-        all.join(", ")
-    );
-    log.mark_opened(&fields.field_path(path));
-    log.note(
-        &fields.field_path(path),
-        None,
-        reason,
-        "add the other resources that its jobs request; preemption.reclaimWithinCohort: Any reclaims lent quota at once",
-    );
-    vec![ResourceGroup {
-        covered_resources: names.into_iter().cloned().collect(),
-        flavors: vec![FlavorQuotas {
-            name: DEFAULT_FLAVOR.to_owned(),
-            resources: quotas,
-        }],
-    }]
 }
 
 /// Reads the state of a queue. Volcano stores it in the status.

@@ -205,6 +205,36 @@ fn job_in_a_queue_of_kai_starts_with_its_smallest_number_of_pods() {
 }
 
 #[test]
+fn kai_queue_that_is_not_in_the_input_is_noted_once() {
+    let queued = "kai.scheduler/queue: q";
+    let pods = |labels: &str| workers(labels, "", "schedulerName: kai-scheduler,");
+    let of_both = pods(queued).replace("{name: a}", &format!("{{name: a, labels: {{{queued}}}}}"));
+    let of_kueue = job(&format!("kueue.x-k8s.io/queue-name: q, {queued}"), "", "");
+    let own = "metadata.labels.kai.scheduler/queue: \"q\" names a queue that is not in the input";
+    let of_pods = format!("spec.pytorchReplicaSpecs.Worker.template.{own}");
+    for (text, expected) in [
+        (job(queued, "", ""), Some(own)),
+        (pods(queued), Some(of_pods.as_str())),
+        (of_both, Some(own)),
+        // The LocalQueue of Kueue is the queue.
+        (of_kueue, None),
+    ] {
+        let notes = import_notes(&text);
+        let missing = notes.iter().filter(|note| note.contains("names a queue"));
+        let missing: Vec<_> = missing.collect();
+        assert_eq!(missing.len(), usize::from(expected.is_some()), "{notes:?}");
+        assert!(
+            missing
+                .iter()
+                .all(|note| note.starts_with(expected.unwrap()))
+        );
+        let queue = kai("q", "resources: {gpu: {quota: 1, limit: 1}}");
+        let notes = import_notes(&format!("{queue}{text}"));
+        assert!(!notes.iter().any(|note| note.contains("names a queue")));
+    }
+}
+
+#[test]
 fn labels_of_kai_pods_count_for_the_job() {
     let spec = |text: &str| import_object(text)["spec"].clone();
     let labels = "kai.scheduler/queue: q, priorityClassName: high";

@@ -1,6 +1,6 @@
 //! Queues and their parents.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trellis_import::{ConversionOptions, ImportedDocument, import};
 
 use super::{documents, import_text};
@@ -268,6 +268,191 @@ fn contradictory_amounts_are_noted() {
     ] {
         let notes = note_texts(&import_text(&volcano("a", spec))[0]);
         assert!(notes.iter().any(|n| n.starts_with(expected)), "{notes:?}");
+    }
+}
+
+/// Returns the quota of `cpu` of each created queue: nominal, borrowing limit, lending limit.
+fn cpu_quotas(text: &str) -> Vec<[Value; 3]> {
+    let imported = import_text(text);
+    let objects = imported.iter().flat_map(|document| &document.objects);
+    let quotas = objects.filter_map(|object| {
+        let queue = serde_json::to_value(object).unwrap();
+        let groups = queue["spec"].get("resourceGroups")?;
+        let quota = groups[0]["flavors"][0]["resources"][0].clone();
+        let keys = ["nominalQuota", "borrowingLimit", "lendingLimit"];
+        Some(keys.map(|key| quota[key].clone()))
+    });
+    quotas.collect()
+}
+
+#[test]
+fn quota_of_a_volcano_parent_excludes_those_of_its_children() {
+    let child = |name: &str, spec: &str| volcano(name, &format!("{{parent: p, {spec}}}"));
+    let children = child("a", "deserved: {cpu: 4}, guarantee: {resource: {cpu: 1}}")
+        + &child("b", "deserved: {cpu: 3}, capability: {cpu: 5}");
+    let none = Value::Null;
+    let of_children = [
+        [json!("4"), none.clone(), json!("3")],
+        [json!("3"), json!("2"), none.clone()],
+    ];
+    for (spec, expected) in [
+        ("deserved: {cpu: 10}, capability: {cpu: 16}", ["3", "6", ""]),
+        ("deserved: {cpu: 10}", ["3", "", ""]),
+        // With only a limit, the limit is the quota.
+        ("capability: {cpu: 9}", ["2", "0", ""]),
+        // The children and the limit bound the quota.
+        ("deserved: {cpu: 5}, capability: {cpu: 8}", ["0", "1", ""]),
+        ("deserved: {cpu: 5}, capability: {cpu: 6}", ["0", "0", ""]),
+        ("deserved: {cpu: 10}, capability: {cpu: 8}", ["1", "0", ""]),
+        // The guarantee is one of the whole tree.
+        (
+            "deserved: {cpu: 10}, guarantee: {resource: {cpu: 2}}",
+            ["3", "", "8"],
+        ),
+    ] {
+        let text = volcano("p", &format!("{{{spec}}}")) + &children;
+        let expected = expected.map(|amount| match amount {
+            "" => Value::Null,
+            amount => json!(amount),
+        });
+        let mut all = vec![expected];
+        all.extend(of_children.clone());
+        assert_eq!(cpu_quotas(&text), all, "{spec}");
+    }
+    for (spec, key) in [
+        ("deserved: {cpu: 5}, capability: {cpu: 8}", "deserved"),
+        ("deserved: {cpu: 5}, capability: {cpu: 6}", "capability"),
+    ] {
+        let text = volcano("p", &format!("{{{spec}}}")) + &children;
+        let notes = note_texts(&import_text(&text)[0]);
+        let path = format!("spec.{key}.cpu: ");
+        let has_note = |note: &String| note.starts_with(&path) && note.contains("its full quota");
+        let count = notes.iter().filter(|note| has_note(note)).count();
+        assert_eq!(count, 1, "{notes:?}");
+    }
+}
+
+/// Volcano's root queue is the parent of queues that name none.
+#[test]
+fn quota_of_the_volcano_root_excludes_that_of_all_queues() {
+    let text = volcano("root", "{capability: {cpu: 64}}")
+        + &volcano("a", "{deserved: {cpu: 16}, capability: {cpu: 32}}")
+        + &volcano("b", "{deserved: {cpu: 8}}");
+    let none = Value::Null;
+    assert_eq!(
+        cpu_quotas(&text),
+        [
+            [json!("40"), json!("0"), none.clone()],
+            [json!("16"), json!("16"), none.clone()],
+            [json!("8"), none.clone(), none],
+        ]
+    );
+}
+
+/// In Volcano, a queue without `deserved` deserves its guarantee.
+#[test]
+fn volcano_limit_below_a_quota_is_no_quota() {
+    let text = volcano("p", "{deserved: {cpu: 8}, capability: {cpu: 16}}")
+        + &volcano("a", "{parent: p, capability: {cpu: 12}}")
+        + &volcano(
+            "b",
+            "{parent: p, capability: {cpu: 12}, guarantee: {resource: {cpu: 2}}}",
+        )
+        + &volcano("c", "{parent: a, deserved: {cpu: 3}}");
+    let none = Value::Null;
+    assert_eq!(
+        cpu_quotas(&text),
+        [
+            [json!("3"), json!("8"), none.clone()],
+            [json!("0"), json!("9"), none.clone()],
+            [json!("2"), json!("10"), json!("0")],
+            [json!("3"), none.clone(), none],
+        ]
+    );
+    let imported = import_text(&text);
+    for (at, expected) in [(0, false), (1, true), (2, true), (3, false)] {
+        let notes = note_texts(&imported[at]);
+        let is_noted = notes
+            .iter()
+            .any(|note| note.contains("is only a limit of cpu"));
+        assert_eq!(is_noted, expected, "{notes:?}");
+    }
+}
+
+/// Kueue's manager refuses a configuration with unknown fields.
+#[test]
+fn settings_of_the_kueue_configuration_are_noted() {
+    let configuration = |fields: &str| {
+        format!("apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n{fields}\n")
+    };
+    for (fields, expected) in [
+        ("fairSharingg: {enable: true}", vec!["fairSharingg"]),
+        ("nonsense: 1", vec!["nonsense"]),
+        ("fairSharing: {enabled: true}", vec!["fairSharing.enabled"]),
+        (
+            "resources: {excludeResourcePrefixes: [example.com/], transformations: [{input: a}], deviceClassMappings: [], more: 1}",
+            vec![
+                "resources.excludeResourcePrefixes",
+                "resources.transformations",
+                "resources.more",
+            ],
+        ),
+        ("resources: {excludeResourcePrefixes: []}", vec![]),
+        (
+            "waitForPodsReady: {enable: true, timeout: 5m}",
+            vec!["waitForPodsReady"],
+        ),
+        ("waitForPodsReady: {enable: false, timeout: 5m}", vec![]),
+        (
+            "admissionFairSharing: {usageHalfLifeTime: 1h}",
+            vec!["admissionFairSharing"],
+        ),
+        (
+            "featureGates: {TASBalancedPlacement: true, LendingLimit: true}",
+            vec!["featureGates.LendingLimit"],
+        ),
+        (
+            "metadata: {name: a}\nnamespace: b\nmetrics: {bindAddress: x}\nintegrations: {frameworks: [pod]}\nmanageJobsWithoutQueueName: true\ntls: {minVersion: a}",
+            vec![],
+        ),
+    ] {
+        let imported = import_text(&configuration(fields));
+        assert_eq!(imported[0].problems, [], "{fields}");
+        let paths: Vec<_> = imported[0].notes.iter().map(|n| n.path.as_str()).collect();
+        assert_eq!(paths, expected, "{fields}");
+    }
+    // In v1beta2, the field itself enables the feature.
+    let fields = "waitForPodsReady: {timeout: 5m}";
+    let new = configuration(fields).replace("v1beta1", "v1beta2");
+    assert_eq!(import_text(&new)[0].notes.len(), 1);
+    assert_eq!(import_text(&configuration(fields))[0].notes, []);
+    let wrong = import_text(&configuration(
+        "featureGates: {TASBalancedPlacement: 'true'}",
+    ));
+    assert_eq!(
+        wrong[0].problems[0].field,
+        "featureGates.TASBalancedPlacement"
+    );
+}
+
+#[test]
+fn borrow_within_cohort_is_noted_with_fair_sharing() {
+    let sharing =
+        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nfairSharing: {}\n---\n";
+    for (policy, with_sharing) in [("LowerPriority", 1), ("Never", 0)] {
+        let queue = kueue(
+            "ClusterQueue",
+            "a",
+            &format!(
+                "{{preemption: {{reclaimWithinCohort: Any, borrowWithinCohort: {{policy: {policy}}}}}}}"
+            ),
+        );
+        for (text, count) in [(queue.clone(), 0), (queue + sharing, with_sharing)] {
+            let notes = note_texts(&import_text(&text)[0]);
+            let path = "spec.preemption.borrowWithinCohort: ";
+            let noted = notes.iter().filter(|note| note.starts_with(path));
+            assert_eq!(noted.count(), count, "{notes:?}");
+        }
     }
 }
 

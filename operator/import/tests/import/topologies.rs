@@ -188,3 +188,146 @@ fn smallest_parallelism_is_raised_to_whole_slices() {
         assert_eq!(is_noted, noted, "{notes:?}");
     }
 }
+
+/// A Job of Kueue or KAI with 8 pods, and the labels and annotations of the job and its pods.
+fn annotated(job: &str, pods: &str) -> String {
+    format!(
+        "{{apiVersion: batch/v1, kind: Job, metadata: {{name: a, {job}}}, \
+         spec: {{completions: 8, parallelism: 8, template: {{\
+         metadata: {{annotations: {{{pods}}}}}, spec: {{schedulerName: kai-scheduler, \
+         containers: [{{name: c, image: i, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}}}\n"
+    )
+}
+
+const IN_KUEUE: &str = "labels: {kueue.x-k8s.io/queue-name: q}";
+
+/// The job would wait, because slices must be at a finer level than the required one.
+#[test]
+fn slices_at_the_required_level_are_left_out() {
+    let kueue = "kueue.x-k8s.io/podset-required-topology: rack, kueue.x-k8s.io/podset-slice-required-topology";
+    let kueue_size = "kueue.x-k8s.io/podset-slice-size: \"4\"";
+    let layers = r#"kueue.x-k8s.io/podset-required-topology: rack, kueue.x-k8s.io/podset-slice-required-topology-constraints: '[{"topology": "rack", "size": 4}, {"topology": "host", "size": 2}]'"#;
+    let kai_job = "labels: {kai.scheduler/queue: q}, annotations: {kai.scheduler/batch-min-member: \"4\", kai.scheduler/topology-required-placement: rack}";
+    let kai = "kai.scheduler/segment-size: \"4\", kai.scheduler/segment-topology";
+    for (job, pods, expected, is_noted) in [
+        (
+            IN_KUEUE,
+            format!("{kueue}: rack, {kueue_size}"),
+            json!({"required": "rack"}),
+            true,
+        ),
+        (
+            IN_KUEUE,
+            format!("{kueue}: host, {kueue_size}"),
+            json!({"required": "rack", "slices": [{"level": "host", "pods": 4}]}),
+            false,
+        ),
+        (
+            IN_KUEUE,
+            layers.to_owned(),
+            json!({"required": "rack", "slices": [{"level": "host", "pods": 2}]}),
+            true,
+        ),
+        // KAI requires the level for the job.
+        (
+            kai_job,
+            format!("{kai}-required-placement: rack"),
+            Value::Null,
+            true,
+        ),
+        (
+            kai_job,
+            format!("{kai}-preferred-placement: rack"),
+            Value::Null,
+            true,
+        ),
+        (
+            kai_job,
+            format!("{kai}-required-placement: host"),
+            json!({"slices": [{"level": "host", "pods": 4}]}),
+            false,
+        ),
+    ] {
+        let text = annotated(job, &pods);
+        let imported = import_object(&text);
+        assert_eq!(group(&imported, 0)["topology"], expected, "{text}");
+        let notes = import_notes(&text);
+        let has_reason = |note: &String| note.contains("so the task group has no slices");
+        assert_eq!(notes.iter().any(has_reason), is_noted, "{notes:?}");
+    }
+}
+
+#[test]
+fn segments_raise_the_smallest_number_of_pods_to_one_segment() {
+    let job = |size: u32| {
+        let pods = format!(
+            "kai.scheduler/segment-size: \"{size}\", kai.scheduler/segment-topology-required-placement: rack"
+        );
+        annotated("labels: {kai.scheduler/queue: q}", &pods)
+    };
+    for (size, expected) in [(4, json!(4)), (8, Value::Null)] {
+        let text = job(size);
+        assert_eq!(group(&import_object(&text), 0)["minReplicas"], expected);
+        let path = "spec.template.metadata.annotations.kai.scheduler/segment-size: ";
+        let notes = import_notes(&text);
+        assert!(notes.iter().any(|n| n.starts_with(path)), "{notes:?}");
+    }
+}
+
+#[test]
+fn balanced_placement_of_kueue_splits_pods_evenly() {
+    let gate = |value: bool| {
+        format!(
+            "---\napiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nfeatureGates: {{TASBalancedPlacement: {value}}}\n"
+        )
+    };
+    let kueue = "kueue.x-k8s.io/podset-preferred-topology: rack";
+    for (value, pods, expected) in [
+        (true, kueue, json!({"preferred": "rack", "balanced": true})),
+        (false, kueue, json!({"preferred": "rack"})),
+        // Kueue splits only pods without a required level.
+        (
+            true,
+            "kueue.x-k8s.io/podset-required-topology: rack",
+            json!({"required": "rack"}),
+        ),
+        (
+            true,
+            "kai.scheduler/topology-preferred-placement: rack",
+            json!({"preferred": "rack"}),
+        ),
+    ] {
+        let imported = import_text(&(annotated(IN_KUEUE, pods) + &gate(value)));
+        let job = serde_json::to_value(&imported[0].objects[0]).unwrap();
+        assert_eq!(group(&job, 0)["topology"], expected, "{value} {pods}");
+    }
+}
+
+#[test]
+fn partition_tier_with_an_unknown_order_is_noted() {
+    let order = "must name a finer tier than";
+    let rack = hyper_node("r", "tier: 1, tierName: rack");
+    let block = hyper_node("b", "tier: 2, tierName: block");
+    let (fine, coarse) = ("highestTierName: rack", "highestTierName: block");
+    let soft = "mode: soft, highestTierName: rack";
+    let known = format!("{rack}{block}");
+    for (of_job, of_task, nodes, has_slices, is_noted) in [
+        (fine, coarse, "", true, true),
+        (coarse, fine, rack.as_str(), true, true),
+        // The HyperNodes number the names.
+        (fine, coarse, &known, false, false),
+        (coarse, fine, &known, true, false),
+        // A preference of the job bounds no slices.
+        (soft, coarse, "", true, false),
+    ] {
+        let text = partitioned(of_job, of_task) + nodes;
+        let job = serde_json::to_value(&import_text(&text)[0].objects[0]).unwrap();
+        assert_eq!(group(&job, 0)["topology"].is_object(), has_slices, "{text}");
+        let notes = import_notes(&text);
+        assert_eq!(
+            notes.iter().any(|n| n.contains(order)),
+            is_noted,
+            "{notes:?}"
+        );
+    }
+}
