@@ -140,22 +140,22 @@ pub struct GroupTopology {
     #[garde(length(max = 3), dive, custom(rules::slice_layers))]
     #[x_kube(validation = rules::SLICE_LAYERS.to_cel_rule(), validation = rules::SLICE_LEVELS.to_cel_rule())]
     pub slices: Vec<SliceLayer>,
-    /// Required: the gang waits until all slices have room; Preferred: a layer without room for all its
-    /// slices does not count. Absent: Required.
+    /// Required: the gang waits until all slices have room; Preferred: the scheduler ignores a layer
+    /// whose slices do not all have room. Absent: Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::slice_policy(self)))]
     pub slice_policy: Option<SlicePolicy>,
 }
 
-/// Strictness of slices. Required: the gang waits until all slices have room; Preferred: a layer without
-/// room for all its slices does not count. Absent: Required.
+/// Strictness of slices. Required: the gang waits until all slices have room; Preferred: the scheduler
+/// ignores a layer whose slices do not all have room. Absent: Required.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SlicePolicy {
     /// The gang waits until all slices have room.
     #[default]
     Required,
-    /// A layer without room for all its slices does not count, nor do finer layers. If none counts, the
-    /// pods are in as few domains of the first layer as possible.
+    /// The scheduler ignores a layer whose slices do not all have room, and all finer layers. If it
+    /// ignores all layers, the pods are in as few domains of the first layer as possible.
     Preferred,
 }
 
@@ -328,15 +328,15 @@ mod tests {
         let block = |pods: i64| serde_json::json!({"level": "block", "pods": pods});
         assert_eq!(
             end(block(16), 3),
-            "slices[0].pods is 16 and slices[1].pods is 3: slices[0].pods fits as 15 or 18"
+            "slices[0].pods is 16 and slices[1].pods is 3: slices[0].pods must be a multiple of 3, such as 15 or 18"
         );
         assert_eq!(
             end(block(4), 16),
-            "slices[0].pods is 4 and slices[1].pods is 16: write the layer with the larger slices first"
+            "slices[0].pods is 4 and slices[1].pods is 16: slices of the coarser level, which comes first, must be larger"
         );
         assert_eq!(
             end(serde_json::json!({"level": "block", "atMost": 16}), 4),
-            "slices[0] has no pods, and slices[1] follows it"
+            "slices[0] does not set pods, which only the last layer may leave out"
         );
     }
 

@@ -177,15 +177,15 @@ fn describe_layer_fault(number: usize, outer: &SliceLayer, inner: &SliceLayer) -
     let next = number.saturating_add(1);
     let Some(pods) = outer.pods else {
         return Some(format!(
-            "slices[{number}] has no pods, and slices[{next}] follows it"
+            "slices[{number}] does not set pods, which only the last layer may leave out"
         ));
     };
     let part = inner.pods.filter(|part| *part >= 1)?;
     let rest = pods.checked_rem(part).filter(|rest| *rest != 0)?;
     let hint = match pods.saturating_sub(rest) {
-        0 => "write the layer with the larger slices first".to_owned(),
+        0 => "slices of the coarser level, which comes first, must be larger".to_owned(),
         less => format!(
-            "slices[{number}].pods fits as {less} or {}",
+            "slices[{number}].pods must be a multiple of {part}, such as {less} or {}",
             less.saturating_add(part)
         ),
     };

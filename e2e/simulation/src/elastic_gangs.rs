@@ -19,13 +19,17 @@ impl ElasticCounts {
     pub(crate) fn observe(&mut self, before: Option<&Value>, after: Option<&Value>) {
         let elastic = |group: Option<&Value>| {
             let elastic = group?["status"]["plan"]["elastic"].as_array()?;
-            (!elastic.is_empty()).then(|| elastic.clone())
+            let starts = elastic.iter().map(|group| group["sliceStarts"].clone());
+            (!elastic.is_empty()).then(|| starts.collect::<Vec<Value>>())
         };
+        let hash =
+            |group: Option<&Value>| group.map(|group| group["status"]["plan"]["hash"].clone());
+        let is_same_plan = hash(before) == hash(after);
         let (earlier, later) = (elastic(before), elastic(after));
         let Some(later) = later else { return };
         match earlier {
-            None => self.plans += 1,
-            Some(earlier) => self.replacements += u64::from(earlier != later),
+            Some(earlier) if is_same_plan => self.replacements += u64::from(earlier != later),
+            _ => self.plans += 1,
         }
     }
 }

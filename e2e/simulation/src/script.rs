@@ -26,8 +26,7 @@ pub struct Script {
     pub seed: u64,
     /// GPUs of each node.
     pub nodes: Vec<u32>,
-    /// Number of nodes of each rack, in the order of their numbers. 0: the nodes have no label of a
-    /// rack.
+    /// Number of nodes of each rack. Racks take nodes in their order. 0: no racks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rack_nodes: usize,
     /// Number of replicas of the operator.
@@ -205,8 +204,8 @@ pub enum Act {
     Submit(String),
     /// Deletes one of the pods of a job.
     DeletePod(String),
-    /// Kills the process of the running pod of a job with this number, counted from 0 and from the
-    /// first again after the last.
+    /// Kills the process of a running pod of a job: the pod whose place in the list is this number
+    /// modulo the number of running pods.
     KillProcess(String, usize),
     /// Sets the number of pods of a job.
     SetReplicas(String, u32),

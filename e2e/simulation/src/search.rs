@@ -103,7 +103,13 @@ pub fn small_scripts() -> Vec<Script> {
         Script {
             nodes: vec![4, 4, 4],
             rack_nodes: 1,
-            ..script(vec![slices], act(20, Act::Quarantine(0)))
+            ..script(vec![slices], {
+                let released = act(35, Act::Release(0));
+                act(20, Act::Quarantine(0))
+                    .into_iter()
+                    .chain(released)
+                    .collect()
+            })
         },
     ]
 }

@@ -406,7 +406,7 @@ impl<'s> Simulation<'s> {
         }
     }
 
-    fn count(&mut self, plural: &str, before: Option<&Value>, after: Option<&Value>) {
+    fn count_changes(&mut self, plural: &str, before: Option<&Value>, after: Option<&Value>) {
         match plural {
             "podgroups" => {
                 self.orders.observe(before, after);
@@ -456,7 +456,7 @@ impl<'s> Simulation<'s> {
         {
             self.schedule_after(delay, WorldEvent::Autoscaler(work));
         }
-        self.count(plural, before, after);
+        self.count_changes(plural, before, after);
         for dependent in self.collector.notice(&write.kind, before, after) {
             let delay = self.collector.delay();
             self.schedule_after(delay, WorldEvent::Collect(dependent));

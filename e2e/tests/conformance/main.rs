@@ -36,7 +36,8 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("watches", include_str!("scripts/watches.yaml")),
 ];
 
-/// Times that a script runs if other writes to the real server come between its requests.
+/// Maximum number of runs of a script. A script is repeated if other clients write to the real server
+/// meanwhile.
 const MAX_ATTEMPTS: u32 = 5;
 
 #[tokio::test]
@@ -66,7 +67,8 @@ async fn simulated_server_answers_as_the_real_one() {
                 let namespace = format!("c{}-{count}-{attempt}", std::process::id());
                 let expected = run(&mut real, &script, &namespace).await;
                 let found = run(&mut simulated, &script, &namespace).await;
-                // The real server renews its own leases every few seconds, and a list shows that revision.
+                // The real server renews its own leases every few seconds, and a list shows the
+                // revision of such a write.
                 let foreign_write = expected.revisions != found.revisions;
                 let lines = compare(&name, &script, &expected.answers, &found.answers);
                 if lines.is_empty() || !foreign_write || attempt == MAX_ATTEMPTS {
@@ -86,7 +88,7 @@ async fn simulated_server_answers_as_the_real_one() {
     );
 }
 
-/// The answers to a script.
+/// The result of one run of a script.
 struct Run {
     answers: Vec<Value>,
     /// The number of revisions from the creation of the namespace to the end of the script.

@@ -1,5 +1,7 @@
 //! Builds a TrainingJob. Some fields that other systems have in pods belong to the job in Trellis.
 
+mod slices;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -119,7 +121,7 @@ impl JobDraft {
         self.merge_grace(log);
         self.merge_pod_metadata();
         self.share_flavors(log);
-        self.drop_met_slices(log);
+        self.drop_redundant_slices(log);
         self.raise_to_whole_slices(log);
         self.keep_one_world();
         for (at, pods) in self.pods.iter().enumerate() {
@@ -131,38 +133,6 @@ impl JobDraft {
         let mut job = TrainingJob::new("", self.spec);
         job.metadata = self.metadata;
         vec![ImportedObject::TrainingJob(job)]
-    }
-
-    /// Leaves out slices at a level that the group or the job requires. Trellis refuses to start
-    /// such a job (docs/topology.md), and the other systems start it.
-    fn drop_met_slices(&mut self, log: &FieldLog) {
-        let of_job = self.spec.topology.as_ref().and_then(|t| t.required.clone());
-        for pods in &mut self.pods {
-            if let Some(level) = pods.drop_slices_within(of_job.as_deref()) {
-                let path = pods.origin("topology").unwrap_or_default();
-                let reason = format!(
-                    "asks for slices at level {level:?}, and all pods are already in one such domain, so the task group has no slices of this level"
-                );
-                log.note(path, None, reason, "leave it out");
-            }
-        }
-    }
-
-    /// Raises `minReplicas` of groups with slices to whole slices (`MIN_SLICES` in
-    /// api/src/rules/slices.rs), and notes the field that it comes from.
-    fn raise_to_whole_slices(&mut self, log: &FieldLog) {
-        for pods in &mut self.pods {
-            let (minimum, replicas) = (pods.group.gang_size(), pods.group.replicas());
-            let Some(size) = pods.group.slice_sizes().first().copied() else {
-                continue;
-            };
-            let whole = minimum.checked_next_multiple_of(size).unwrap_or(replicas);
-            if minimum >= replicas || whole == minimum {
-                continue;
-            }
-            pods.group.min_replicas = (whole < replicas).then(|| i64::from(whole));
-            note_whole_slices(pods, [minimum, size, whole], log);
-        }
     }
 
     /// Keeps the pods of an elastic PyTorch group with slices in one torchrun world, as in the imported
@@ -367,24 +337,6 @@ impl JobDraft {
                 }
             }
         }
-    }
-}
-
-/// Notes that slices of this size raise the minimum of a group. Without a field for the minimum,
-/// the note is at the field for the slices.
-fn note_whole_slices(pods: &GroupDraft, [minimum, size, whole]: [u32; 3], log: &FieldLog) {
-    let replicas = pods.group.replicas();
-    if let Some(path) = pods.origin("minReplicas") {
-        let reason = format!(
-            "asks for at least {minimum} of {replicas} pods; pods start in slices of {size}, so at least {whole} start"
-        );
-        log.note(path, None, reason, "use a multiple of the size of a slice");
-    } else if let Some(path) = pods.origin("topology") {
-        let reason = format!(
-            "starts pods in slices of {size}, so at least {whole} of {replicas} pods start together"
-        );
-        let instead = "set minReplicas of the task group to the pods that must start together";
-        log.note(path, None, reason, instead);
     }
 }
 

@@ -13,16 +13,16 @@ pub(crate) type Limit = Option<Amount>;
 const MAX_DEPTH: usize = 32;
 
 /// The note on a queue with less quota than its children.
-pub(crate) const EXCEEDED: [&str; 2] = [
-    "is less than the sum of its children's quotas, and Trellis grants each child its full quota",
-    "lower their nominalQuota",
+pub(crate) const CHILDREN_EXCEED_PARENT: [&str; 2] = [
+    "is less than the sum of the quotas of the queue's children, and Trellis grants each child its full quota",
+    "lower the nominalQuota of the children",
 ];
 
 /// An amount of one resource of a queue, quota and limit included.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct QueueAmount {
-    /// The amount that the queue and those below it are guaranteed. None: the queue guarantees
-    /// nothing beyond the guarantees of its children.
+    /// The guaranteed amount of the queue and the queues below it. None: the queue has no finite
+    /// guarantee of its own, so only those of its children count.
     pub(crate) guaranteed: Limit,
     /// True if the queue has a finite quota or limit.
     pub(crate) is_limited: bool,
@@ -39,7 +39,7 @@ struct QueueEntry {
 /// Quota of a queue without the quotas of its children.
 pub(crate) struct OwnQuota {
     pub(crate) nominal: Amount,
-    /// Bounds the whole tree of the queue by the limit of the queue.
+    /// The amount that the queue and those below it may borrow together.
     pub(crate) borrowing_limit: Limit,
     /// The amount of the whole tree of the queue.
     pub(crate) tree: Amount,

@@ -113,9 +113,9 @@ pub struct TaskGroup {
     /// group is not split.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<SliceLayer>,
-    /// True if the slices are a preference. Without room for all slices of a layer, this layer and the
-    /// finer ones do not count. If none counts, the pods are in as few domains of the first layer as
-    /// possible.
+    /// True if the slices are a preference. If the slices of a layer do not all have room, the engine
+    /// ignores this layer and all finer ones. If it ignores all layers, the pods are in as few domains
+    /// of the first layer as possible.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prefers_slices: bool,
     /// The prefix of pod names: `<pod_prefix>-<number>`, in the gang's namespace.

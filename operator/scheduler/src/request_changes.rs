@@ -8,7 +8,7 @@ use crate::ids::{FlavorName, GangId, GroupName};
 use crate::time::Time;
 use crate::topology::{Topology, TopologyRequest};
 
-/// Maximum number of gangs that a search tries.
+/// Maximum number of trials in a search.
 const MAX_TRIES: usize = 16;
 
 /// A change of one field of a gang's request.
@@ -34,7 +34,9 @@ pub enum ChangedRequest {
 /// Returns the changes with which a waiting gang would start now, without victims and new nodes. Each
 /// suffices alone. For each topology request, it returns the change to the finest coarser level that
 /// suffices, or else the change to a preference. `engine` is restored from `snapshot` and may have run
-/// a cycle; it stays as it is. Empty: no change suffices, or the gang can start as it is.
+/// a cycle; it stays as it is. The order of the queue does not count, so the gang must be one that its
+/// queue lets start. Empty: no change that was tried suffices, or the
+/// gang can start unchanged.
 #[must_use]
 pub fn find_request_changes(
     engine: &mut Engine,
@@ -90,8 +92,7 @@ impl ChangeSearch<'_> {
         if self.tries > MAX_TRIES {
             return false;
         }
-        let trial = self.engine.try_gang(gang, self.now);
-        trial.is_ok_and(|trial| trial.victims.is_empty() && trial.new_nodes.is_empty())
+        self.engine.find_immediate_place(gang, self.now).is_some()
     }
 }
 

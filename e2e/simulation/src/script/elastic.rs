@@ -21,7 +21,7 @@ pub struct ElasticScript {
 
 impl Script {
     /// Makes most jobs of a fifth of the scripts elastic, and lets nodes and pods fail. It draws from a
-    /// sequence of its own, so the other scripts stay.
+    /// sequence of its own, so the other scripts do not change.
     pub(super) fn with_elastic_jobs(mut self) -> Self {
         let random = &mut RandomSequence::new(self.seed, "elastic");
         if self.autoscaler.is_some() || !random.chance(270) {
@@ -75,7 +75,7 @@ impl Script {
             3..=5 => (Some(Act::Quarantine(node)), Some(Act::Release(node))),
             6 => (Some(Act::Cordon(node)), Some(Act::Uncordon(node))),
             7 => (
-                Some(resize(job.smaller_size(random))),
+                Some(resize(job.choose_size(random))),
                 Some(resize(job.replicas)),
             ),
             _ => (None, None),
@@ -106,23 +106,36 @@ impl Script {
         }
     }
 
-    /// Adds an act and the later one that takes it back. Both may wait for a write.
+    /// Adds an act and a later act that undoes it. Both happen at their times, or after a write.
     fn add_act(&mut self, random: &mut RandomSequence, at: u64, act: Act, later: Option<Act>) {
         let pause = *random.choose(&[5, 40, 150]);
         let write = WriteChoice {
             kind: *random.choose(&[WriteKind::Journal, WriteKind::PodDeletion]),
             number: random.between(1, 2),
         };
-        let after = random.chance(300).then(|| AfterWrite {
-            write,
-            millis: random.log_uniform_millis(1, 5000).as_millis() as u64,
-        });
-        self.acts.push(ActScript { at, after, act });
-        self.acts.extend(later.map(|act| ActScript {
-            at: at + pause,
-            after: None,
-            act,
-        }));
+        let millis = random.log_uniform_millis(1, 5000).as_millis() as u64;
+        let waits = random.chance(300);
+        let mut add = |act, seconds: u64| {
+            self.acts.push(match waits {
+                true => ActScript {
+                    at,
+                    after: Some(AfterWrite {
+                        write,
+                        millis: millis + 1000 * seconds,
+                    }),
+                    act,
+                },
+                false => ActScript {
+                    at: at + seconds,
+                    after: None,
+                    act,
+                },
+            });
+        };
+        add(act, 0);
+        if let Some(later) = later {
+            add(later, pause);
+        }
     }
 }
 
@@ -144,8 +157,8 @@ impl Act {
 }
 
 impl JobScript {
-    /// Returns a number of pods from the size of the gang on.
-    fn smaller_size(&self, random: &mut RandomSequence) -> u32 {
+    /// Chooses a number of pods from the size of the gang up to `replicas`, in whole slices.
+    fn choose_size(&self, random: &mut RandomSequence) -> u32 {
         let elastic = self.elastic.as_ref();
         let unit = elastic.and_then(|elastic| elastic.slice_pods).unwrap_or(1);
         let least = self.gang_size() / unit;

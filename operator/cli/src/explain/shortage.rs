@@ -161,11 +161,13 @@ pub(super) fn render_request_changes(explanation: &Explanation, width: usize) ->
     if explanation.request_changes.is_empty() {
         return String::new();
     }
-    let mut out = render_heading("It would start now with any of these changes");
+    let mut out = render_heading("The job would start now with any one of these changes");
     for change in &explanation.request_changes {
         let line = format!("{}: {}", change.field, change.value);
         out.push_str(&wrap_text(&line, 2, width, Tone::Good));
     }
+    let how = "A job that was placed before must be suspended for the change";
+    out.push_str(&wrap_text(how, 2, width, Tone::Dim));
     out
 }
 

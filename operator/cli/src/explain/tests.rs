@@ -142,7 +142,7 @@ fn changes_of_the_request_are_listed_with_their_fields() {
     .unwrap();
     let text = text(&known, false);
     for line in [
-        "It would start now with any of these changes",
+        "The job would start now with any one of these changes",
         "  spec.topology: {required: block, preferred: rack}",
         "  spec.taskGroups[worker].flavors: [a100]",
     ] {

@@ -15,7 +15,7 @@ use crate::context::ImportContext;
 use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
 use crate::metadata;
-use crate::queue_tree::{EXCEEDED, Limit, QueueTree};
+use crate::queue_tree::{CHILDREN_EXCEED_PARENT, Limit, QueueTree};
 use crate::volcano::lifecycle_policies::parse_seconds;
 
 /// The queue of jobs that name none.
@@ -136,7 +136,7 @@ fn read_quota(
         Some(own) => {
             if own.is_exceeded {
                 let key = if quota == all { "quota" } else { "limit" };
-                let [exceeded, lower] = EXCEEDED;
+                let [exceeded, lower] = CHILDREN_EXCEED_PARENT;
                 amounts.log().note(
                     &amounts.field_path(key),
                     amounts.get(key).map(|amount| amount.value()),

@@ -45,6 +45,12 @@ pub(crate) fn enables_fair_sharing(configuration: &Value) -> bool {
     }
 }
 
+/// The note on resources without quota, of the configuration and of a queue.
+pub(super) const EXCLUDED_RESOURCES: [&str; 2] = [
+    "exempts resources from quota, and in Trellis a queue with quota offers only the resources that it names",
+    "name these resources in resourceGroups, with the total amount of the cluster as nominalQuota",
+];
+
 const VERSION_2: &str = "config.kueue.x-k8s.io/v1beta2";
 
 /// Returns true if the configuration enables Kueue's balanced placement.
@@ -68,15 +74,15 @@ pub(crate) fn convert_configuration(root: &Fields<'_>, _: &ImportContext) -> Vec
     };
     match root.object("waitForPodsReady") {
         Some(wait) if is_enabled(&wait) => wait.note(
-            "stops jobs whose pods are not ready in time, and in Trellis each job has its own time",
+            "stops jobs whose pods are not ready in time, and in Trellis each job has its own time limit",
             "set deadlines.startupSeconds in the jobs; its default is 1800 seconds",
         ),
         _ => root.ignore(&["waitForPodsReady"]),
     }
     root.note_at(
         "admissionFairSharing",
-        "orders the LocalQueues of a ClusterQueue by their past usage, and Trellis orders queues by fair share",
-        "give each team a queue below one parent",
+        "orders the LocalQueues of a ClusterQueue by their past usage; Trellis has no LocalQueues and orders TrainingQueues",
+        "give each team a TrainingQueue, all below one parent",
     );
     root.ignore(&OWN_SETTINGS);
     Vec::new()
@@ -109,13 +115,13 @@ fn note_resources(root: &Fields<'_>) {
     }
     resources.note_at(
         "excludeResourcePrefixes",
-        "leaves resources uncounted, and a TrainingQueue offers only the resources that it names",
-        "name them in resourceGroups, with a quota of the total in the cluster",
+        EXCLUDED_RESOURCES[0],
+        EXCLUDED_RESOURCES[1],
     );
     resources.note_at(
         "transformations",
-        "charges quota of other resources than the pods request, and Trellis charges their requests",
-        "write quota of the resources that pods request",
+        "converts the requests of pods before Kueue charges quota; Trellis charges the requests themselves",
+        "set quota for the resources that the pods request",
     );
     resources.note_at(
         "deviceClassMappings",
@@ -137,7 +143,7 @@ fn note_feature_gates(root: &Fields<'_>) {
     {
         gates.note_at(
             gate,
-            "switches a feature of Kueue, and Trellis has no feature gates",
+            "enables or disables a feature of Kueue; Trellis has no feature gates",
             "look for the feature in docs/coming-from-kueue.md, or leave it out",
         );
     }

@@ -134,8 +134,8 @@ fn read_preemption(fields: &Fields<'_>, context: &ImportContext) -> Option<Queue
         if found.borrow_within_cohort.is_some() {
             preemption.note_at(
                 "borrowWithinCohort",
-                "has no effect in Kueue with fair sharing, which the Configuration enables, and is left out",
-                "preemption.fairShare replaces it: the import sets it if the queue reclaims (docs/queues.md)",
+                "is left out, because Kueue ignores it with fair sharing, which the Configuration enables",
+                "use preemption.fairShare (docs/queues.md), which the import sets unless reclaimWithinCohort is Never",
             );
         }
         configuration::add_fair_share(&mut found);
@@ -174,8 +174,8 @@ fn note_unsupported(fields: &Fields<'_>) {
     );
     fields.note_at(
         "excludeResourcePrefixes",
-        "leaves resources uncounted, and a TrainingQueue offers only the resources that it names",
-        "name them in resourceGroups, with a quota of the total in the cluster",
+        configuration::EXCLUDED_RESOURCES[0],
+        configuration::EXCLUDED_RESOURCES[1],
     );
 }
 

@@ -71,7 +71,7 @@ pub(super) fn read_partitions(
 /// Notes slices that keep the job waiting unless their level is finer than the level of the job.
 fn note_unknown_order(policy: &Fields<'_>, of_job: &NetworkTopology) {
     let reason = format!(
-        "must name a finer tier than {:?}, the tier of the job, and no HyperNodes of the input number both tiers; slices at a coarser level keep the job waiting (TopologyNotFound)",
+        "must name a tier finer than {:?}, the tier of the job, but the HyperNodes of the input do not show the order of the two tiers; with a coarser tier the job waits (TopologyNotFound)",
         of_job.level
     );
     policy.log().note(

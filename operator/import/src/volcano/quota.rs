@@ -10,7 +10,7 @@ use trellis_api::queue::{DEFAULT_FLAVOR, FlavorQuotas, ResourceGroup, ResourceQu
 use super::queue::ROOT_QUEUE;
 use crate::amounts::format_like;
 use crate::fields::Fields;
-use crate::queue_tree::{EXCEEDED, Limit, OwnQuota, QueueAmount, QueueTree};
+use crate::queue_tree::{CHILDREN_EXCEED_PARENT, Limit, OwnQuota, QueueAmount, QueueTree};
 
 /// Adds a Queue of the input.
 pub(crate) fn insert_queue(tree: &mut QueueTree, name: &str, queue: &Value) {
@@ -72,15 +72,15 @@ impl QueueResources {
         Some(limit.map_or(deserved, |limit| deserved.min(limit)))
     }
 
-    /// Returns true if only a limit is set, and quota of a queue above may meet it.
-    fn is_bounded_above(&self, queue: &str, resource: &str, tree: &QueueTree) -> bool {
+    /// Returns true if the queue sets no `deserved`, and a queue above has an amount of the resource.
+    fn borrows_from_above(&self, queue: &str, resource: &str, tree: &QueueTree) -> bool {
         self.deserved.is_empty() && tree.has_limited_ancestor(queue, resource)
     }
 
     /// Returns the quota of a resource without the quotas of the children.
     fn own_quota(&self, queue: &str, resource: &str, tree: &QueueTree) -> OwnQuota {
         let limit = self.capability(resource);
-        let has_quota = !self.deserved.is_empty() || self.is_bounded_above(queue, resource, tree);
+        let has_quota = !self.deserved.is_empty() || self.borrows_from_above(queue, resource, tree);
         let all = match has_quota {
             true => self.guaranteed(resource),
             // Without `deserved`, the queue's capability is its quota.
@@ -198,7 +198,7 @@ fn note_contradictions(
         let (_, value, path) = amount;
         fields.log().note(path, Some(value), reason, instead);
     };
-    let [exceeded, lower] = EXCEEDED;
+    let [exceeded, lower] = CHILDREN_EXCEED_PARENT;
     let is_less = |amount: &&(Amount, Value, String)| own.is_exceeded && amount.0 < own.tree;
     match (
         capability.as_ref().filter(is_less),
@@ -222,21 +222,21 @@ fn note_contradictions(
 /// Notes resources with only a limit, below a queue with quota.
 fn note_bounded(fields: &Fields<'_>, resources: &QueueResources, queue: &str, tree: &QueueTree) {
     let mut bounded = resources.names();
-    bounded.retain(|resource| resources.is_bounded_above(queue, resource, tree));
+    bounded.retain(|resource| resources.borrows_from_above(queue, resource, tree));
     if bounded.is_empty() {
         return;
     }
     let bounded: Vec<_> = bounded.into_iter().collect();
     let path = fields.field_path("capability");
     let reason = format!(
-        "is only a limit of {}, and a queue above has the quota: nominalQuota is the guarantee or 0, and the queue borrows the rest",
+        "only limits {}, because a queue above has the quota: nominalQuota is the guarantee or 0, and the queue may borrow up to its capability",
         bounded.join(", ")
     );
     fields.log().note(
         &path,
         None,
         reason,
-        "write the share of the queue as nominalQuota, and lower that of the queue above by it",
+        "to give the queue its own quota, raise its nominalQuota, and lower that of the queue above by the same amount",
     );
 }
 

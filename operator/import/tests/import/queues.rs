@@ -374,7 +374,7 @@ fn volcano_limit_below_a_quota_is_no_quota() {
         let notes = note_texts(&imported[at]);
         let is_noted = notes
             .iter()
-            .any(|note| note.contains("is only a limit of cpu"));
+            .any(|note| note.contains("only limits cpu, because a queue above has the quota"));
         assert_eq!(is_noted, expected, "{notes:?}");
     }
 }

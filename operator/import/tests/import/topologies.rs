@@ -305,7 +305,7 @@ fn balanced_placement_of_kueue_splits_pods_evenly() {
 
 #[test]
 fn partition_tier_with_an_unknown_order_is_noted() {
-    let order = "must name a finer tier than";
+    let order = "must name a tier finer than";
     let rack = hyper_node("r", "tier: 1, tierName: rack");
     let block = hyper_node("b", "tier: 2, tierName: block");
     let (fine, coarse) = ("highestTierName: rack", "highestTierName: block");

@@ -63,6 +63,13 @@ impl ExpectedEnds {
         known.chain(self.unknown.iter().map(|(_, _, at)| (None, *at)))
     }
 
+    /// Returns the number of gangs at the end of the order: their end is unknown, and they are not told
+    /// to stop.
+    pub(crate) fn unforeseen_count(&self) -> usize {
+        let late = self.unknown.iter().take_while(|(rank, ..)| rank.is_none());
+        self.unknown.len().saturating_sub(late.count())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }

@@ -28,8 +28,8 @@ use crate::time::Time;
 pub(crate) struct QuotaHead {
     pub(crate) gang_idx: GangIdx,
     pub(crate) key: OrderKey,
-    queue: QueueIdx,
-    demand: Demand,
+    pub(crate) queue: QueueIdx,
+    pub(crate) demand: Demand,
     /// Quota that gangs give back by its start, or by all ends if its start is unknown.
     released_quota: Vec<(QueueIdx, Vec<(FlavorResource, i128)>)>,
     /// When gangs have given back enough quota. None: unknown, or never.

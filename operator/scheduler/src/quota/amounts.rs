@@ -42,6 +42,10 @@ impl Demand {
         self.0.iter().copied()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the amount of one resource of one flavor.
     pub(crate) fn amount(&self, what: FlavorResource) -> i128 {
         let found = self.0.iter().find(|(w, _)| *w == what);

@@ -165,9 +165,16 @@ impl QuotaTree {
         }
     }
 
+    /// Returns a queue and the queues above it, without the root unless it is the queue itself.
+    pub(crate) fn path_below_root(&self, queue: QueueIdx) -> impl Iterator<Item = QueueIdx> {
+        let path = self.path(queue);
+        path.filter(move |(at, node)| *at == queue || node.parent.is_some())
+            .map(|(at, _)| at)
+    }
+
     /// Returns true if a queue, with those below it, holds less than its quota. Only then can another
     /// queue borrow from it.
-    pub(crate) fn lends(&self, queue: QueueIdx, what: FlavorResource) -> bool {
+    pub(crate) fn has_unused_quota(&self, queue: QueueIdx, what: FlavorResource) -> bool {
         let cell = self.node(queue).map(|node| node.cell(what));
         cell.is_some_and(|cell| cell.usage() < cell.subtree())
     }

@@ -58,8 +58,8 @@ impl TreeNode {
         }
     }
 
-    /// Returns true if a unit charged to the queue itself counts only if the queue names the resource:
-    /// the queue has quotas, and the resource is `pods`.
+    /// Returns true for `pods` in a queue with quotas: the queue is charged for pods only if it names
+    /// them.
     pub(super) fn counts_only_if_named(&self, what: FlavorResource, pods: ResourceIdx) -> bool {
         what.resource == pods && self.has_quotas
     }

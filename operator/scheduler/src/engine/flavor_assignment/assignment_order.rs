@@ -44,9 +44,9 @@ impl Engine {
         order
     }
 
-    /// Plans preemption in the first flavor assignments if the policy prefers preemption to the next
-    /// flavor, and the next flavor to borrowing. An assignment with which the queue would borrow now
-    /// then comes first all the same, if it has no room and victims leave room within the quota.
+    /// If the policy prefers preemption to the next flavor and avoids borrowing, tries the leading
+    /// assignments with which the queue would borrow now. Returns the plan of the first one without
+    /// room whose victims free so much quota that the queue stays within its own.
     pub(in crate::engine) fn preempt_before_other_flavors(
         &mut self,
         (gang, preempted): (&Gang, bool),

@@ -31,6 +31,9 @@ pub(super) struct VictimCandidate {
     /// The share of its queue without the candidates before it, of all queues, if queues share fairly
     /// and that share is larger than the share that the preemptor's queue would have.
     larger_share: Option<FairShare>,
+    /// How many candidates leave before it, if always the queue with the largest share loses its next
+    /// gang. 0 if shares do not count.
+    departure: usize,
     terms: PreemptionFacts,
     pub(super) lost_device_seconds: u64,
     since: Time,
@@ -55,8 +58,9 @@ impl VictimCandidate {
         self.rank().class()
     }
 
-    pub(super) fn set_larger_share(&mut self, share: FairShare) {
+    pub(super) fn set_larger_share(&mut self, share: FairShare, departure: usize) {
         self.larger_share = Some(share);
+        self.departure = departure;
     }
 
     /// Returns the rank. Candidates of a lower rank leave first.
@@ -157,7 +161,10 @@ impl Engine {
     /// Sorts candidates in preemption order.
     pub(super) fn sort_candidates(&self, candidates: &mut [VictimCandidate]) {
         // The sort is stable and fast here: most candidates come in order, or in reverse order.
-        let rank = |c: &VictimCandidate| (c.rank(), c.lost_device_seconds, Reverse(c.since));
+        let rank = |c: &VictimCandidate| {
+            let loss = (c.lost_device_seconds, Reverse(c.since));
+            (c.rank(), c.departure, loss)
+        };
         let name = |c: &VictimCandidate| self.gangs.name(c.gang);
         candidates.sort_by(|a, b| {
             let ranks = rank(a).cmp(&rank(b));
@@ -219,6 +226,7 @@ impl Engine {
                 same_queue: *name == asker.gang.queue,
                 owed: holds.is_owed() && reason != PreemptionReason::FairShare,
                 larger_share: None,
+                departure: 0,
                 terms: card.terms,
                 lost_device_seconds: card.stake.lost_device_seconds(self.now),
                 since: card.stake.since,

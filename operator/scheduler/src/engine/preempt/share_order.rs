@@ -57,20 +57,20 @@ impl Engine {
         };
         // The shares in the heap are upper bounds, because shares fall while gangs leave.
         let next = remaining.iter().filter_map(|(queue, candidates)| {
-            Some(NextLoss {
+            Some(NextVictim {
                 shares: shares(self, *queue)?,
                 candidate: Reverse(*candidates.last()?),
                 queue: *queue,
             })
         });
-        let mut heap: BinaryHeap<NextLoss> = next.collect();
+        let mut heap: BinaryHeap<NextVictim> = next.collect();
         while let Some(next) = heap.pop() {
             let queue = next.queue;
             let Some(shares) = shares(self, queue) else {
                 continue;
             };
             if shares < next.shares {
-                heap.push(NextLoss { shares, ..next });
+                heap.push(NextVictim { shares, ..next });
                 continue;
             }
             let Reverse(number) = next.candidate;
@@ -80,14 +80,14 @@ impl Engine {
                 candidates.last().copied()
             });
             if let (Some(candidate), Some(share)) = (found.list.get_mut(number), shares.first()) {
-                candidate.set_larger_share(*share);
+                candidate.set_larger_share(*share, departed.len());
             }
             if let Some(candidate) = found.list.get(number) {
                 let leaving = found.charge(candidate).iter();
                 self.queues.shift_times(queue, leaving, -1);
                 departed.push(number);
             }
-            heap.extend(following.map(|number| NextLoss {
+            heap.extend(following.map(|number| NextVictim {
                 shares,
                 candidate: Reverse(number),
                 queue,
@@ -96,13 +96,13 @@ impl Engine {
     }
 }
 
-/// The next candidate of a queue. The largest is the first to leave.
+/// The next victim of a queue. The greatest value leaves first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct NextLoss {
+struct NextVictim {
     /// The shares of the queue and of those above it, from the top down.
     shares: Vec<FairShare>,
-    /// The number of the candidate. Of equal shares, the candidate that is first in preemption order
-    /// leaves first.
+    /// The number of the candidate. If shares are equal, the candidate that is first in preemption
+    /// order leaves first.
     candidate: Reverse<usize>,
     queue: QueueIdx,
 }

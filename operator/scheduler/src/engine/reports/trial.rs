@@ -7,7 +7,7 @@ use super::super::admission::{AdmissionHistory, GangStart};
 use super::super::flavor_assignment::AssignmentResult;
 use super::super::{Engine, gang_table};
 use crate::decision::TrialPlacement;
-use crate::explain::WaitExplanation;
+use crate::explain::{self, WaitExplanation};
 use crate::gang::Gang;
 use crate::ids::GangId;
 use crate::placement::{Placement, PodRuns, UndoLog};
@@ -64,6 +64,7 @@ impl Engine {
     /// or new nodes. Changes nothing. It ignores the order of its queue. The engine need not know the
     /// gang. None: the gang would not start.
     pub(crate) fn find_immediate_place(&mut self, gang: &Gang, now: Time) -> Option<Placement> {
+        explain::topology_is_there(self.nodes.domains(), gang).ok()?;
         let groups = self.with_assignments(gang, now, |engine, ways| {
             let mut log = UndoLog::default();
             let mut all = ways.iter().flat_map(|ways| ways.iter());

@@ -303,7 +303,7 @@ impl Engine {
         };
         let first = first.into_iter().filter_map(|at| leaver((None, at)));
         let others_of = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
-        let by_domain = self.ends_by_domain(&way.shape);
+        let by_domain = self.ends_by_domain(&way.shape, &yields, &pool);
         let by_time = by_domain.is_none().then(|| self.reservations.ends().all());
         let by_time = by_time.into_iter().flat_map(|ends| ends.iter());
         let ends = by_domain.into_iter().flatten().chain(by_time);

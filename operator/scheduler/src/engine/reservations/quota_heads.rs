@@ -7,7 +7,7 @@ use crate::explain::WaitDetail;
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
 use crate::queueing::{Blockage, OrderKey, Queues, Signal, WaitKind};
-use crate::quota::Demand;
+use crate::quota::{Demand, FlavorResource};
 use crate::state::{GangIdx, QueueIdx};
 use crate::time::Time;
 
@@ -109,8 +109,11 @@ impl Engine {
         };
         for owner in self.owner_queues(gang, way) {
             self.quota_head(&owner);
-            if let Some(head) = self.reservations.quota_head(&owner)
-                && head.is_short_of_lent_quota(&mut self.queues, asks, gang.surplus)
+            let Some(head) = self.reservations.quota_head(&owner) else {
+                continue;
+            };
+            let lent = self.demand_reserved_for(gang, way, (head.queue, &head.demand));
+            if head.is_short_of_lent_quota(&mut self.queues, (leaf, &lent), gang.surplus)
                 && !head.allows_start(&stay, &mut self.queues, asks, self.now)
             {
                 return Err(self.blocked_by_quota_head(head, way, &owner));
@@ -126,14 +129,15 @@ impl Engine {
             if queue == gang.queue || self.queues.root(&queue) != root {
                 continue;
             }
-            let Some(leaf) = self.queues.leaf(&queue) else {
+            let Some(head_leaf) = self.queues.leaf(&queue) else {
                 continue;
             };
-            if !self.is_reserved_from(gang, way, (leaf, &head.demand)) {
+            let lent = self.demand_reserved_for(gang, way, (head_leaf, &head.demand));
+            if lent.is_empty() {
                 continue;
             }
-            let head = QuotaHead::from_head(head, leaf);
-            if head.is_short_of_lent_quota(&mut self.queues, asks, gang.surplus)
+            let head = QuotaHead::from_head(head, head_leaf);
+            if head.is_short_of_lent_quota(&mut self.queues, (leaf, &lent), gang.surplus)
                 && !head.allows_start(&stay, &mut self.queues, asks, self.now)
             {
                 let mut blocked = self.blocked_by_quota_head(&head, way, &queue);
@@ -173,28 +177,38 @@ impl Engine {
         })
     }
 
-    /// True if a gang must leave quota to the head of another queue. The head requests no more than
-    /// the nominal quota of its queue, or of a queue above it, and the gang would borrow from
-    /// there what that queue does not use. Surplus must leave all quota.
-    fn is_reserved_from(
+    /// Returns the part of a gang's demand that it would take from quota reserved for the head of
+    /// another queue. The head requests no more than the nominal quota of its queue, or of a queue
+    /// above it. The gang would borrow there what that queue, or one above it, does not use. Surplus
+    /// must leave all quota.
+    fn demand_reserved_for(
         &self,
         gang: &Gang,
         way: &FlavorAssignment,
         (queue, demand): (QueueIdx, &Demand),
-    ) -> bool {
+    ) -> Demand {
         let tree = self.queues.tree();
         let Some(leaf) = self.queues.leaf(&gang.queue).filter(|_| !gang.surplus) else {
-            return gang.surplus;
+            return match gang.surplus {
+                true => way.demand.clone(),
+                false => Demand::default(),
+            };
         };
-        tree.lowest_with_nominal(queue, demand)
-            .is_some_and(|owner| {
-                let mut demand = way.demand.iter();
-                let borrows_unused = |(what, need)| {
-                    let alone: Demand = std::iter::once((what, need)).collect();
-                    tree.lends(owner, what) && tree.borrows_from(leaf, &alone, owner)
-                };
-                !tree.is_below(leaf, owner) && demand.any(borrows_unused)
-            })
+        let Some(owner) = tree.lowest_with_nominal(queue, demand) else {
+            return Demand::default();
+        };
+        let owners: Vec<QueueIdx> = tree
+            .path_below_root(owner)
+            .filter(|at| !tree.is_below(leaf, *at))
+            .collect();
+        let is_reserved = |(what, need): &(FlavorResource, i128)| {
+            let alone: Demand = std::iter::once((*what, *need)).collect();
+            let takes = |at: &QueueIdx| {
+                tree.has_unused_quota(*at, *what) && tree.borrows_from(leaf, &alone, *at)
+            };
+            demand.amount(*what) > 0 && owners.iter().any(takes)
+        };
+        way.demand.iter().filter(is_reserved).collect()
     }
 
     /// Returns the queues under the same root to whose heads a gang must leave quota.
@@ -210,7 +224,9 @@ impl Engine {
             let first = first.map(|(_, candidate)| candidate);
             let first = first.and_then(|candidate| self.candidate_demand(candidate));
             if let Some(((first, demand), leaf)) = first.zip(self.queues.leaf(&queue))
-                && self.is_reserved_from(gang, way, (leaf, &demand))
+                && !self
+                    .demand_reserved_for(gang, way, (leaf, &demand))
+                    .is_empty()
             {
                 owners.push((first.submitted, queue));
             }

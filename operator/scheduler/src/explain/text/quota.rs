@@ -117,14 +117,14 @@ impl ShareComparison {
     fn write_sentence(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "; the share of borrowed quota of queue {:?} would be {}, and queue {:?} has {}",
+            "; queue {:?} would have a borrowed share of {}, and queue {:?} has {}",
             self.queue.as_str(),
             self.share,
             self.other.as_str(),
             self.other_share
         )?;
         if self.share < self.other_share {
-            f.write_str(": the gangs there are protected, or leave too little room")?;
+            f.write_str(", but no gang there may be preempted for it, or makes enough room")?;
         }
         Ok(())
     }

@@ -22,16 +22,14 @@ pub struct OwnQuota {
     pub reclaim: Option<ReclaimPolicy>,
 }
 
-/// The shares of borrowed quota of two queues with one parent: of the queue that would have a pending
-/// gang, or is above the gang's queue, and of the queue with the largest share that borrows the
-/// resource, or is above such a queue.
+/// The borrowed shares of two sibling queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareComparison {
-    /// The queue on the side of the gang.
+    /// The queue of the pending gang, or a queue above it.
     pub queue: QueueName,
     /// Its share with the gang.
     pub share: FairShare,
-    /// The other queue.
+    /// The queue with the largest share among the borrowers, or a queue above that one.
     pub other: QueueName,
     /// Its share.
     pub other_share: FairShare,

@@ -267,8 +267,8 @@ impl Queues {
         Some(full_detail)
     }
 
-    /// Compares the share that a queue would have with the largest share of these borrowers. None: the
-    /// queue takes nothing by fair share, or has no common parent with any of them.
+    /// Compares the share of a queue, with this demand, to the largest share of these borrowers. None:
+    /// the queue takes nothing by fair share, or has no common parent with any of them.
     fn compare_shares(
         &self,
         (name, at): (&QueueName, QueueIdx),
@@ -293,7 +293,7 @@ impl Queues {
                 other_share,
             })
         });
-        // Of equal shares, the queue that borrows most comes first.
+        // If shares are equal, the queue that borrows most comes first.
         let rank = |shares: &ShareComparison| {
             let is_larger = shares.share < shares.other_share;
             (is_larger, shares.other_share)

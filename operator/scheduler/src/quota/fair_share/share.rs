@@ -101,9 +101,8 @@ impl QuotaTree {
         (own < held).then_some(held)
     }
 
-    /// Returns the shares by which `holder`, and the queues above it up to the common parent with
-    /// `asker`, are compared with their siblings, from the top down. None as for
-    /// [`QuotaTree::larger_share`].
+    /// Returns the borrowed shares of `holder` and of the queues above it, from the top down, starting
+    /// below the lowest common parent with `asker`. None as for [`QuotaTree::larger_share`].
     pub(crate) fn larger_share_path(
         &self,
         asker: QueueIdx,
@@ -119,8 +118,8 @@ impl QuotaTree {
         Some(std::iter::once(top).chain(lower).collect())
     }
 
-    /// Returns the queue whose share is compared for `queue` if it is compared with `other`: the queue
-    /// or one above it, below their lowest common parent. None: they have no common parent.
+    /// Returns the child of the lowest common parent of two queues that is `queue` or above `queue`.
+    /// None: they have no common parent.
     pub(crate) fn child_of_common_parent(
         &self,
         queue: QueueIdx,

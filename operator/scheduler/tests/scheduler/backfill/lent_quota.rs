@@ -91,6 +91,39 @@ fn borrower_may_pass_an_owner_if_it_ends_in_time() {
     assert_eq!(cycle_at(&mut engine, 3), ["+late"]);
 }
 
+/// Team `a` holds its own 8 GPUs. Its next gang needs 8 of its department `d`, which `c` of another
+/// department borrows.
+#[test]
+fn quota_of_a_department_is_left_to_a_team_that_holds_its_own() {
+    let mut engine = engine(gpu_nodes(4));
+    engine.apply_queue(queue_below("root", None, gpu_quota(0)));
+    for (name, parent, quota) in [
+        ("d", "root", 8),
+        ("a", "d", 8),
+        ("e", "root", 8),
+        ("c", "e", 8),
+    ] {
+        engine.apply_queue(queue_below(name, Some(parent), gpu_quota(quota)));
+    }
+    let of = |queue: &str, name: &str, gpus| in_queue(queue, gpu_gang(name, gpus, None));
+    for number in 0..6 {
+        engine.apply_gang(of("c", &format!("c{number}"), 4));
+    }
+    cycle_at(&mut engine, 0);
+    engine.apply_gang(submitted_at(1, of("a", "own", 8)));
+    cycle_at(&mut engine, 1);
+    engine.apply_gang(submitted_at(2, of("a", "head", 8)));
+    cycle_at(&mut engine, 2);
+    engine.delete_gang(&id("c5"));
+    let small = Gang {
+        preemptible: false,
+        ..of("c", "small", 4)
+    };
+    engine.apply_gang(submitted_at(3, small));
+    let said = cycle_at(&mut engine, 3);
+    assert_eq!(said, ["-small Reserved"]);
+}
+
 /// The gang would borrow itself. The engine decides whose turn it is when quota is free.
 #[test]
 fn pending_borrower_does_not_block_other_borrowers() {

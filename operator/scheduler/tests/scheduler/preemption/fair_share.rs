@@ -153,7 +153,7 @@ fn smaller_queue_of_a_department_is_spared() {
     }
 }
 
-/// Queue `a` holds 12 of its 8 GPUs, and its next gang would fit into the 8 alone.
+/// Queue `a` has a quota of 8 GPUs and uses 16. Its next gang requests 4.
 #[test]
 fn waiting_gang_of_a_queue_beyond_its_quota_stops_no_other_queue() {
     for policy in [FAIR, LOWER_WITHIN] {
@@ -182,6 +182,37 @@ fn waiting_gang_of_a_queue_beyond_its_quota_stops_no_other_queue() {
     }
 }
 
+/// Quota of CPUs that the greedy queue leaves idle reserves none of the GPUs that it holds.
+#[test]
+fn idle_quota_of_another_resource_reserves_nothing() {
+    let mut engine = engine_with_borrowers(&[], FAIR);
+    let quota = |gpus, cpus| Some([(GPU, gpus), ("cpu", cpus)]);
+    for (name, parent, quota) in [
+        ("all", None, quota(8, 64_000)),
+        ("a", Some("all"), quota(8, 64_000)),
+        ("b", Some("all"), quota(0, 0)),
+    ] {
+        engine.apply_queue(Queue {
+            parent: parent.map(QueueName::new),
+            preemption: FAIR,
+            ..queue(name, quota.as_ref().map(|quota| &quota[..]))
+        });
+    }
+    let a = [
+        ("a", "a1", 4),
+        ("a", "a2", 4),
+        ("a", "a3", 4),
+        ("a", "a4", 4),
+    ];
+    assert_eq!(run(&mut engine, 0, &a).len(), 4);
+    assert_eq!(
+        run(&mut engine, 1, &[("a", "a5", 4)]),
+        ["-a5 QuotaExceeded"]
+    );
+    let said = run(&mut engine, 2, &[("b", "b1", 4)]);
+    assert!(said[0].starts_with("!b1 a"), "{said:?}");
+}
+
 /// Departments `x` and `y` each hold 8 of 16, so neither takes from the other.
 #[test]
 fn explanation_compares_the_queues_with_one_parent() {
@@ -200,8 +231,7 @@ fn explanation_compares_the_queues_with_one_parent() {
     );
     run(&mut engine, 1, &[("x1", "next", 1)]);
     let says = engine.explanation(&id("next")).unwrap().to_string();
-    let end =
-        "; the share of borrowed quota of queue \"x\" would be 0.562, and queue \"y\" has 0.500";
+    let end = "; queue \"x\" would have a borrowed share of 0.562, and queue \"y\" has 0.500";
     assert!(says.ends_with(end), "{says}");
 }
 

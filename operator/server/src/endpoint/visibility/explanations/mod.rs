@@ -20,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::{ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 use trellis_api::visibility::{
-    Amount, Candidate, ExcludedNodes, Explanation, MovableJob, Preempted, Protected,
+    Amount, Candidate, ExcludedNodes, Explanation, MovableJob, Preempted, Protected, RequestChange,
     ServedResource, TaskGroupNodes,
 };
 use trellis_api::{PodGroup, Reason, TrainingJob, shorten_message};
@@ -30,7 +30,7 @@ use trellis_gang::requirements::device_allocation;
 use trellis_gang::{GangExplanation, engine, external, node_order};
 use trellis_scheduler::{
     Decision, Engine, Forecast, Gang, GangId, GangSnapshot, GroupNodeReport, NodeName,
-    NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, Victim, find_request_changes,
+    NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, Victim,
 };
 
 use super::age;
@@ -45,6 +45,8 @@ pub(super) struct Explainer {
     victims: BTreeMap<GangId, Vec<Victim>>,
     /// Jobs with room on other nodes, for each gang that was explained.
     moves: BTreeMap<GangId, Vec<MovableJob>>,
+    /// Changes of its request, for each gang that was explained.
+    request_changes: BTreeMap<GangId, Vec<RequestChange>>,
 }
 
 /// Further input of an explanation.
@@ -76,6 +78,7 @@ impl Explainer {
         Self {
             victims: preempts.collect(),
             moves: BTreeMap::new(),
+            request_changes: BTreeMap::new(),
             engine,
         }
     }
@@ -134,11 +137,9 @@ impl Explainer {
             explanation.shortage = shortage::from_detail(&wait.detail);
             let change = wait.change.as_deref();
             explanation.smallest_change = change.map(|of| smallest_change::describe(of, snapshot));
-            let changes = find_request_changes(&mut self.engine, snapshot, &id);
-            let changes = changes.iter();
-            explanation.request_changes = changes
-                .map(|change| request_changes::describe(job, change))
-                .collect();
+            if request_changes::may_help(reason) {
+                explanation.request_changes = self.request_changes(job, snapshot);
+            }
             if matches!(reason, Reason::Fragmented | Reason::TopologyFragmented) {
                 explanation.moves = self.moves(&id, snapshot);
             }

@@ -1,12 +1,51 @@
 //! Changes of a job's own request with which it would start now, in the form of the API.
 
+use trellis_api::Reason;
 use trellis_api::visibility::RequestChange;
-use trellis_gang::external;
 use trellis_gang::key::Key;
-use trellis_scheduler::{ChangedRequest, TopologyRequest};
+use trellis_gang::{engine, external};
+use trellis_scheduler::{ChangedRequest, Snapshot, TopologyRequest, find_request_changes};
+
+use super::Explainer;
+
+/// Maximum number of gangs for which one snapshot is searched for changes.
+const MAX_CHANGE_SEARCHES: usize = 64;
+
+/// Returns true if another request may remove this reason to wait. The order of the queue and limits
+/// outside it do not depend on the request.
+pub(super) fn may_help(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Fragmented
+            | Reason::TopologyFragmented
+            | Reason::InsufficientCapacity
+            | Reason::ExceedsTopology
+            | Reason::ExceedsCluster
+            | Reason::QuotaExceeded
+            | Reason::ExceedsQuota
+    )
+}
+
+impl Explainer {
+    /// Returns the changes with which the gang would start. After [`MAX_CHANGE_SEARCHES`] gangs, the
+    /// rest get none from this snapshot.
+    pub(super) fn request_changes(&mut self, job: &Key, snapshot: &Snapshot) -> Vec<RequestChange> {
+        let id = engine::gang_id(job);
+        if let Some(known) = self.request_changes.get(&id) {
+            return known.clone();
+        }
+        if self.request_changes.len() >= MAX_CHANGE_SEARCHES {
+            return Vec::new();
+        }
+        let changes = find_request_changes(&mut self.engine, snapshot, &id);
+        let changes: Vec<_> = changes.iter().map(|change| describe(job, change)).collect();
+        self.request_changes.insert(id, changes.clone());
+        changes
+    }
+}
 
 /// Describes a change of a TrainingJob, or of the PodGroup of external pods.
-pub(super) fn describe(job: &Key, change: &trellis_scheduler::RequestChange) -> RequestChange {
+fn describe(job: &Key, change: &trellis_scheduler::RequestChange) -> RequestChange {
     let groups = match external::is_external(job) {
         true => "groups",
         false => "taskGroups",
