@@ -5,8 +5,8 @@ use crate::field_log::FieldLog;
 use crate::pod::GroupDraft;
 
 impl JobDraft {
-    /// Leaves out slices at a level that the group or the job requires. In Trellis
-    /// such a job waits with `TopologyNotFound` (docs/topology.md). The other systems start it.
+    /// Leaves out slices at a level that the group or the job requires. In Trellis such a job waits
+    /// with `TopologyNotFound` (docs/topology.md). The other systems start it.
     pub(super) fn drop_redundant_slices(&mut self, log: &FieldLog) {
         let of_job = self.spec.topology.as_ref().and_then(|t| t.required.clone());
         for pods in &mut self.pods {

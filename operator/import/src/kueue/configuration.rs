@@ -34,6 +34,14 @@ const OWN_SETTINGS: [&str; 17] = [
     "objectRetentionPolicies",
 ];
 
+/// The note on resources without quota, of the configuration and of a queue.
+pub(super) const EXCLUDED_RESOURCES: [&str; 2] = [
+    "exempts resources from quota, and in Trellis a queue with quota offers only the resources that it names",
+    "name these resources in resourceGroups, with the total amount of the cluster as nominalQuota",
+];
+
+const VERSION_2: &str = "config.kueue.x-k8s.io/v1beta2";
+
 /// Returns true if the configuration enables fair sharing. In `v1beta2`, the field itself does.
 pub(crate) fn enables_fair_sharing(configuration: &Value) -> bool {
     let Some(sharing) = configuration.get("fairSharing").filter(|s| s.is_object()) else {
@@ -44,14 +52,6 @@ pub(crate) fn enables_fair_sharing(configuration: &Value) -> bool {
         None => configuration.get("apiVersion").and_then(Value::as_str) == Some(VERSION_2),
     }
 }
-
-/// The note on resources without quota, of the configuration and of a queue.
-pub(super) const EXCLUDED_RESOURCES: [&str; 2] = [
-    "exempts resources from quota, and in Trellis a queue with quota offers only the resources that it names",
-    "name these resources in resourceGroups, with the total amount of the cluster as nominalQuota",
-];
-
-const VERSION_2: &str = "config.kueue.x-k8s.io/v1beta2";
 
 /// Returns true if the configuration enables Kueue's balanced placement.
 pub(crate) fn enables_balanced_placement(configuration: &Value) -> bool {

@@ -20,6 +20,7 @@ mod priority;
 mod queues;
 mod rules;
 mod topologies;
+mod volcano_quotas;
 
 use std::path::{Path, PathBuf};
 
