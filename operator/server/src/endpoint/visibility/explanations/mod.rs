@@ -2,6 +2,7 @@
 //! `shortage` holds the numbers of each reason. `redaction` reduces the explanation to what the
 //! caller may see.
 
+mod bounded_search;
 mod moves;
 mod redaction;
 mod request_changes;
@@ -33,6 +34,7 @@ use trellis_scheduler::{
     NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, Victim,
 };
 
+use self::bounded_search::BoundedSearch;
 use super::age;
 use super::jobs::{ExternalGang, NOMINATED_MESSAGE, to_timestamp};
 use super::nodes::job_ref;
@@ -44,9 +46,9 @@ pub(super) struct Explainer {
     /// Victims of each gang that would preempt now.
     victims: BTreeMap<GangId, Vec<Victim>>,
     /// Jobs with room on other nodes, for each gang that was explained.
-    moves: BTreeMap<GangId, Vec<MovableJob>>,
+    moves: BoundedSearch<MovableJob>,
     /// Changes of its request, for each gang that was explained.
-    request_changes: BTreeMap<GangId, Vec<RequestChange>>,
+    request_changes: BoundedSearch<RequestChange>,
 }
 
 /// Further input of an explanation.
@@ -77,8 +79,8 @@ impl Explainer {
         });
         Self {
             victims: preempts.collect(),
-            moves: BTreeMap::new(),
-            request_changes: BTreeMap::new(),
+            moves: BoundedSearch::new(moves::MAX_MOVE_SEARCHES),
+            request_changes: BoundedSearch::new(request_changes::MAX_CHANGE_SEARCHES),
             engine,
         }
     }

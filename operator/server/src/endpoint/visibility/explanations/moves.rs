@@ -11,24 +11,18 @@ use super::{Explainer, node_names};
 
 /// Maximum number of gangs for which one snapshot is searched for moves. A search takes longer than
 /// the rest of an explanation.
-const MAX_MOVE_SEARCHES: usize = 8;
+pub(super) const MAX_MOVE_SEARCHES: usize = 8;
 
 impl Explainer {
     /// Returns the jobs whose move would let the gang start. After [`MAX_MOVE_SEARCHES`] gangs, the
     /// rest get none from this snapshot.
     pub(super) fn moves(&mut self, id: &GangId, snapshot: &Snapshot) -> Vec<MovableJob> {
-        if let Some(known) = self.moves.get(id) {
-            return known.clone();
-        }
-        if self.moves.len() >= MAX_MOVE_SEARCHES {
-            return Vec::new();
-        }
         // External pods cannot be suspended.
         let is_job = |gang: &GangId| !external::is_external(&engine::job_key(gang));
-        let moves = find_moves(snapshot, id, is_job);
-        let moves: Vec<MovableJob> = moves.iter().map(describe_move).collect();
-        self.moves.insert(id.clone(), moves.clone());
-        moves
+        self.moves.find(id, || {
+            let moves = find_moves(snapshot, id, is_job);
+            moves.iter().map(describe_move).collect()
+        })
     }
 }
 

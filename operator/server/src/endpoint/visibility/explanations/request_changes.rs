@@ -9,7 +9,7 @@ use trellis_scheduler::{ChangedRequest, Snapshot, TopologyRequest, find_request_
 use super::Explainer;
 
 /// Maximum number of gangs for which one snapshot is searched for changes.
-const MAX_CHANGE_SEARCHES: usize = 64;
+pub(super) const MAX_CHANGE_SEARCHES: usize = 64;
 
 /// Returns true if another request may remove this reason to wait. The order of the queue and limits
 /// outside it do not depend on the request.
@@ -31,16 +31,10 @@ impl Explainer {
     /// rest get none from this snapshot.
     pub(super) fn request_changes(&mut self, job: &Key, snapshot: &Snapshot) -> Vec<RequestChange> {
         let id = engine::gang_id(job);
-        if let Some(known) = self.request_changes.get(&id) {
-            return known.clone();
-        }
-        if self.request_changes.len() >= MAX_CHANGE_SEARCHES {
-            return Vec::new();
-        }
-        let changes = find_request_changes(&mut self.engine, snapshot, &id);
-        let changes: Vec<_> = changes.iter().map(|change| describe(job, change)).collect();
-        self.request_changes.insert(id, changes.clone());
-        changes
+        self.request_changes.find(&id, || {
+            let changes = find_request_changes(&mut self.engine, snapshot, &id);
+            changes.iter().map(|change| describe(job, change)).collect()
+        })
     }
 }
 
