@@ -28,8 +28,8 @@ use crate::time::Time;
 pub(crate) struct QuotaHead {
     pub(crate) gang_idx: GangIdx,
     pub(crate) key: OrderKey,
-    pub(crate) queue: QueueIdx,
-    pub(crate) demand: Demand,
+    queue: QueueIdx,
+    demand: Demand,
     /// Quota that gangs give back by its start, or by all ends if its start is unknown.
     released_quota: Vec<(QueueIdx, Vec<(FlavorResource, i128)>)>,
     /// When gangs have given back enough quota. None: unknown, or never.
@@ -173,10 +173,9 @@ impl QuotaHead {
         all: bool,
     ) -> bool {
         let tree = queues.tree();
-        let borrowed = demand.iter().filter(|(what, need)| {
-            let alone: Demand = std::iter::once((*what, *need)).collect();
-            all || tree.borrows(queue, &alone)
-        });
+        let borrowed = demand
+            .iter()
+            .filter(|(what, need)| all || tree.borrows(queue, &Demand::single(*what, *need)));
         let borrowed: Vec<_> = borrowed.collect();
         let available = |queues: &Queues, what| queues.tree().available(self.queue, what);
         let before: Vec<_> = self

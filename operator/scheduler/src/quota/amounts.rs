@@ -38,6 +38,11 @@ const MAX_AMOUNT: i128 = 1 << 80;
 pub(crate) struct Demand(SmallVec<[(FlavorResource, i128); 4]>);
 
 impl Demand {
+    /// Returns the demand for one resource of one flavor.
+    pub(crate) fn single(what: FlavorResource, amount: i128) -> Self {
+        std::iter::once((what, amount)).collect()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FlavorResource, i128)> + '_ {
         self.0.iter().copied()
     }

@@ -149,15 +149,13 @@ impl QuotaTree {
                 .filter(|(what, _)| self.offer(queue, *what) == ResourceOffer::Quota);
             quotas.all(|(what, need)| need <= node.cell(what).subtree())
         };
-        let counts = |at: QueueIdx, node: &TreeNode| at == queue || node.parent.is_some();
-        let mut path = self.path(queue);
-        path.find(|(at, node)| counts(*at, node) && covers(node))
-            .map(|(at, _)| at)
+        let mut path = self.path_below_root(queue);
+        path.find(|(_, node)| covers(node)).map(|(at, _)| at)
     }
 
     /// Returns true if a queue with a demand exceeds the quota of all queues above it that are not
     /// above `owner` too.
-    pub(crate) fn borrows_from(&self, queue: QueueIdx, demand: &Demand, owner: QueueIdx) -> bool {
+    fn borrows_from(&self, queue: QueueIdx, demand: &Demand, owner: QueueIdx) -> bool {
         let mut above = self.path(owner).map(|(at, _)| at);
         match self.lowest_within(queue, demand, &Demand::default()) {
             Some(within) => above.any(|at| at == within),
@@ -166,15 +164,34 @@ impl QuotaTree {
     }
 
     /// Returns a queue and the queues above it, without the root unless it is the queue itself.
-    pub(crate) fn path_below_root(&self, queue: QueueIdx) -> impl Iterator<Item = QueueIdx> {
+    fn path_below_root(&self, queue: QueueIdx) -> impl Iterator<Item = (QueueIdx, &TreeNode)> {
         let path = self.path(queue);
         path.filter(move |(at, node)| *at == queue || node.parent.is_some())
-            .map(|(at, _)| at)
+    }
+
+    /// Returns the part of a queue's demand that it would borrow from what `owner`, or a queue above
+    /// it below the root, does not use.
+    pub(crate) fn borrowed_from(
+        &self,
+        queue: QueueIdx,
+        demand: &Demand,
+        owner: QueueIdx,
+    ) -> Demand {
+        let owners = self.path_below_root(owner).map(|(at, _)| at);
+        let owners: Vec<QueueIdx> = owners.filter(|at| !self.is_below(queue, *at)).collect();
+        let is_borrowed = |(what, need): &(FlavorResource, i128)| {
+            let alone = Demand::single(*what, *need);
+            let lends = |at: &QueueIdx| {
+                self.has_unused_quota(*at, *what) && self.borrows_from(queue, &alone, *at)
+            };
+            owners.iter().any(lends)
+        };
+        demand.iter().filter(is_borrowed).collect()
     }
 
     /// Returns true if a queue, with those below it, holds less than its quota. Only then can another
     /// queue borrow from it.
-    pub(crate) fn has_unused_quota(&self, queue: QueueIdx, what: FlavorResource) -> bool {
+    fn has_unused_quota(&self, queue: QueueIdx, what: FlavorResource) -> bool {
         let cell = self.node(queue).map(|node| node.cell(what));
         cell.is_some_and(|cell| cell.usage() < cell.subtree())
     }

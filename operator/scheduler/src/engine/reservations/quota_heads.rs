@@ -107,13 +107,10 @@ impl Engine {
             preemptible: false,
             ..stay
         };
-        for owner in self.owner_queues(gang, way) {
+        for (owner, lent) in self.owner_queues(gang, way) {
             self.quota_head(&owner);
-            let Some(head) = self.reservations.quota_head(&owner) else {
-                continue;
-            };
-            let lent = self.demand_reserved_for(gang, way, (head.queue, &head.demand));
-            if head.is_short_of_lent_quota(&mut self.queues, (leaf, &lent), gang.surplus)
+            if let Some(head) = self.reservations.quota_head(&owner)
+                && head.is_short_of_lent_quota(&mut self.queues, (leaf, &lent), gang.surplus)
                 && !head.allows_start(&stay, &mut self.queues, asks, self.now)
             {
                 return Err(self.blocked_by_quota_head(head, way, &owner));
@@ -171,7 +168,7 @@ impl Engine {
             let tree = self.queues.tree();
             let mut demand = way.demand.iter();
             demand.any(|(what, need)| {
-                let alone: Demand = std::iter::once((what, need)).collect();
+                let alone = Demand::single(what, need);
                 tree.guaranteed(leaf, what).is_some() && !tree.borrows(leaf, &alone)
             })
         })
@@ -187,53 +184,43 @@ impl Engine {
         way: &FlavorAssignment,
         (queue, demand): (QueueIdx, &Demand),
     ) -> Demand {
+        if gang.surplus {
+            return way.demand.clone();
+        }
         let tree = self.queues.tree();
-        let Some(leaf) = self.queues.leaf(&gang.queue).filter(|_| !gang.surplus) else {
-            return match gang.surplus {
-                true => way.demand.clone(),
-                false => Demand::default(),
-            };
-        };
-        let Some(owner) = tree.lowest_with_nominal(queue, demand) else {
+        let owner = tree.lowest_with_nominal(queue, demand);
+        let Some((leaf, owner)) = self.queues.leaf(&gang.queue).zip(owner) else {
             return Demand::default();
         };
-        let owners: Vec<QueueIdx> = tree
-            .path_below_root(owner)
-            .filter(|at| !tree.is_below(leaf, *at))
-            .collect();
-        let is_reserved = |(what, need): &(FlavorResource, i128)| {
-            let alone: Demand = std::iter::once((*what, *need)).collect();
-            let takes = |at: &QueueIdx| {
-                tree.has_unused_quota(*at, *what) && tree.borrows_from(leaf, &alone, *at)
-            };
-            demand.amount(*what) > 0 && owners.iter().any(takes)
-        };
-        way.demand.iter().filter(is_reserved).collect()
+        let is_needed = |(what, _): &(FlavorResource, i128)| demand.amount(*what) > 0;
+        let needed: Demand = way.demand.iter().filter(is_needed).collect();
+        tree.borrowed_from(leaf, &needed, owner)
     }
 
-    /// Returns the queues under the same root to whose heads a gang must leave quota.
-    fn owner_queues(&mut self, gang: &Gang, way: &FlavorAssignment) -> Vec<QueueName> {
+    /// Returns the queues under the same root to whose heads a gang must leave quota, each with the part
+    /// of the gang's demand that it would take from there.
+    fn owner_queues(&mut self, gang: &Gang, way: &FlavorAssignment) -> Vec<(QueueName, Demand)> {
         let root = self.queues.root(&gang.queue);
         let queues = self.reservations.blocked().quota_queues();
         let queues =
             queues.filter(|queue| **queue != gang.queue && self.queues.root(queue) == root);
         let queues: Vec<QueueName> = queues.cloned().collect();
-        let mut owners: Vec<(Time, QueueName)> = Vec::new();
+        let mut owners: Vec<(Time, QueueName, Demand)> = Vec::new();
         for queue in queues {
             let first = self.reservations.blocked().first_waiting_for_quota(&queue);
             let first = first.map(|(_, candidate)| candidate);
             let first = first.and_then(|candidate| self.candidate_demand(candidate));
-            if let Some(((first, demand), leaf)) = first.zip(self.queues.leaf(&queue))
-                && !self
-                    .demand_reserved_for(gang, way, (leaf, &demand))
-                    .is_empty()
-            {
-                owners.push((first.submitted, queue));
+            if let Some(((first, demand), leaf)) = first.zip(self.queues.leaf(&queue)) {
+                let lent = self.demand_reserved_for(gang, way, (leaf, &demand));
+                if !lent.is_empty() {
+                    owners.push((first.submitted, queue, lent));
+                }
             }
         }
-        owners.sort_unstable();
+        owners.sort_unstable_by(|(one, a, _), (other, b, _)| (one, a).cmp(&(other, b)));
         owners.truncate(MAX_OWNERS);
-        owners.into_iter().map(|(_, queue)| queue).collect()
+        let owners = owners.into_iter();
+        owners.map(|(_, queue, lent)| (queue, lent)).collect()
     }
 
     /// Returns the blockage of a gang that waits only for the quota that is reserved for the first

@@ -110,10 +110,9 @@ impl QuotaTree {
         holder: QueueIdx,
     ) -> Option<Vec<FairShare>> {
         let top = self.larger_share(asker, demand, holder)?;
-        let common = self.lowest_above_both(asker, holder)?;
-        let below = self.path(holder).map(|(at, _)| at);
-        let below: Vec<QueueIdx> = below.take_while(|at| *at != common).collect();
-        let lower = below.into_iter().rev().skip(1);
+        let child = self.child_of_common_parent(holder, asker)?;
+        let below: Vec<QueueIdx> = self.path_below(holder, child).map(|(at, _)| at).collect();
+        let lower = below.into_iter().rev();
         let lower = lower.filter_map(|queue| self.share_among_siblings(queue));
         Some(std::iter::once(top).chain(lower).collect())
     }
@@ -126,8 +125,16 @@ impl QuotaTree {
         other: QueueIdx,
     ) -> Option<QueueIdx> {
         let common = self.lowest_above_both(queue, other)?;
-        let path = self.path(queue).map(|(at, _)| at);
-        path.take_while(|at| *at != common).last()
+        self.path_below(queue, common).map(|(at, _)| at).last()
+    }
+
+    /// Returns a queue and the queues above it, up to the one below `end`.
+    fn path_below(
+        &self,
+        queue: QueueIdx,
+        end: QueueIdx,
+    ) -> impl Iterator<Item = (QueueIdx, &TreeNode)> {
+        self.path(queue).take_while(move |(at, _)| *at != end)
     }
 
     /// Returns true if the usage of a queue counts in the share of `own` when it is compared with
@@ -154,8 +161,7 @@ impl QuotaTree {
         demand: &Demand,
         common: QueueIdx,
     ) -> Option<FairShare> {
-        let below = self.path(queue).take_while(|(at, _)| *at != common);
-        let (level, (_, child)) = below.enumerate().last()?;
+        let (level, (_, child)) = self.path_below(queue, common).enumerate().last()?;
         let new = demand.iter().map(|(what, _)| what);
         let new = new.filter(|what| !child.cells.contains_key(what));
         let mut sums: BTreeMap<ResourceIdx, i128> = BTreeMap::new();

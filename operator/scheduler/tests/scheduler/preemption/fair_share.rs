@@ -52,16 +52,16 @@ fn run(engine: &mut Engine, second: i64, gangs: &[(&str, &str, u32)]) -> Vec<Str
     run_cycle_at(engine, seconds(second))
 }
 
+/// Starts four gangs of queue `a`, which use all 16 GPUs.
+fn fill_with_gangs_of_a(engine: &mut Engine) {
+    let gangs = ["a1", "a2", "a3", "a4"].map(|name| ("a", name, 4));
+    assert_eq!(run(engine, 0, &gangs).len(), 4);
+}
+
 #[test]
 fn queue_takes_until_the_shares_are_equal() {
     let mut engine = engine_with_borrowers(&[("a", 1_000), ("b", 1_000)], FAIR);
-    let a = [
-        ("a", "a1", 4),
-        ("a", "a2", 4),
-        ("a", "a3", 4),
-        ("a", "a4", 4),
-    ];
-    assert_eq!(run(&mut engine, 0, &a).len(), 4);
+    fill_with_gangs_of_a(&mut engine);
     for (second, name) in [(1, "b1"), (2, "b2")] {
         let said = run(&mut engine, second, &[("b", name, 4)]);
         assert!(
@@ -165,13 +165,7 @@ fn waiting_gang_of_a_queue_beyond_its_quota_stops_no_other_queue() {
             PreemptionPolicy::default(),
         ));
         engine.apply_queue(queue_below("all", None, 8, PreemptionPolicy::default()));
-        let a = [
-            ("a", "a1", 4),
-            ("a", "a2", 4),
-            ("a", "a3", 4),
-            ("a", "a4", 4),
-        ];
-        assert_eq!(run(&mut engine, 0, &a).len(), 4);
+        fill_with_gangs_of_a(&mut engine);
         assert_eq!(
             run(&mut engine, 1, &[("a", "a5", 4)]),
             ["-a5 QuotaExceeded"]
@@ -198,13 +192,7 @@ fn idle_quota_of_another_resource_reserves_nothing() {
             ..queue(name, quota.as_ref().map(|quota| &quota[..]))
         });
     }
-    let a = [
-        ("a", "a1", 4),
-        ("a", "a2", 4),
-        ("a", "a3", 4),
-        ("a", "a4", 4),
-    ];
-    assert_eq!(run(&mut engine, 0, &a).len(), 4);
+    fill_with_gangs_of_a(&mut engine);
     assert_eq!(
         run(&mut engine, 1, &[("a", "a5", 4)]),
         ["-a5 QuotaExceeded"]
