@@ -186,12 +186,7 @@ impl LeastRelease<'_> {
         let mut put: BTreeMap<NodeIdx, ReleaseAmounts> = BTreeMap::new();
         let next = |domain: u32, pods: u32, asked: &NodeRequests| {
             let nodes = domains.get(&domain)?;
-            // The cost depends only on requests in this domain.
-            let within = nodes
-                .iter()
-                .filter_map(|node| Some((*node, asked.get(node)?.clone())));
-            let within: NodeRequests = within.collect();
-            let (cost, nodes) = self.place_layers(group, (pods, inner), nodes, &within)?;
+            let (cost, nodes) = self.place_layers(group, (pods, inner), nodes, asked)?;
             Some(((cost, domain), nodes))
         };
         let mut left = count;
