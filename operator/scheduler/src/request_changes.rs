@@ -1,7 +1,5 @@
 //! Changes of a waiting gang's own request with which it would start now.
 
-use std::collections::BTreeSet;
-
 use crate::engine::{Engine, Snapshot};
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::{FlavorName, GangId, GroupName};
@@ -35,8 +33,7 @@ pub enum ChangedRequest {
 /// suffices alone. For each topology request, it returns the change to the finest coarser level that
 /// suffices, or else the change to a preference. `engine` is restored from `snapshot` and may have run
 /// a cycle; it stays as it is. The order of the queue does not count, so the gang must be one that its
-/// queue lets start. Empty: no change that was tried suffices, or the
-/// gang can start unchanged.
+/// queue lets start. Empty: no change that was tried suffices, or the gang can start unchanged.
 #[must_use]
 pub fn find_request_changes(
     engine: &mut Engine,
@@ -48,23 +45,19 @@ pub fn find_request_changes(
         return Vec::new();
     };
     let gang = &waiting.gang;
-    let mut places: Vec<Option<&TaskGroup>> = vec![None];
-    places.extend(gang.groups.iter().map(Some));
     // Each list has changes of one field, the smallest first.
-    let topologies = places
+    let of_gang = weaker_topologies(None, gang.topology.as_ref(), snapshot);
+    let of_groups = gang
+        .groups
         .iter()
-        .map(|place| weaker_topologies(*place, gang, snapshot));
-    let slices = places
+        .map(|group| weaker_topologies(Some(&group.name), group.topology.as_ref(), snapshot));
+    let mut lists: Vec<Vec<RequestChange>> = std::iter::once(of_gang).chain(of_groups).collect();
+    let slices = gang.groups.iter().filter_map(weaker_slices);
+    let flavors = gang
+        .groups
         .iter()
-        .map(|place| weaker_slices(*place).into_iter().collect());
-    let mut lists: Vec<Vec<RequestChange>> = topologies.chain(slices).collect();
-    for place in &places {
-        lists.extend(
-            other_flavors(*place, snapshot)
-                .into_iter()
-                .map(|change| vec![change]),
-        );
-    }
+        .flat_map(|group| other_flavors(group, snapshot));
+    lists.extend(slices.chain(flavors).map(|change| vec![change]));
     let mut search = ChangeSearch {
         engine,
         now: snapshot.now,
@@ -117,17 +110,13 @@ impl RequestChange {
     }
 }
 
-/// Returns the weaker topology requests of a group, or of the gang: coarser required levels, the finest
-/// first, then the preference.
+/// Returns the requests that are weaker than the request of a group, or of the gang: coarser required
+/// levels, the finest first, then the preference.
 fn weaker_topologies(
-    group: Option<&TaskGroup>,
-    gang: &Gang,
+    group: Option<&GroupName>,
+    request: Option<&TopologyRequest>,
     snapshot: &Snapshot,
 ) -> Vec<RequestChange> {
-    let request = match group {
-        Some(group) => group.topology.as_ref(),
-        None => gang.topology.as_ref(),
-    };
     let request = request.filter(|request| !request.is_node_level());
     let Some(required) = request.and_then(TopologyRequest::required_level) else {
         return Vec::new();
@@ -148,32 +137,30 @@ fn weaker_topologies(
         .map(|level| TopologyRequest::required_and_preferred(level, required));
     let all = coarser.chain([TopologyRequest::preferred(required)]);
     all.map(|topology| RequestChange {
-        group: group.map(|group| group.name.clone()),
+        group: group.cloned(),
         value: ChangedRequest::Topology(topology),
     })
     .collect()
 }
 
-fn weaker_slices(group: Option<&TaskGroup>) -> Option<RequestChange> {
-    let group = group.filter(|group| !group.slices.is_empty() && !group.prefers_slices)?;
-    Some(RequestChange {
+fn weaker_slices(group: &TaskGroup) -> Option<RequestChange> {
+    let is_required = !group.slices.is_empty() && !group.prefers_slices;
+    is_required.then(|| RequestChange {
         group: Some(group.name.clone()),
         value: ChangedRequest::PreferredSlices,
     })
 }
 
-/// Returns the flavors that a group with names of flavors does not name.
-fn other_flavors(group: Option<&TaskGroup>, snapshot: &Snapshot) -> Vec<RequestChange> {
-    let Some(group) = group.filter(|group| !group.flavors.is_empty()) else {
-        return Vec::new();
-    };
-    let named: BTreeSet<&FlavorName> = group.flavors.iter().collect();
+/// Returns the flavors that a group does not name. A group that names none accepts all.
+fn other_flavors<'s>(
+    group: &'s TaskGroup,
+    snapshot: &'s Snapshot,
+) -> impl Iterator<Item = RequestChange> + 's {
     let flavors = snapshot.flavors.iter().map(|flavor| &flavor.name);
-    let others = flavors.filter(|flavor| !named.contains(flavor));
-    others
-        .map(|flavor| RequestChange {
-            group: Some(group.name.clone()),
-            value: ChangedRequest::Flavor(flavor.clone()),
-        })
-        .collect()
+    let others = flavors.filter(|flavor| !group.flavors.contains(flavor));
+    let others = others.filter(|_| !group.flavors.is_empty());
+    others.map(|flavor| RequestChange {
+        group: Some(group.name.clone()),
+        value: ChangedRequest::Flavor(flavor.clone()),
+    })
 }

@@ -85,6 +85,12 @@ impl GangShape {
             total,
         }
     }
+
+    /// Returns the largest number of layers of slices that a group prefers.
+    pub(crate) fn preferred_layers(&self) -> usize {
+        let layers = self.groups.iter().map(|group| group.preferred_slices.len());
+        layers.max().unwrap_or(0)
+    }
 }
 
 fn total(groups: &[GroupShape]) -> Vec<(ResourceIdx, i128)> {

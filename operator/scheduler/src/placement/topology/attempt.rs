@@ -36,8 +36,10 @@ pub(in super::super) fn place(
     wish: &PlacementRequest<'_>,
     log: &mut UndoLog,
 ) -> Result<Vec<PodRuns>, NoPlace> {
-    for close in GangTopology::with_preferred_slices(nodes, wish.shape) {
-        if let Ok(groups) = place_as_requested(nodes, packing, (catalog, wish), &close, log) {
+    for layers in (1..=wish.shape.preferred_layers()).rev() {
+        if let Some(close) = GangTopology::with_preferred_slices(nodes, wish.shape, layers)
+            && let Ok(groups) = place_as_requested(nodes, packing, (catalog, wish), &close, log)
+        {
             return Ok(groups);
         }
     }

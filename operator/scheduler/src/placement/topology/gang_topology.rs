@@ -253,24 +253,20 @@ impl GangTopology {
         Self::resolve(nodes, shape, |group| &group.slices)
     }
 
-    /// Does the same with the slices that groups prefer, as if they were required: first with all
-    /// layers, then without the finest ones. The iterator is empty if no group prefers slices.
+    /// Does the same with the first `layers` layers of the slices that groups prefer, as if they were
+    /// required.
     pub(super) fn with_preferred_slices(
         nodes: &Nodes,
         shape: &GangShape,
-    ) -> impl Iterator<Item = Self> + use<> {
-        let preferred = |group: &GroupShape| group.preferred_slices.len();
-        let most = shape.groups.iter().map(preferred).max().unwrap_or(0);
-        let tries = (1..=most).rev().filter_map(|layers| {
-            Self::resolve(nodes, shape, |group| match group.slices.is_empty() {
-                true => {
-                    let kept = group.preferred_slices.len().min(layers);
-                    group.preferred_slices.get(..kept).unwrap_or_default()
-                }
+        layers: usize,
+    ) -> Option<Self> {
+        Self::resolve(nodes, shape, |group| {
+            let preferred = &group.preferred_slices;
+            match group.slices.is_empty() {
+                true => preferred.get(..layers).unwrap_or(preferred),
                 false => &group.slices,
-            })
-        });
-        tries.collect::<Vec<Self>>().into_iter()
+            }
+        })
     }
 
     fn resolve(
