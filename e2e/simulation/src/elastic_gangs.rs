@@ -17,21 +17,25 @@ pub struct ElasticCounts {
 impl ElasticCounts {
     /// Counts a change of a PodGroup.
     pub(crate) fn observe(&mut self, before: Option<&Value>, after: Option<&Value>) {
-        let elastic = |group: Option<&Value>| {
-            let elastic = group?["status"]["plan"]["elastic"].as_array()?;
-            let starts = elastic.iter().map(|group| group["sliceStarts"].clone());
-            (!elastic.is_empty()).then(|| starts.collect::<Vec<Value>>())
-        };
-        let hash =
-            |group: Option<&Value>| group.map(|group| group["status"]["plan"]["hash"].clone());
-        let is_same_plan = hash(before) == hash(after);
-        let (earlier, later) = (elastic(before), elastic(after));
-        let Some(later) = later else { return };
-        match earlier {
-            Some(earlier) if is_same_plan => self.replacements += u64::from(earlier != later),
-            _ => self.plans += 1,
+        let earlier = before.and_then(elastic_plan);
+        match (earlier, after.and_then(elastic_plan)) {
+            (_, None) => {}
+            (Some((hash, earlier)), Some((same, later))) if hash == same => {
+                self.replacements += u64::from(earlier != later);
+            }
+            (_, Some(_)) => self.plans += 1,
         }
     }
+}
+
+/// Returns the hash of the plan of a gang with surplus, and the slices of each group in the gang.
+fn elastic_plan(group: &Value) -> Option<(&Value, Vec<&Value>)> {
+    let plan = &group["status"]["plan"];
+    let elastic = plan["elastic"]
+        .as_array()
+        .filter(|groups| !groups.is_empty())?;
+    let starts = elastic.iter().map(|group| &group["sliceStarts"]);
+    Some((&plan["hash"], starts.collect()))
 }
 
 impl AddAssign for ElasticCounts {

@@ -30,9 +30,7 @@ pub(crate) fn unfinished_jobs(server: &ApiServer, script: &Script) -> Vec<String
             .find(|spec| job["metadata"]["name"] == spec.name.as_str())?;
         let gpus = spec.gang_size() * spec.gpus;
         let room = |node: &u32| node.checked_div(spec.gpus).unwrap_or(u32::MAX);
-        // A slice is in one rack. Without slices, each pod is a slice of its own.
-        let slice_pods = spec.elastic.as_ref().and_then(|elastic| elastic.slice_pods);
-        let slice_pods = slice_pods.unwrap_or(1);
+        let slice_pods = spec.slice_pods();
         let racks = script.nodes.chunks(script.rack_nodes.max(1));
         let places = racks.map(|nodes| {
             let places = nodes.iter().map(room).fold(0, u32::saturating_add);

@@ -140,6 +140,12 @@ impl JobScript {
         let elastic = self.elastic.as_ref();
         elastic.map_or(self.replicas, |elastic| elastic.min_replicas)
     }
+
+    /// Returns the number of pods that start together in one rack: those of a slice, or 1.
+    pub(crate) fn slice_pods(&self) -> u32 {
+        let elastic = self.elastic.as_ref();
+        elastic.and_then(|elastic| elastic.slice_pods).unwrap_or(1)
+    }
 }
 
 /// The priority of a job.
@@ -178,6 +184,25 @@ pub struct ActScript {
     pub after: Option<AfterWrite>,
     /// The act.
     pub act: Act,
+}
+
+impl ActScript {
+    /// Returns an act that happens some milliseconds after a write, counted from second `at`. Without
+    /// a write, it happens these milliseconds, in whole seconds, after `at`.
+    pub(crate) fn new(at: u64, write: Option<WriteChoice>, millis: u64, act: Act) -> Self {
+        match write {
+            Some(write) => Self {
+                at,
+                after: Some(AfterWrite { write, millis }),
+                act,
+            },
+            None => Self {
+                at: at + millis / 1000,
+                after: None,
+                act,
+            },
+        }
+    }
 }
 
 /// A time after a write of the operator.

@@ -16,12 +16,10 @@ const FAULT_SECONDS: u64 = 40;
 /// Returns the small scripts. Each has one job of two pods, and two replicas of the operator.
 #[must_use]
 pub fn small_scripts() -> Vec<Script> {
-    let act = |at, act| {
-        vec![ActScript {
-            at,
-            after: None,
-            act,
-        }]
+    let act = |at, act| ActScript {
+        at,
+        after: None,
+        act,
     };
     let job = |name: &str, at| JobScript {
         name: name.to_owned(),
@@ -81,14 +79,17 @@ pub fn small_scripts() -> Vec<Script> {
     };
     vec![
         script(vec![restarts], Vec::new()),
-        script(vec![first.clone()], act(15, Act::Delete("first".into()))),
-        script(vec![first.clone()], {
-            let resumes = act(18, Act::Resume("first".into()));
-            act(15, Act::Suspend("first".into()))
-                .into_iter()
-                .chain(resumes)
-                .collect()
-        }),
+        script(
+            vec![first.clone()],
+            vec![act(15, Act::Delete("first".into()))],
+        ),
+        script(
+            vec![first.clone()],
+            vec![
+                act(15, Act::Suspend("first".into())),
+                act(18, Act::Resume("first".into())),
+            ],
+        ),
         script(vec![first.clone(), preemptor], Vec::new()),
         Script {
             nodes: Vec::new(),
@@ -103,13 +104,10 @@ pub fn small_scripts() -> Vec<Script> {
         Script {
             nodes: vec![4, 4, 4],
             rack_nodes: 1,
-            ..script(vec![slices], {
-                let released = act(35, Act::Release(0));
-                act(20, Act::Quarantine(0))
-                    .into_iter()
-                    .chain(released)
-                    .collect()
-            })
+            ..script(
+                vec![slices],
+                vec![act(20, Act::Quarantine(0)), act(35, Act::Release(0))],
+            )
         },
     ]
 }

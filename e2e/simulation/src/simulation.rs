@@ -9,6 +9,7 @@ mod faults;
 mod lease_use;
 mod requests;
 mod single_writes;
+mod stored_writes;
 mod watches;
 
 use std::collections::BTreeMap;
@@ -16,8 +17,7 @@ use std::time::Duration;
 
 use futures::channel::oneshot;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
-use trellis_api_server::{ApiServer, HistoryEntry, Object};
+use trellis_api_server::ApiServer;
 use trellis_policies::cedar::PolicyLoader;
 
 use lease_use::LeaseUse;
@@ -35,8 +35,8 @@ use crate::garbage_collector::{Dependent, GarbageCollector};
 use crate::job_controller::{JobController, JobIdentity};
 use crate::kubelet::{KubeletWork, Kubelets};
 use crate::network::{Delivery, Network};
-use crate::node_orders::{OrderCounts, order_of};
-use crate::oracle::{self, Oracle};
+use crate::node_orders::OrderCounts;
+use crate::oracle::Oracle;
 use crate::panics;
 use crate::pod_deletions::PodDeletions;
 use crate::replica::{Progress, RunningReplica};
@@ -374,16 +374,7 @@ impl<'s> Simulation<'s> {
             WorldEvent::FaultBegin(index) => self.begin_fault(index),
             WorldEvent::FaultEnd(index) => self.end_fault(index),
             WorldEvent::StartReplica(index) => self.start_replica(index),
-            WorldEvent::Judge => {
-                if self.now > self.calm + SHORTEST_CALM
-                    && unfinished_jobs(&self.server, self.script).is_empty()
-                {
-                    self.end = self.now;
-                }
-                let health = oracle::health(self.now, &self.script.faults);
-                self.oracle.pass_time(self.wall_clock(), health);
-                self.schedule_after(JUDGEMENT_INTERVAL, WorldEvent::Judge);
-            }
+            WorldEvent::Judge => self.judge(),
         }
     }
 
@@ -403,70 +394,6 @@ impl<'s> Simulation<'s> {
         );
         for (delay, work) in next {
             self.schedule_after(delay, WorldEvent::Autoscaler(work));
-        }
-    }
-
-    fn count_changes(&mut self, plural: &str, before: Option<&Value>, after: Option<&Value>) {
-        match plural {
-            "podgroups" => {
-                self.orders.observe(before, after);
-                self.elastic.observe(before, after);
-            }
-            "leaderterms" => {
-                let groups = self.server.list(&cluster::POD_GROUPS);
-                let open = groups.filter(|group| order_of(group.value()).is_some());
-                self.orders.inherited += open.count() as u64;
-            }
-            _ => {}
-        }
-    }
-
-    /// Shows the oracle and the world what the API server has stored since the last call.
-    fn take_in_changes(&mut self) {
-        while let Some(write) = self.next_write() {
-            self.oracle.observe(&write);
-            self.show_write(&write);
-        }
-    }
-
-    fn next_write(&mut self) -> Option<HistoryEntry> {
-        let write = self.server.history().get(self.seen)?;
-        self.seen += 1;
-        Some(write.clone())
-    }
-
-    /// Shows all parts of the world a write.
-    fn show_write(&mut self, write: &HistoryEntry) {
-        let before = write.before.as_deref().map(Object::value);
-        let after = write.after.as_deref().map(Object::value);
-        let plural = write.kind.plural.as_str();
-        if plural == "pods"
-            && let Some(pod) = after
-            && let Some((delay, work)) = self.kubelets.notice(before, pod)
-        {
-            self.schedule_after(delay, WorldEvent::Kubelet(work));
-        }
-        if let Some(object) = after
-            && let Some((delay, job)) = self.job_controller.notice(&write.kind, object)
-        {
-            self.schedule_after(delay, WorldEvent::SyncJob(job));
-        }
-        if let Some(autoscaler) = &mut self.autoscaler
-            && let Some((delay, work)) = autoscaler.notice(plural)
-        {
-            self.schedule_after(delay, WorldEvent::Autoscaler(work));
-        }
-        self.count_changes(plural, before, after);
-        for dependent in self.collector.notice(&write.kind, before, after) {
-            let delay = self.collector.delay();
-            self.schedule_after(delay, WorldEvent::Collect(dependent));
-        }
-        let concerned = self
-            .watches
-            .iter()
-            .filter(|(_, open)| open.plural == plural);
-        for id in concerned.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.send_watch_events(id);
         }
     }
 }

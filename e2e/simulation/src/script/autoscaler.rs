@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::coincidences::{act_on_job, write_fault};
-use super::{Act, ActScript, AfterWrite, Fault, FaultScript, Script, WriteChoice, WriteKind};
+use super::{Act, ActScript, Fault, FaultScript, Script, WriteChoice, WriteKind};
 use crate::random::RandomSequence;
 
 /// GPUs of a queue that had no quota: nodes are ordered only by quota of their flavor.
@@ -133,11 +133,7 @@ impl Script {
         let millis = random.log_uniform_millis(1, 60_000).as_millis() as u64;
         let pause = random.log_uniform_millis(1, 60_000).as_millis() as u64;
         let mut add = |act, millis| {
-            self.acts.push(ActScript {
-                at,
-                after: Some(AfterWrite { write, millis }),
-                act,
-            });
+            self.acts.push(ActScript::new(at, Some(write), millis, act));
         };
         add(act, millis);
         if let Some(later) = later {

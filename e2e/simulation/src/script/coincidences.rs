@@ -1,8 +1,6 @@
 //! Faults and acts that meet at one write of the operator.
 
-use super::{
-    Act, ActScript, AfterWrite, Fault, FaultScript, JobScript, WriteChoice, WriteFault, WriteKind,
-};
+use super::{Act, ActScript, Fault, FaultScript, JobScript, WriteChoice, WriteFault, WriteKind};
 use crate::random::RandomSequence;
 
 /// Adds faults and acts that all meet one write or its neighbours, because a second check mends most
@@ -59,18 +57,23 @@ pub(super) fn add_coincidence(
         let (act, later) = act_on_job(random.between(0, 4), name);
         let millis = random.log_uniform_millis(1, 10_000).as_millis() as u64;
         let pause = random.log_uniform_millis(1, 20_000).as_millis() as u64;
-        let mut add = |act, millis| {
-            acts.push(ActScript {
-                at,
-                after: Some(AfterWrite { write, millis }),
-                act,
-            });
-        };
+        let mut add = |act, millis| acts.push(ActScript::new(at, Some(write), millis, act));
         add(act, millis);
         if let Some(later) = later {
             add(later, millis + pause);
         }
     }
+}
+
+/// Returns a kind of write in the life of a gang.
+pub(super) fn any_kind(random: &mut RandomSequence) -> WriteKind {
+    *random.choose(&[
+        WriteKind::Journal,
+        WriteKind::Journal,
+        WriteKind::PodCreation,
+        WriteKind::PodDeletion,
+        WriteKind::JobStatus,
+    ])
 }
 
 /// Returns an act on a job, and the act that takes it back. `choice`: from 0 to 4.

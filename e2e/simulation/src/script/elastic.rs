@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::coincidences::write_fault;
-use super::{Act, ActScript, AfterWrite, Fault, FaultScript, JobScript, Script};
+use super::coincidences::{any_kind, write_fault};
+use super::{Act, ActScript, Fault, FaultScript, JobScript, Script};
 use super::{WriteChoice, WriteKind};
 use crate::random::RandomSequence;
 
@@ -89,13 +89,7 @@ impl Script {
             }),
         }
         if random.chance(500) {
-            let kind = *random.choose(&[
-                WriteKind::Journal,
-                WriteKind::Journal,
-                WriteKind::PodCreation,
-                WriteKind::PodDeletion,
-                WriteKind::JobStatus,
-            ]);
+            let kind = any_kind(random);
             let number = random.between(1, 6);
             let watched = *random.choose(&["pods", "pods", "podgroups"]);
             self.faults.push(FaultScript {
@@ -114,28 +108,12 @@ impl Script {
             number: random.between(1, 2),
         };
         let millis = random.log_uniform_millis(1, 5000).as_millis() as u64;
-        let waits = random.chance(300);
-        let mut add = |act, seconds: u64| {
-            self.acts.push(match waits {
-                true => ActScript {
-                    at,
-                    after: Some(AfterWrite {
-                        write,
-                        millis: millis + 1000 * seconds,
-                    }),
-                    act,
-                },
-                false => ActScript {
-                    at: at + seconds,
-                    after: None,
-                    act,
-                },
-            });
-        };
-        add(act, 0);
-        if let Some(later) = later {
-            add(later, pause);
-        }
+        let write = random.chance(300).then_some(write);
+        let millis = write.map_or(0, |_| millis);
+        let later = later.map(|act| (act, millis + 1000 * pause));
+        let acts = std::iter::once((act, millis)).chain(later);
+        let acts = acts.map(|(act, millis)| ActScript::new(at, write, millis, act));
+        self.acts.extend(acts);
     }
 }
 
@@ -159,8 +137,7 @@ impl Act {
 impl JobScript {
     /// Chooses a number of pods from the size of the gang up to `replicas`, in whole slices.
     fn choose_size(&self, random: &mut RandomSequence) -> u32 {
-        let elastic = self.elastic.as_ref();
-        let unit = elastic.and_then(|elastic| elastic.slice_pods).unwrap_or(1);
+        let unit = self.slice_pods();
         let least = self.gang_size() / unit;
         unit * random.between(least.into(), (self.replicas / unit).into()) as u32
     }

@@ -1,19 +1,11 @@
 //! Faults and acts that meet a gang at one moment.
 
-use super::super::coincidences::act_on_job;
-use super::super::{
-    Act, ActScript, AfterWrite, Fault, FaultScript, Script, WriteChoice, WriteFault, WriteKind,
-};
+use super::super::coincidences::{act_on_job, any_kind};
+use super::super::{Act, ActScript, Fault, FaultScript, Script, WriteChoice, WriteFault};
 use crate::random::RandomSequence;
 
 pub(super) fn any_write(random: &mut RandomSequence) -> WriteChoice {
-    let kind = *random.choose(&[
-        WriteKind::Journal,
-        WriteKind::Journal,
-        WriteKind::PodCreation,
-        WriteKind::PodDeletion,
-        WriteKind::JobStatus,
-    ]);
+    let kind = any_kind(random);
     let number = *random.choose(&[1, 1, 2, 3, 4]);
     WriteChoice { kind, number }
 }
@@ -32,20 +24,7 @@ pub(super) fn add_act(
     };
     let millis = random.log_uniform_millis(1, 15_000).as_millis() as u64;
     let pause = random.log_uniform_millis(100, 40_000).as_millis() as u64;
-    let mut add = |act, millis: u64| {
-        acts.push(match write {
-            Some(write) => ActScript {
-                at,
-                after: Some(AfterWrite { write, millis }),
-                act,
-            },
-            None => ActScript {
-                at: at + millis / 1000,
-                after: None,
-                act,
-            },
-        });
-    };
+    let mut add = |act, millis| acts.push(ActScript::new(at, write, millis, act));
     add(act, millis);
     if let Some(later) = later {
         add(later, millis + pause);

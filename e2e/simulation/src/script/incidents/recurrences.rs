@@ -1,8 +1,8 @@
 //! Histories that have led to faults before, with other numbers each time.
 
 use super::super::{
-    Act, ActScript, AfterWrite, Fault, FaultScript, JobScript, Priority, Script, WriteChoice,
-    WriteFault, WriteKind,
+    Act, ActScript, Fault, FaultScript, JobScript, Priority, Script, WriteChoice, WriteFault,
+    WriteKind,
 };
 use super::encounters::add_write_faults;
 use super::{GPUS, gang};
@@ -40,11 +40,7 @@ fn on_write(seconds: u64, write: WriteChoice, fault: WriteFault) -> FaultScript 
 }
 
 fn after_write(write: WriteChoice, millis: u64, act: Act) -> ActScript {
-    ActScript {
-        at: BEGIN,
-        after: Some(AfterWrite { write, millis }),
-        act,
-    }
+    ActScript::new(BEGIN, Some(write), millis, act)
 }
 
 fn job() -> String {
