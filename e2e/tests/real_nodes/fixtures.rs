@@ -307,7 +307,7 @@ impl TrialNamespace {
     /// Waits until a job has ended in the expected phase.
     pub(crate) async fn wait_until_complete(&self, name: &str) -> TrainingJob {
         let api = self.api::<TrainingJob>();
-        let job = wait_for(&api, name, TRAINING_TIMEOUT, |job: &TrainingJob| {
+        let ended = wait_for(&api, name, TRAINING_TIMEOUT, |job: &TrainingJob| {
             phase(job).is_some_and(|phase| {
                 matches!(
                     phase,
@@ -315,9 +315,9 @@ impl TrialNamespace {
                 )
             })
         })
-        .await
-        .unwrap();
+        .await;
         let logs = self.pod_logs(name).await;
+        let job = ended.unwrap_or_else(|error| panic!("{logs:#?}\n{error:#}"));
         assert_eq!(phase(&job), Some(JobPhase::Complete), "{logs:#?}\n{job:#?}");
         job
     }
