@@ -1,6 +1,7 @@
 //! Gangs: groups of pods that the engine places together or not at all.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::constraints::Constraints;
 use crate::ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
 use crate::limits::LimitDraw;
+use crate::merged_group::GroupPart;
 use crate::resources::Resources;
 use crate::time::Time;
 use crate::topology::{SliceLayer, TopologyRequest};
@@ -118,10 +120,16 @@ pub struct TaskGroup {
     /// of the first layer as possible.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prefers_slices: bool,
-    /// The prefix of pod names: `<pod_prefix>-<number>`, in the gang's namespace.
+    /// The task groups that make up a merged group, in the order of their pods. Their counts add up to
+    /// `count`. Empty: the group is not merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<GroupPart>,
+    /// The prefix of pod names: `<pod_prefix>-<number>`, in the gang's namespace. A merged group
+    /// ignores it.
     pub pod_prefix: String,
     /// The numbers of the first pods of the blocks of the group. A block has consecutive numbers, and
-    /// all blocks have the same size. Empty: one block, whose first number is 0.
+    /// all blocks have the same size. Empty: one block, whose first number is 0. A merged group ignores
+    /// it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<u32>,
 }
@@ -169,9 +177,34 @@ impl Gang {
     /// and index, so it stays the same after a restart.
     #[must_use]
     pub fn pod_key(&self, group: &TaskGroup, index: u32) -> PodKey {
-        let (namespace, prefix) = (self.id.namespace(), &group.pod_prefix);
-        let number = group.pod_number(index);
+        let namespace = self.id.namespace();
+        let (prefix, number) = group.pod_name(index);
         PodKey::new(format!("{namespace}/{prefix}-{number}"))
+    }
+
+    /// Returns the group that stands for a task group, and the indexes of the task group's pods in it.
+    /// None: the gang has no such task group.
+    #[must_use]
+    pub fn member(&self, name: &GroupName) -> Option<(&TaskGroup, Range<u32>)> {
+        self.groups.iter().find_map(|group| {
+            let mut first = 0_u32;
+            for (member, count) in group.members() {
+                let end = first.saturating_add(count);
+                if member == name {
+                    return Some((group, first..end));
+                }
+                first = end;
+            }
+            None
+        })
+    }
+
+    /// Returns the name of one pod of a task group, by its index there. None: the gang has no such task
+    /// group.
+    #[must_use]
+    pub fn member_pod(&self, name: &GroupName, index: u32) -> Option<(&TaskGroup, PodKey)> {
+        let (group, pods) = self.member(name)?;
+        Some((group, self.pod_key(group, pods.start.saturating_add(index))))
     }
 
     /// Returns the names of all pods.
@@ -205,14 +238,24 @@ impl TaskGroup {
             same_flavor_as: None,
             slices: Vec::new(),
             prefers_slices: false,
+            parts: Vec::new(),
             pod_prefix,
             starts: Vec::new(),
         }
     }
 
-    /// Returns the number of a pod in its name, by its index in the group.
+    /// Returns the prefix and the number in the name of a pod, by its index in the group.
     #[must_use]
-    pub fn pod_number(&self, index: u32) -> u32 {
+    pub fn pod_name(&self, index: u32) -> (&str, u32) {
+        if self.parts.is_empty() {
+            return (&self.pod_prefix, self.number_in_blocks(index));
+        }
+        let parts = self.pod_prefixes().take_while(|(_, first)| *first <= index);
+        let (prefix, first) = parts.last().unwrap_or((&self.pod_prefix, 0));
+        (prefix, index.saturating_sub(first))
+    }
+
+    fn number_in_blocks(&self, index: u32) -> u32 {
         let size = self.block_size();
         let block = index.checked_div(size).unwrap_or(0);
         let start = usize::try_from(block)
@@ -224,9 +267,18 @@ impl TaskGroup {
         }
     }
 
-    /// Returns the index of the pod with this number in its name. None: the group has no such pod.
+    /// Returns the index of the pod with this prefix and number in its name. None: the group has no
+    /// such pod.
     #[must_use]
-    pub fn pod_index(&self, number: u32) -> Option<u32> {
+    pub fn pod_index(&self, prefix: &str, number: u32) -> Option<u32> {
+        let mut parts = self.parts.iter().zip(self.pod_prefixes());
+        let part = parts.find(|(part, _)| part.pod_prefix == prefix);
+        if let Some((part, (_, first))) = part {
+            return (number < part.count).then(|| first.saturating_add(number));
+        }
+        if prefix != self.pod_prefix || !self.parts.is_empty() {
+            return None;
+        }
         if self.starts.is_empty() {
             return (number < self.count).then_some(number);
         }

@@ -53,6 +53,7 @@ mod forecast;
 mod gang;
 mod ids;
 mod limits;
+mod merged_group;
 mod moves;
 mod node;
 mod placement;
@@ -94,6 +95,7 @@ pub use ids::{
     TopologyName,
 };
 pub use limits::{LimitClosure, LimitDraw, LimitUnit};
+pub use merged_group::GroupPart;
 pub use moves::{GangMove, find_moves};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, PackingRule, Placement, TaskHistory};

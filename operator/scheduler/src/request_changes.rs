@@ -12,8 +12,9 @@ const MAX_TRIES: usize = 16;
 /// A change of one field of a gang's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestChange {
-    /// The task group. None: the request of the gang as a whole.
-    pub group: Option<GroupName>,
+    /// The task groups whose field changes: one, or the parts of a merged group. Empty: the request
+    /// of the gang as a whole.
+    pub groups: Vec<GroupName>,
     /// The new value.
     pub value: ChangedRequest,
 }
@@ -47,10 +48,10 @@ pub fn find_request_changes(
     let gang = &waiting.gang;
     // Each list has changes of one field, the smallest first.
     let of_gang = weaker_topologies(None, gang.topology.as_ref(), snapshot);
-    let of_groups = gang
-        .groups
-        .iter()
-        .map(|group| weaker_topologies(Some(&group.name), group.topology.as_ref(), snapshot));
+    // A merged group has the request of the gang.
+    let single = gang.groups.iter().filter(|group| group.parts.is_empty());
+    let of_groups =
+        single.map(|group| weaker_topologies(Some(&group.name), group.topology.as_ref(), snapshot));
     let mut lists: Vec<Vec<RequestChange>> = std::iter::once(of_gang).chain(of_groups).collect();
     let slices = gang.groups.iter().filter_map(weaker_slices);
     let flavors = gang
@@ -93,13 +94,15 @@ impl RequestChange {
     /// Returns the gang with the change.
     fn apply(&self, gang: &Gang) -> Gang {
         let mut gang = gang.clone();
-        let Some(name) = &self.group else {
-            if let ChangedRequest::Topology(topology) = &self.value {
-                gang.topology = Some(topology.clone());
-            }
-            return gang;
+        let is_of_gang = self.groups.is_empty();
+        if let (true, ChangedRequest::Topology(topology)) = (is_of_gang, &self.value) {
+            gang.topology = Some(topology.clone());
+        }
+        let is_changed = |group: &TaskGroup| match is_of_gang {
+            true => !group.parts.is_empty(),
+            false => self.groups.iter().any(|name| group.stands_for(name)),
         };
-        for group in gang.groups.iter_mut().filter(|group| group.name == *name) {
+        for group in gang.groups.iter_mut().filter(|group| is_changed(group)) {
             match &self.value {
                 ChangedRequest::Topology(topology) => group.topology = Some(topology.clone()),
                 ChangedRequest::PreferredSlices => group.prefers_slices = true,
@@ -137,7 +140,7 @@ fn weaker_topologies(
         .map(|level| TopologyRequest::required_and_preferred(level, required));
     let all = coarser.chain([TopologyRequest::preferred(required)]);
     all.map(|topology| RequestChange {
-        group: group.cloned(),
+        groups: group.cloned().into_iter().collect(),
         value: ChangedRequest::Topology(topology),
     })
     .collect()
@@ -146,7 +149,10 @@ fn weaker_topologies(
 fn weaker_slices(group: &TaskGroup) -> Option<RequestChange> {
     let is_required = !group.slices.is_empty() && !group.prefers_slices;
     is_required.then(|| RequestChange {
-        group: Some(group.name.clone()),
+        groups: match group.parts.is_empty() {
+            true => vec![group.name.clone()],
+            false => Vec::new(),
+        },
         value: ChangedRequest::PreferredSlices,
     })
 }
@@ -160,7 +166,7 @@ fn other_flavors<'s>(
     let others = flavors.filter(|flavor| !group.flavors.contains(flavor));
     let others = others.filter(|_| !group.flavors.is_empty());
     others.map(|flavor| RequestChange {
-        group: Some(group.name.clone()),
+        groups: group.members().map(|(name, _)| name.clone()).collect(),
         value: ChangedRequest::Flavor(flavor.clone()),
     })
 }

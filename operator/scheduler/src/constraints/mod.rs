@@ -38,6 +38,24 @@ impl Constraints {
             }
         }
     }
+
+    /// Adds the constraints of other pods: then only nodes that both may use match. The preferences
+    /// stay.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.narrow_to(&other.node_selector);
+        self.tolerations
+            .retain(|toleration| other.tolerations.contains(toleration));
+        // Required affinity of volumes is added up, too.
+        let required = Some(other.required).filter(|terms| {
+            let is_own = *terms == self.required;
+            !terms.is_empty() && !is_own
+        });
+        self.volumes
+            .extend(required.into_iter().chain(other.volumes));
+        self.volumes.sort_unstable();
+        self.volumes.dedup();
+        self.kept_out.extend(other.kept_out);
+    }
 }
 
 /// The nodes that have a label with a value.

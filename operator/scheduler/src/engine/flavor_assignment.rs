@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Engine;
+use super::gang_table::choices_from_flavors;
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::FlavorName;
 use crate::placement::PodRuns;
@@ -84,11 +85,7 @@ impl Engine {
     ) -> Option<FlavorAssignment> {
         let state = self.gangs.get(at)?;
         let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
-        let choice = |group: &TaskGroup| {
-            let given = given.iter().find(|g| g.group == group.name);
-            given.map(|g| g.flavors.clone()).unwrap_or_default()
-        };
-        let choices: Vec<FlavorChoice> = gang.groups.iter().map(choice).collect();
+        let choices = choices_from_flavors(&gang, given);
         Some(FlavorAssignment {
             demand: self.queue_demand(&shape, &choices),
             shape,

@@ -36,6 +36,7 @@ pub(crate) use undo::{NodeCharge, UndoLog};
 
 use serde::{Deserialize, Serialize};
 
+use crate::gang::TaskGroup;
 use crate::ids::{GroupName, NodeName};
 
 /// A node for every pod of a gang, run-length by node.
@@ -79,6 +80,23 @@ impl Placement {
             .iter()
             .find(|g| g.group == *group)
             .map(|g| g.runs.as_slice())
+    }
+
+    /// Returns the runs of a group of a gang. If it is merged, these are the runs of its parts, in
+    /// order. Leaves out pods that exceed the count of a part.
+    pub fn runs_of<'p>(
+        &'p self,
+        group: &'p TaskGroup,
+    ) -> impl Iterator<Item = (&'p NodeName, u32)> {
+        group.members().flat_map(|(member, count)| {
+            let mut left = count;
+            let runs = self.runs(member).unwrap_or(&[]).iter();
+            runs.map(move |(node, pods)| {
+                let pods = (*pods).min(left);
+                left = left.saturating_sub(pods);
+                (node, pods)
+            })
+        })
     }
 
     /// Returns the task group, the index in it and the node of every pod.

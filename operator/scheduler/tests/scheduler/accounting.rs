@@ -69,18 +69,21 @@ fn lost_pod_keeps_its_room_while_its_gang_is_placed() {
 #[test]
 fn pod_numbers_follow_the_starts_of_blocks() {
     let mut group = workers("more", 6, gpu(1, 1)).groups.remove(0);
-    let numbers = |group: &TaskGroup| (0..6).map(|i| group.pod_number(i)).collect::<Vec<_>>();
+    let prefix = group.pod_prefix.clone();
+    let numbers = |group: &TaskGroup| (0..6).map(|i| group.pod_name(i).1).collect::<Vec<_>>();
     assert_eq!(numbers(&group), [0, 1, 2, 3, 4, 5]);
-    assert_eq!(group.pod_index(6), None);
+    assert_eq!(group.pod_index(&prefix, 6), None);
     group.starts = vec![9, 0, 3];
     assert_eq!(numbers(&group), [9, 10, 0, 1, 3, 4]);
     for index in 0..6 {
-        assert_eq!(group.pod_index(group.pod_number(index)), Some(index));
+        let (prefix, number) = group.pod_name(index);
+        assert_eq!(group.pod_index(prefix, number), Some(index));
     }
     assert_eq!(
-        [2, 5, 8, 11].map(|number| group.pod_index(number)),
+        [2, 5, 8, 11].map(|number| group.pod_index(&prefix, number)),
         [None; 4]
     );
+    assert_eq!(group.pod_index("other", 9), None);
 }
 
 #[test]

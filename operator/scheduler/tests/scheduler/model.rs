@@ -139,12 +139,8 @@ impl Model {
         let pods: Vec<_> = placement
             .iter()
             .map(|(name, index, node)| {
-                let group = gang.groups.iter().find(|g| g.name == *name).unwrap();
-                (
-                    gang.pod_key(group, index),
-                    node.clone(),
-                    group.request.clone(),
-                )
+                let (group, key) = gang.member_pod(name, index).unwrap();
+                (key, node.clone(), group.request.clone())
             })
             .collect();
         self.back_off.remove(&gang.id);

@@ -55,12 +55,8 @@ pub fn run_cycle_at(engine: &mut Engine, time: Time) -> Vec<String> {
 pub fn apply_pods_of(engine: &mut Engine, gang: &Gang) {
     let placement = engine.placement(&gang.id).unwrap();
     for (name, index, node) in placement.iter() {
-        let group = gang.groups.iter().find(|g| g.name == *name).unwrap();
-        engine.apply_pod(
-            gang.pod_key(group, index),
-            node.clone(),
-            group.request.clone(),
-        );
+        let (group, key) = gang.member_pod(name, index).unwrap();
+        engine.apply_pod(key, node.clone(), group.request.clone());
     }
 }
 

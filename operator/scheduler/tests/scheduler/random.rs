@@ -112,6 +112,13 @@ fn any_group(at: usize) -> impl Strategy<Value = TaskGroup> {
     })
 }
 
+/// Merges the first groups of a gang.
+pub fn with_merged_groups(mut gang: Gang, count: usize) -> Gang {
+    let first: Vec<TaskGroup> = gang.groups.drain(..count.min(gang.groups.len())).collect();
+    gang.groups.splice(0..0, TaskGroup::merge(first));
+    gang
+}
+
 /// Generates the runtime of a gang, if it is known.
 pub fn any_runtime() -> impl Strategy<Value = Option<Duration>> {
     let some = (0..12_u64).prop_map(|ms| Some(Duration::from_millis(ms)));

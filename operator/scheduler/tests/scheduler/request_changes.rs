@@ -21,14 +21,14 @@ fn changes(engine: &mut Engine, gang: &Gang) -> Vec<RequestChange> {
 
 fn for_gang(topology: TopologyRequest) -> RequestChange {
     RequestChange {
-        group: None,
+        groups: Vec::new(),
         value: ChangedRequest::Topology(topology),
     }
 }
 
 fn for_worker(value: ChangedRequest) -> RequestChange {
     RequestChange {
-        group: Some(GroupName::new("worker")),
+        groups: vec![GroupName::new("worker")],
         value,
     }
 }
@@ -92,9 +92,9 @@ fn gang_that_can_start_needs_no_change() {
 /// Returns the gang as a user would submit it with the change.
 fn changed(gang: &Gang, change: &RequestChange) -> Gang {
     let mut gang = gang.clone();
-    match (&change.group, &change.value) {
-        (None, ChangedRequest::Topology(topology)) => gang.topology = Some(topology.clone()),
-        (Some(_), ChangedRequest::PreferredSlices) => gang.groups[0].prefers_slices = true,
+    match (change.groups.as_slice(), &change.value) {
+        ([], ChangedRequest::Topology(topology)) => gang.topology = Some(topology.clone()),
+        ([_], ChangedRequest::PreferredSlices) => gang.groups[0].prefers_slices = true,
         other => panic!("{other:?}"),
     }
     gang

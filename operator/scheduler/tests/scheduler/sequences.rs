@@ -14,7 +14,8 @@ use crate::sequences::decisions::check_decisions;
 use crate::sequences::events::{Event, NODES, QueueFlags, any_event, limit_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Decision, Engine, GangId, LimitClosure, Placement, PodKey, QueueName, Time, UsageDecay,
+    Decision, Engine, GangId, LimitClosure, Placement, PodKey, QueueName, TaskGroup, Time,
+    UsageDecay,
 };
 
 const ROOT: &str = "root";
@@ -140,8 +141,8 @@ fn apply_event(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(
             let Some(gang) = model.gangs.get(&gang_id(at)).cloned() else {
                 return Ok(());
             };
-            let groups = gang.groups.iter();
-            let on = groups.map(|g| (g.name.clone(), vec![(node_name(node), g.count)]));
+            let groups = gang.groups.iter().flat_map(TaskGroup::members);
+            let on = groups.map(|(name, count)| (name.clone(), vec![(node_name(node), count)]));
             let placement: Placement = on.collect();
             engine.restore_gang(gang.clone(), placement.clone(), model.now);
             model.restore(&gang, &placement);

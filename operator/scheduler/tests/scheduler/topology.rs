@@ -7,6 +7,7 @@ pub(super) mod displaced_groups;
 pub(super) mod explanations;
 pub(super) mod fit;
 pub(super) mod levels;
+pub(super) mod merged_groups;
 pub(super) mod one_node;
 pub(super) mod oracle;
 pub(super) mod rank_order;

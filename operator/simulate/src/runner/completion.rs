@@ -1,7 +1,7 @@
 //! Pods that end one by one. The job ends with its last pod.
 
 use trellis_gang::engine;
-use trellis_scheduler::{GangId, NodeName, PodKey};
+use trellis_scheduler::{GangId, GroupName, NodeName, PodKey};
 
 use super::SimulationRunner;
 use super::agenda::{DueEvent, RunEvent};
@@ -94,8 +94,7 @@ impl SimulationRunner<'_, '_> {
     fn place_of_pod(&self, event: &ScriptPodEvent) -> Option<(NodeName, i64)> {
         let node = self.node_of(&event.job, event)?;
         let job = self.jobs.get(&event.job)?;
-        let mut groups = job.gang.groups.iter();
-        let group = groups.find(|group| group.name.as_str() == event.group)?;
+        let (group, _) = job.gang.member(&GroupName::new(event.group.as_str()))?;
         Some((node, gpu_use_meter::count_gpus(&group.request)))
     }
 }

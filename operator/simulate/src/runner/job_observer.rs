@@ -42,9 +42,8 @@ impl JobObserver for SimulationRunner<'_, '_> {
         }
         let placement = self.engine.placement(id).unwrap_or_default();
         for (name, index, node) in placement.iter() {
-            let group = job.gang.groups.iter().find(|group| group.name == *name);
-            let key = group.map(|group| job.gang.pod_key(group, index));
-            if key.is_some_and(|key| !job.stopped_pods.contains_key(&key)) {
+            let pod = job.gang.member_pod(name, index);
+            if pod.is_some_and(|(_, key)| !job.stopped_pods.contains_key(&key)) {
                 nodes.insert(node.to_string());
             }
         }

@@ -275,21 +275,18 @@ impl SimulationRunner<'_, '_> {
     /// Returns the pods of the gang that restart with the pod of the event.
     fn affected_pods(&self, event: &ScriptPodEvent, restarted: RestartedPods) -> BTreeSet<PodKey> {
         let job = self.jobs.get(&event.job);
-        let group = job.and_then(|job| {
-            let mut groups = job.gang.groups.iter();
-            groups.find(|group| group.name.as_str() == event.group)
-        });
-        let (Some(job), Some(group)) = (job, group) else {
+        let name = GroupName::new(event.group.as_str());
+        let Some((job, pods)) = job.and_then(|job| Some((job, job.gang.member(&name)?.1))) else {
             return BTreeSet::new();
         };
         let single = event.index..event.index.saturating_add(1);
         let indexes = match (restarted, &event.slice) {
-            (RestartedPods::Group, _) => 0..group.count,
+            (RestartedPods::Group, _) => 0..pods.end.saturating_sub(pods.start),
             (RestartedPods::Slice, Some(slice)) => slice.clone(),
             _ => single,
         };
         indexes
-            .map(|index| job.gang.pod_key(group, index))
+            .filter_map(|index| Some(job.gang.member_pod(&name, index)?.1))
             .collect()
     }
 

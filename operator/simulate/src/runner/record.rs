@@ -150,10 +150,9 @@ impl Serialize for PlacedPods<'_> {
         let mut map = serializer.serialize_map(None)?;
         if let Some((gang, placement)) = self.0 {
             for (name, index, node) in placement.iter() {
-                if let Some(group) = gang.groups.iter().find(|g| g.name == *name) {
-                    let number = group.pod_number(index);
-                    let pod = format!("{}-{number}", group.pod_prefix);
-                    map.serialize_entry(&pod, node.as_str())?;
+                if let Some((group, pods)) = gang.member(name) {
+                    let (prefix, number) = group.pod_name(pods.start.saturating_add(index));
+                    map.serialize_entry(&format!("{prefix}-{number}"), node.as_str())?;
                 }
             }
         }

@@ -130,14 +130,8 @@ impl Engine {
             .groups
             .iter()
             .map(|group| {
-                let runs = placement.runs(&group.name).unwrap_or(&[]);
-                let mut left = group.count;
-                runs.iter()
-                    .map(|(node, pods)| {
-                        let pods = (*pods).min(left);
-                        left = left.saturating_sub(pods);
-                        (self.nodes.hold(node), pods)
-                    })
+                let runs = placement.runs_of(group);
+                runs.map(|(node, pods)| (self.nodes.hold(node), pods))
                     .collect()
             })
             .collect();

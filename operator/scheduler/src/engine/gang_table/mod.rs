@@ -14,6 +14,6 @@ mod tests;
 
 pub(super) use gang_state::{GangStage, GangState};
 pub(super) use placed_gang::{
-    NodeUsage, PlacedGang, PlacedGroup, PlacedState, group_flavors, placement,
+    NodeUsage, PlacedGang, PlacedGroup, PlacedState, choices_from_flavors, group_flavors, placement,
 };
 pub(super) use table::GangTable;

@@ -216,11 +216,11 @@ pub(crate) fn placement<'r>(
     gang.groups
         .iter()
         .zip(groups)
+        .flat_map(|(group, runs)| group.split_runs(runs))
         .map(|(group, runs)| {
-            let named = runs
-                .iter()
-                .map(|(node, pods)| (nodes.name(*node).clone(), *pods));
-            (group.name.clone(), named.collect())
+            let runs = runs.into_iter();
+            let named = runs.map(|(node, pods)| (nodes.name(node).clone(), pods));
+            (group.clone(), named.collect())
         })
         .collect()
 }
@@ -229,11 +229,23 @@ pub(crate) fn placement<'r>(
 pub(crate) fn group_flavors(gang: &Gang, choices: &[FlavorChoice]) -> Vec<GroupFlavors> {
     let groups = gang.groups.iter().enumerate();
     groups
-        .map(|(number, group)| GroupFlavors {
-            group: group.name.clone(),
+        .flat_map(|(number, group)| group.members().map(move |member| (number, member)))
+        .map(|(number, (member, _))| GroupFlavors {
+            group: member.clone(),
             flavors: choices.get(number).cloned().unwrap_or_default(),
         })
         .collect()
+}
+
+/// Returns the choice of each group of a gang from the flavors of task groups. The flavors of groups
+/// that are not given are unknown.
+pub(crate) fn choices_from_flavors(gang: &Gang, flavors: &[GroupFlavors]) -> Vec<FlavorChoice> {
+    let groups = gang.groups.iter();
+    let choices = groups.map(|group| {
+        let given = flavors.iter().find(|given| group.stands_for(&given.group));
+        given.map(|given| given.flavors.clone()).unwrap_or_default()
+    });
+    choices.collect()
 }
 
 impl PlacedGang {

@@ -15,17 +15,27 @@ pub(super) struct PodPrefixes {
     groups: HashMap<String, SmallVec<[(GangIdx, usize); 1]>>,
 }
 
+/// The task groups that may have a pod.
+pub(super) struct PossibleGroups<'s> {
+    /// Each gang, with the number of its group.
+    pub(super) groups: &'s [(GangIdx, usize)],
+    /// The prefix of the pod's name, without the namespace.
+    pub(super) prefix: &'s str,
+    /// The number at the end of the name.
+    pub(super) number: u32,
+}
+
 impl PodPrefixes {
     /// Adds the task groups of a gang.
     pub(super) fn insert(&mut self, at: GangIdx, gang: &Gang) {
-        for (number, prefix) in prefixes(gang).enumerate() {
+        for (number, prefix) in prefixes(gang) {
             self.groups.entry(prefix).or_default().push((at, number));
         }
     }
 
     /// Removes the task groups of a gang.
     pub(super) fn remove(&mut self, at: GangIdx, gang: &Gang) {
-        for (number, prefix) in prefixes(gang).enumerate() {
+        for (number, prefix) in prefixes(gang) {
             if let Some(groups) = self.groups.get_mut(&prefix) {
                 groups.retain(|group| *group != (at, number));
                 if groups.is_empty() {
@@ -36,12 +46,18 @@ impl PodPrefixes {
     }
 
     /// Returns the task groups that may have a pod of this name, in the order in which they were
-    /// added, and the number at the end of the name.
-    pub(super) fn find(&self, pod: &PodKey) -> Option<(&[(GangIdx, usize)], u32)> {
+    /// added.
+    pub(super) fn find<'s>(&'s self, pod: &'s PodKey) -> Option<PossibleGroups<'s>> {
         let (prefix, digits) = pod.as_str().rsplit_once('-')?;
         let canonical = digits == "0" || !digits.starts_with(['0', '+']);
         let number = digits.parse().ok().filter(|_| canonical)?;
-        Some((self.groups.get(prefix)?, number))
+        let groups = self.groups.get(prefix)?;
+        let (_, prefix) = prefix.split_once('/')?;
+        Some(PossibleGroups {
+            groups,
+            prefix,
+            number,
+        })
     }
 
     /// Returns the number of task groups.
@@ -51,11 +67,13 @@ impl PodPrefixes {
     }
 }
 
-fn prefixes(gang: &Gang) -> impl Iterator<Item = String> {
+fn prefixes(gang: &Gang) -> impl Iterator<Item = (usize, String)> {
     let namespace = gang.id.namespace();
-    gang.groups
-        .iter()
-        .map(move |group| format!("{namespace}/{}", group.pod_prefix))
+    let groups = gang.groups.iter().enumerate();
+    groups.flat_map(move |(number, group)| {
+        let prefixes = group.pod_prefixes();
+        prefixes.map(move |(prefix, _)| (number, format!("{namespace}/{prefix}")))
+    })
 }
 
 #[cfg(test)]
@@ -75,9 +93,10 @@ mod tests {
     }
 
     fn find(prefixes: &PodPrefixes, pod: &str) -> Option<(Vec<(usize, usize)>, u32)> {
-        let (groups, number) = prefixes.find(&PodKey::new(pod))?;
-        let groups = groups.iter().map(|(at, group)| (at.at(), *group));
-        Some((groups.collect(), number))
+        let pod = PodKey::new(pod);
+        let found = prefixes.find(&pod)?;
+        let groups = found.groups.iter().map(|(at, group)| (at.at(), *group));
+        Some((groups.collect(), found.number))
     }
 
     #[test]

@@ -236,16 +236,17 @@ impl GangTable {
     /// Returns the gang, group and index of a pod of a placed gang. If several gangs claim the
     /// name, prefers one in which the pod is still assumed.
     pub(in crate::engine) fn pod_owner(&self, pod: &PodKey) -> Option<(GangIdx, usize, u32)> {
-        let (groups, number) = self.pod_prefixes.find(pod)?;
+        let possible = self.pod_prefixes.find(pod)?;
         // The owner, and if the pod is assumed.
         let claim = |(gang, group): &(GangIdx, usize)| {
             let placed = self.placed(*gang)?;
-            let index = placed.gang.groups.get(*group)?.pod_index(number)?;
+            let asked = placed.gang.groups.get(*group)?;
+            let index = asked.pod_index(possible.prefix, possible.number)?;
             let planned = placed.groups.get(*group)?;
             let owner = (*gang, *group, index);
             (index < planned.count()).then(|| (owner, planned.is_assumed(index)))
         };
-        let mut claims = groups.iter().filter_map(claim);
+        let mut claims = possible.groups.iter().filter_map(claim);
         let (first, is_assumed) = claims.next()?;
         match is_assumed {
             true => Some(first),

@@ -320,6 +320,7 @@ fn has_same_pods(gang: &Gang, other: &Gang) -> bool {
             topology,
             balanced,
             slices,
+            parts,
             pod_prefix,
             ..
         } = group.clone();
@@ -329,7 +330,7 @@ fn has_same_pods(gang: &Gang, other: &Gang) -> bool {
             request,
             (topology, balanced),
             slices,
-            pod_prefix,
+            (parts, pod_prefix),
         )
     };
     let all = |gang: &Gang| gang.groups.iter().map(pods).collect::<Vec<_>>();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::Engine;
 use super::super::cycle::CycleLog;
-use super::super::gang_table;
+use super::super::gang_table::{self, choices_from_flavors};
 use super::super::kept_places::{KeptPlace, LiftedPlace, PodRoom};
 use super::{GangProvisioning, ProvisioningPlan};
 use crate::decision::Decision;
@@ -92,8 +92,8 @@ impl Engine {
             .map(|pod| (pod.group, self.nodes.name(pod.node)));
         let groups = gang.groups.iter().enumerate();
         let planned = groups.flat_map(|(number, group)| {
-            let runs = plan.placement.runs(&group.name).unwrap_or(&[]).iter();
-            let nodes = runs.flat_map(|(node, pods)| (0..*pods).map(move |_| node));
+            let runs = plan.placement.runs_of(group);
+            let nodes = runs.flat_map(|(node, pods)| (0..pods).map(move |_| node));
             nodes.map(move |node| (number, node))
         });
         *keep.gang == *gang && known.choices == plan.assignment.choices && kept.eq(planned)
@@ -180,12 +180,12 @@ impl Engine {
         let groups = gang.groups.iter().zip(&shapes.groups).enumerate();
         for (number, (group, shape)) in groups {
             let mut index = 0_u32;
-            for (name, count) in plan.placement.runs(&group.name).unwrap_or(&[]) {
-                let Some(node) = (0..*count).map(|_| self.nodes.hold(name)).last() else {
+            for (name, count) in plan.placement.runs_of(group) {
+                let Some(node) = (0..count).map(|_| self.nodes.hold(name)).last() else {
                     continue;
                 };
-                self.charge_node(node, &shape.demand, *count, true);
-                for _ in 0..*count {
+                self.charge_node(node, &shape.demand, count, true);
+                for _ in 0..count {
                     self.catalog.retain_demand(shape.demand_idx);
                     pods.push(PodRoom {
                         key: gang.pod_key(group, index),
@@ -380,10 +380,7 @@ impl Engine {
         let Some(state) = self.gangs.get_mut(at).filter(|state| state.is_pending()) else {
             return;
         };
-        let find_group = |name| flavors.iter().find(|given| given.group == name);
-        let groups = state.gang.groups.iter();
-        let choices = groups.map(|group| find_group(group.name.clone()).map(|g| g.flavors.clone()));
-        let choices = choices.map(Option::unwrap_or_default).collect();
+        let choices = choices_from_flavors(&state.gang, flavors);
         state.provisioning = Some(Box::new(GangProvisioning {
             state: provisioning,
             choices,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::Engine;
 use super::super::changes::DeletedGang;
 use super::super::flavor_assignment::FlavorAssignment;
-use super::super::gang_table::PlacedGroup;
+use super::super::gang_table::{PlacedGroup, choices_from_flavors};
 use super::super::kept_places::{KeptPlace, PodRoom};
 use super::super::provisioning::BackOff;
 use super::{
@@ -13,7 +13,6 @@ use super::{
     PlacedStateSnapshot, PodSnapshot, Snapshot, StoppingGangSnapshot,
 };
 use crate::explain::ReportedReason;
-use crate::gang::TaskGroup;
 use crate::placement::PodRuns;
 use crate::quota::{Demand, FlavorResource, UsageLag};
 use crate::state::{GangIdx, KnownPod};
@@ -184,7 +183,7 @@ impl Engine {
             });
         }
         let keep = KeptPlace {
-            choices: kept.flavors.iter().map(|g| g.flavors.clone()).collect(),
+            choices: choices_from_flavors(&kept.gang, &kept.flavors),
             charge: self
                 .queues
                 .shared_charge(&gang.queue, at)
@@ -204,16 +203,15 @@ impl Engine {
         }
         let shape = Arc::new(self.catalog.acquire_shape(&constrained));
         let charged = self.put_charges(&place.charged);
-        let choices = place.flavors.iter().map(|g| g.flavors.clone()).collect();
+        let choices = choices_from_flavors(&place.gang, &place.flavors);
         let way = FlavorAssignment::from_charge(Arc::clone(&shape), charged, choices);
-        let of = |group: &TaskGroup| place.placement.runs(&group.name).unwrap_or(&[]);
         let groups: Vec<PodRuns> = place
             .gang
             .groups
             .iter()
             .map(|group| {
-                let runs = of(group).iter();
-                runs.map(|(node, pods)| (self.nodes.hold(node), *pods))
+                let runs = place.placement.runs_of(group);
+                runs.map(|(node, pods)| (self.nodes.hold(node), pods))
                     .collect()
             })
             .collect();

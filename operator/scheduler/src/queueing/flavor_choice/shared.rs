@@ -26,7 +26,7 @@ impl SharingGroups {
         let mut first: Vec<usize> = (0..gang.groups.len()).collect();
         for (number, group) in gang.groups.iter().enumerate() {
             let same = group.same_flavor_as.as_ref();
-            let same = same.and_then(|same| gang.groups.iter().position(|g| g.name == *same));
+            let same = same.and_then(|same| gang.groups.iter().position(|g| g.stands_for(same)));
             let firsts = (
                 first.get(number).copied(),
                 same.and_then(|same| first.get(same).copied()),

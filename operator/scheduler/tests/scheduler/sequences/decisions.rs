@@ -92,7 +92,11 @@ pub fn check_decisions(
             placement
         );
         for group in placement.groups() {
-            let asked = gang.groups.iter().find(|g| g.name == group.group).unwrap();
+            let asked = gang
+                .groups
+                .iter()
+                .find(|g| g.stands_for(&group.group))
+                .unwrap();
             let nodes = group.runs.iter().map(|(node, _)| node);
             prop_assert!(
                 model.is_close(&asked.topology, nodes),

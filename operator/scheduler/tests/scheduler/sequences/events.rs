@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::common::GPU;
 use crate::random::{
     any_fair_share, any_gang_with_topology, any_labelled_node, any_request, any_runtime,
+    with_merged_groups,
 };
 use proptest::prelude::*;
 use trellis_scheduler::{
@@ -159,6 +160,8 @@ fn with_draws(mut gang: Gang, mut draws: Vec<LimitDraw>, surplus: bool) -> Gang 
 pub fn any_event() -> impl Strategy<Value = Event> {
     let gang = (0..GANGS).prop_flat_map(|g| any_gang_with_topology(format!("w{g}"), NODES));
     let draws = prop_oneof![3 => Just(vec![]), 2 => prop::collection::vec(any_draw(), 1..3)];
+    let merged = prop_oneof![3 => Just(0), 1 => 2..4_usize];
+    let gang = (gang, merged).prop_map(|(gang, merged)| with_merged_groups(gang, merged));
     let gang = (gang, draws, prop::bool::weighted(0.3))
         .prop_map(|(gang, draws, surplus)| with_draws(gang, draws, surplus));
     let quota = prop_oneof![Just(None), (0..12_i64, 0..8_i64).prop_map(Some)];

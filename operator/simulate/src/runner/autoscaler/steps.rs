@@ -180,9 +180,9 @@ impl SimulationRunner<'_, '_> {
         for job in self.placed_jobs.iter().filter_map(|id| self.jobs.get(id)) {
             let placement = self.engine.placement(&job.gang.id).unwrap_or_default();
             for (name, index, node) in placement.iter() {
-                let group = job.gang.groups.iter().find(|group| group.name == *name);
-                let Some(group) = group else { continue };
-                let key = job.gang.pod_key(group, index);
+                let Some((group, key)) = job.gang.member_pod(name, index) else {
+                    continue;
+                };
                 if job.stopped_pods.get(&key) != Some(&StoppedPod::Done) {
                     add(node, &group.request);
                 }

@@ -44,17 +44,20 @@ fn describe(job: &Key, change: &trellis_scheduler::RequestChange) -> RequestChan
         true => "groups",
         false => "taskGroups",
     };
-    let owner = match &change.group {
-        Some(group) => format!("spec.{groups}[{group}]"),
-        None => "spec".to_owned(),
-    };
     let (field, value) = match &change.value {
         ChangedRequest::Topology(topology) => ("topology", describe_topology(topology)),
         ChangedRequest::PreferredSlices => ("topology.slicePolicy", "Preferred".to_owned()),
         ChangedRequest::Flavor(flavor) => ("flavors", format!("[{flavor}]")),
     };
+    let fields = match change.groups.as_slice() {
+        [] => vec![format!("spec.{field}")],
+        names => names
+            .iter()
+            .map(|name| format!("spec.{groups}[{name}].{field}"))
+            .collect(),
+    };
     RequestChange {
-        field: format!("{owner}.{field}"),
+        field: fields.join(" and "),
         value,
     }
 }

@@ -148,8 +148,9 @@ pub(super) fn tally_nodes<'s>(
         };
         let holder = (engine::job_key(&reservation.gang), None);
         for (group, _, node) in reservation.placement.iter() {
-            let group = waits.groups.iter().find(|of| of.name == *group);
-            let Some(group) = group else { continue };
+            let Some((group, _)) = waits.member(group) else {
+                continue;
+            };
             let Some(tally) = counting.tally_of(node) else {
                 continue;
             };
@@ -184,9 +185,8 @@ impl<'s, W: Fn(&NodeName) -> bool> TallyBuilder<'s, W> {
                 all.get(at).unwrap_or(&none).iter().copied().collect()
             };
             let (settled, gone) = (of(&place.settled), of(&place.gone));
-            let runs = place.placement.runs(&group.name).unwrap_or_default();
-            let nodes = runs.iter().flat_map(|(node, pods)| {
-                let pods = usize::try_from(*pods).unwrap_or(usize::MAX);
+            let nodes = place.placement.runs_of(group).flat_map(|(node, pods)| {
+                let pods = usize::try_from(pods).unwrap_or(usize::MAX);
                 std::iter::repeat_n(node, pods)
             });
             for (index, node) in (0_u32..).zip(nodes) {
