@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::{DEFAULT_GRACE_SECONDS, Preemptibility};
 use crate::rules;
 use crate::status::words::open_word;
-use crate::topology::{GroupTopology, TopologyRequest};
+use crate::topology::{Closeness, TopologyRequest};
 use crate::{Quantity, Reason, ResourcesPerGpu};
 
 /// Pods that are placed all together or not at all.
@@ -111,7 +111,7 @@ pub struct PodGroupMember {
     /// Required or preferred closeness of the group's pods, and their slices. Absent: as the whole
     /// gang.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub topology: Option<GroupTopology>,
+    pub topology: Option<Closeness>,
 }
 
 /// The journal of a gang: its phase, and the plan that every leader must carry out.

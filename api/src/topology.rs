@@ -102,16 +102,16 @@ pub struct TopologyRequest {
     pub preferred: Option<String>,
 }
 
-/// Closeness of the pods of a task group: `required`, `preferred`, `slices`, or several of them.
+/// Closeness of the pods of a task group or of a job: `required`, `preferred`, `slices`, or several of
+/// them.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::SOME_CLOSENESS.to_cel_rule())]
 #[x_kube(validation = rules::BALANCED.to_cel_rule())]
 #[x_kube(validation = rules::SLICE_POLICY.to_cel_rule())]
-pub struct GroupTopology {
-    /// Name of a level of a Topology: the gang waits until all pods of the group fit into one domain
-    /// of it.
+pub struct Closeness {
+    /// Name of a level of a Topology: the gang waits until all pods fit into one domain of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 317))]
     #[garde(
@@ -128,13 +128,12 @@ pub struct GroupTopology {
     #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub preferred: Option<String>,
     /// True: the domains of `preferred` get equal numbers of pods, or of slices, as far as their room
-    /// allows. Their number stays the smallest possible. It has no effect if the slices are at a
-    /// coarser level than `preferred`. Absent: false.
+    /// allows. It has no effect if the slices are at a coarser level than `preferred`. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::balanced(self)))]
     pub balanced: Option<bool>,
-    /// Slices of the group: consecutive pods that must be in one domain. Up to 3 layers, coarse to
-    /// fine, with finer levels of the same Topology. Absent: the group is not split.
+    /// Slices: consecutive pods that must be in one domain. Up to 3 layers, coarse to fine, with finer
+    /// levels of the same Topology. Absent: the pods are not split.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
     #[garde(length(max = 3), dive, custom(rules::slice_layers))]
@@ -172,27 +171,42 @@ pub struct SliceLayer {
     #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub level: String,
     /// Number of pods in each slice: with 16, pods 0 to 15 are the first slice. In the first layer,
-    /// `replicas` must be a multiple of it; in later layers, `pods` of the layer before.
+    /// the number of all pods must be a multiple of it; in later layers, `pods` of the layer before.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::slice_pods)))]
     #[x_kube(validation = rules::SLICE_PODS.to_cel_rule())]
     pub pods: Option<i64>,
-    /// Upper limit for the size of a slice, instead of `pods`; only in the last layer. Trellis uses
-    /// the largest number up to the limit that divides the pods evenly: 24 replicas and 16 give 2
-    /// slices of 12.
+    /// Upper limit for the size of a slice, instead of `pods`; only in the last layer. The size is the
+    /// largest number up to the limit that divides the pods evenly.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::slice_pods)))]
     #[x_kube(validation = rules::SLICE_PODS.to_cel_rule())]
     pub at_most: Option<i64>,
 }
 
-impl GroupTopology {
-    /// Returns the number of pods in a slice of each layer, coarse to fine, for a group of this many
-    /// pods. Values that validation refuses give slices of at least 1 pod.
+impl Closeness {
+    /// Returns the levels without slices. None: it names none.
     #[must_use]
-    pub fn slice_sizes(&self, replicas: u32) -> Vec<u32> {
+    pub fn levels(&self) -> Option<TopologyRequest> {
+        let levels = TopologyRequest {
+            required: self.required.clone(),
+            preferred: self.preferred.clone(),
+        };
+        Some(levels).filter(|levels| *levels != TopologyRequest::default())
+    }
+
+    /// True if the pods are split: in slices, or evenly over the domains of a level.
+    #[must_use]
+    pub fn splits(&self) -> bool {
+        !self.slices.is_empty() || self.balanced == Some(true)
+    }
+
+    /// Returns the number of pods in a slice of each layer, coarse to fine, for this many pods. Values
+    /// that validation refuses give slices of at least 1 pod.
+    #[must_use]
+    pub fn slice_sizes(&self, pods: u32) -> Vec<u32> {
         let to_pods = |pods: i64| u32::try_from(pods).unwrap_or(u32::MAX).max(1);
-        let mut outer = replicas.max(1);
+        let mut outer = pods.max(1);
         let sizes = self.slices.iter().map(|layer| {
             let largest = || largest_divisor(outer, layer.at_most.map_or(1, to_pods));
             outer = layer.pods.map_or_else(largest, to_pods);
@@ -210,7 +224,7 @@ pub(crate) fn largest_divisor(pods: u32, bound: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{GroupTopology, SliceLayer};
+    use super::{Closeness, SliceLayer};
     use crate::TrainingJob;
     use crate::job::TaskGroup;
     use crate::validation::{Violations, check_rules};
@@ -224,10 +238,10 @@ mod tests {
         }
     }
 
-    fn topology(slices: Vec<SliceLayer>) -> GroupTopology {
-        GroupTopology {
+    fn topology(slices: Vec<SliceLayer>) -> Closeness {
+        Closeness {
             slices,
-            ..GroupTopology::default()
+            ..Closeness::default()
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) enum VariableValue {
     Attempt,
     /// The number of the pod's slice within its group, from the number of pods in a slice.
     Slice(u32),
+    /// The number of the pod's slice within the job, from the number of pods in a slice.
+    SliceOfJob(u32),
     /// The pod's index within its slice, from the number of pods in a slice.
     IndexInSlice(u32),
     /// A text with the index of the first pod of the pod's slice in it.
@@ -76,6 +78,7 @@ impl TrellisVariable {
             VariableValue::Rank => pod.rank.to_string(),
             VariableValue::Attempt => pod.attempt.to_string(),
             VariableValue::Slice(pods) => pod.index.checked_div(*pods).unwrap_or(0).to_string(),
+            VariableValue::SliceOfJob(pods) => pod.rank.checked_div(*pods).unwrap_or(0).to_string(),
             VariableValue::IndexInSlice(pods) => within_slice(pod.index, *pods).to_string(),
             VariableValue::SliceStart {
                 before,
@@ -125,11 +128,15 @@ impl PodEnvironment {
             TrellisVariable::new("TRELLIS_ATTEMPT", VariableValue::Attempt),
         ];
         // The finest slices share the fastest network.
-        if let Some(pods) = group.slice_sizes().last() {
-            ours.push(TrellisVariable::new(
-                "TRELLIS_SLICE",
-                VariableValue::Slice(*pods),
-            ));
+        let of_job = gang.job.spec().slice_sizes().last().copied();
+        let of_job = of_job.filter(|_| group.is_in_world());
+        let of_job = of_job.map(|pods| (pods, VariableValue::SliceOfJob(pods)));
+        let of_group = || {
+            let pods = group.slice_sizes().last().copied()?;
+            Some((pods, VariableValue::Slice(pods)))
+        };
+        if let Some((pods, slice)) = of_job.or_else(of_group) {
+            ours.push(TrellisVariable::new("TRELLIS_SLICE", slice));
             ours.push(TrellisVariable::fixed(
                 "TRELLIS_SLICE_SIZE",
                 pods.to_string(),

@@ -14,7 +14,7 @@ use super::{
 use crate::framework::{self, Framework};
 use crate::names;
 use crate::rules;
-use crate::topology::TopologyRequest;
+use crate::topology::Closeness;
 
 /// A gang of pods that run all together or not at all.
 ///
@@ -126,10 +126,11 @@ pub struct TrainingJobSpec {
     /// capacity; Spread: as many nodes as possible. Absent: Pack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementPolicy>,
-    /// Required or preferred closeness of all pods of the job. Absent: any nodes.
+    /// Required or preferred closeness of all pods of the job. `slices` and `balanced` apply to the
+    /// pods of the world, in the order of their ranks. Absent: any nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[garde(dive)]
-    pub topology: Option<TopologyRequest>,
+    #[garde(dive, custom(rules::slices_of_job(self)))]
+    pub topology: Option<Closeness>,
     /// Reaction to a failed pod. Absent: the gang restarts, at most 3 times.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::rule_groups(&self.task_groups)), custom(rules::slice_scope(&self.task_groups)))]
@@ -317,6 +318,26 @@ impl TrainingJobSpec {
     pub fn world_size(&self) -> u32 {
         let world = self.task_groups.iter().filter(|g| g.is_in_world());
         world.fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
+    }
+
+    /// Returns the groups with ranks in the world, in the order of their ranks.
+    pub fn world_groups(&self) -> impl Iterator<Item = &TaskGroup> {
+        let groups = self.groups_by_rank().into_iter();
+        groups.filter(|group| group.is_in_world())
+    }
+
+    /// True if slices or an even split count the pods of all groups of the world together.
+    #[must_use]
+    pub fn splits_world(&self) -> bool {
+        self.topology.as_ref().is_some_and(Closeness::splits)
+    }
+
+    /// Returns the number of ranks in a slice of the job, for each layer, coarse to fine. Empty: the
+    /// job has no slices; its task groups may have some.
+    #[must_use]
+    pub fn slice_sizes(&self) -> Vec<u32> {
+        let topology = self.topology.as_ref();
+        topology.map_or_else(Vec::new, |topology| topology.slice_sizes(self.world_size()))
     }
 
     /// Returns the group of the job's leader, if its framework gives it a Service of its own.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     ContainerPort, EnvFromSource, EnvVar, LocalReference, Mount, PullPolicy, ResourceRequirements,
 };
-use crate::topology::GroupTopology;
+use crate::topology::Closeness;
 use crate::{PodTemplate, Quantity, rules};
 
 /// Default of `gpuResource`: the resource that `gpus` counts.
@@ -141,7 +141,7 @@ pub struct TaskGroup {
     /// the job. Absent: as the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::slices_of_group(self)))]
-    pub topology: Option<GroupTopology>,
+    pub topology: Option<Closeness>,
     /// Labels that a node must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]

@@ -21,6 +21,7 @@ mod rule;
 mod same_flavor;
 mod secret;
 mod slices;
+mod split_world;
 
 use crate::framework;
 use crate::validation::Violation;
@@ -45,6 +46,7 @@ pub use rule::Rule;
 pub use same_flavor::*;
 pub use secret::*;
 pub use slices::*;
+pub use split_world::*;
 
 pub(crate) use container::WHOLE_OBJECT_RULES;
 pub(crate) use labels::{job_annotations, job_labels};
@@ -62,7 +64,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 45] = [
+const MULTI_FIELD_RULES: [Rule; 47] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -108,6 +110,8 @@ const MULTI_FIELD_RULES: [Rule; 45] = [
     SLICE_SCOPE,
     SLICE_LEVELS,
     SLICE_BOUND,
+    SLICES_OF_WORLD,
+    SPLIT_WORLD,
 ];
 
 /// True if a violation may be caused by a field other than the one that it names.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::rule::Rule;
 use crate::job::{Restart, RestartAction, RestartScope, TaskGroup};
-use crate::topology::{GroupTopology, SliceLayer, SlicePolicy, largest_divisor};
+use crate::topology::{Closeness, SliceLayer, SlicePolicy, largest_divisor};
 
 /// A group's topology requests something.
 pub const SOME_CLOSENESS: Rule = Rule::new(
@@ -14,7 +14,7 @@ pub const SOME_CLOSENESS: Rule = Rule::new(
 /// An even split needs a level.
 pub const BALANCED: Rule = Rule::new(
     "!has(self.balanced) || !self.balanced || has(self.preferred)",
-    "balanced needs preferred: name the level whose domains get equal numbers of pods, or remove balanced",
+    "balanced needs preferred: name a level, or remove balanced",
 );
 /// A policy of slices needs slices.
 pub const SLICE_POLICY: Rule = Rule::new(
@@ -24,21 +24,18 @@ pub const SLICE_POLICY: Rule = Rule::new(
 /// The size of a slice is stated in one way.
 pub const SLICE_SIZE: Rule = Rule::new(
     "has(self.pods) != has(self.atMost)",
-    "must have exactly one of pods (the size of each slice) and atMost (the largest size of a slice): add or remove one",
+    "must have exactly one of pods and atMost: add or remove one",
 );
 /// The number of pods in a slice.
-pub const SLICE_PODS: Rule = Rule::new(
-    "self >= 1 && self <= 4096",
-    "must be 1 to 4096 pods, such as the number of pods that a rack holds",
-);
+pub const SLICE_PODS: Rule = Rule::new("self >= 1 && self <= 4096", "must be 1 to 4096 pods");
 /// Each slice of a layer consists of whole slices of the next layer.
 pub const SLICE_LAYERS: Rule = Rule::new(
     "self.size() < 2 || (has(self[0].pods) && (!has(self[1].pods) || self[1].pods < 1 || self[0].pods % self[1].pods == 0) && (self.size() < 3 || (has(self[1].pods) && (!has(self[2].pods) || self[2].pods < 1 || self[1].pods % self[2].pods == 0))))",
-    "each layer except the last must have pods and no atMost, and pods must be a multiple of pods of the next layer: change pods, or move atMost to the last layer",
+    "each layer except the last must have pods, a multiple of pods of the next layer: change pods, or move atMost to the last layer",
 );
 /// Layers have different levels.
 pub const SLICE_LEVELS: Rule = Rule::new(
-    "self.size() < 2 || (self[0].level != self[1].level && (self.size() < 3 || (self[2].level != self[0].level && self[2].level != self[1].level)))",
+    "self.all(l, self.exists_one(o, o.level == l.level))",
     "must name each level once: name a finer level in the later layer, or remove a layer",
 );
 /// Slices of one size make up the group.
@@ -69,30 +66,26 @@ pub const SLICE_SCOPE: Rule = Rule::new(
 /// A bound leaves slices of several pods. CEL has no loop over numbers.
 pub const SLICE_BOUND: Rule = Rule::new(
     "true",
-    "atMost gives slices of 1 pod, because no number from 2 to atMost divides replicas (or pods of the layer before): raise atMost, or change that number",
+    "atMost gives slices of 1 pod, because no number from 2 to atMost divides the number of pods (or pods of the layer before): raise atMost, or change that number",
 )
 .for_field(".topology.slices");
 
 /// [`SOME_CLOSENESS`].
-pub fn some_closeness<'a, T>(
-    request: &'a GroupTopology,
-) -> impl FnOnce(&T, &()) -> garde::Result + 'a {
+pub fn some_closeness<'a, T>(request: &'a Closeness) -> impl FnOnce(&T, &()) -> garde::Result + 'a {
     let some =
         request.required.is_some() || request.preferred.is_some() || !request.slices.is_empty();
     move |_, ()| SOME_CLOSENESS.check(some)
 }
 
 /// [`BALANCED`].
-pub fn balanced(
-    request: &GroupTopology,
-) -> impl FnOnce(&Option<bool>, &()) -> garde::Result + use<> {
+pub fn balanced(request: &Closeness) -> impl FnOnce(&Option<bool>, &()) -> garde::Result + use<> {
     let has_level = request.preferred.is_some();
     move |balanced, ()| BALANCED.check(has_level || !balanced.unwrap_or_default())
 }
 
 /// [`SLICE_POLICY`].
 pub fn slice_policy(
-    request: &GroupTopology,
+    request: &Closeness,
 ) -> impl FnOnce(&Option<SlicePolicy>, &()) -> garde::Result + use<> {
     let has_slices = !request.slices.is_empty();
     move |policy, ()| SLICE_POLICY.check(policy.is_none() || has_slices)
@@ -124,25 +117,38 @@ pub fn slice_layers(layers: &[SliceLayer], _: &()) -> garde::Result {
 /// [`SLICES_IN_GANG`], [`SLICES_OF_REPLICAS`] and [`SLICE_BOUND`].
 pub fn slices_of_group(
     group: &TaskGroup,
-) -> impl FnOnce(&Option<GroupTopology>, &()) -> garde::Result + '_ {
+) -> impl FnOnce(&Option<Closeness>, &()) -> garde::Result + '_ {
     |topology, ()| {
         let layers = topology.as_ref().map_or(&[][..], |t| &t.slices);
         let Some(first) = layers.first() else {
             return Ok(());
         };
         SLICES_IN_GANG.check(group.is_in_gang())?;
-        check_whole_slices(i64::from(group.replicas()), first)?;
-        let sizes = group.slice_sizes();
-        let most = layers.last().and_then(|layer| layer.at_most);
-        let outer = sizes.iter().rev().nth(1).copied();
-        let split = outer.unwrap_or_else(|| group.replicas());
-        match (most.filter(|most| *most > 1), sizes.last()) {
-            (Some(most), Some(1)) if split > 1 => SLICE_BOUND.violated(&describe_bound(
-                (outer.is_some(), split),
-                u32::try_from(most).unwrap_or(u32::MAX),
-            )),
-            _ => Ok(()),
+        if let Some(details) = describe_rest(("replicas", group.replicas()), first) {
+            return SLICES_OF_REPLICAS.violated(&details);
         }
+        check_bound(("replicas", group.replicas()), layers, &group.slice_sizes())
+    }
+}
+
+/// [`SLICE_BOUND`], for this many pods, with what counts them.
+pub(super) fn check_bound(
+    (counted, pods): (&str, u32),
+    layers: &[SliceLayer],
+    sizes: &[u32],
+) -> garde::Result {
+    let most = layers.last().and_then(|layer| layer.at_most);
+    let outer = sizes.iter().rev().nth(1).copied();
+    let (counted, split) = match outer {
+        Some(outer) => ("pods of the layer before", outer),
+        None => (counted, pods),
+    };
+    match (most.filter(|most| *most > 1), sizes.last()) {
+        (Some(most), Some(1)) if split > 1 => {
+            let most = u32::try_from(most).unwrap_or(u32::MAX);
+            SLICE_BOUND.violated(&describe_bound((counted, split), most))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -194,34 +200,34 @@ fn describe_layer_fault(number: usize, outer: &SliceLayer, inner: &SliceLayer) -
     ))
 }
 
-/// [`SLICES_OF_REPLICAS`].
-fn check_whole_slices(replicas: i64, layer: &SliceLayer) -> garde::Result {
-    let Some(pods) = layer.pods.filter(|pods| *pods >= 1) else {
-        return Ok(());
-    };
-    let rest = replicas.checked_rem(pods).unwrap_or(0);
-    if rest == 0 {
-        return Ok(());
-    }
-    let less = replicas.saturating_sub(rest);
+/// Describes that these pods are no multiple of the size of a slice. None: they are.
+pub(super) fn describe_rest((counted, all): (&str, u32), layer: &SliceLayer) -> Option<String> {
+    let all = i64::from(all);
+    let pods = layer.pods.filter(|pods| *pods >= 1)?;
+    let rest = all.checked_rem(pods).filter(|rest| *rest != 0)?;
+    let less = all.saturating_sub(rest);
     let more = less.saturating_add(pods);
     let fitting = match less {
         0 => more.to_string(),
         less => format!("{less} or {more}"),
     };
-    SLICES_OF_REPLICAS.violated(&format!(
-        "replicas is {replicas} and pods is {pods}, so {fitting} replicas fit"
+    let what = if counted == "replicas" {
+        counted
+    } else {
+        "pods"
+    };
+    Some(format!(
+        "{counted} is {all} and pods is {pods}, so {fitting} {what} fit"
     ))
 }
 
 /// Describes the nearest numbers that have slices of several pods. A number without them is odd, so
 /// its neighbours have slices of two pods at least.
-fn describe_bound((has_outer_layer, split): (bool, u32), most: u32) -> String {
-    let what = match has_outer_layer {
-        true => "pods of the layer before",
-        false => "replicas",
-    };
+fn describe_bound((counted, split): (&str, u32), most: u32) -> String {
     let size = |number: u32| format!("{number} gives slices of {}", largest_divisor(number, most));
     let neighbours = [split.saturating_sub(1), split.saturating_add(1)];
-    format!("{what} is {split}: {}", neighbours.map(size).join(", and "))
+    format!(
+        "{counted} is {split}: {}",
+        neighbours.map(size).join(", and ")
+    )
 }

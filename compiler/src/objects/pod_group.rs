@@ -2,6 +2,7 @@
 
 use trellis_api::job::TaskGroup;
 use trellis_api::pod_group::PodGroupMember;
+use trellis_api::topology::Closeness;
 use trellis_api::{PodGroup, PodGroupSpec, ValidatedJob};
 
 use super::metadata;
@@ -26,7 +27,7 @@ pub(crate) fn build(
                 .checkpoint
                 .as_ref()
                 .and_then(|checkpoint| checkpoint.grace_period_seconds),
-            topology: spec.topology.clone(),
+            topology: spec.topology.as_ref().and_then(Closeness::levels),
             groups: groups
                 .iter()
                 .zip(&spec.task_groups)

@@ -160,6 +160,37 @@ fn pod_has_its_attempt_and_the_configured_cluster_domain() {
 }
 
 #[test]
+fn ranks_of_several_groups_share_the_slices_of_the_job() {
+    let groups = [
+        group("worker", "replicas: 3"),
+        group("chief", "role: Coordinator"),
+        group("judge", "role: Evaluator"),
+    ];
+    let job = compile_job(job(&format!(
+        "framework: PyTorch\ntopology: {{slices: [{{level: rack, pods: 2}}]}}\ntaskGroups:\n{}",
+        groups.concat()
+    )));
+    let slices = job.groups().iter().flat_map(|group| {
+        let pods = (0..group.replicas()).map(|index| group.pod(index, &PLACEMENT));
+        pods.map(|pod| {
+            let value = |name| env_value(&pod, name);
+            let slice = value("TRELLIS_SLICE").zip(value("TRELLIS_SLICE_SIZE"));
+            (pod.metadata.name.clone().unwrap(), slice)
+        })
+    });
+    let of = |number: &str| Some((number.to_owned(), "2".to_owned()));
+    let expected = [
+        ("llm-worker-0", of("0")),
+        ("llm-worker-1", of("1")),
+        ("llm-worker-2", of("1")),
+        ("llm-chief-0", of("0")),
+        ("llm-judge-0", None),
+    ];
+    let expected = expected.map(|(name, slice)| (name.to_owned(), slice));
+    assert_eq!(slices.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn pods_know_their_finest_slice() {
     let slices = "topology: {slices: [{level: block, pods: 4}, {level: rack, atMost: 3}]}";
     let job = compile_one_group("None", &format!("replicas: 8, {slices}"));

@@ -59,9 +59,8 @@ pub fn placement_levels<N: Borrow<SlimNode>>(
     topologies: &[Topology],
     find_node: impl Fn(&str) -> Option<N>,
 ) -> Vec<LevelPlacement> {
-    let world = spec.groups_by_rank().into_iter();
-    let world = world.filter(|group| group.is_in_world());
-    let groups: Vec<(&TaskGroup, &[(NodeName, u32)])> = world
+    let groups: Vec<(&TaskGroup, &[(NodeName, u32)])> = spec
+        .world_groups()
         .filter_map(|group| Some((group, placement.runs(&GroupName::new(group.name.as_str()))?)))
         .collect();
     let pods = groups.iter().map(|(_, runs)| count_pods(runs));
@@ -70,8 +69,11 @@ pub fn placement_levels<N: Borrow<SlimNode>>(
     }
     let request = spec.topology.as_ref();
     let ring = RankRing {
-        topology: request.and_then(engine::to_topology_request),
-        groups: groups.into_iter().map(to_ring_group).collect(),
+        topology: request.and_then(engine::to_level_request),
+        groups: groups
+            .into_iter()
+            .map(|(group, runs)| to_ring_group(spec, group, runs))
+            .collect(),
     };
     let labels = |node: &NodeName, keys: &BTreeSet<&str>| {
         let node = find_node(node.as_str());
@@ -96,12 +98,14 @@ pub fn placement_levels<N: Borrow<SlimNode>>(
         .collect()
 }
 
-fn to_ring_group((group, runs): (&TaskGroup, &[(NodeName, u32)])) -> RingGroup {
+fn to_ring_group(spec: &TrainingJobSpec, group: &TaskGroup, runs: &[(NodeName, u32)]) -> RingGroup {
     let request = group.topology.as_ref();
-    let slices = request.map(|request| engine::to_slices(request, group.gang_size()));
+    // Only the levels of the slices count.
+    let split = request.or(spec.topology.as_ref());
+    let slices = split.map(|split| engine::to_slices(split, group.gang_size()));
     let nodes = runs.iter().filter(|(_, pods)| *pods > 0);
     RingGroup {
-        topology: request.and_then(engine::to_group_request),
+        topology: request.and_then(engine::to_level_request),
         slices: slices.unwrap_or_default(),
         nodes: nodes.map(|(node, _)| node.clone()).collect(),
     }

@@ -11,7 +11,7 @@ use trellis_api::job::{
     Checkpoint, Cleanup, Deadlines, Framework, PodMetadata, Restart, RestartScope, SecurityContext,
     Success, SuccessPolicy, TrainingJob, TrainingJobSpec,
 };
-use trellis_api::topology::TopologyRequest;
+use trellis_api::topology::Closeness;
 
 use crate::field_log::FieldLog;
 use crate::imported_object::ImportedObject;
@@ -188,11 +188,12 @@ impl JobDraft {
             .first()
             .and_then(|pods| pods.group.topology.as_ref());
         if let Some(topology) = topology.filter(|_| whole_job && self.pods.len() > 1) {
-            let request = TopologyRequest {
+            let levels = Closeness {
                 required: topology.required.clone(),
                 preferred: topology.preferred.clone(),
+                ..Closeness::default()
             };
-            self.spec.topology = Some(request).filter(|r| *r != TopologyRequest::default());
+            self.spec.topology = Some(levels).filter(|levels| *levels != Closeness::default());
         }
     }
 

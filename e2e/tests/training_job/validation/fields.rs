@@ -252,7 +252,7 @@ async fn api_server_refuses_contradictory_fields() {
         ),
         (
             spec_with("/spec/topology", json!({})),
-            "must have required, preferred or both",
+            "must have required, preferred or slices",
         ),
         (
             spec_with("/spec/topology", json!({"required": "rack/"})),
@@ -278,7 +278,7 @@ async fn api_server_refuses_contradictory_fields() {
         ),
         (
             sliced(json!([{"level": "rack", "pods": 2, "atMost": 2}])),
-            "must have exactly one of pods (the size of each slice) and atMost",
+            "must have exactly one of pods and atMost",
         ),
         (
             sliced(json!([{"level": "rack", "pods": 0}])),
@@ -294,11 +294,11 @@ async fn api_server_refuses_contradictory_fields() {
         ),
         (
             sliced(json!([{"level": "block", "pods": 6}, {"level": "rack", "pods": 4}])),
-            "pods must be a multiple of pods of the next layer",
+            "must have pods, a multiple of pods of the next layer",
         ),
         (
             sliced(json!([{"level": "block", "atMost": 6}, {"level": "rack", "pods": 2}])),
-            "each layer except the last must have pods and no atMost",
+            "each layer except the last must have pods",
         ),
         (
             sliced(json!([{"level": "rack", "pods": 6}, {"level": "rack", "pods": 2}])),

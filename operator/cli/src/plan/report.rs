@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use trellis_api::job::{LevelPlacement, TaskGroup};
+use trellis_api::TrainingJobSpec;
+use trellis_api::job::LevelPlacement;
 use trellis_api::resolved_job::AmountSource;
-use trellis_api::topology::SlicePolicy;
+use trellis_api::topology::{Closeness, SlicePolicy};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{Placement, Victim};
 
@@ -90,8 +91,7 @@ fn render_job(job: &PlannedJob, out: &mut String) {
         render_rows("objects", describe_objects(compiled), out);
         let defaults = compiled.groups().iter().filter_map(describe_defaults);
         render_rows("defaults", defaults, out);
-        let groups = compiled.job().spec().task_groups.iter();
-        render_rows("slices", groups.flat_map(describe_slices), out);
+        render_rows("slices", describe_slices(compiled.job().spec()), out);
         let later = job.later_groups.iter();
         let later = later.map(|(stage, group)| format!("stage {stage}: task group {group:?}"));
         render_rows("then", later, out);
@@ -165,18 +165,31 @@ fn describe_pods(group: &CompiledGroup) -> String {
     }
 }
 
-/// Describes the slices of a task group, one line for each layer.
-fn describe_slices(group: &TaskGroup) -> Vec<String> {
-    let layers = group.topology.as_ref().map_or(&[][..], |t| &t.slices);
-    let layers = layers.iter().zip(group.slice_sizes());
+/// Describes the slices of a job and of its task groups, one line for each layer.
+fn describe_slices(spec: &TrainingJobSpec) -> Vec<String> {
+    let world: Vec<&str> = spec.world_groups().map(|g| g.name.as_str()).collect();
+    let of_job = spec.topology.as_ref();
+    let of_job = of_job.map(|closeness| (world.join(" and "), closeness, spec.world_size()));
+    let of_groups = spec.task_groups.iter().filter_map(|group| {
+        let closeness = group.topology.as_ref()?;
+        Some((group.name.clone(), closeness, group.replicas()))
+    });
+    let lines = of_job.into_iter().chain(of_groups);
+    lines
+        .flat_map(|(name, closeness, all)| describe_layers(&name, closeness, all))
+        .collect()
+}
+
+fn describe_layers(name: &str, closeness: &Closeness, all: u32) -> Vec<String> {
+    let policy = match closeness.slice_policy {
+        Some(SlicePolicy::Preferred) => " if there is room",
+        Some(SlicePolicy::Required) | None => "",
+    };
+    let layers = closeness.slices.iter().zip(closeness.slice_sizes(all));
     let lines = layers.map(|(layer, pods)| {
-        let (name, level) = (&group.name, &layer.level);
-        let slices = group.replicas().checked_div(pods).unwrap_or(0);
+        let level = &layer.level;
+        let slices = all.checked_div(pods).unwrap_or(0);
         let plural = if slices == 1 { "" } else { "s" };
-        let policy = match group.topology.as_ref().and_then(|t| t.slice_policy) {
-            Some(SlicePolicy::Preferred) => " if there is room",
-            Some(SlicePolicy::Required) | None => "",
-        };
         format!(
             "{name}: {slices} slice{plural} of {pods} pods, each in one domain of level {level:?}{policy}"
         )

@@ -14,7 +14,7 @@ use trellis_scheduler::{
 };
 
 use super::names::{SurplusUnit, gang_id, surplus_gang_id};
-use super::topology::{prefers_slices, to_group_request, to_slices, to_topology_request};
+use super::topology::{prefers_slices, to_level_request, to_slices};
 use super::units::{to_duration, to_engine_time};
 use crate::admitted_pod::AdmittedPod;
 use crate::key::Key;
@@ -66,6 +66,7 @@ pub fn gang_from_job(
     let groups = members
         .into_iter()
         .map(|(group, admitted)| to_task_group(job, group, admitted, state));
+    let groups = merge_split_world(job.job().spec(), groups.collect()).into_iter();
     // All slices are on one node if all pods are.
     let groups = groups.map(|group| match share_one_node {
         true => TaskGroup {
@@ -91,7 +92,7 @@ pub fn gang_from_job(
         },
         topology: match share_one_node {
             true => Some(TopologyRequest::one_node()),
-            false => spec.topology.as_ref().and_then(to_topology_request),
+            false => spec.topology.as_ref().and_then(to_level_request),
         },
         preemptible: spec.is_preemptible(),
         preempts: !state.never_preempts,
@@ -160,7 +161,7 @@ pub fn gang_from_surplus_unit(
         surplus: true,
         submitted: to_engine_time(state.submitted),
         excluded_nodes: excluded.collect(),
-        topology: topology.and_then(to_topology_request),
+        topology: topology.and_then(to_level_request),
         grace: to_duration(spec.grace_period_seconds()),
         ..Gang::new(
             surplus_gang_id(&key, unit),
@@ -168,6 +169,38 @@ pub fn gang_from_surplus_unit(
             vec![TaskGroup { flavors, ..pods }],
         )
     })
+}
+
+/// Merges the groups of the world, in the order of their ranks, if slices or an even split of the job
+/// count the pods of all of them.
+fn merge_split_world(spec: &TrainingJobSpec, mut groups: Vec<TaskGroup>) -> Vec<TaskGroup> {
+    let Some(closeness) = spec.topology.as_ref().filter(|_| spec.splits_world()) else {
+        return groups;
+    };
+    let mut world: Vec<TaskGroup> = Vec::new();
+    for member in spec.world_groups() {
+        let at = groups.iter().position(|g| g.name.as_str() == member.name);
+        world.extend(at.map(|at| groups.remove(at)));
+    }
+    let Some(merged) = TaskGroup::merge(world) else {
+        return groups;
+    };
+    let balanced = closeness.balanced == Some(true);
+    let one_node = merged.topology.clone();
+    let own = balanced.then(|| to_level_request(closeness)).flatten();
+    let slices = match one_node {
+        Some(_) => Vec::new(),
+        None => to_slices(closeness, merged.count),
+    };
+    let merged = TaskGroup {
+        topology: one_node.or(own),
+        balanced,
+        slices,
+        prefers_slices: prefers_slices(closeness),
+        ..merged
+    };
+    groups.insert(0, merged);
+    groups
 }
 
 /// Returns the longest time for which a gang holds its place: it starts, runs and stops. None if it
@@ -235,7 +268,7 @@ fn to_task_group(
         constraints,
         topology: match one_node {
             true => Some(TopologyRequest::one_node()),
-            false => closeness.and_then(to_group_request),
+            false => closeness.and_then(to_level_request),
         },
         balanced: closeness.is_some_and(|topology| topology.balanced == Some(true)),
         // All slices are on one node if all pods are.

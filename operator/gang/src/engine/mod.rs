@@ -26,6 +26,6 @@ pub use queue::{decayed_quantity, restore_decayed_usage, to_engine_flavor, to_en
 pub(crate) use reasons::append_reservation;
 pub use reasons::{to_api_reason, to_preemption_reason};
 pub use topology::to_engine_topology;
-pub(crate) use topology::{to_group_request, to_slices, to_topology_request};
+pub(crate) use topology::{to_level_request, to_slices, to_topology_request};
 pub(crate) use units::to_duration;
 pub use units::{to_engine_time, to_quantity, to_timestamp};

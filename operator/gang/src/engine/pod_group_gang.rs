@@ -5,7 +5,7 @@ use trellis_api::pod_group::PodGroupMember;
 use trellis_scheduler::{Gang, GroupName, QueueName, ResourceName, Resources, TaskGroup};
 
 use super::names::gang_id;
-use super::topology::{prefers_slices, to_group_request, to_slices, to_topology_request};
+use super::topology::{prefers_slices, to_level_request, to_slices, to_topology_request};
 use super::units::to_duration;
 use crate::key::Key;
 use crate::requirements::resource_request::quantity_units;
@@ -24,7 +24,7 @@ pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
     };
     let member = |member: &PodGroupMember| TaskGroup {
         device: member.gpu_resource.as_deref().map(ResourceName::new),
-        topology: member.topology.as_ref().and_then(to_group_request),
+        topology: member.topology.as_ref().and_then(to_level_request),
         slices: member.topology.as_ref().map_or_else(Vec::new, |topology| {
             let pods = u32::try_from(member.count).unwrap_or(0);
             to_slices(topology, pods)

@@ -124,6 +124,50 @@ fn placement_fields_reach_the_engine_and_the_pod_group() {
 }
 
 #[test]
+fn slices_of_a_job_merge_the_groups_of_its_world() {
+    let group = |name: &str, role: &str, replicas: u32| {
+        json!({"name": name, "role": role, "replicas": replicas, "image": "train:1", "gpus": 8,
+            "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}})
+    };
+    let groups = json!([
+        group("worker", "Worker", 7),
+        group("evaluator", "Evaluator", 1),
+        group("master", "Coordinator", 1),
+    ]);
+    let gang = |topology: Value| {
+        gangs_from_job_and_pod_group(json!({"framework": "PyTorch", "topology": topology,
+            "taskGroups": groups}))
+        .0
+    };
+    let names = |gang: &Gang| -> Vec<String> {
+        gang.groups
+            .iter()
+            .map(|group| group.name.to_string())
+            .collect()
+    };
+    let split = gang(json!({"required": "block", "slices": [{"level": "rack", "pods": 4}]}));
+    // The master has rank 0.
+    assert_eq!(names(&split), ["master+worker", "evaluator"]);
+    let merged = &split.groups[0];
+    assert_eq!(merged.count, 8);
+    assert_eq!(merged.slices, [SliceLayer::new("rack", 4)]);
+    assert_eq!(merged.topology, None);
+    assert_eq!(split.topology, Some(TopologyRequest::required("block")));
+    let pods: Vec<String> = split.pod_keys().map(|pod| pod.to_string()).collect();
+    assert_eq!(pods[0], "team-a/llm-master-0");
+    assert_eq!(pods[1], "team-a/llm-worker-0");
+    let even = gang(json!({"preferred": "rack", "balanced": true}));
+    assert_eq!(names(&even), ["master+worker", "evaluator"]);
+    assert!(even.groups[0].balanced);
+    assert_eq!(
+        even.groups[0].topology,
+        Some(TopologyRequest::preferred("rack"))
+    );
+    let whole = gang(json!({"required": "block"}));
+    assert_eq!(names(&whole), ["worker", "evaluator", "master"]);
+}
+
+#[test]
 fn gang_runtime_includes_startup_and_grace_period() {
     let runtime = |deadlines: Value| {
         gangs_from_job_and_pod_group(json!({"deadlines": deadlines}))

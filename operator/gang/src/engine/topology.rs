@@ -1,6 +1,6 @@
 //! Converts topologies and topology requests into the engine's form.
 
-use trellis_api::topology::{self, GroupTopology, SlicePolicy, TopologySpec};
+use trellis_api::topology::{self, Closeness, SlicePolicy, TopologySpec};
 use trellis_scheduler::{SliceLayer, Topology, TopologyLevel, TopologyName, TopologyRequest};
 
 /// Returns the engine's form of a topology.
@@ -19,26 +19,27 @@ fn to_topology_level(level: &topology::TopologyLevel) -> TopologyLevel {
     }
 }
 
-/// Returns the engine's form of the topology request of a job. None if it names no level, which
+/// Returns the engine's form of the topology request of a PodGroup. None if it names no level, which
 /// validation rejects.
 pub(crate) fn to_topology_request(request: &topology::TopologyRequest) -> Option<TopologyRequest> {
     to_request(request.required.as_ref(), request.preferred.as_ref())
 }
 
-/// Returns the engine's form of the topology request of a task group, apart from its slices.
-pub(crate) fn to_group_request(request: &GroupTopology) -> Option<TopologyRequest> {
+/// Returns the engine's form of the topology request of a job or task group, apart from its slices.
+/// None: it names no level.
+pub(crate) fn to_level_request(request: &Closeness) -> Option<TopologyRequest> {
     to_request(request.required.as_ref(), request.preferred.as_ref())
 }
 
-/// Returns the slices of a task group of this many pods.
-pub(crate) fn to_slices(request: &GroupTopology, pods: u32) -> Vec<SliceLayer> {
+/// Returns the slices of this many pods.
+pub(crate) fn to_slices(request: &Closeness, pods: u32) -> Vec<SliceLayer> {
     let layers = request.slices.iter().zip(request.slice_sizes(pods));
     let layer = |(layer, pods): (&topology::SliceLayer, u32)| SliceLayer::new(&layer.level, pods);
     layers.map(layer).collect()
 }
 
-/// Returns true if the slices of a task group are only a preference.
-pub(crate) fn prefers_slices(request: &GroupTopology) -> bool {
+/// Returns true if the slices are only a preference.
+pub(crate) fn prefers_slices(request: &Closeness) -> bool {
     request.slice_policy == Some(SlicePolicy::Preferred)
 }
 

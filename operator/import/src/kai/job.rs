@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use trellis_api::job::Preemptibility;
-use trellis_api::topology::TopologyRequest;
+use trellis_api::topology::Closeness;
 
 use super::topology::{PREFERRED, REQUIRED, read_level, read_topology_name};
 use super::{NODE_POOL, PRIORITY_CLASS, QUEUE, note_missing_queue};
@@ -69,9 +69,10 @@ fn set_queue(labels: &Fields<'_>, queue: String, context: &ImportContext, draft:
 
 fn read_topology(annotations: &Fields<'_>, context: &ImportContext, draft: &mut JobDraft) {
     read_topology_name(annotations, context);
-    let request = TopologyRequest {
+    let request = Closeness {
         required: read_level(annotations, REQUIRED, context),
         preferred: read_level(annotations, PREFERRED, context),
+        ..Closeness::default()
     };
     for (field, key) in [("required", REQUIRED), ("preferred", PREFERRED)] {
         if annotations.get(key).is_none() {
@@ -82,7 +83,7 @@ fn read_topology(annotations: &Fields<'_>, context: &ImportContext, draft: &mut 
             .log()
             .set_origin(format!("spec.topology.{field}"), &path);
     }
-    draft.spec.topology = Some(request).filter(|r| *r != TopologyRequest::default());
+    draft.spec.topology = Some(request).filter(|r| *r != Closeness::default());
 }
 
 fn read_preemptibility(labels: &Fields<'_>, draft: &mut JobDraft) {

@@ -1,6 +1,6 @@
 //! KAI's labels and annotations of a pod template.
 
-use trellis_api::topology::{GroupTopology, SliceLayer, SlicePolicy};
+use trellis_api::topology::{Closeness, SliceLayer, SlicePolicy};
 
 use super::topology::{PREFERRED, REQUIRED, read_level, read_topology_name};
 use super::{NODE_POOL, PRIORITY_CLASS, QUEUE};
@@ -64,7 +64,7 @@ pub(crate) fn read_pod(template: &Fields<'_>, context: &ImportContext, pods: &mu
 fn read_topology(annotations: &Fields<'_>, context: &ImportContext, pods: &mut GroupDraft) {
     read_topology_name(annotations, context);
     let (segments, policy) = read_segments(annotations, context).unzip();
-    let topology = GroupTopology {
+    let topology = Closeness {
         required: read_level(annotations, REQUIRED, context),
         preferred: read_level(annotations, PREFERRED, context),
         balanced: None,
@@ -84,7 +84,7 @@ fn read_topology(annotations: &Fields<'_>, context: &ImportContext, pods: &mut G
     let origins = origins.into_iter().filter(|(.., is_set)| *is_set);
     pods.origins
         .extend(origins.map(|(field, key, _)| (field, annotations.field_path(key))));
-    pods.group.topology = Some(topology).filter(|topology| *topology != GroupTopology::default());
+    pods.group.topology = Some(topology).filter(|topology| *topology != Closeness::default());
 }
 
 /// Reads the segments of the pods. In KAI, too, pods 0 to `segment-size` - 1 are the first segment.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use trellis_api::job::{EnvVar, Framework, LocalReference, TaskGroup};
 use trellis_api::pod_template::MAIN_CONTAINER;
-use trellis_api::topology::GroupTopology;
+use trellis_api::topology::Closeness;
 
 use crate::context::ImportContext;
 use crate::fields::Fields;
@@ -104,7 +104,7 @@ impl GroupDraft {
         if topology.slices.is_empty() {
             topology.slice_policy = None;
         }
-        if *topology == GroupTopology::default() {
+        if *topology == Closeness::default() {
             self.group.topology = None;
         }
         Some(first)

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::NodeAffinity;
 use serde_json::Value;
 use trellis_api::job::{Affinity, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
-use trellis_api::topology::{GroupTopology, SliceLayer};
+use trellis_api::topology::{Closeness, SliceLayer};
 
 use super::ValueWithPath;
 use super::traced_value::TracedValue;
@@ -96,7 +96,7 @@ const POD_SET_GROUP: &str = "kueue.x-k8s.io/podset-group-name";
 const PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
 
 /// The topology of a task group, and the paths of the annotations that its fields come from.
-type TracedTopology = (Option<GroupTopology>, Vec<(&'static str, String)>);
+type TracedTopology = (Option<Closeness>, Vec<(&'static str, String)>);
 
 /// Reads the topology request and the slices from Kueue's annotations of a pod.
 pub(super) fn read_topology(metadata: &Fields<'_>, context: &ImportContext) -> TracedTopology {
@@ -113,7 +113,7 @@ pub(super) fn read_topology(metadata: &Fields<'_>, context: &ImportContext) -> T
     }
     let (required, preferred) = (annotations.text(REQUIRED), annotations.text(PREFERRED));
     let is_balanced = context.is_balanced && required.is_none() && preferred.is_some();
-    let topology = GroupTopology {
+    let topology = Closeness {
         required,
         preferred,
         balanced: is_balanced.then_some(true),
@@ -136,7 +136,7 @@ pub(super) fn read_topology(metadata: &Fields<'_>, context: &ImportContext) -> T
     ];
     let origins = origins.into_iter().filter(|(.., is_set)| *is_set);
     let origins = origins.map(|(field, key, _)| (field, annotations.field_path(key)));
-    let topology = Some(topology).filter(|topology| *topology != GroupTopology::default());
+    let topology = Some(topology).filter(|topology| *topology != Closeness::default());
     (topology, origins.collect())
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     let mut draft = JobDraft::new(metadata, plugins.framework);
     read_spec(&spec, &mut draft);
     let topology = NetworkTopology::read(&spec, context);
-    draft.spec.topology = topology.as_ref().map(NetworkTopology::to_request);
+    draft.spec.topology = topology.as_ref().map(NetworkTopology::to_closeness);
     let mounts = read_volumes(&spec, &tasks);
     let mut policies = LifecyclePolicies::read(&spec, None);
     let hosts = task::host_variables(&tasks, draft.metadata.name.as_deref().unwrap_or_default());

@@ -3,7 +3,7 @@
 //! Volcano counts tiers from the finest, 1, or names them. Trellis names levels.
 
 use serde_json::Value;
-use trellis_api::topology::TopologyRequest;
+use trellis_api::topology::Closeness;
 
 use crate::context::ImportContext;
 use crate::fields::Fields;
@@ -69,17 +69,12 @@ impl NetworkTopology {
     }
 
     /// Returns the request of the whole job.
-    pub(super) fn to_request(&self) -> TopologyRequest {
-        let level = Some(self.level.clone());
-        match self.is_required {
-            true => TopologyRequest {
-                required: level,
-                preferred: None,
-            },
-            false => TopologyRequest {
-                required: None,
-                preferred: level,
-            },
+    pub(super) fn to_closeness(&self) -> Closeness {
+        let level = || self.level.clone();
+        Closeness {
+            required: self.is_required.then(level),
+            preferred: (!self.is_required).then(level),
+            ..Closeness::default()
         }
     }
 
