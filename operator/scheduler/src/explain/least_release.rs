@@ -1,10 +1,13 @@
 //! The least room to free, and the nodes to free it on, so that a gang has a place.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::sync::Arc;
+mod amounts;
 
-use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use amounts::{
+    NodeRequests, PlacedRequests, ReleaseAmounts, add_amounts, compare_costs, shortfall,
+};
 
 use super::context::ExplanationContext;
 use super::survey::{FreeResource, GroupSurvey};
@@ -12,14 +15,12 @@ use super::{NodeRelease, UnblockingChange};
 use crate::placement::{GangTopology, GroupSlices, ResolvedLayer, ResolvedRequest};
 use crate::state::{DomainLevel, NodeIdx};
 
-/// An amount of each resource in [`LeastRelease::lines`], in their order.
-type ReleaseAmounts = SmallVec<[i64; 4]>;
-
-/// Amounts that the pods put so far request on each node.
-type NodeRequests = BTreeMap<NodeIdx, ReleaseAmounts>;
-
 /// The cost of putting a group on some nodes, and the amounts requested of these nodes then.
 type GroupRelease = (ReleaseAmounts, Vec<(NodeIdx, ReleaseAmounts)>);
+
+/// The next slice in a domain: its cost, true if that is only a lower bound, the number of the domain,
+/// and the amounts requested of its nodes then.
+type NextSlice = (ReleaseAmounts, bool, usize, Vec<(NodeIdx, ReleaseAmounts)>);
 
 /// The same for all groups.
 type GangRelease = (ReleaseAmounts, NodeRequests);
@@ -132,7 +133,7 @@ impl LeastRelease<'_> {
         &self,
         groups: impl Iterator<Item = (&'g GroupToPlace<'g>, &'g [NodeIdx])>,
     ) -> Option<GangRelease> {
-        let mut asked = NodeRequests::new();
+        let mut asked = PlacedRequests::default();
         let mut sum = self.zero_amounts();
         for (group, nodes) in groups {
             let put = match group.near {
@@ -147,9 +148,9 @@ impl LeastRelease<'_> {
             };
             let (cost, nodes) = put?;
             sum = add_amounts(&sum, &cost, 1);
-            asked.extend(nodes);
+            asked.own.extend(nodes);
         }
-        Some((sum, asked))
+        Some((sum, asked.own))
     }
 
     /// Does the same as [`LeastRelease::place_pods`] for all pods of a group, each slice in one
@@ -158,52 +159,65 @@ impl LeastRelease<'_> {
         &self,
         group: &GroupToPlace<'_>,
         nodes: &[NodeIdx],
-        asked: &NodeRequests,
+        asked: &PlacedRequests<'_>,
     ) -> Option<GroupRelease> {
-        let layers = group.slices.map_or(&[][..], |split| split.slices.layers());
-        self.place_layers(group, (group.count, layers), nodes, asked)
+        let Some(split) = group.slices else {
+            return self.place_pods(group, group.count, nodes, asked);
+        };
+        let mut nodes = nodes.to_vec();
+        nodes.sort_unstable_by_key(|node| split.layout.position(*node));
+        let layers = split.slices.layers();
+        self.place_layers(group, (group.count, layers), &nodes, asked)
     }
 
     /// Places the slices of the first layer one by one, each in the domain where it costs least. A
-    /// second slice in a domain never costs less than the first, so this is optimal.
+    /// second slice in a domain never costs less than the first, so this is optimal. The nodes are in
+    /// the order of the topology.
     fn place_layers(
         &self,
         group: &GroupToPlace<'_>,
         (count, layers): (u32, &[ResolvedLayer]),
         nodes: &[NodeIdx],
-        asked: &NodeRequests,
+        asked: &PlacedRequests<'_>,
     ) -> Option<GroupRelease> {
         let Some(((layer, inner), split)) = layers.split_first().zip(group.slices) else {
             return self.place_pods(group, count, nodes, asked);
         };
-        let level = DomainLevel {
-            layout: Arc::clone(split.layout),
-            depth: layer.depth,
+        let domain = |node: &NodeIdx| split.layout.domain(layer.depth, *node);
+        let domains = nodes.chunk_by(|one, other| domain(one) == domain(other));
+        // A node without the label is in no domain.
+        let domains = domains.filter(|nodes| nodes.first().is_some_and(|n| domain(n).is_some()));
+        let domains: Vec<&[NodeIdx]> = domains.collect();
+        let mut asked = PlacedRequests {
+            own: NodeRequests::new(),
+            earlier: Some(asked),
         };
-        let domains = group_by_domain(nodes, &level);
-        let mut asked = asked.clone();
         let mut sum = self.zero_amounts();
-        let mut put: BTreeMap<NodeIdx, ReleaseAmounts> = BTreeMap::new();
-        let next = |domain: u32, pods: u32, asked: &NodeRequests| {
-            let nodes = domains.get(&domain)?;
-            let (cost, nodes) = self.place_layers(group, (pods, inner), nodes, asked)?;
-            Some(((cost, domain), nodes))
-        };
         let mut left = count;
-        let mut costs: BTreeMap<(ReleaseAmounts, u32), Vec<(NodeIdx, ReleaseAmounts)>> = domains
-            .keys()
-            .filter_map(|domain| next(*domain, layer.pods.min(left), &asked))
+        let place_slice = |domain: usize, pods: u32, asked: &PlacedRequests<'_>| {
+            self.place_layers(group, (pods, inner), domains.get(domain)?, asked)
+        };
+        let first = layer.pods.min(left);
+        let mut slices: BinaryHeap<Reverse<NextSlice>> = (0..domains.len())
+            .filter_map(|domain| {
+                let (cost, nodes) = place_slice(domain, first, &asked)?;
+                Some(Reverse((cost, false, domain, nodes)))
+            })
             .collect();
         while left > 0 {
             let pods = layer.pods.min(left);
-            let ((cost, domain), nodes) = costs.pop_first()?;
+            let Reverse((cost, is_bound, domain, nodes)) = slices.pop()?;
+            if is_bound {
+                let slice = place_slice(domain, pods, &asked);
+                slices.extend(slice.map(|(cost, nodes)| Reverse((cost, false, domain, nodes))));
+                continue;
+            }
             sum = add_amounts(&sum, &cost, 1);
-            asked.extend(nodes.iter().cloned());
-            put.extend(nodes);
+            asked.own.extend(nodes);
             left = left.saturating_sub(pods);
-            costs.extend(next(domain, layer.pods.min(left), &asked).filter(|_| left > 0));
+            slices.push(Reverse((cost, true, domain, Vec::new())));
         }
-        Some((sum, put.into_iter().collect()))
+        Some((sum, asked.own.into_iter().collect()))
     }
 
     /// Returns the least that makes room for pods of a group on these nodes. Amounts are compared
@@ -215,29 +229,36 @@ impl LeastRelease<'_> {
         group: &GroupToPlace<'_>,
         count: u32,
         nodes: &[NodeIdx],
-        asked: &NodeRequests,
+        asked: &PlacedRequests<'_>,
     ) -> Option<GroupRelease> {
         let none = self.zero_amounts();
         let before = |node: &NodeIdx| asked.get(node).unwrap_or(&none);
+        let had = |node: &NodeIdx, pods: u32| add_amounts(before(node), &group.per_pod, pods);
         let mut left = count;
-        let mut put: BTreeMap<NodeIdx, ReleaseAmounts> = BTreeMap::new();
-        let fits = |node: &NodeIdx| (self.count_fitting(group, *node, before(node)), *node);
-        let roomy = nodes.iter().map(fits).filter(|(pods, _)| *pods > 0);
-        let mut roomy: Vec<(u32, NodeIdx)> = roomy.collect();
+        // The pods on each of the nodes.
+        let mut put: Vec<u32> = vec![0; nodes.len()];
+        let fits = |(at, node): (usize, &NodeIdx)| {
+            let pods = self.count_fitting(group, *node, before(node));
+            (pods > 0).then_some((self.question.nodes.position_by_name(*node), at, pods))
+        };
+        let mut roomy: Vec<(u32, usize, u32)> = nodes.iter().enumerate().filter_map(fits).collect();
         // Nodes are filled in the order of their names.
-        roomy.sort_by_key(|(_, node)| self.question.nodes.position_by_name(*node));
-        for (pods, node) in roomy {
+        roomy.sort_unstable();
+        for (_, at, pods) in roomy {
             let pods = pods.min(left);
-            if pods == 0 {
-                break;
-            }
             left = left.saturating_sub(pods);
-            put.insert(node, add_amounts(before(&node), &group.per_pod, pods));
+            if let Some(put) = put.get_mut(at) {
+                *put = pods;
+            }
         }
+        let next_cost = |at: usize, pods: u32| {
+            let node = nodes.get(at)?;
+            let cost = self.next_pod_cost(group, *node, &had(node, pods))?;
+            Some((cost, self.question.nodes.position_by_name(*node), at))
+        };
         let mut cheapest = BinaryHeap::new();
-        for node in nodes.iter().filter(|_| left > 0) {
-            let had = put.get(node).unwrap_or_else(|| before(node));
-            let Some(next) = self.next_pod_cost(group, *node, had) else {
+        for (at, pods) in put.iter().enumerate().filter(|_| left > 0) {
+            let Some(next) = next_cost(at, *pods) else {
                 continue;
             };
             if cheapest.len() < usize::try_from(left).unwrap_or(usize::MAX) {
@@ -251,15 +272,16 @@ impl LeastRelease<'_> {
         let mut next: BinaryHeap<_> = cheapest.into_iter().map(Reverse).collect();
         let mut sum = none.clone();
         while left > 0 {
-            let Reverse((cost, _, node)) = next.pop()?;
+            let Reverse((cost, _, at)) = next.pop()?;
             sum = add_amounts(&sum, &cost, 1);
-            let had = put.get(&node).unwrap_or_else(|| before(&node));
-            let all = add_amounts(had, &group.per_pod, 1);
-            next.extend(self.next_pod_cost(group, node, &all).map(Reverse));
-            put.insert(node, all);
+            let pods = put.get_mut(at)?;
+            *pods = pods.saturating_add(1);
+            next.extend(next_cost(at, *pods).map(Reverse));
             left = left.saturating_sub(1);
         }
-        Some((sum, put.into_iter().collect()))
+        let used = nodes.iter().zip(put).filter(|(_, pods)| *pods > 0);
+        let used = used.map(|(node, pods)| (*node, had(node, pods)));
+        Some((sum, used.collect()))
     }
 
     /// Returns how many pods fit without freeing more.
@@ -283,14 +305,14 @@ impl LeastRelease<'_> {
         u32::try_from(most).unwrap_or(0)
     }
 
-    /// Returns the cost of one more pod on a node where pods already request `had`, and the
-    /// tie-breaker between nodes of equal cost. None: the pod does not fit even if all pods leave.
+    /// Returns the cost of one more pod on a node where pods already request `had`. None: the pod does
+    /// not fit even if all pods leave.
     fn next_pod_cost(
         &self,
         group: &GroupToPlace<'_>,
         node: NodeIdx,
         had: &ReleaseAmounts,
-    ) -> Option<(ReleaseAmounts, u32, NodeIdx)> {
+    ) -> Option<ReleaseAmounts> {
         let mut cost = ReleaseAmounts::new();
         for ((line, had), each) in self.lines.iter().zip(had).zip(&group.per_pod) {
             if *each == 0 {
@@ -308,7 +330,7 @@ impl LeastRelease<'_> {
             }
             cost.push(missing.saturating_sub(shortfall(free, *had)));
         }
-        Some((cost, self.question.nodes.position_by_name(node), node))
+        Some(cost)
     }
 
     fn to_change(&self, asked: &NodeRequests) -> Option<UnblockingChange> {
@@ -344,22 +366,4 @@ fn group_by_domain(nodes: &[NodeIdx], level: &DomainLevel) -> BTreeMap<u32, Vec<
         }
     }
     domains
-}
-
-/// Returns the amount to free so that `all` is free.
-fn shortfall(free: i64, all: i64) -> i64 {
-    match all {
-        0 => 0,
-        all => all.saturating_sub(free).max(0),
-    }
-}
-
-fn compare_costs<T>(one: &(ReleaseAmounts, T), other: &(ReleaseAmounts, T)) -> Ordering {
-    one.0.cmp(&other.0)
-}
-
-fn add_amounts(one: &ReleaseAmounts, other: &ReleaseAmounts, times: u32) -> ReleaseAmounts {
-    let all = one.iter().zip(other);
-    all.map(|(one, other)| one.saturating_add(other.saturating_mul(i64::from(times))))
-        .collect()
 }
