@@ -224,7 +224,10 @@ impl<'a> JobEventRecord<'a> {
                 victims,
             } => {
                 let place = gang(id).map(|gang| (gang, placement));
-                let reason = format!("once {} victims are gone", victims.len());
+                let reason = match victims.len() {
+                    1 => "once 1 victim is gone".to_owned(),
+                    many => format!("once {many} victims are gone"),
+                };
                 let nominated = record(JobEvent::Nominated, id, place, reason);
                 let victims = victims.iter().map(|victim| victim_record(victim, Some(id)));
                 std::iter::once(nominated).chain(victims).collect()

@@ -367,7 +367,7 @@ fn victim_stops_after_its_grace_and_waits_again() {
     let reason = "for team/other: its priority is lower; 640 device-seconds of work are lost";
     let expected = [
         (0.0, "placed", ""),
-        (40.0, "nominated", "once 1 victims are gone"),
+        (40.0, "nominated", "once 1 victim is gone"),
         (40.0, "preempted", reason),
         (70.0, "placed", ""),
         (170.0, "finished", ""),
