@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use amounts::{
-    NodeRequests, PlacedRequests, ReleaseAmounts, add_amounts, compare_costs, shortfall,
+    NextSlice, NodeRequests, PlacedRequests, ReleaseAmounts, add_amounts, compare_costs, shortfall,
 };
 
 use super::context::ExplanationContext;
@@ -17,10 +17,6 @@ use crate::state::{DomainLevel, NodeIdx};
 
 /// The cost of putting a group on some nodes, and the amounts requested of these nodes then.
 type GroupRelease = (ReleaseAmounts, Vec<(NodeIdx, ReleaseAmounts)>);
-
-/// The next slice in a domain: its cost, true if that is only a lower bound, the number of the domain,
-/// and the amounts requested of its nodes then.
-type NextSlice = (ReleaseAmounts, bool, usize, Vec<(NodeIdx, ReleaseAmounts)>);
 
 /// The same for all groups.
 type GangRelease = (ReleaseAmounts, NodeRequests);
@@ -171,8 +167,8 @@ impl LeastRelease<'_> {
     }
 
     /// Places the slices of the first layer one by one, each in the domain where it costs least. A
-    /// second slice in a domain never costs less than the first, so this is optimal. The nodes are in
-    /// the order of the topology.
+    /// second slice in a domain never costs less than the first, so this is optimal. The first slice of
+    /// a domain with overbooked nodes also pays for these. The nodes are in the order of the topology.
     fn place_layers(
         &self,
         group: &GroupToPlace<'_>,
@@ -194,30 +190,58 @@ impl LeastRelease<'_> {
         };
         let mut sum = self.zero_amounts();
         let mut left = count;
-        let place_slice = |domain: usize, pods: u32, asked: &PlacedRequests<'_>| {
-            self.place_layers(group, (pods, inner), domains.get(domain)?, asked)
+        let next_slice = |domain: usize, pods: u32, asked: &PlacedRequests<'_>| {
+            let nodes = domains.get(domain)?;
+            let (cost, nodes) = self.place_layers(group, (pods, inner), nodes, asked)?;
+            let nodes = Some(nodes);
+            Some(Reverse(NextSlice {
+                cost,
+                domain,
+                nodes,
+            }))
         };
         let first = layer.pods.min(left);
         let mut slices: BinaryHeap<Reverse<NextSlice>> = (0..domains.len())
-            .filter_map(|domain| {
-                let (cost, nodes) = place_slice(domain, first, &asked)?;
-                Some(Reverse((cost, false, domain, nodes)))
-            })
+            .filter_map(|domain| next_slice(domain, first, &asked))
             .collect();
         while left > 0 {
             let pods = layer.pods.min(left);
-            let Reverse((cost, is_bound, domain, nodes)) = slices.pop()?;
-            if is_bound {
-                let slice = place_slice(domain, pods, &asked);
-                slices.extend(slice.map(|(cost, nodes)| Reverse((cost, false, domain, nodes))));
+            let Reverse(NextSlice {
+                cost,
+                domain,
+                nodes,
+            }) = slices.pop()?;
+            let Some(nodes) = nodes else {
+                slices.extend(next_slice(domain, pods, &asked));
                 continue;
-            }
+            };
             sum = add_amounts(&sum, &cost, 1);
             asked.own.extend(nodes);
             left = left.saturating_sub(pods);
-            slices.push(Reverse((cost, true, domain, Vec::new())));
+            // The next slice may be in another domain, so its cost is computed only if it is needed.
+            let is_overbooked = domains
+                .get(domain)
+                .is_some_and(|nodes| self.is_overbooked(nodes));
+            slices.push(Reverse(NextSlice {
+                cost: if is_overbooked {
+                    self.zero_amounts()
+                } else {
+                    cost
+                },
+                domain,
+                nodes: None,
+            }));
         }
         Some((sum, asked.own.into_iter().collect()))
+    }
+
+    /// True if some of these nodes have less than nothing free.
+    fn is_overbooked(&self, nodes: &[NodeIdx]) -> bool {
+        let mut lines = self.lines.iter();
+        lines.any(|line| {
+            let free = |node: &NodeIdx| self.question.nodes.free(line.need.resource, *node);
+            nodes.iter().any(|node| free(node) < 0)
+        })
     }
 
     /// Returns the least that makes room for pods of a group on these nodes. Amounts are compared

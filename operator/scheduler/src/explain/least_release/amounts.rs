@@ -28,6 +28,16 @@ impl PlacedRequests<'_> {
     }
 }
 
+/// The next slice in a domain. The order is the one in which slices are placed.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NextSlice {
+    pub(super) cost: ReleaseAmounts,
+    /// The number of the domain.
+    pub(super) domain: usize,
+    /// The amounts requested of its nodes then. None: the cost is only a lower bound.
+    pub(super) nodes: Option<Vec<(NodeIdx, ReleaseAmounts)>>,
+}
+
 /// Returns the amount to free so that `all` is free.
 pub(super) fn shortfall(free: i64, all: i64) -> i64 {
     match all {
