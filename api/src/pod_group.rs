@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::{DEFAULT_GRACE_SECONDS, Preemptibility};
 use crate::rules;
 use crate::status::words::open_word;
-use crate::topology::{Closeness, TopologyRequest};
+use crate::topology::Closeness;
 use crate::{Quantity, Reason, ResourcesPerGpu};
 
 /// Pods that are placed all together or not at all.
@@ -34,6 +34,7 @@ use crate::{Quantity, Reason, ResourcesPerGpu};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[x_kube(validation = rules::SPLIT_POD_GROUP.to_cel_rule())]
 pub struct PodGroupSpec {
     /// Smallest number of pods that are placed together.
     pub min_member: i64,
@@ -64,7 +65,7 @@ pub struct PodGroupSpec {
     pub grace_period_seconds: Option<i64>,
     /// Required or preferred closeness of all pods. Absent: any nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub topology: Option<TopologyRequest>,
+    pub topology: Option<Closeness>,
     /// The task groups of a job's gang. Empty in a PodGroup that a user writes: its pods state
     /// their own requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,6 +109,10 @@ pub struct PodGroupMember {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub gpu_resource: Option<String>,
+    /// Rank of the group's first pod, if `slices` or `balanced` of `topology` of the gang count its
+    /// pods. Absent: they do not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_rank: Option<i64>,
     /// Required or preferred closeness of the group's pods, and their slices. Absent: as the whole
     /// gang.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -78,30 +78,6 @@ impl TopologyLevel {
     }
 }
 
-/// Closeness of pods: `required`, `preferred`, or both.
-#[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[garde(allow_unvalidated)]
-#[x_kube(validation = rules::REQUIRED_OR_PREFERRED.to_cel_rule())]
-pub struct TopologyRequest {
-    /// Name of a level of a Topology: the gang waits until all pods fit into one domain of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 317))]
-    #[garde(
-        inner(custom(rules::topology_level)),
-        custom(rules::required_or_preferred(self))
-    )]
-    #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
-    pub required: Option<String>,
-    /// Name of a level of a Topology: the scheduler uses as few domains of it as possible. With
-    /// `required`, it must be a finer level of the same Topology.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 317))]
-    #[garde(inner(custom(rules::topology_level)))]
-    #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
-    pub preferred: Option<String>,
-}
-
 /// Closeness of the pods of a task group or of a job: `required`, `preferred`, `slices`, or several of
 /// them.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -128,7 +104,7 @@ pub struct Closeness {
     #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub preferred: Option<String>,
     /// True: the domains of `preferred` get equal numbers of pods, or of slices, as far as their room
-    /// allows. It has no effect if the slices are at a coarser level than `preferred`. Absent: false.
+    /// allows. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::balanced(self)))]
     pub balanced: Option<bool>,
@@ -185,16 +161,6 @@ pub struct SliceLayer {
 }
 
 impl Closeness {
-    /// Returns the levels without slices. None: it names none.
-    #[must_use]
-    pub fn levels(&self) -> Option<TopologyRequest> {
-        let levels = TopologyRequest {
-            required: self.required.clone(),
-            preferred: self.preferred.clone(),
-        };
-        Some(levels).filter(|levels| *levels != TopologyRequest::default())
-    }
-
     /// True if the pods are split: in slices, or evenly over the domains of a level.
     #[must_use]
     pub fn splits(&self) -> bool {
@@ -324,11 +290,11 @@ mod tests {
             first(serde_json::json!({"replicas": replicas, "topology": {"slices": layers}}))
         };
         assert!(
-            sliced(50).ends_with("; replicas is 50 and pods is 16, so 48 or 64 replicas fit"),
+            sliced(50).ends_with("; replicas is 50 and pods is 16: change replicas to 48 or 64, or pods to a divisor of 50"),
             "{}",
             sliced(50)
         );
-        assert!(sliced(5).ends_with("; replicas is 5 and pods is 16, so 16 replicas fit"));
+        assert!(sliced(5).ends_with(": change replicas to 16, or pods to a divisor of 5"));
     }
 
     #[test]

@@ -226,7 +226,7 @@ pub(super) fn suggest_mapping(expected: &str, value: &str) -> Option<String> {
     Some(match expected {
         "GpuHours" => format!("{{limit: {value}, windowHours: 720}} for 30 days"),
         "TopologyLevel" => format!("{{nodeLabel: {value}}}, with the key of a node label"),
-        "TopologyRequest" | "Closeness" => {
+        "Closeness" => {
             format!("{{required: {value}}} or {{preferred: {value}}}")
         }
         _ => return None,

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 
-use super::labels::REQUIRED_OR_PREFERRED;
 use super::quantities::number_ranges::PORT_RANGE;
 use super::rule::Rule;
 use super::secret::SECRET_SOURCE;
@@ -74,7 +73,7 @@ pub const NODE_AFFINITY: Rule = Rule::new(
 );
 
 /// Rules on a whole object that garde attaches to one of its fields.
-pub(crate) const WHOLE_OBJECT_RULES: [Rule; 11] = [
+pub(crate) const WHOLE_OBJECT_RULES: [Rule; 10] = [
     ENV_VALUE,
     PORT_RANGE,
     ENV_SOURCE,
@@ -83,7 +82,6 @@ pub(crate) const WHOLE_OBJECT_RULES: [Rule; 11] = [
     TOLERATION,
     PEER,
     SECRET_SOURCE,
-    REQUIRED_OR_PREFERRED,
     SOME_CLOSENESS,
     SLICE_SIZE,
 ];

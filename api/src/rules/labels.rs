@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::names::syntax::{is_label_value, is_qualified_name};
 use super::rule::Rule;
 use crate::names::is_reserved_key;
-use crate::topology::{TopologyLevel, TopologyRequest};
+use crate::topology::TopologyLevel;
 
 /// A qualified name in Kubernetes: the key of a label.
 const QUALIFIED_NAME: &str = "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')";
@@ -13,7 +13,7 @@ const QUALIFIED_NAME: &str = "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[
 /// Name of a topology level.
 pub const TOPOLOGY_LEVEL: Rule = Rule::new(
     QUALIFIED_NAME,
-    "must be the name of a level of a Topology, such as rack or topology.kubernetes.io/zone: letters, digits, -, _ and .",
+    "must name a level of a Topology, such as rack or topology.kubernetes.io/zone: up to 63 letters, digits, -, _ and . between letters or digits",
 );
 /// Label of a topology level.
 pub const LEVEL_LABEL: Rule = Rule::new(
@@ -29,11 +29,6 @@ pub const UNIQUE_LEVEL_NAMES: Rule = Rule::new(
 pub const UNIQUE_LEVEL_LABELS: Rule = Rule::new(
     "self.all(k, self.exists_one(o, o.nodeLabel == k.nodeLabel))",
     "two levels must not have the same nodeLabel: remove one",
-);
-/// A topology request names a level.
-pub const REQUIRED_OR_PREFERRED: Rule = Rule::new(
-    "has(self.required) || has(self.preferred)",
-    "must have required, preferred or both: name a level of a Topology, or remove topology",
 );
 /// Keys of labels and annotations.
 pub const METADATA_KEYS: Rule = Rule::new(
@@ -105,14 +100,6 @@ pub fn unique_levels(levels: &[TopologyLevel], _: &()) -> garde::Result {
     UNIQUE_LEVEL_LABELS.check(labels.len() == levels.len())?;
     let names: BTreeSet<_> = levels.iter().map(TopologyLevel::name).collect();
     UNIQUE_LEVEL_NAMES.check(names.len() == levels.len())
-}
-
-/// [`REQUIRED_OR_PREFERRED`].
-pub fn required_or_preferred<'a, T>(
-    request: &'a TopologyRequest,
-) -> impl FnOnce(&T, &()) -> garde::Result + 'a {
-    let some = request.required.is_some() || request.preferred.is_some();
-    move |_, ()| REQUIRED_OR_PREFERRED.check(some)
 }
 
 /// [`METADATA_KEYS`], for labels that Kubernetes or a cloud provider may have set.

@@ -14,7 +14,7 @@ pub const SOME_CLOSENESS: Rule = Rule::new(
 /// An even split needs a level.
 pub const BALANCED: Rule = Rule::new(
     "!has(self.balanced) || !self.balanced || has(self.preferred)",
-    "balanced needs preferred: name a level, or remove balanced",
+    "balanced needs preferred: set preferred to a level, or remove balanced",
 );
 /// A policy of slices needs slices.
 pub const SLICE_POLICY: Rule = Rule::new(
@@ -60,7 +60,7 @@ pub const MIN_SLICES: Rule = Rule::new(
 /// Slices restart alone in groups with slices.
 pub const SLICE_SCOPE: Rule = Rule::new(
     "!has(self.restart) || ((!has(self.restart.scope) || self.restart.scope != 'Slice') && (!has(self.restart.rules) || self.restart.rules.all(r, r.action != 'RestartSlice'))) || self.taskGroups.exists(g, has(g.topology) && has(g.topology.slices) && size(g.topology.slices) > 0)",
-    "scope Slice and action RestartSlice need a task group with topology.slices: add slices, or use Pod or Group",
+    "scope Slice and action RestartSlice need slices of a task group: add topology.slices to one, or use Pod or Group",
 )
 .for_field(".restart");
 /// A bound leaves slices of several pods. CEL has no loop over numbers.
@@ -211,13 +211,8 @@ pub(super) fn describe_rest((counted, all): (&str, u32), layer: &SliceLayer) -> 
         0 => more.to_string(),
         less => format!("{less} or {more}"),
     };
-    let what = if counted == "replicas" {
-        counted
-    } else {
-        "pods"
-    };
     Some(format!(
-        "{counted} is {all} and pods is {pods}, so {fitting} {what} fit"
+        "{counted} is {all} and pods is {pods}: change {counted} to {fitting}, or pods to a divisor of {all}"
     ))
 }
 

@@ -14,14 +14,24 @@ pub const SLICES_OF_WORLD: Rule = Rule::new(
 /// gang are not part of it.
 pub const SPLIT_WORLD: Rule = Rule::new(
     "true",
-    "slices and balanced of a job need task groups that request the same for each pod, and have neither topology nor minReplicas of their own: make them alike, or move slices and balanced to a task group",
+    "slices and balanced of a job need task groups that request the same for each pod, and have neither topology nor minReplicas of their own: change these groups, or move slices and balanced to a task group",
 );
+/// External pods have no ranks.
+pub const SPLIT_POD_GROUP: Rule = Rule::new(
+    "!has(self.topology) || (has(self.groups) && size(self.groups) > 0) || (!has(self.topology.balanced) && (!has(self.topology.slices) || size(self.topology.slices) == 0))",
+    "slices and balanced need ranks, which external pods do not have: remove them, or write a TrainingJob",
+)
+.for_field(".topology");
+
 /// [`SPLIT_WORLD`], [`SLICES_OF_WORLD`] and [`SLICE_BOUND`](super::SLICE_BOUND).
 pub fn slices_of_job(
     job: &TrainingJobSpec,
 ) -> impl FnOnce(&Option<Closeness>, &()) -> garde::Result + '_ {
     |topology, ()| {
-        let Some(topology) = topology.as_ref().filter(|topology| topology.splits()) else {
+        // Each stage is a world of its own, and is checked by itself.
+        let is_one_world = job.stage_count() < 2;
+        let split = topology.as_ref().filter(|topology| topology.splits());
+        let Some(topology) = split.filter(|_| is_one_world) else {
             return Ok(());
         };
         if let Some(details) = describe_unlike_groups(job) {
@@ -46,8 +56,14 @@ fn describe_unlike_groups(job: &TrainingJobSpec) -> Option<String> {
         if group.topology.is_some() {
             return Some(format!("task group {name:?} has topology"));
         }
-        if group.is_elastic() {
+        if group.min_replicas.is_some() {
             return Some(format!("task group {name:?} has minReplicas"));
+        }
+        let named = group.same_flavor_as.as_ref();
+        if named.is_some_and(|named| job.world_groups().all(|other| other.name != *named)) {
+            return Some(format!(
+                "sameFlavorAs of task group {name:?} names a group outside the world"
+            ));
         }
         let field = differing_field(first, group)?;
         Some(format!(
@@ -59,14 +75,25 @@ fn describe_unlike_groups(job: &TrainingJobSpec) -> Option<String> {
 
 /// Returns the first field in which the requests of two groups' pods differ.
 fn differing_field(one: &TaskGroup, other: &TaskGroup) -> Option<&'static str> {
+    let limits = |group: &TaskGroup| -> Vec<_> {
+        let limits = group.resources.limits.iter();
+        limits
+            .map(|(name, quantity)| (name.clone(), quantity.amount().ok()))
+            .collect()
+    };
+    let has_all = |one: &TaskGroup, other: &TaskGroup| {
+        let mut own = one.tolerations.iter();
+        own.all(|toleration| other.tolerations.contains(toleration))
+    };
     let fields = [
         ("gpus", one.gpus() == other.gpus()),
         ("gpuResource", one.gpu_resource() == other.gpu_resource()),
-        ("resources", one.resources == other.resources),
+        ("resources", limits(one) == limits(other)),
         ("flavors", one.flavors == other.flavors),
         ("nodeSelector", one.node_selector == other.node_selector),
         ("affinity", one.affinity == other.affinity),
-        ("tolerations", one.tolerations == other.tolerations),
+        ("tolerations", has_all(one, other) && has_all(other, one)),
+        ("podTemplate", one.pod_template == other.pod_template),
     ];
     let mut fields = fields.into_iter();
     fields.find(|(_, same)| !same).map(|(field, _)| field)
@@ -122,7 +149,7 @@ mod tests {
         let message = violations(of_workers, &none);
         assert!(message.contains("spec.topology"), "{message}");
         assert!(
-            message.ends_with("the world size is 8 and pods is 7, so 7 or 14 pods fit"),
+            message.ends_with("the world size is 8 and pods is 7: change the world size to 7 or 14, or pods to a divisor of 8"),
             "{message}"
         );
         let bound = slices(&json!({"level": "rack", "atMost": 4}));
@@ -159,6 +186,18 @@ mod tests {
                 json!({"minReplicas": 3}),
                 r#"task group "worker" has minReplicas"#,
             ),
+            (
+                json!({"minReplicas": 7}),
+                r#"task group "worker" has minReplicas"#,
+            ),
+            (
+                json!({"sameFlavorAs": "evaluator"}),
+                r#"sameFlavorAs of task group "worker" names a group outside the world"#,
+            ),
+            (
+                json!({"podTemplate": {"spec": {"hostNetwork": true}}}),
+                r#"task groups "master" and "worker" differ in podTemplate"#,
+            ),
         ] {
             for topology in [layer.clone(), even.clone()] {
                 let message = violations(topology, &workers);
@@ -168,5 +207,51 @@ mod tests {
             let whole = json!({"required": "block"});
             assert_eq!(violations(whole, &workers), "", "{workers}");
         }
+    }
+
+    #[test]
+    fn equal_requests_may_be_written_differently() {
+        let layer = slices(&json!({"level": "rack", "pods": 4}));
+        for workers in [
+            json!({"resources": {"limits": {"cpu": "8000m", "memory": "1024Mi"}}}),
+            json!({"resources": {"limits": {"cpu": 8, "memory": "1Gi"},
+                "requests": {"cpu": 8, "memory": "1Gi"}}}),
+            json!({"sameFlavorAs": "master"}),
+        ] {
+            assert_eq!(violations(layer.clone(), &workers), "", "{workers}");
+        }
+    }
+
+    /// A stage of preparation has another size and other requests.
+    #[test]
+    fn each_stage_is_split_by_itself() {
+        let group = |name: &str, more: Value| -> Value {
+            let mut group = json!({"name": name, "image": "i",
+                "resources": {"limits": {"cpu": 8, "memory": "1Gi"}}});
+            let more = more.as_object().unwrap().clone();
+            group.as_object_mut().unwrap().extend(more);
+            group
+        };
+        let of = |prepare: u32, workers: u32| {
+            let after = json!([{"group": "prepare", "status": "Complete"}]);
+            let job: TrainingJob = serde_json::from_value(json!({
+                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+                "metadata": {"name": "j"},
+                "spec": {"topology": {"slices": [{"level": "rack", "pods": 4}]}, "taskGroups": [
+                    group("prepare", json!({"replicas": prepare})),
+                    group("worker", json!({"gpus": 8, "replicas": workers, "dependsOn": after})),
+                ]},
+            }))
+            .unwrap();
+            let violations = ValidatedJob::try_from(job).err();
+            violations.map(|v| v.to_string()).unwrap_or_default()
+        };
+        assert_eq!(of(4, 8), "");
+        let message = of(4, 6);
+        assert!(
+            message.contains("the world size is 6 and pods is 4"),
+            "{message}"
+        );
+        assert!(of(2, 8).contains("the world size is 2 and pods is 4"));
     }
 }

@@ -199,12 +199,13 @@ impl Gang {
         })
     }
 
-    /// Returns the name of one pod of a task group, by its index there. None: the gang has no such task
-    /// group.
+    /// Returns the name of one pod of a task group, by its index there, and the group that stands for
+    /// it. None: the gang has no such pod.
     #[must_use]
     pub fn member_pod(&self, name: &GroupName, index: u32) -> Option<(&TaskGroup, PodKey)> {
-        let (group, pods) = self.member(name)?;
-        Some((group, self.pod_key(group, pods.start.saturating_add(index))))
+        let (group, mut pods) = self.member(name)?;
+        let at = pods.nth(usize::try_from(index).ok()?)?;
+        Some((group, self.pod_key(group, at)))
     }
 
     /// Returns the names of all pods.

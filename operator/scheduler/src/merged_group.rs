@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::gang::TaskGroup;
 use crate::ids::GroupName;
 
-/// A task group that is part of a merged group.
+/// A task group that is part of a merged group. A group whose slices belong to the whole gang has one
+/// part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPart {
     /// Its name.
@@ -21,8 +22,8 @@ pub struct GroupPart {
 
 impl TaskGroup {
     /// Merges task groups: the pods of the second follow those of the first, and so on. The name lists
-    /// those of the parts: `master+worker`. Topology, slices and flavors are those of the first group.
-    /// None: there are no groups.
+    /// those of the parts: `master+worker`. Topology, slices and flavors are those of the first group. At
+    /// most one part may name a group that is no part in `same_flavor_as`. None: there are no groups.
     ///
     /// A group with [`starts`](TaskGroup::starts) cannot be part of a merged group: its numbers would
     /// be lost.
@@ -51,12 +52,10 @@ impl TaskGroup {
             }
             merged.constraints.add(group.constraints);
         }
-        if parts.len() > 1 {
-            merged.name = name;
-            merged.parts = parts;
-            let mut others = same_flavor.into_iter();
-            merged.same_flavor_as = others.find(|named| !merged.stands_for(named));
-        }
+        merged.name = name;
+        merged.parts = parts;
+        let mut others = same_flavor.into_iter();
+        merged.same_flavor_as = others.find(|named| !merged.stands_for(named));
         Some(merged)
     }
 
@@ -170,10 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn single_group_stays_as_it_is() {
-        let single = group("worker", 3);
-        assert_eq!(TaskGroup::merge(vec![single.clone()]), Some(single.clone()));
+    fn single_group_has_one_part() {
         assert_eq!(TaskGroup::merge(Vec::new()), None);
+        let single = merged(&[("worker", 3)]);
+        assert_eq!(single.name.as_str(), "worker");
+        assert_eq!(single.pod_name(2), ("j-worker", 2));
+        assert_eq!(single.pod_index("j-worker", 2), Some(2));
+        assert_eq!(single.pod_index("j-worker", 3), None);
         let split: Vec<_> = single.split_runs(&[('a', 3)]).collect();
         assert_eq!(split, [(&single.name, vec![('a', 3)])]);
     }

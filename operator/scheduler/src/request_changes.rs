@@ -104,6 +104,8 @@ impl RequestChange {
         };
         for group in gang.groups.iter_mut().filter(|group| is_changed(group)) {
             match &self.value {
+                // A merged group without a request of its own follows the gang.
+                ChangedRequest::Topology(_) if is_of_gang && group.topology.is_none() => {}
                 ChangedRequest::Topology(topology) => group.topology = Some(topology.clone()),
                 ChangedRequest::PreferredSlices => group.prefers_slices = true,
                 ChangedRequest::Flavor(flavor) => group.flavors = vec![flavor.clone()],

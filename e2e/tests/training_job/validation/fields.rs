@@ -256,14 +256,14 @@ async fn api_server_refuses_contradictory_fields() {
         ),
         (
             spec_with("/spec/topology", json!({"required": "rack/"})),
-            "must be the name of a level of a Topology",
+            "must name a level of a Topology",
         ),
         (
             spec_with(
                 "/spec/taskGroups/0/topology",
                 json!({"preferred": "Example.com/rack"}),
             ),
-            "must be the name of a level of a Topology",
+            "must name a level of a Topology",
         ),
         (
             spec_with("/spec/taskGroups/0/topology", json!({"slices": []})),
@@ -286,7 +286,7 @@ async fn api_server_refuses_contradictory_fields() {
         ),
         (
             sliced(json!([{"level": "rack/", "pods": 1}])),
-            "must be the name of a level of a Topology",
+            "must name a level of a Topology",
         ),
         (
             sliced(json!([{"level": "rack", "pods": 5}])),

@@ -252,7 +252,7 @@ async fn topology_levels_need_unique_valid_names_and_labels() {
         (levels(&[&long]), "must be the key of a node label"),
         (
             named(&[("rack/", "rack")]),
-            "must be the name of a level of a Topology",
+            "must name a level of a Topology",
         ),
         (
             levels(&["zone", "rack", "zone"]),

@@ -169,7 +169,7 @@ fn describe_pods(group: &CompiledGroup) -> String {
 fn describe_slices(spec: &TrainingJobSpec) -> Vec<String> {
     let world: Vec<&str> = spec.world_groups().map(|g| g.name.as_str()).collect();
     let of_job = spec.topology.as_ref();
-    let of_job = of_job.map(|closeness| (world.join(" and "), closeness, spec.world_size()));
+    let of_job = of_job.map(|closeness| (world.join("+"), closeness, spec.world_size()));
     let of_groups = spec.task_groups.iter().filter_map(|group| {
         let closeness = group.topology.as_ref()?;
         Some((group.name.clone(), closeness, group.replicas()))

@@ -14,6 +14,7 @@ use trellis_scheduler::{
 };
 
 use super::names::{SurplusUnit, gang_id, surplus_gang_id};
+use super::split_world::merge_split_world;
 use super::topology::{prefers_slices, to_level_request, to_slices};
 use super::units::{to_duration, to_engine_time};
 use crate::admitted_pod::AdmittedPod;
@@ -66,7 +67,9 @@ pub fn gang_from_job(
     let groups = members
         .into_iter()
         .map(|(group, admitted)| to_task_group(job, group, admitted, state));
-    let groups = merge_split_world(job.job().spec(), groups.collect()).into_iter();
+    let spec = job.job().spec();
+    let world = spec.world_groups().map(|group| group.name.as_str());
+    let groups = merge_split_world(spec.topology.as_ref(), world, groups.collect()).into_iter();
     // All slices are on one node if all pods are.
     let groups = groups.map(|group| match share_one_node {
         true => TaskGroup {
@@ -80,7 +83,6 @@ pub fn gang_from_job(
         .excluded_nodes
         .iter()
         .map(|n| NodeName::new(n.as_str()));
-    let spec = job.job().spec();
     Gang {
         priority: job.priority(),
         submitted: to_engine_time(state.submitted),
@@ -171,38 +173,6 @@ pub fn gang_from_surplus_unit(
     })
 }
 
-/// Merges the groups of the world, in the order of their ranks, if slices or an even split of the job
-/// count the pods of all of them.
-fn merge_split_world(spec: &TrainingJobSpec, mut groups: Vec<TaskGroup>) -> Vec<TaskGroup> {
-    let Some(closeness) = spec.topology.as_ref().filter(|_| spec.splits_world()) else {
-        return groups;
-    };
-    let mut world: Vec<TaskGroup> = Vec::new();
-    for member in spec.world_groups() {
-        let at = groups.iter().position(|g| g.name.as_str() == member.name);
-        world.extend(at.map(|at| groups.remove(at)));
-    }
-    let Some(merged) = TaskGroup::merge(world) else {
-        return groups;
-    };
-    let balanced = closeness.balanced == Some(true);
-    let one_node = merged.topology.clone();
-    let own = balanced.then(|| to_level_request(closeness)).flatten();
-    let slices = match one_node {
-        Some(_) => Vec::new(),
-        None => to_slices(closeness, merged.count),
-    };
-    let merged = TaskGroup {
-        topology: one_node.or(own),
-        balanced,
-        slices,
-        prefers_slices: prefers_slices(closeness),
-        ..merged
-    };
-    groups.insert(0, merged);
-    groups
-}
-
 /// Returns the longest time for which a gang holds its place: it starts, runs and stops. None if it
 /// may run forever.
 fn longest_hold_time(spec: &TrainingJobSpec) -> Option<Duration> {
@@ -237,7 +207,8 @@ fn to_task_group(
     });
     let volumes = claims.filter_map(|c| state.volumes.claims.get(c));
     let volumes = volumes.chain(ephemeral_volumes);
-    let one_node = volumes.clone().any(|mounted| mounted.one_node);
+    // A single pod is on one node anyway.
+    let one_node = group.gang_size() > 1 && volumes.clone().any(|mounted| mounted.one_node);
     let mut volumes: Vec<_> = volumes
         .flat_map(|mounted| &mounted.node_terms)
         .cloned()

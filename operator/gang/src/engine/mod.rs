@@ -7,6 +7,7 @@ mod plan;
 mod pod_group_gang;
 mod queue;
 mod reasons;
+mod split_world;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -26,6 +27,6 @@ pub use queue::{decayed_quantity, restore_decayed_usage, to_engine_flavor, to_en
 pub(crate) use reasons::append_reservation;
 pub use reasons::{to_api_reason, to_preemption_reason};
 pub use topology::to_engine_topology;
-pub(crate) use topology::{to_level_request, to_slices, to_topology_request};
+pub(crate) use topology::{to_level_request, to_slices};
 pub(crate) use units::to_duration;
 pub use units::{to_engine_time, to_quantity, to_timestamp};

@@ -5,7 +5,8 @@ use trellis_api::pod_group::PodGroupMember;
 use trellis_scheduler::{Gang, GroupName, QueueName, ResourceName, Resources, TaskGroup};
 
 use super::names::gang_id;
-use super::topology::{prefers_slices, to_level_request, to_slices, to_topology_request};
+use super::split_world::merge_split_world;
+use super::topology::{prefers_slices, to_level_request, to_slices};
 use super::units::to_duration;
 use crate::key::Key;
 use crate::requirements::resource_request::quantity_units;
@@ -25,6 +26,10 @@ pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let member = |member: &PodGroupMember| TaskGroup {
         device: member.gpu_resource.as_deref().map(ResourceName::new),
         topology: member.topology.as_ref().and_then(to_level_request),
+        balanced: member
+            .topology
+            .as_ref()
+            .is_some_and(|topology| topology.balanced == Some(true)),
         slices: member.topology.as_ref().map_or_else(Vec::new, |topology| {
             let pods = u32::try_from(member.count).unwrap_or(0);
             to_slices(topology, pods)
@@ -42,10 +47,18 @@ pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let plan = group.status.as_ref().and_then(|s| s.plan.as_ref());
     let queue = plan.and_then(|p| p.queue.as_deref());
     let queue = QueueName::new(queue.unwrap_or(&spec.queue_name));
+    let mut world: Vec<(i64, &str)> = spec
+        .groups
+        .iter()
+        .filter_map(|member| Some((member.first_rank?, member.name.as_str())))
+        .collect();
+    world.sort_unstable();
+    let world = world.into_iter().map(|(_, name)| name);
     let groups = spec.groups.iter().map(member).collect();
+    let groups = merge_split_world(spec.topology.as_ref(), world, groups);
     Gang {
         priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority()),
-        topology: spec.topology.as_ref().and_then(to_topology_request),
+        topology: spec.topology.as_ref().and_then(to_level_request),
         preemptible: spec.is_preemptible(),
         min_runtime: to_duration(spec.min_runtime_seconds.unwrap_or(0)),
         grace: to_duration(spec.grace_period_seconds()),

@@ -135,9 +135,28 @@ fn slices_of_a_job_merge_the_groups_of_its_world() {
         group("master", "Coordinator", 1),
     ]);
     let gang = |topology: Value| {
-        gangs_from_job_and_pod_group(json!({"framework": "PyTorch", "topology": topology,
-            "taskGroups": groups}))
-        .0
+        let (gang, from_pod_group) = gangs_from_job_and_pod_group(json!({"framework": "PyTorch",
+            "topology": topology, "taskGroups": groups}));
+        // A nomination of the gang outlives a change of the leader.
+        let places = |gang: &Gang| -> Vec<_> {
+            let groups = gang.groups.iter().map(|group| {
+                let topology = (group.topology.clone(), group.balanced, group.slices.clone());
+                (
+                    group.name.clone(),
+                    group.count,
+                    group.parts.clone(),
+                    topology,
+                )
+            });
+            groups.collect()
+        };
+        let by_name = |gang: &Gang| {
+            let mut places = places(gang);
+            places.sort_by(|one, other| one.0.cmp(&other.0));
+            places
+        };
+        assert_eq!(by_name(&gang), by_name(&from_pod_group));
+        gang
     };
     let names = |gang: &Gang| -> Vec<String> {
         gang.groups

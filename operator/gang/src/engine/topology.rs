@@ -19,16 +19,18 @@ fn to_topology_level(level: &topology::TopologyLevel) -> TopologyLevel {
     }
 }
 
-/// Returns the engine's form of the topology request of a PodGroup. None if it names no level, which
-/// validation rejects.
-pub(crate) fn to_topology_request(request: &topology::TopologyRequest) -> Option<TopologyRequest> {
-    to_request(request.required.as_ref(), request.preferred.as_ref())
-}
-
-/// Returns the engine's form of the topology request of a job or task group, apart from its slices.
+/// Returns the engine's form of the topology request of a job, a task group or a PodGroup,
+/// apart from its slices.
 /// None: it names no level.
 pub(crate) fn to_level_request(request: &Closeness) -> Option<TopologyRequest> {
-    to_request(request.required.as_ref(), request.preferred.as_ref())
+    match (&request.required, &request.preferred) {
+        (Some(level), preferred) => Some(TopologyRequest::Required {
+            level: level.clone(),
+            preferred: preferred.clone(),
+        }),
+        (None, Some(level)) => Some(TopologyRequest::preferred(level)),
+        (None, None) => None,
+    }
 }
 
 /// Returns the slices of this many pods.
@@ -41,15 +43,4 @@ pub(crate) fn to_slices(request: &Closeness, pods: u32) -> Vec<SliceLayer> {
 /// Returns true if the slices are only a preference.
 pub(crate) fn prefers_slices(request: &Closeness) -> bool {
     request.slice_policy == Some(SlicePolicy::Preferred)
-}
-
-fn to_request(required: Option<&String>, preferred: Option<&String>) -> Option<TopologyRequest> {
-    match (required, preferred) {
-        (Some(level), preferred) => Some(TopologyRequest::Required {
-            level: level.clone(),
-            preferred: preferred.cloned(),
-        }),
-        (None, Some(level)) => Some(TopologyRequest::preferred(level)),
-        (None, None) => None,
-    }
 }

@@ -131,8 +131,5 @@ pub fn pending_gang(
 }
 
 pub(super) fn topology_request(group: &PodGroupSpec) -> Option<TopologyRequest> {
-    group
-        .topology
-        .as_ref()
-        .and_then(engine::to_topology_request)
+    group.topology.as_ref().and_then(engine::to_level_request)
 }

@@ -369,7 +369,7 @@ fn invalid_labels_and_annotations_of_kai_are_errors() {
         ),
         (
             workers("", &segments("3"), ""),
-            format!("{template}/segment-size: becomes a TrainingJob that Trellis would refuse: spec.taskGroups[0].topology: replicas must be a multiple of topology.slices[0].pods, because all slices have the same size: change pods or replicas, or use atMost; replicas is 8 and pods is 3, so 6 or 9 replicas fit"),
+            format!("{template}/segment-size: becomes a TrainingJob that Trellis would refuse: spec.taskGroups[0].topology: replicas must be a multiple of topology.slices[0].pods, because all slices have the same size: change pods or replicas, or use atMost; replicas is 8 and pods is 3: change replicas to 6 or 9, or pods to a divisor of 8"),
         ),
         (
             job(queue, "kai.scheduler/batch-min-member: \"9\"", ""),

@@ -118,8 +118,8 @@ pub(super) fn pod_gpus(gang: &Gang) -> i64 {
 pub(super) fn placement_gpus(gang: &Gang, placement: &Placement) -> Vec<(NodeName, i64)> {
     let groups = gang.groups.iter().flat_map(|group| {
         let each = gpu_use_meter::count_gpus(&group.request);
-        let runs = placement.runs(&group.name).unwrap_or(&[]).iter();
-        runs.map(move |(node, pods)| (node.clone(), each.saturating_mul(i64::from(*pods))))
+        let runs = placement.runs_of(group);
+        runs.map(move |(node, pods)| (node.clone(), each.saturating_mul(i64::from(pods))))
     });
     groups.collect()
 }

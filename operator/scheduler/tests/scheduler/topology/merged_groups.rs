@@ -15,7 +15,8 @@ use crate::topology::slices::with_slices;
 use crate::topology::{hall_engine, use_gpus};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Engine, Flavor, Gang, GroupName, NodeName, PodKey, Resources, SliceLayer, TopologyRequest,
+    ChangedRequest, Engine, Flavor, Gang, GroupName, NodeName, PodKey, RequestChange, Resources,
+    SliceLayer, TopologyRequest, find_request_changes,
 };
 
 /// Returns a gang of a master and workers, each on a whole node, in slices.
@@ -62,6 +63,32 @@ fn even_split_counts_all_parts() {
         trial_placement(&mut hall(), &gang),
         "master: a2-0*1, worker: a2-1*1 a2-2*1 a3-0*1 a3-1*1 a3-2*1"
     );
+}
+
+/// Slices of the gang change in the gang, also if it has a single group.
+#[test]
+fn change_of_the_request_names_the_field_of_the_gang() {
+    for parts in [vec![("worker", 4)], vec![("master", 1), ("worker", 3)]] {
+        let groups = parts
+            .iter()
+            .map(|(name, count)| group(name, *count, gpu(8, 8)));
+        let mut gang = with_merged_groups(gang("w", groups.collect()), 2);
+        gang = with_slices(gang, &[("rack", 4)]);
+        let mut engine = hall();
+        for node in ["a2-0", "a3-0"] {
+            use_gpus(&mut engine, node, 1);
+        }
+        engine.apply_gang(gang.clone());
+        engine.cycle(ms(0));
+        let snapshot = engine.snapshot();
+        let mut restored = Engine::from_snapshot(&snapshot);
+        let changes = find_request_changes(&mut restored, &snapshot, &id("w"));
+        let slices = RequestChange {
+            groups: Vec::new(),
+            value: ChangedRequest::PreferredSlices,
+        };
+        assert_eq!(changes, [slices], "{parts:?}");
+    }
 }
 
 #[test]

@@ -141,7 +141,9 @@ impl SimulationRunner<'_, '_> {
         for (gang, flavors) in &self.autoscaler.orders {
             let groups = self.jobs.get(gang).map(|job| job.gang.groups.iter());
             for group in groups.into_iter().flatten() {
-                let chosen = flavors.iter().filter(|chosen| chosen.group == group.name);
+                let chosen = flavors
+                    .iter()
+                    .filter(|chosen| group.stands_for(&chosen.group));
                 let names: BTreeSet<&FlavorName> =
                     chosen.flat_map(|chosen| chosen.flavors.values()).collect();
                 let mut pods = PendingPods {
