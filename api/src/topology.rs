@@ -108,8 +108,8 @@ pub struct Closeness {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::balanced(self)))]
     pub balanced: Option<bool>,
-    /// Slices: consecutive pods that must be in one domain. Up to 3 layers, coarse to fine, with finer
-    /// levels of the same Topology. Absent: the pods are not split.
+    /// Slices: consecutive pods that must be in one domain. Up to 3 layers, coarse to fine, with levels
+    /// of one Topology. Absent: no slices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
     #[garde(length(max = 3), dive, custom(rules::slice_layers))]
@@ -122,7 +122,7 @@ pub struct Closeness {
     pub slice_policy: Option<SlicePolicy>,
 }
 
-/// Strictness of slices. Required: the gang waits until all slices have room; Preferred: the scheduler
+/// Required: the gang waits until all slices have room; Preferred: the scheduler
 /// ignores a layer whose slices do not all have room. Absent: Required.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SlicePolicy {
@@ -146,14 +146,14 @@ pub struct SliceLayer {
     #[garde(custom(rules::topology_level), custom(rules::slice_size(self)))]
     #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub level: String,
-    /// Number of pods in each slice: with 16, pods 0 to 15 are the first slice. In the first layer,
-    /// the number of all pods must be a multiple of it; in later layers, `pods` of the layer before.
+    /// Number of pods in each slice: with 16, pods 0 to 15 are the first slice. `replicas`, or the world
+    /// size of a job, must be a multiple of it. In later layers, `pods` of the layer before must be.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::slice_pods)))]
     #[x_kube(validation = rules::SLICE_PODS.to_cel_rule())]
     pub pods: Option<i64>,
-    /// Upper limit for the size of a slice, instead of `pods`; only in the last layer. The size is the
-    /// largest number up to the limit that divides the pods evenly.
+    /// Upper limit for the size of a slice, instead of `pods`; only in the last layer. Trellis uses the
+    /// largest size within the limit that divides the pods evenly.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::slice_pods)))]
     #[x_kube(validation = rules::SLICE_PODS.to_cel_rule())]
@@ -282,7 +282,9 @@ mod tests {
         let layers = serde_json::json!([{"level": "rack"}]);
         let sizeless = first(serde_json::json!({"topology": {"slices": layers}}));
         assert!(
-            sizeless.starts_with(&format!("{topology}.slices[0]: must have exactly one")),
+            sizeless.starts_with(&format!(
+                "{topology}.slices[0]: must set either pods or atMost"
+            )),
             "{sizeless}"
         );
         let sliced = |replicas: i64| {

@@ -138,7 +138,7 @@ pub struct TaskGroup {
     #[garde(length(max = 15), custom(rules::unique_dependencies))]
     pub depends_on: Vec<Dependency>,
     /// Required or preferred closeness of the group's pods, and their slices, within the domain of
-    /// the job, which then has no slices. Absent: as the job.
+    /// the job. If the job has `slices` or `balanced`, groups of the world have none. Absent: as the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::slices_of_group(self)))]
     pub topology: Option<Closeness>,

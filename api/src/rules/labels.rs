@@ -13,7 +13,7 @@ const QUALIFIED_NAME: &str = "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[
 /// Name of a topology level.
 pub const TOPOLOGY_LEVEL: Rule = Rule::new(
     QUALIFIED_NAME,
-    "must name a level of a Topology, such as rack or topology.kubernetes.io/zone: up to 63 letters, digits, -, _ and . between letters or digits",
+    "must name a level of a Topology, such as rack or topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
 );
 /// Label of a topology level.
 pub const LEVEL_LABEL: Rule = Rule::new(

@@ -19,19 +19,19 @@ pub const BALANCED: Rule = Rule::new(
 /// A policy of slices needs slices.
 pub const SLICE_POLICY: Rule = Rule::new(
     "!has(self.slicePolicy) || (has(self.slices) && size(self.slices) > 0)",
-    "slicePolicy needs slices: add slices, or remove slicePolicy",
+    "slicePolicy needs slices: add slices, or remove it",
 );
 /// The size of a slice is stated in one way.
 pub const SLICE_SIZE: Rule = Rule::new(
     "has(self.pods) != has(self.atMost)",
-    "must have exactly one of pods and atMost: add or remove one",
+    "must set either pods or atMost, and not both: set one of them",
 );
 /// The number of pods in a slice.
 pub const SLICE_PODS: Rule = Rule::new("self >= 1 && self <= 4096", "must be 1 to 4096 pods");
 /// Each slice of a layer consists of whole slices of the next layer.
 pub const SLICE_LAYERS: Rule = Rule::new(
     "self.size() < 2 || (has(self[0].pods) && (!has(self[1].pods) || self[1].pods < 1 || self[0].pods % self[1].pods == 0) && (self.size() < 3 || (has(self[1].pods) && (!has(self[2].pods) || self[2].pods < 1 || self[1].pods % self[2].pods == 0))))",
-    "each layer except the last must have pods, a multiple of pods of the next layer: change pods, or move atMost to the last layer",
+    "each layer except the last must set pods to a multiple of pods in the next layer: change pods, or move atMost to the last layer",
 );
 /// Layers have different levels.
 pub const SLICE_LEVELS: Rule = Rule::new(
@@ -60,7 +60,7 @@ pub const MIN_SLICES: Rule = Rule::new(
 /// Slices restart alone in groups with slices.
 pub const SLICE_SCOPE: Rule = Rule::new(
     "!has(self.restart) || ((!has(self.restart.scope) || self.restart.scope != 'Slice') && (!has(self.restart.rules) || self.restart.rules.all(r, r.action != 'RestartSlice'))) || self.taskGroups.exists(g, has(g.topology) && has(g.topology.slices) && size(g.topology.slices) > 0)",
-    "scope Slice and action RestartSlice need slices of a task group: add topology.slices to one, or use Pod or Group",
+    "scope Slice and action RestartSlice need a task group with topology.slices: add slices to a group, or use Pod or Group",
 )
 .for_field(".restart");
 /// A bound leaves slices of several pods. CEL has no loop over numbers.

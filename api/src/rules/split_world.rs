@@ -5,16 +5,17 @@ use super::slices::{check_bound, describe_rest};
 use crate::job::{TaskGroup, TrainingJobSpec};
 use crate::topology::Closeness;
 
-/// Slices of one size make up the world. CEL cannot tell stages apart, each of which is a world.
+/// The world size is a multiple of the size of a slice. CEL cannot tell stages apart, and each stage is a
+/// world.
 pub const SLICES_OF_WORLD: Rule = Rule::new(
     "true",
     "the world size must be a multiple of pods of the first layer, because all slices have the same size: change pods or replicas, or use atMost",
 );
-/// A job that is split as a whole has one row of pods that are alike. Evaluators and groups outside the
-/// gang are not part of it.
+/// All pods of a world that is split are alike. Evaluators and groups outside the gang are not part of
+/// the world.
 pub const SPLIT_WORLD: Rule = Rule::new(
     "true",
-    "slices and balanced of a job need task groups that request the same for each pod, and have neither topology nor minReplicas of their own: change these groups, or move slices and balanced to a task group",
+    "if the job has slices or balanced, all task groups of the world must request the same for each pod, without topology or minReplicas of their own: change these groups, or set slices or balanced on a task group instead",
 );
 /// External pods have no ranks.
 pub const SPLIT_POD_GROUP: Rule = Rule::new(
@@ -48,7 +49,7 @@ pub fn slices_of_job(
     }
 }
 
-/// Describes the first group that keeps the pods of the world from being one row. None: they are one.
+/// Describes the first task group that prevents a split of the world. None: the world can be split.
 fn describe_unlike_groups(job: &TrainingJobSpec) -> Option<String> {
     let first = job.world_groups().next()?;
     job.world_groups().find_map(|group| {
@@ -106,7 +107,8 @@ mod tests {
     use super::*;
     use crate::{TrainingJob, ValidatedJob};
 
-    /// Returns the job of a master and seven workers with this topology and these fields of the workers.
+    /// Returns the violations of a job with this topology, a master, an evaluator and seven workers.
+    /// `workers` sets fields of the workers.
     fn violations(topology: Value, workers: &Value) -> String {
         let group = |name: &str, fields: &Value| {
             let mut group = json!({"name": name, "image": "i", "gpus": 8,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::gang::TaskGroup;
 use crate::ids::GroupName;
 
-/// A task group that is part of a merged group. A group whose slices belong to the whole gang has one
-/// part.
+/// A task group that is part of a merged group. A merged group has one part if the world has only one
+/// task group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPart {
     /// Its name.
@@ -22,8 +22,8 @@ pub struct GroupPart {
 
 impl TaskGroup {
     /// Merges task groups: the pods of the second follow those of the first, and so on. The name lists
-    /// those of the parts: `master+worker`. Topology, slices and flavors are those of the first group. At
-    /// most one part may name a group that is no part in `same_flavor_as`. None: there are no groups.
+    /// those of the parts: `master+worker`. Topology, slices and flavors are those of the first group. In
+    /// at most one part, `same_flavor_as` may name a group that is not a part. None: there are no groups.
     ///
     /// A group with [`starts`](TaskGroup::starts) cannot be part of a merged group: its numbers would
     /// be lost.
@@ -100,7 +100,7 @@ impl TaskGroup {
             .zip(self.members())
             .map(move |(number, (name, count))| {
                 let mut own = Vec::new();
-                // The last group also gets what exceeds the counts.
+                // The last part also gets the pods that exceed the counts.
                 let mut left = if number == last { u32::MAX } else { count };
                 while left > 0 {
                     let Some((node, pods)) = open.take().or_else(|| runs.next()) else {

@@ -278,7 +278,7 @@ async fn api_server_refuses_contradictory_fields() {
         ),
         (
             sliced(json!([{"level": "rack", "pods": 2, "atMost": 2}])),
-            "must have exactly one of pods and atMost",
+            "must set either pods or atMost",
         ),
         (
             sliced(json!([{"level": "rack", "pods": 0}])),
@@ -294,11 +294,11 @@ async fn api_server_refuses_contradictory_fields() {
         ),
         (
             sliced(json!([{"level": "block", "pods": 6}, {"level": "rack", "pods": 4}])),
-            "must have pods, a multiple of pods of the next layer",
+            "must set pods to a multiple of pods in the next layer",
         ),
         (
             sliced(json!([{"level": "block", "atMost": 6}, {"level": "rack", "pods": 2}])),
-            "each layer except the last must have pods",
+            "each layer except the last must set pods",
         ),
         (
             sliced(json!([{"level": "rack", "pods": 6}, {"level": "rack", "pods": 2}])),

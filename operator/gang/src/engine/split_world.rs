@@ -20,7 +20,8 @@ pub(super) fn merge_split_world<'n>(
         let at = groups.iter().position(|group| group.name.as_str() == name);
         parts.extend(at.map(|at| groups.remove(at)));
     }
-    // A volume may require one node for the pods of a part. Other requests of a part are refused.
+    // A part has a topology only if a volume requires one node for its pods. Validation refuses any other
+    // topology of a part.
     let one_node = parts.iter().find_map(|part| part.topology.clone());
     let Some(merged) = TaskGroup::merge(parts) else {
         return groups;

@@ -13,8 +13,7 @@ pub(super) type ReleaseAmounts = SmallVec<[i64; 4]>;
 /// Amounts that the pods put so far request on each node.
 pub(super) type NodeRequests = BTreeMap<NodeIdx, ReleaseAmounts>;
 
-/// The amounts that pods with a place request, by node: those of a search, and those of the search
-/// around it.
+/// The amounts that placed pods request on each node, in a search and in the search that encloses it.
 #[derive(Default)]
 pub(super) struct PlacedRequests<'a> {
     pub(super) own: NodeRequests,
@@ -34,11 +33,11 @@ pub(super) struct NextSlice {
     pub(super) cost: ReleaseAmounts,
     /// The number of the domain.
     pub(super) domain: usize,
-    /// The amounts requested of its nodes then. None: the cost is only a lower bound.
+    /// The amounts requested on its nodes once the slice is placed. None: the cost is only a lower bound.
     pub(super) nodes: Option<Vec<(NodeIdx, ReleaseAmounts)>>,
 }
 
-/// Returns the amount to free so that `all` is free.
+/// Returns how much must be freed until `all` is free.
 pub(super) fn shortfall(free: i64, all: i64) -> i64 {
     match all {
         0 => 0,

@@ -65,7 +65,7 @@ fn even_split_counts_all_parts() {
     );
 }
 
-/// Slices of the gang change in the gang, also if it has a single group.
+/// A change of the gang's slices names the field of the gang, even if the gang has a single group.
 #[test]
 fn change_of_the_request_names_the_field_of_the_gang() {
     for parts in [vec![("worker", 4)], vec![("master", 1), ("worker", 3)]] {
