@@ -161,10 +161,16 @@ pub struct SliceLayer {
 }
 
 impl Closeness {
+    /// True if the pods are split evenly over the domains of the preferred level.
+    #[must_use]
+    pub fn is_balanced(&self) -> bool {
+        self.balanced.unwrap_or_default()
+    }
+
     /// True if the pods are split: in slices, or evenly over the domains of a level.
     #[must_use]
     pub fn splits(&self) -> bool {
-        !self.slices.is_empty() || self.balanced == Some(true)
+        !self.slices.is_empty() || self.is_balanced()
     }
 
     /// Returns the number of pods in a slice of each layer, coarse to fine, for this many pods. Values

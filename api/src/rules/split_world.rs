@@ -51,8 +51,9 @@ pub fn slices_of_job(
 
 /// Describes the first task group that prevents a split of the world. None: the world can be split.
 fn describe_unlike_groups(job: &TrainingJobSpec) -> Option<String> {
-    let first = job.world_groups().next()?;
-    job.world_groups().find_map(|group| {
+    let world: Vec<&TaskGroup> = job.world_groups().collect();
+    let first = world.first()?;
+    world.iter().find_map(|group| {
         let name = &group.name;
         if group.topology.is_some() {
             return Some(format!("task group {name:?} has topology"));
@@ -61,7 +62,7 @@ fn describe_unlike_groups(job: &TrainingJobSpec) -> Option<String> {
             return Some(format!("task group {name:?} has minReplicas"));
         }
         let named = group.same_flavor_as.as_ref();
-        if named.is_some_and(|named| job.world_groups().all(|other| other.name != *named)) {
+        if named.is_some_and(|named| world.iter().all(|other| other.name != *named)) {
             return Some(format!(
                 "sameFlavorAs of task group {name:?} names a group outside the world"
             ));
@@ -107,31 +108,41 @@ mod tests {
     use super::*;
     use crate::{TrainingJob, ValidatedJob};
 
-    /// Returns the violations of a job with this topology, a master, an evaluator and seven workers.
-    /// `workers` sets fields of the workers.
-    fn violations(topology: Value, workers: &Value) -> String {
-        let group = |name: &str, fields: &Value| {
-            let mut group = json!({"name": name, "image": "i", "gpus": 8,
-                "resources": {"limits": {"cpu": 8, "memory": "1Gi"}}});
-            let fields = fields.as_object().unwrap().clone();
-            group.as_object_mut().unwrap().extend(fields);
-            group
-        };
-        let master = group("master", &json!({"role": "Coordinator"}));
-        let mut worker = group("worker", &json!({"replicas": 7}));
-        worker
-            .as_object_mut()
-            .unwrap()
-            .extend(workers.as_object().unwrap().clone());
-        let evaluator = group("evaluator", &json!({"role": "Evaluator", "gpus": 1}));
+    /// Returns a task group with these fields.
+    fn group(name: &str, fields: &[&Value]) -> Value {
+        let mut group = json!({"name": name, "image": "i",
+            "resources": {"limits": {"cpu": 8, "memory": "1Gi"}}});
+        for (field, value) in fields
+            .iter()
+            .filter_map(|fields| fields.as_object())
+            .flatten()
+        {
+            group[field] = value.clone();
+        }
+        group
+    }
+
+    /// Returns the violations of a job.
+    fn violations_of(spec: &Value) -> String {
         let job: TrainingJob = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "j"},
-            "spec": {"framework": "PyTorch", "topology": topology,
-                "taskGroups": [worker, master, evaluator]},
+            "spec": spec,
         }))
         .unwrap();
         let violations = ValidatedJob::try_from(job).err();
         violations.map(|v| v.to_string()).unwrap_or_default()
+    }
+
+    /// Returns the violations of a job with this topology, a master, an evaluator and seven workers.
+    /// `workers` sets fields of the workers.
+    fn violations(topology: Value, workers: &Value) -> String {
+        violations_of(
+            &json!({"framework": "PyTorch", "topology": topology, "taskGroups": [
+                group("worker", &[&json!({"gpus": 8, "replicas": 7}), workers]),
+                group("master", &[&json!({"gpus": 8, "role": "Coordinator"})]),
+                group("evaluator", &[&json!({"gpus": 1, "role": "Evaluator"})]),
+            ]}),
+        )
     }
 
     fn slices(layer: &Value) -> Value {
@@ -227,26 +238,15 @@ mod tests {
     /// A stage of preparation has another size and other requests.
     #[test]
     fn each_stage_is_split_by_itself() {
-        let group = |name: &str, more: Value| -> Value {
-            let mut group = json!({"name": name, "image": "i",
-                "resources": {"limits": {"cpu": 8, "memory": "1Gi"}}});
-            let more = more.as_object().unwrap().clone();
-            group.as_object_mut().unwrap().extend(more);
-            group
-        };
         let of = |prepare: u32, workers: u32| {
             let after = json!([{"group": "prepare", "status": "Complete"}]);
-            let job: TrainingJob = serde_json::from_value(json!({
-                "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-                "metadata": {"name": "j"},
-                "spec": {"topology": {"slices": [{"level": "rack", "pods": 4}]}, "taskGroups": [
-                    group("prepare", json!({"replicas": prepare})),
-                    group("worker", json!({"gpus": 8, "replicas": workers, "dependsOn": after})),
-                ]},
-            }))
-            .unwrap();
-            let violations = ValidatedJob::try_from(job).err();
-            violations.map(|v| v.to_string()).unwrap_or_default()
+            violations_of(
+                &json!({"topology": slices(&json!({"level": "rack", "pods": 4})),
+                "taskGroups": [
+                    group("prepare", &[&json!({"replicas": prepare})]),
+                    group("worker", &[&json!({"gpus": 8, "replicas": workers, "dependsOn": after})]),
+                ]}),
+            )
         };
         assert_eq!(of(4, 8), "");
         let message = of(4, 6);

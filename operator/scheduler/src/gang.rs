@@ -187,15 +187,8 @@ impl Gang {
     #[must_use]
     pub fn member(&self, name: &GroupName) -> Option<(&TaskGroup, Range<u32>)> {
         self.groups.iter().find_map(|group| {
-            let mut first = 0_u32;
-            for (member, count) in group.members() {
-                let end = first.saturating_add(count);
-                if member == name {
-                    return Some((group, first..end));
-                }
-                first = end;
-            }
-            None
+            let member = group.members().find(|member| member.name == name)?;
+            Some((group, member.pods))
         })
     }
 
@@ -251,9 +244,11 @@ impl TaskGroup {
         if self.parts.is_empty() {
             return (&self.pod_prefix, self.number_in_blocks(index));
         }
-        let parts = self.pod_prefixes().take_while(|(_, first)| *first <= index);
-        let (prefix, first) = parts.last().unwrap_or((&self.pod_prefix, 0));
-        (prefix, index.saturating_sub(first))
+        let mut parts = self.members();
+        let part = parts.find(|part| part.pods.contains(&index));
+        part.map_or((&self.pod_prefix, index), |part| {
+            (part.pod_prefix, index.saturating_sub(part.pods.start))
+        })
     }
 
     fn number_in_blocks(&self, index: u32) -> u32 {
@@ -272,16 +267,9 @@ impl TaskGroup {
     /// such pod.
     #[must_use]
     pub fn pod_index(&self, prefix: &str, number: u32) -> Option<u32> {
-        let mut parts = self.parts.iter().zip(self.pod_prefixes());
-        let part = parts.find(|(part, _)| part.pod_prefix == prefix);
-        if let Some((part, (_, first))) = part {
-            return (number < part.count).then(|| first.saturating_add(number));
-        }
-        if prefix != self.pod_prefix || !self.parts.is_empty() {
-            return None;
-        }
-        if self.starts.is_empty() {
-            return (number < self.count).then_some(number);
+        let mut member = self.members().find(|member| member.pod_prefix == prefix)?;
+        if !self.parts.is_empty() || self.starts.is_empty() {
+            return member.pods.nth(usize::try_from(number).ok()?);
         }
         let size = self.block_size();
         let within = |start: &u32| number.checked_sub(*start).filter(|at| *at < size);

@@ -95,7 +95,7 @@ pub use ids::{
     TopologyName,
 };
 pub use limits::{LimitClosure, LimitDraw, LimitUnit};
-pub use merged_group::GroupPart;
+pub use merged_group::{GroupPart, Member};
 pub use moves::{GangMove, find_moves};
 pub use node::{Node, Taint, TaintEffect};
 pub use placement::{GroupPlacement, PackingRule, Placement, TaskHistory};

@@ -3,6 +3,8 @@
 //! All pods of a merged group are alike: each gets the largest request of any of its parts, and the
 //! constraints of all of them.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::gang::TaskGroup;
@@ -18,6 +20,25 @@ pub struct GroupPart {
     pub count: u32,
     /// The prefix of pod names: `<pod_prefix>-<number>`. The number of the first pod is 0.
     pub pod_prefix: String,
+}
+
+/// A task group that a group of the engine stands for.
+#[derive(Clone, Debug)]
+pub struct Member<'g> {
+    /// Its name.
+    pub name: &'g GroupName,
+    /// The prefix of the names of its pods.
+    pub pod_prefix: &'g str,
+    /// The indexes of its pods in the group of the engine.
+    pub pods: Range<u32>,
+}
+
+impl Member<'_> {
+    /// Returns the number of its pods.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.pods.end.saturating_sub(self.pods.start)
+    }
 }
 
 impl TaskGroup {
@@ -59,33 +80,30 @@ impl TaskGroup {
         Some(merged)
     }
 
-    /// Returns the task groups that this group stands for, each with its number of pods: its parts, or
-    /// itself.
-    pub fn members(&self) -> impl Iterator<Item = (&GroupName, u32)> {
-        let own = self.parts.is_empty().then_some((&self.name, self.count));
-        let parts = self.parts.iter().map(|part| (&part.name, part.count));
+    /// Returns the task groups that this group stands for: its parts, or itself.
+    pub fn members(&self) -> impl Iterator<Item = Member<'_>> {
+        let own = self.parts.is_empty().then(|| Member {
+            name: &self.name,
+            pod_prefix: &self.pod_prefix,
+            pods: 0..self.count,
+        });
+        let mut next = 0_u32;
+        let parts = self.parts.iter().map(move |part| {
+            let first = next;
+            next = next.saturating_add(part.count);
+            Member {
+                name: &part.name,
+                pod_prefix: &part.pod_prefix,
+                pods: first..next,
+            }
+        });
         own.into_iter().chain(parts)
     }
 
     /// Returns true if this group is, or has as a part, the task group of this name.
     #[must_use]
     pub fn stands_for(&self, name: &GroupName) -> bool {
-        self.members().any(|(member, _)| member == name)
-    }
-
-    /// Returns the prefixes of the names of its pods, each with the index of the first pod.
-    pub(crate) fn pod_prefixes(&self) -> impl Iterator<Item = (&str, u32)> {
-        let own = self
-            .parts
-            .is_empty()
-            .then_some((self.pod_prefix.as_str(), 0));
-        let mut next = 0_u32;
-        let parts = self.parts.iter().map(move |part| {
-            let first = next;
-            next = next.saturating_add(part.count);
-            (part.pod_prefix.as_str(), first)
-        });
-        own.into_iter().chain(parts)
+        self.members().any(|member| member.name == name)
     }
 
     /// Splits the runs of all pods into those of each task group that this group stands for.
@@ -96,25 +114,27 @@ impl TaskGroup {
         let mut runs = runs.iter().cloned();
         let mut open: Option<(N, u32)> = None;
         let last = self.parts.len().max(1);
-        (1..)
-            .zip(self.members())
-            .map(move |(number, (name, count))| {
-                let mut own = Vec::new();
-                // The last part also gets the pods that exceed the counts.
-                let mut left = if number == last { u32::MAX } else { count };
-                while left > 0 {
-                    let Some((node, pods)) = open.take().or_else(|| runs.next()) else {
-                        break;
-                    };
-                    let taken = pods.min(left);
-                    left = left.saturating_sub(taken);
-                    if taken < pods {
-                        open = Some((node.clone(), pods.saturating_sub(taken)));
-                    }
-                    own.push((node, taken));
+        (1..).zip(self.members()).map(move |(number, member)| {
+            let mut own = Vec::new();
+            // The last part also gets the pods that exceed the counts.
+            let mut left = if number == last {
+                u32::MAX
+            } else {
+                member.count()
+            };
+            while left > 0 {
+                let Some((node, pods)) = open.take().or_else(|| runs.next()) else {
+                    break;
+                };
+                let taken = pods.min(left);
+                left = left.saturating_sub(taken);
+                if taken < pods {
+                    open = Some((node.clone(), pods.saturating_sub(taken)));
                 }
-                (name, own)
-            })
+                own.push((node, taken));
+            }
+            (member.name, own)
+        })
     }
 }
 

@@ -168,7 +168,7 @@ fn other_flavors<'s>(
     let others = flavors.filter(|flavor| !group.flavors.contains(flavor));
     let others = others.filter(|_| !group.flavors.is_empty());
     others.map(|flavor| RequestChange {
-        groups: group.members().map(|(name, _)| name.clone()).collect(),
+        groups: group.members().map(|member| member.name.clone()).collect(),
         value: ChangedRequest::Flavor(flavor.clone()),
     })
 }

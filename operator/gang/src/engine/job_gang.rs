@@ -7,6 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::TrainingJobSpec;
 use trellis_api::job::PlacementPolicy;
 use trellis_api::pod_group::Plan;
+use trellis_api::topology::Closeness;
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
     Constraints, FlavorName, Gang, GroupName, LabelDomain, NodeName, PlacementStrategy, QueueName,
@@ -241,7 +242,7 @@ fn to_task_group(
             true => Some(TopologyRequest::one_node()),
             false => closeness.and_then(to_level_request),
         },
-        balanced: closeness.is_some_and(|topology| topology.balanced == Some(true)),
+        balanced: closeness.is_some_and(Closeness::is_balanced),
         // All slices are on one node if all pods are.
         slices: match closeness.filter(|_| !one_node) {
             Some(closeness) => to_slices(closeness, group.gang_size()),

@@ -2,6 +2,7 @@
 
 use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupMember;
+use trellis_api::topology::Closeness;
 use trellis_scheduler::{Gang, GroupName, QueueName, ResourceName, Resources, TaskGroup};
 
 use super::names::gang_id;
@@ -26,10 +27,7 @@ pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let member = |member: &PodGroupMember| TaskGroup {
         device: member.gpu_resource.as_deref().map(ResourceName::new),
         topology: member.topology.as_ref().and_then(to_level_request),
-        balanced: member
-            .topology
-            .as_ref()
-            .is_some_and(|topology| topology.balanced == Some(true)),
+        balanced: member.topology.as_ref().is_some_and(Closeness::is_balanced),
         slices: member.topology.as_ref().map_or_else(Vec::new, |topology| {
             let pods = u32::try_from(member.count).unwrap_or(0);
             to_slices(topology, pods)

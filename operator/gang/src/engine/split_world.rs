@@ -26,8 +26,8 @@ pub(super) fn merge_split_world<'n>(
     let Some(merged) = TaskGroup::merge(parts) else {
         return groups;
     };
-    let balanced = closeness.balanced == Some(true);
-    let even = balanced.then(|| to_level_request(closeness)).flatten();
+    let balanced = closeness.is_balanced();
+    let even = to_level_request(closeness).filter(|_| balanced);
     let slices = match one_node {
         Some(_) => Vec::new(),
         None => to_slices(closeness, merged.count),

@@ -19,9 +19,8 @@ fn to_topology_level(level: &topology::TopologyLevel) -> TopologyLevel {
     }
 }
 
-/// Returns the engine's form of the topology request of a job, a task group or a PodGroup,
-/// apart from its slices.
-/// None: it names no level.
+/// Returns the engine's form of the topology request of a job, a task group or a PodGroup, apart
+/// from its slices. None: it names no level.
 pub(crate) fn to_level_request(request: &Closeness) -> Option<TopologyRequest> {
     match (&request.required, &request.preferred) {
         (Some(level), preferred) => Some(TopologyRequest::Required {

@@ -45,13 +45,11 @@ impl Constraints {
         self.narrow_to(&other.node_selector);
         self.tolerations
             .retain(|toleration| other.tolerations.contains(toleration));
-        // Required affinity of volumes is added up, too.
-        let required = Some(other.required).filter(|terms| {
-            let is_own = *terms == self.required;
-            !terms.is_empty() && !is_own
-        });
-        self.volumes
-            .extend(required.into_iter().chain(other.volumes));
+        self.volumes.extend(other.volumes);
+        if !other.required.is_empty() && other.required != self.required {
+            // All lists of terms in `volumes` must match.
+            self.volumes.push(other.required);
+        }
         self.volumes.sort_unstable();
         self.volumes.dedup();
         self.kept_out.extend(other.kept_out);

@@ -88,9 +88,9 @@ impl Placement {
         &'p self,
         group: &'p TaskGroup,
     ) -> impl Iterator<Item = (&'p NodeName, u32)> {
-        group.members().flat_map(|(member, count)| {
-            let mut left = count;
-            let runs = self.runs(member).unwrap_or(&[]).iter();
+        group.members().flat_map(|member| {
+            let mut left = member.count();
+            let runs = self.runs(member.name).unwrap_or(&[]).iter();
             runs.map(move |(node, pods)| {
                 let pods = (*pods).min(left);
                 left = left.saturating_sub(pods);

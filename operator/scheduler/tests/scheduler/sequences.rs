@@ -142,7 +142,10 @@ fn apply_event(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(
                 return Ok(());
             };
             let groups = gang.groups.iter().flat_map(TaskGroup::members);
-            let on = groups.map(|(name, count)| (name.clone(), vec![(node_name(node), count)]));
+            let on = groups.map(|member| {
+                let runs = vec![(node_name(node), member.count())];
+                (member.name.clone(), runs)
+            });
             let placement: Placement = on.collect();
             engine.restore_gang(gang.clone(), placement.clone(), model.now);
             model.restore(&gang, &placement);

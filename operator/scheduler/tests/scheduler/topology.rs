@@ -11,7 +11,9 @@ pub(super) mod merged_groups;
 pub(super) mod one_node;
 pub(super) mod oracle;
 pub(super) mod rank_order;
+pub(super) mod slice_changes;
 pub(super) mod slice_oracle;
+pub(super) mod slice_replacements;
 pub(super) mod slices;
 pub(super) mod whole_domains;
 

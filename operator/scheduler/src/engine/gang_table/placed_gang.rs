@@ -230,8 +230,8 @@ pub(crate) fn group_flavors(gang: &Gang, choices: &[FlavorChoice]) -> Vec<GroupF
     let groups = gang.groups.iter().enumerate();
     groups
         .flat_map(|(number, group)| group.members().map(move |member| (number, member)))
-        .map(|(number, (member, _))| GroupFlavors {
-            group: member.clone(),
+        .map(|(number, member)| GroupFlavors {
+            group: member.name.clone(),
             flavors: choices.get(number).cloned().unwrap_or_default(),
         })
         .collect()

@@ -71,8 +71,8 @@ fn prefixes(gang: &Gang) -> impl Iterator<Item = (usize, String)> {
     let namespace = gang.id.namespace();
     let groups = gang.groups.iter().enumerate();
     groups.flat_map(move |(number, group)| {
-        let prefixes = group.pod_prefixes();
-        prefixes.map(move |(prefix, _)| (number, format!("{namespace}/{prefix}")))
+        let prefixes = group.members().map(|member| member.pod_prefix);
+        prefixes.map(move |prefix| (number, format!("{namespace}/{prefix}")))
     })
 }
 

@@ -4,18 +4,15 @@
 use std::time::Duration;
 
 use crate::common::*;
-use crate::kept_places::{node_names, placement_text};
-use crate::preemption::{
-    LOWER, apply_pods_of, delete_pods_of, priority_gang, run_cycle_at, seconds,
-};
-use crate::topology::{hall_engine, hall_node, topology, use_gpus};
+use crate::kept_places::node_names;
+use crate::preemption::{LOWER, priority_gang, run_cycle_at, seconds};
+use crate::topology::{hall_engine, topology, use_gpus};
 use trellis_scheduler::{
-    Engine, Gang, NodeName, PlacementStrategy, Queue, SliceLayer, TopologyRequest,
-    UnblockingChange, WaitReason,
+    Engine, Gang, NodeName, PlacementStrategy, Queue, SliceLayer, TopologyRequest, WaitReason,
 };
 
 /// Returns a gang of pods that each need a whole node, in slices.
-fn sliced_gang(count: u32, slices: &[(&str, u32)]) -> Gang {
+pub fn sliced_gang(count: u32, slices: &[(&str, u32)]) -> Gang {
     with_slices(workers("w", count, gpu(8, 8)), slices)
 }
 
@@ -34,7 +31,7 @@ fn all_nodes_but(nodes: &[&str], kept: &str) -> Vec<NodeName> {
 }
 
 /// Returns two blocks: `a` has racks of 3, 3 and 2 nodes, `b` has racks of 4 and 1.
-fn hall() -> Engine {
+pub fn hall() -> Engine {
     hall_engine([
         "a1-0", "a1-1", "a1-2", "a2-0", "a2-1", "a2-2", "a3-0", "a3-1", "b1-0", "b1-1", "b1-2",
         "b1-3", "b2-0",
@@ -267,44 +264,6 @@ fn reservation_waits_for_a_whole_slice() {
     assert_eq!(reservation.start, Some(seconds(20)));
 }
 
-/// Places the gang `w` and its pods.
-fn start(engine: &mut Engine, gang: &Gang) {
-    engine.apply_gang(gang.clone());
-    assert_eq!(run_cycle_at(engine, seconds(0)), ["+w"]);
-    apply_pods_of(engine, gang);
-}
-
-/// Restarts the gang `w` in its kept place, without one of its nodes.
-fn restart_without(engine: &mut Engine, mut gang: Gang, lost: &str) {
-    let lost = node_names(&[lost]);
-    assert!(engine.keep_place(&gang.id, &lost, seconds(120)));
-    delete_pods_of(engine, &gang);
-    gang.excluded_nodes.extend(lost);
-    engine.apply_gang(gang);
-    assert_eq!(run_cycle_at(engine, seconds(1)), ["+w"]);
-}
-
-#[test]
-fn replaced_pod_returns_to_the_rack_of_its_slice() {
-    let mut engine = hall();
-    let gang = sliced_gang(4, &[("rack", 2)]);
-    let gang = Gang {
-        excluded_nodes: node_names(&["b1-3"]),
-        ..gang
-    };
-    start(&mut engine, &gang);
-    assert_eq!(
-        placement_text(&engine, "w"),
-        "worker: a3-0*1 a3-1*1 b1-0*1 b1-1*1"
-    );
-    // The best fit for one pod would be b2-0.
-    restart_without(&mut engine, gang, "b1-1");
-    assert_eq!(
-        placement_text(&engine, "w"),
-        "worker: a3-0*1 a3-1*1 b1-0*1 b1-2*1"
-    );
-}
-
 /// Each rack has one slice. The victims of rack 1 lose 1, 1, 1 and 9, those of rack 2 lose 5 each.
 #[test]
 fn preemption_compares_the_loss_of_whole_slices() {
@@ -329,39 +288,6 @@ fn preemption_compares_the_loss_of_whole_slices() {
         run_cycle_at(&mut engine, seconds(90)),
         ["!w low-a1-0 low-a1-1 low-a1-2 low-a1-3"]
     );
-}
-
-/// The other slices keep their nodes, although one rack has no room for a lost pod.
-#[test]
-fn slice_without_room_in_its_rack_moves_as_a_whole() {
-    let mut engine = hall();
-    let gang = sliced_gang(6, &[("rack", 2)]);
-    start(&mut engine, &gang);
-    let before = "worker: a3-0*1 a3-1*1 b1-0*1 b1-1*1 b1-2*1 b1-3*1";
-    assert_eq!(placement_text(&engine, "w"), before);
-    // A new rack would hold the whole gang.
-    for node in ["c1-0", "c1-1", "c1-2", "c1-3", "c1-4", "c1-5"] {
-        engine.apply_node(hall_node(node));
-    }
-    restart_without(&mut engine, gang, "a3-1");
-    let after = "worker: a1-0*1 a1-1*1 b1-0*1 b1-1*1 b1-2*1 b1-3*1";
-    assert_eq!(placement_text(&engine, "w"), after);
-}
-
-#[test]
-fn replaced_pod_of_an_inner_slice_stays_in_its_rack() {
-    let mut engine = hall();
-    let layers = [("block", 4), ("rack", 2)];
-    let gang = Gang {
-        excluded_nodes: node_names(&["b1-3"]),
-        ..sliced_gang(4, &layers)
-    };
-    start(&mut engine, &gang);
-    let before = placement_text(&engine, "w");
-    assert_eq!(before, "worker: a1-0*1 a1-1*1 a3-0*1 a3-1*1");
-    restart_without(&mut engine, gang, "a1-0");
-    let after = "worker: a1-2*1 a1-1*1 a3-0*1 a3-1*1";
-    assert_eq!(placement_text(&engine, "w"), after);
 }
 
 #[test]
@@ -439,42 +365,4 @@ fn slices_that_are_no_finer_than_the_required_level_are_refused() {
     let mut gang = sliced_gang(2, &[("rack", 2)]);
     gang.groups[0].topology = Some(TopologyRequest::preferred("rack"));
     assert_eq!(trial_placement(&mut hall(), &gang), "worker: a3-0*1 a3-1*1");
-}
-
-/// Both racks are full. Two slices in one rack make the gangs of one rack leave, not of two.
-#[test]
-fn change_names_the_nodes_of_as_few_domains_as_equal_costs_allow() {
-    let mut engine = hall_engine(["a1-0", "a1-1", "a2-0", "a2-1"]);
-    for name in ["one", "other"] {
-        let mut gang = workers(name, 2, gpu(8, 8));
-        gang.groups[0].topology = Some(TopologyRequest::required("rack"));
-        engine.apply_gang(gang);
-    }
-    assert_eq!(cycle(&mut engine), ["+one", "+other"]);
-    let explanation = trial_explanation(&mut engine, &sliced_gang(2, &[("rack", 1)]));
-    let change = explanation.change.unwrap();
-    let UnblockingChange::Free(nodes) = &*change else {
-        panic!("{change:?}");
-    };
-    let nodes: Vec<&str> = nodes.iter().map(|release| release.node.as_str()).collect();
-    assert_eq!(nodes, ["a1-0", "a1-1"]);
-}
-
-/// The first slice on an overbooked node also frees what is missing already.
-#[test]
-fn change_pays_for_an_overbooked_node_once() {
-    let names = ["a1-0", "a2-0", "a3-0"];
-    let mut engine = hall_engine(names);
-    for name in names {
-        use_gpus(&mut engine, name, 8);
-        let mut node = hall_node(name);
-        node.allocatable = node.allocatable.clone().with(GPU, 7);
-        engine.apply_node(node);
-    }
-    let gang = with_slices(workers("w", 4, gpu(0, 1)), &[("rack", 2)]);
-    let message = trial_explanation(&mut engine, &gang).to_string();
-    assert!(
-        message.ends_with("it would fit with 5 nvidia.com/gpu more free on \"a1-0\""),
-        "{message}"
-    );
 }
