@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
@@ -18,13 +19,30 @@ use crate::fixtures::FaultFixture;
 const GANG_SIZE: u32 = 1_000;
 /// Number of nodes, with eight pods each.
 const NODE_COUNT: usize = 125;
-/// Longest time until all pods have started on a busy machine.
-const START_TIMEOUT: Duration = Duration::from_secs(180);
+/// Longest time until all pods have ended and started on a busy machine. With 47 other tests on two
+/// slow cores, the end of all pods took two minutes, and their start one and a half.
+const START_TIMEOUT: Duration = Duration::from_secs(480);
 
 fn count_requests(proxy: &Proxy, verb: Verb, resource: &str) -> u64 {
     let is_counted =
         |key: &trellis_e2e::proxy::RequestKey| key.verb == verb && key.resource == resource;
     proxy.counts().sum(is_counted).requests
+}
+
+/// Describes the first pods that are not ready.
+async fn list_unready(pods: &Api<Pod>) -> Vec<String> {
+    let all = pods.list(&ListParams::default()).await.unwrap();
+    let unready = all.items.iter().filter_map(|pod| {
+        let (meta, status) = (&pod.metadata, pod.status.as_ref()?);
+        let conditions = status.conditions.iter().flatten();
+        let mut ready = conditions.filter(|c| c.type_ == "Ready" && c.status == "True");
+        let words = format!(
+            "{:?} {:?} deleted {:?} grace {:?}",
+            meta.name, status.phase, meta.deletion_timestamp, meta.deletion_grace_period_seconds
+        );
+        ready.next().is_none().then_some(words)
+    });
+    unready.take(10).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -39,18 +57,19 @@ async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
     job["spec"]["restart"] = json!({"backoffSeconds": 0, "maxBackoffSeconds": 0});
     site.create(job).await.unwrap();
     let jobs = site.api::<TrainingJob>();
+    let pods = site.api::<Pod>();
     let wait_until_running = async |attempt: i64| {
         let is_running_again = |job: &TrainingJob| {
             let status = job.status.clone().unwrap_or_default();
             status.phase == Some(JobPhase::Running) && status.attempt == Some(attempt)
         };
-        wait_for(&jobs, "j", START_TIMEOUT, is_running_again)
-            .await
-            .unwrap()
+        match wait_for(&jobs, "j", START_TIMEOUT, is_running_again).await {
+            Ok(job) => job,
+            Err(error) => panic!("{error:#}; pods: {:#?}", list_unready(&pods).await),
+        }
     };
     wait_until_running(1).await;
     proxy.reset_counts();
-    let pods = site.api::<Pod>();
     let fails = json!({"metadata": {"annotations": {kubelet::EXIT: "1"}}});
     let (params, patch) = (PatchParams::default(), Patch::Merge(&fails));
     let all = futures::stream::iter(0..GANG_SIZE).map(|index| {
