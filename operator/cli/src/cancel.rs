@@ -8,12 +8,13 @@ use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
 use trellis_api::{Delivery, TrainingJob};
 
-use crate::cluster::{ApiFailure, FollowResult, follow, get_optional, list};
+use crate::cluster::{FollowResult, follow};
 use crate::exit::Exit;
 use crate::output::{print, warn};
-use crate::status::pods_of_job;
 use crate::target::{NamespaceOptions, TargetNamespace, for_each_job};
 use crate::wait_options::WaitTimeout;
+use trellis_reads::report::pods_of_job;
+use trellis_reads::{ApiFailure, get_optional, list};
 
 /// Options of `trellis cancel`.
 #[derive(clap::Args, Clone, Debug)]
@@ -47,10 +48,13 @@ async fn cancel_job(
     name: &str,
     options: &CancelOptions,
 ) -> anyhow::Result<Exit> {
-    let jobs = site.jobs();
-    let denied = |error: ApiFailure| site.explain(error, "get and delete trainingjobs.trellis.dev");
+    let jobs = site.reader.jobs();
+    let denied = |error: ApiFailure| {
+        site.reader
+            .explain(error, "get and delete trainingjobs.trellis.dev")
+    };
     let Some(job) = get_optional(&jobs, name).await.map_err(denied)? else {
-        warn(&format!("error: {:#}", site.not_found_error(name)));
+        warn(&format!("error: {:#}", site.reader.not_found_error(name)));
         return Ok(Exit::Negative);
     };
     if let Some(by) = Delivery::from_metadata(&job.metadata) {
@@ -77,7 +81,7 @@ async fn cancel_job(
         Some(job) if job.metadata.uid == uid => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
     };
-    let denied = |error: ApiFailure| site.explain(error, "watch trainingjobs.trellis.dev");
+    let denied = |error: ApiFailure| site.reader.explain(error, "watch trainingjobs.trellis.dev");
     match follow(&jobs, name, options.wait_timeout.as_duration(), look)
         .await
         .map_err(denied)?
@@ -130,7 +134,7 @@ async fn delete(
 }
 
 async fn describe_remaining(site: &TargetNamespace, job: &TrainingJob) -> String {
-    let pods: Api<Pod> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
+    let pods: Api<Pod> = Api::namespaced(site.cluster.client().clone(), &site.reader.namespace);
     match list(&pods, &pods_of_job(job)).await {
         Ok(Some(pods)) if !pods.is_empty() => {
             let listed: Vec<_> = pods

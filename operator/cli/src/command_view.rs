@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use trellis_reads::ReadError;
 
 use crate::exit::Exit;
 use crate::output::{OutputFormat, RefreshLoop, print, warn};
@@ -45,12 +46,6 @@ impl ViewError {
         }
     }
 
-    /// The user lacks the right.
-    #[must_use]
-    pub fn denied(reason: String) -> Self {
-        Self::new(true, anyhow::Error::msg(reason))
-    }
-
     /// The view is not available now.
     #[must_use]
     pub fn unavailable(reason: String) -> Self {
@@ -64,6 +59,12 @@ impl ViewError {
             exit: Exit::Negative,
             ..Self::unavailable(reason)
         }
+    }
+}
+
+impl From<ReadError> for ViewError {
+    fn from(error: ReadError) -> Self {
+        Self::new(error.is_denied(), error.message)
     }
 }
 
@@ -140,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn refresh_retries_after_the_first_view_unless_access_is_denied() {
         let failure = |round| match round {
-            4 => ViewError::denied("the right is missing".to_owned()),
+            4 => ViewError::new(true, anyhow::anyhow!("the right is missing")),
             3 => ViewError::not_found("no such node".to_owned()),
             _ => ViewError::unavailable("connection refused".to_owned()),
         };

@@ -28,7 +28,6 @@ mod logs;
 mod nodes;
 mod output;
 mod plan;
-mod pods;
 mod policy;
 mod queue;
 mod replay;
@@ -40,7 +39,6 @@ mod suspend;
 mod target;
 mod top;
 mod verify;
-mod visibility_client;
 mod wait_options;
 
 pub use command::{Cli, run};

@@ -10,11 +10,12 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{Delivery, TrainingJob};
 
-use crate::cluster::{ApiFailure, FollowResult, follow, get_optional};
+use crate::cluster::{FollowResult, follow};
 use crate::exit::Exit;
 use crate::output::{print, warn};
 use crate::target::{NamespaceOptions, TargetNamespace, for_each_job};
 use crate::wait_options::WaitTimeout;
+use trellis_reads::{ApiFailure, get_optional};
 
 /// The field manager of the patches.
 const MANAGER: &str = "kubectl-trellis";
@@ -115,10 +116,13 @@ async fn suspend_or_resume(
     want: SuspendTarget,
     options: &SuspendOptions,
 ) -> anyhow::Result<Exit> {
-    let jobs = site.jobs();
-    let denied = |error: ApiFailure| site.explain(error, "get and patch trainingjobs.trellis.dev");
+    let jobs = site.reader.jobs();
+    let denied = |error: ApiFailure| {
+        site.reader
+            .explain(error, "get and patch trainingjobs.trellis.dev")
+    };
     let Some(job) = get_optional(&jobs, name).await.map_err(denied)? else {
-        warn(&format!("error: {:#}", site.not_found_error(name)));
+        warn(&format!("error: {:#}", site.reader.not_found_error(name)));
         return Ok(Exit::Negative);
     };
     let uid = job.metadata.uid.clone();
@@ -171,7 +175,7 @@ async fn suspend_or_resume(
         Some(end) => ControlFlow::Break(end),
         None => ControlFlow::Continue(()),
     };
-    let denied = |error: ApiFailure| site.explain(error, "watch trainingjobs.trellis.dev");
+    let denied = |error: ApiFailure| site.reader.explain(error, "watch trainingjobs.trellis.dev");
     match follow(&jobs, name, options.wait_timeout.as_duration(), look)
         .await
         .map_err(denied)?

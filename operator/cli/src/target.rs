@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use anyhow::{anyhow, bail};
-use kube::Api;
+use anyhow::bail;
+use trellis_api::rules;
 use trellis_api::visibility::GangName;
-use trellis_api::{TrainingJob, rules};
+use trellis_reads::Reader;
 
-use crate::cluster::{ApiFailure, ClusterClient, ClusterOptions, ErrorHints, USER_AGENT};
+use crate::cluster::{ClusterClient, ClusterOptions, USER_AGENT};
 use crate::exit::Exit;
 use crate::output::warn;
 
@@ -27,8 +27,8 @@ pub struct NamespaceOptions {
 pub struct TargetNamespace {
     /// The cluster.
     pub cluster: ClusterClient,
-    /// The namespace.
-    pub namespace: String,
+    /// Reads in the namespace.
+    pub reader: Reader,
 }
 
 impl NamespaceOptions {
@@ -39,39 +39,11 @@ impl NamespaceOptions {
     pub fn connect(&self) -> anyhow::Result<TargetNamespace> {
         let cluster =
             ClusterClient::connect(&self.cluster.to_kubeconfig_options(), USER_AGENT, None)?;
-        let namespace = self.namespace.as_deref().unwrap_or(cluster.namespace());
-        let namespace = namespace.to_owned();
-        Ok(TargetNamespace { cluster, namespace })
-    }
-}
-
-impl TargetNamespace {
-    /// The API of the TrainingJobs in this namespace.
-    #[must_use]
-    pub fn jobs(&self) -> Api<TrainingJob> {
-        Api::namespaced(self.cluster.client().clone(), &self.namespace)
-    }
-
-    /// The error message for a failed request.
-    /// `right` is the right that the user needs.
-    #[must_use]
-    pub fn explain(&self, error: ApiFailure, right: &str) -> anyhow::Error {
-        error.explain(&ErrorHints {
-            rights: format!(
-                "the ClusterRoles trellis-view and trellis-edit, which view and edit include, have it: {right} in namespace {:?}",
-                self.namespace
-            ),
-            without_cluster: None,
-        })
-    }
-
-    /// The error message for a job that does not exist.
-    #[must_use]
-    pub fn not_found_error(&self, name: &str) -> anyhow::Error {
-        anyhow!(
-            "there is no TrainingJob {name:?} in namespace {:?}: `kubectl get tj -A` lists all; for external pods, `trellis explain podgroup/NAME` or pod/NAME shows why they are pending",
-            self.namespace
-        )
+        let reader = match &self.namespace {
+            Some(namespace) => cluster.reader().in_namespace(namespace),
+            None => cluster.reader(),
+        };
+        Ok(TargetNamespace { cluster, reader })
     }
 }
 

@@ -7,7 +7,8 @@ use kube::api::ListParams;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::output::sanitize;
+use crate::ReadFailure;
+use crate::text::sanitize;
 
 /// Number of objects in one page of a list.
 const PAGE_SIZE: u32 = 500;
@@ -93,7 +94,20 @@ impl ApiFailure {
     /// Returns true if the user lacks the right. A retry does not help then.
     #[must_use]
     pub fn is_denied(&self) -> bool {
-        matches!(&*self.error, kube::Error::Api(status) if matches!(status.code, 401 | 403))
+        matches!(self.kind(), ReadFailure::Denied | ReadFailure::Unauthorized)
+    }
+
+    /// The kind of the failure.
+    #[must_use]
+    pub fn kind(&self) -> ReadFailure {
+        match &*self.error {
+            kube::Error::Api(status) => match status.code {
+                401 => ReadFailure::Unauthorized,
+                403 => ReadFailure::Denied,
+                _ => ReadFailure::Unreachable,
+            },
+            _ => ReadFailure::Unreachable,
+        }
     }
 
     /// Describes the failure and how to fix it.

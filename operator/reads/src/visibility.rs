@@ -9,7 +9,8 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::cluster::ApiFailure;
+use crate::ApiFailure;
+use crate::text::sanitize;
 
 /// The answer to a read.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub enum VisibilityAnswer<T> {
     Unavailable(&'static str),
     /// The user lacks the right, with the message of the API server.
     Denied(String),
+    /// The cluster does not know the user.
+    Unauthorized(String),
 }
 
 impl<T> VisibilityAnswer<T> {
@@ -128,7 +131,11 @@ where
         return Err(ApiFailure::new::<K>(verb, error));
     };
     match status.code {
-        401 | 403 => Ok(VisibilityAnswer::Denied(status.message.clone())),
+        401 => Ok(VisibilityAnswer::Unauthorized(format!(
+            "the cluster refuses the credential ({}): sign in anew, or check the user of the kubeconfig",
+            sanitize(&status.message)
+        ))),
+        403 => Ok(VisibilityAnswer::Denied(status.message.clone())),
         // A list of a known kind never returns 404.
         404 if is_list || status.reason != "NotFound" => {
             Ok(VisibilityAnswer::Unavailable(NOT_INSTALLED))

@@ -11,7 +11,7 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::ApiFailure;
+use trellis_reads::ApiFailure;
 
 /// Result of following an object.
 #[derive(Debug)]

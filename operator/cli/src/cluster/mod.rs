@@ -1,11 +1,9 @@
 //! The client of the cluster that the kubeconfig selects.
 
-mod api_reads;
 mod follow;
 mod kubeconfig;
 mod simulated_nodes;
 
-pub use api_reads::{ApiFailure, ErrorHints, get_optional, list};
 pub use follow::{FollowResult, follow, permanent_error};
 pub use kubeconfig::{ClusterOptions, KubeconfigOptions};
 pub use simulated_nodes::is_simulated;
@@ -17,6 +15,7 @@ use http::{HeaderName, HeaderValue};
 use kube::Client;
 use kube::config::KubeconfigError;
 use tokio::runtime::Runtime;
+use trellis_reads::Reader;
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -124,6 +123,16 @@ impl ClusterClient {
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Reads in the namespace of the context.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        Reader {
+            client: self.client.clone(),
+            namespace: self.namespace.clone(),
+            scheduler_timeout: self.scheduler_timeout,
+        }
     }
 
     /// Timeout for an answer of the scheduler.

@@ -1,8 +1,8 @@
 //! Lists why nodes fit a job or do not fit it. Pure.
 
 use trellis_api::visibility::{Candidate, ExcludedNodes, Explanation, TaskGroupNodes};
+use trellis_reads::explain::join_amounts;
 
-use super::shortage::join_amounts;
 use crate::output::{Table, Tone, render_heading, wrap_text};
 
 /// Greatest number of node names without the wide format.

@@ -1,5 +1,8 @@
 use serde_json::{Value, json};
 use trellis_api::Reason;
+use trellis_api::visibility::{Explanation, JobState};
+use trellis_reads::events::EventLine;
+use trellis_reads::explain::{ExplainFacts, ExplainedObject};
 
 use super::*;
 

@@ -19,11 +19,12 @@ use super::started_logs::{LogStart, StartedLogs};
 use super::unreadable_log::UnreadableLog;
 use super::watched_job::WatchedJob;
 use super::{LogsOptions, QUEUED_PIECES, RIGHTS, log_stream, no_log, pods, write_piece};
-use crate::cluster::{ApiFailure, get_optional, permanent_error};
+use crate::cluster::permanent_error;
 use crate::exit::Exit;
-use crate::output::{Tone, warn};
-use crate::status::{object_read_error, pods_of_job};
+use crate::output::warn;
 use crate::target::TargetNamespace;
+use trellis_reads::report::pods_of_job;
+use trellis_reads::{ApiFailure, get_optional};
 
 /// State of a followed job: its pods, and the logs that are read.
 struct LogFollower<'a> {
@@ -65,15 +66,18 @@ pub async fn run(
     name: &str,
     options: &LogsOptions,
 ) -> anyhow::Result<Exit> {
-    let denied = |error| site.explain(error, "get trainingjobs.trellis.dev");
-    let Some(job) = get_optional(&site.jobs(), name).await.map_err(denied)? else {
-        warn(&format!("error: {:#}", site.not_found_error(name)));
+    let denied = |error| site.reader.explain(error, "get trainingjobs.trellis.dev");
+    let Some(job) = get_optional(&site.reader.jobs(), name)
+        .await
+        .map_err(denied)?
+    else {
+        warn(&format!("error: {:#}", site.reader.not_found_error(name)));
         return Ok(Exit::Negative);
     };
     let labels = pods_of_job(&job).label_selector.unwrap_or_default();
     let seen_pods = watcher(pods(site), watcher::Config::default().labels(&labels));
     let own = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let seen_jobs = watcher(site.jobs(), own);
+    let seen_jobs = watcher(site.reader.jobs(), own);
     let (seen_pods, seen_jobs) = (seen_pods.default_backoff(), seen_jobs.default_backoff());
     pin_mut!(seen_pods, seen_jobs);
     let (out, mut pieces) = mpsc::channel::<Vec<u8>>(QUEUED_PIECES);
@@ -113,7 +117,7 @@ pub async fn run(
             Some(event) = seen_pods.next() => match event.map_err(permanent_error) {
                 Ok(event) => following.apply_event(event),
                 Err(Some(error)) => {
-                    return Err(object_read_error(site, ApiFailure::new::<Pod>("watch", error), RIGHTS));
+                    return Err(site.reader.explain_core(ApiFailure::new::<Pod>("watch", error), RIGHTS));
                 }
                 // The watcher retries.
                 Err(None) => continue,
@@ -122,7 +126,7 @@ pub async fn run(
                 Ok(event) => following.job.apply_event(event),
                 Err(Some(error)) => {
                     let error = ApiFailure::new::<TrainingJob>("watch", error);
-                    return Err(site.explain(error, "watch trainingjobs.trellis.dev"));
+                    return Err(site.reader.explain(error, "watch trainingjobs.trellis.dev"));
                 }
                 Err(None) => continue,
             },
@@ -231,7 +235,8 @@ impl LogFollower<'_> {
             } else {
                 // Report once that the pod is starting, and again whenever its problem changes.
                 let state = &chosen.pod.state;
-                let problem = (state.tone() == Tone::Bad).then_some(&state.state);
+                let problem =
+                    (state.health() == trellis_reads::pods::PodHealth::Bad).then_some(&state.state);
                 let about = format!("{} {problem:?}", chosen.uid);
                 self.report_wait(
                     about,

@@ -22,15 +22,15 @@ use kube::Api;
 use tokio::sync::mpsc;
 use trellis_api::TrainingJob;
 
-use crate::cluster::{get_optional, list};
 use crate::exit::Exit;
 use crate::output::warn;
-use crate::status::{object_read_error, pods_of_job};
 use crate::target::{NamespaceOptions, TargetNamespace, parse_job_name};
 use crate::wait_options;
 use log_stream::LogRange;
 use no_log::NoLog;
 use pod_selection::{LogTarget, SelectedPod, select_pods};
+use trellis_reads::report::pods_of_job;
+use trellis_reads::{get_optional, list};
 
 /// The rights that the command needs.
 const RIGHTS: &str = "list and watch pods and get pods/log";
@@ -136,7 +136,7 @@ pub fn run(options: &LogsOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn pods(site: &TargetNamespace) -> Api<Pod> {
-    Api::namespaced(site.cluster.client().clone(), &site.namespace)
+    Api::namespaced(site.cluster.client().clone(), &site.reader.namespace)
 }
 
 async fn show_once(
@@ -144,14 +144,17 @@ async fn show_once(
     name: &str,
     options: &LogsOptions,
 ) -> anyhow::Result<Exit> {
-    let denied = |error| site.explain(error, "get trainingjobs.trellis.dev");
-    let Some(job) = get_optional(&site.jobs(), name).await.map_err(denied)? else {
-        warn(&format!("error: {:#}", site.not_found_error(name)));
+    let denied = |error| site.reader.explain(error, "get trainingjobs.trellis.dev");
+    let Some(job) = get_optional(&site.reader.jobs(), name)
+        .await
+        .map_err(denied)?
+    else {
+        warn(&format!("error: {:#}", site.reader.not_found_error(name)));
         return Ok(Exit::Negative);
     };
     let pods = pods(site);
     let all = list(&pods, &pods_of_job(&job)).await;
-    let all = all.map_err(|error| object_read_error(site, error, RIGHTS))?;
+    let all = all.map_err(|error| site.reader.explain_core(error, RIGHTS))?;
     let all = all.unwrap_or_default();
     let target = options.to_log_target();
     let chosen = match select_pods(&job, &all, &target) {

@@ -4,7 +4,7 @@ use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, TrainingJobStatus, parse_ranges};
 
 use crate::output::sanitize;
-use crate::pods::{PodLine, StageRanks, find_missing};
+use trellis_reads::pods::{PodLine, StageRanks, find_missing};
 
 /// Reason why no log can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]

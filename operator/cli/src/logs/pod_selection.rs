@@ -5,7 +5,7 @@ use trellis_api::TrainingJob;
 use trellis_api::pod_template::MAIN_CONTAINER;
 
 use super::no_log::{self, NoLog};
-use crate::pods::{PodLine, StageRanks, group_stage};
+use trellis_reads::pods::{PodLine, StageRanks, group_stage};
 
 /// Criteria of the user.
 #[derive(Clone, Debug, Default)]

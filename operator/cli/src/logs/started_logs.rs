@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::pods::PodLine;
+use trellis_reads::pods::PodLine;
 
 /// The logs that were started so far.
 #[derive(Debug, Default)]

@@ -5,10 +5,10 @@ use kube::Client;
 
 use super::RIGHTS;
 use super::pod_selection::SelectedPod;
-use crate::cluster::{ApiFailure, is_simulated};
+use crate::cluster::is_simulated;
 use crate::output::sanitize;
-use crate::status::object_read_error;
 use crate::target::TargetNamespace;
+use trellis_reads::ApiFailure;
 
 /// A log that cannot be read.
 #[derive(Debug)]
@@ -73,11 +73,9 @@ impl UnreadableLog {
             }
             kube::Error::Api(status) if status.code == 400 => format!("{pod}: {}", status.message),
             error => {
-                let reason = object_read_error(
-                    site,
-                    ApiFailure::new::<Pod>("read the logs of", error),
-                    RIGHTS,
-                );
+                let reason = site
+                    .reader
+                    .explain_core(ApiFailure::new::<Pod>("read the logs of", error), RIGHTS);
                 format!("{pod}: {reason}")
             }
         }

@@ -8,9 +8,10 @@ use serde::Serialize;
 use trellis_api::ResourceFlavor;
 use trellis_api::resource_flavor::ProvisioningMethod;
 
-use crate::cluster::{ClusterClient, ErrorHints, list};
+use crate::cluster::ClusterClient;
 use crate::exit::Exit;
 use crate::output::{self, Cell, OutputFormat, Table, Tone, wrap_text};
+use trellis_reads::{ErrorHints, list};
 
 /// Columns before each problem.
 const INDENT: usize = 2;

@@ -12,13 +12,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
 use trellis_api::visibility::NodeState;
 
-use crate::cluster::{ClusterClient, ClusterOptions, ErrorHints, USER_AGENT};
+use crate::cluster::{ClusterClient, ClusterOptions, USER_AGENT};
 use crate::command_view::{CommandView, ViewError, show_view};
 use crate::output::{self, OutputFormat};
-use crate::visibility_client::{self, VisibilityAnswer};
+use trellis_reads::nodes::read_nodes;
 
 /// Options of `trellis nodes`.
 #[derive(clap::Args, Clone, Debug)]
@@ -66,45 +65,11 @@ pub fn run(options: &NodesOptions) -> anyhow::Result<ExitCode> {
         return Ok(autoscaler_check::run(&cluster, options.output)?.into());
     }
     cluster.block_on(async {
-        let api = Api::<NodeState>::all(cluster.client().clone());
-        let look = async || {
-            build_view(
-                &list_nodes(&api, cluster.scheduler_timeout()).await?,
-                options,
-            )
-        };
+        let reader = cluster.reader();
+        let look = async || build_view(&read_nodes(&reader).await?, options);
         let every = options.watch.then(|| Duration::from_secs(options.interval));
         Ok(show_view(options.output, every, look).await?.into())
     })
-}
-
-async fn list_nodes(
-    api: &Api<NodeState>,
-    patience: Option<Duration>,
-) -> Result<Vec<NodeState>, ViewError> {
-    let answer = visibility_client::list_objects(api, patience)
-        .await
-        .map_err(|error| {
-            let is_denied = error.is_denied();
-            ViewError::new(is_denied, error.explain(&hints()))
-        })?;
-    match answer {
-        VisibilityAnswer::Available(nodes) => Ok(nodes),
-        VisibilityAnswer::NotFound => Ok(Vec::new()),
-        VisibilityAnswer::Denied(message) => {
-            let reason = format!("{message}: {}", hints().rights);
-            Err(ViewError::denied(reason))
-        }
-        VisibilityAnswer::Unavailable(reason) => Err(ViewError::unavailable(reason.to_owned())),
-    }
-}
-
-fn hints() -> ErrorHints {
-    ErrorHints {
-        rights: "the ClusterRole trellis-platform has it: list nodestates.visibility.trellis.dev"
-            .to_owned(),
-        without_cluster: None,
-    }
 }
 
 /// Returns the text for an empty list of nodes.

@@ -1,23 +1,18 @@
 //! Output of commands, for people and for scripts.
 
-mod age;
-mod amount;
 mod format;
 mod refresh_loop;
-mod sanitize;
 mod screen;
 mod style;
 mod table;
 mod wrap;
 
-pub use age::{format_age, format_until};
-pub use amount::format_amount;
 pub use format::{OutputFormat, serialize_object};
 pub use refresh_loop::RefreshLoop;
-pub use sanitize::{sanitize, sanitize_lines};
 pub use screen::{Screen, width};
 pub use style::{Tone, paint, phase_tone, render_heading};
 pub use table::{Cell, Table};
+pub use trellis_reads::text::{format_age, format_amount, format_until, sanitize, sanitize_lines};
 pub use wrap::wrap_text;
 
 use std::io::Write as _;

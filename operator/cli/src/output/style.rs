@@ -2,8 +2,9 @@
 
 use owo_colors::OwoColorize as _;
 use trellis_api::job::JobPhase;
+use trellis_reads::pods::PodHealth;
 
-use super::sanitize::sanitize_lines;
+use trellis_reads::text::sanitize_lines;
 
 /// The meaning of a text, which selects its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,16 @@ pub fn paint(text: &str, tone: Tone) -> String {
         Tone::Bad => text.red().to_string(),
         Tone::Dim => text.dimmed().to_string(),
         Tone::Head => text.bold().to_string(),
+    }
+}
+
+impl From<PodHealth> for Tone {
+    fn from(health: PodHealth) -> Self {
+        match health {
+            PodHealth::Good => Self::Good,
+            PodHealth::Waiting => Self::Waiting,
+            PodHealth::Bad => Self::Bad,
+        }
     }
 }
 

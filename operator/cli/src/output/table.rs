@@ -4,8 +4,8 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::sanitize::sanitize;
 use super::style::{Tone, paint};
+use trellis_reads::text::sanitize;
 
 const GAP: usize = 3;
 

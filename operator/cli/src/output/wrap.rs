@@ -2,8 +2,8 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::sanitize::sanitize;
 use super::style::{Tone, paint};
+use trellis_reads::text::sanitize;
 
 /// Wraps the text into lines of at most `width` columns.
 /// `indent` spaces start each line. A longer word gets a line of its own.

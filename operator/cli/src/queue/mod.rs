@@ -2,7 +2,6 @@
 //! The table combines the content of Slurm's squeue, sprio and sshare.
 
 mod job_table;
-mod label_selection;
 mod queue_format;
 mod queue_summary;
 #[cfg(test)]
@@ -11,19 +10,15 @@ mod tests;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
-use kube::api::PostParams;
-use trellis_api::visibility::{JobState, QueueState};
-
 use serde::Serialize;
+use trellis_api::visibility::{JobState, QueueState};
+use trellis_reads::ApiFailure;
+use trellis_reads::queue::{JobScope, QueueReads, read_queues};
 
-use crate::cluster::ApiFailure;
 use crate::command_view::{CommandView, ViewError, show_view};
 use crate::output::{self, OutputFormat, Tone, paint};
-use crate::target::{NamespaceOptions, TargetNamespace};
-use crate::visibility_client::{self, VisibilityAnswer};
+use crate::target::NamespaceOptions;
 use job_table::JobFilter;
 use queue_format::QueueOutputFormat;
 pub(crate) use queue_summary::format_nominal;
@@ -68,13 +63,14 @@ pub struct QueueOptions {
     target: NamespaceOptions,
 }
 
-/// The state of the queues at one moment.
-#[derive(Debug, Default)]
-struct QueueView {
-    jobs: Vec<JobState>,
-    /// None: the user may not see the queues.
-    queues: Option<Vec<QueueState>>,
-    notes: Vec<String>,
+impl QueueOptions {
+    fn job_scope(&self) -> JobScope {
+        match (&self.target.namespace, self.all_namespaces) {
+            (Some(_), _) => JobScope::Own,
+            (None, true) => JobScope::All,
+            (None, false) => JobScope::AllOrOwn,
+        }
+    }
 }
 
 /// The output for scripts.
@@ -94,12 +90,19 @@ pub fn run(options: &QueueOptions) -> anyhow::Result<ExitCode> {
     let site = options.target.connect()?;
     site.cluster.block_on(async {
         let me = match options.mine {
-            true => Some(current_user(&site).await?),
+            true => {
+                let denied = |error: ApiFailure| {
+                    site.reader
+                        .explain(error, "create selfsubjectreviews.authentication.k8s.io")
+                };
+                Some(site.reader.user_name().await.map_err(denied)?)
+            }
             false => None,
         };
         let look = async || {
-            let queue_view = read_queues(&site, options).await?;
-            build_view(&queue_view, options, me.as_deref())
+            let selector = options.selector.as_deref();
+            let reads = read_queues(&site.reader, options.job_scope(), selector).await?;
+            build_view(&reads, options, me.as_deref())
         };
         let every = options.watch.then(|| Duration::from_secs(options.interval));
         let format = options.output.and_then(QueueOutputFormat::as_output_format);
@@ -107,83 +110,8 @@ pub fn run(options: &QueueOptions) -> anyhow::Result<ExitCode> {
     })
 }
 
-async fn read_queues(
-    site: &TargetNamespace,
-    options: &QueueOptions,
-) -> Result<QueueView, ViewError> {
-    let client = || site.cluster.client().clone();
-    let patience = site.cluster.scheduler_timeout();
-    let denied = |error: ApiFailure| {
-        let is_denied = error.is_denied();
-        let error = site.explain(error, "list jobstates.visibility.trellis.dev");
-        ViewError::new(is_denied, error)
-    };
-    let mut queue_view = QueueView::default();
-    let everywhere = options.target.namespace.is_none();
-    let mut jobs = match everywhere {
-        true => visibility_client::list_objects(&Api::<JobState>::all(client()), patience)
-            .await
-            .map_err(denied)?,
-        false => VisibilityAnswer::Denied(String::new()),
-    };
-    let mut told_of = everywhere.then(|| Api::all(client()));
-    if let VisibilityAnswer::Denied(_) = jobs
-        && !options.all_namespaces
-    {
-        told_of = None;
-        let api = Api::<JobState>::namespaced(client(), &site.namespace);
-        jobs = visibility_client::list_objects(&api, patience)
-            .await
-            .map_err(denied)?;
-        if everywhere {
-            queue_view.notes.push(format!(
-                "only jobs of namespace {:?}: to see all jobs, you need the right to list jobstates.visibility.trellis.dev in all namespaces",
-                site.namespace
-            ));
-        }
-    }
-    match jobs {
-        VisibilityAnswer::Available(jobs) => queue_view.jobs = jobs,
-        VisibilityAnswer::Denied(message) => {
-            let place = match options.all_namespaces {
-                true => {
-                    "all namespaces; without -A, the command reads the namespace of the context"
-                        .to_owned()
-                }
-                false => format!("namespace {:?}", site.namespace),
-            };
-            return Err(ViewError::denied(format!(
-                "{message}: ask for the ClusterRole trellis-view, or view, in {place}"
-            )));
-        }
-        VisibilityAnswer::NotFound => {}
-        VisibilityAnswer::Unavailable(reason) => {
-            return Err(ViewError::unavailable(format!(
-                "{reason}; `kubectl get tj -A` shows phases and reasons without it"
-            )));
-        }
-    }
-    if let Some(selector) = &options.selector {
-        let api = told_of.unwrap_or_else(|| site.jobs());
-        let error = |error: ApiFailure| {
-            let is_denied = error.is_denied();
-            let error = site.explain(error, "list trainingjobs.trellis.dev");
-            ViewError::new(is_denied, error.context(format!("--selector {selector:?}")))
-        };
-        let labelled = label_selection::list_names(&api, selector)
-            .await
-            .map_err(error)?;
-        label_selection::retain_named(&mut queue_view.jobs, &labelled);
-    }
-    let queues = visibility_client::list_objects(&Api::<QueueState>::all(client()), patience)
-        .await
-        .map_err(denied)?;
-    queue_view.queues = queues.into_option();
-    Ok(queue_view)
-}
-
 fn build_view(
-    view: &QueueView,
+    view: &QueueReads,
     options: &QueueOptions,
     me: Option<&str>,
 ) -> Result<CommandView, ViewError> {
@@ -242,17 +170,4 @@ fn render_tables(view: &QueueOutput<'_>, wide: bool) -> String {
         width,
     ));
     text
-}
-
-/// Returns the user's name as the API server knows it.
-async fn current_user(site: &TargetNamespace) -> anyhow::Result<String> {
-    let api = Api::<SelfSubjectReview>::all(site.cluster.client().clone());
-    let review = api
-        .create(&PostParams::default(), &SelfSubjectReview::default())
-        .await;
-    let review = review.map_err(|error| ApiFailure::new::<SelfSubjectReview>("create", error));
-    let review = review
-        .map_err(|error| site.explain(error, "create selfsubjectreviews.authentication.k8s.io"))?;
-    let user = review.status.and_then(|status| status.user_info?.username);
-    Ok(user.unwrap_or_default())
 }

@@ -2,8 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn queue_view(jobs: Value, queues: Value) -> QueueView {
-    QueueView {
+fn queue_view(jobs: Value, queues: Value) -> QueueReads {
+    QueueReads {
         jobs: serde_json::from_value(jobs).unwrap(),
         queues: serde_json::from_value(queues).unwrap(),
         notes: Vec::new(),
@@ -22,7 +22,7 @@ fn job(namespace: &str, name: &str, fields: Value) -> Value {
     job
 }
 
-fn busy_view() -> QueueView {
+fn busy_view() -> QueueReads {
     let jobs = json!([
         job(
             "team-b",
@@ -66,7 +66,7 @@ fn busy_view() -> QueueView {
     queue_view(jobs, queues)
 }
 
-fn text(view: &QueueView, filter: JobFilter<'_>, wide: bool, width: Option<usize>) -> String {
+fn text(view: &QueueReads, filter: JobFilter<'_>, wide: bool, width: Option<usize>) -> String {
     let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
     let queues = view.queues.as_deref().unwrap_or_default();
     let queues = queues.iter().filter(|queue| filter.matches_queue(queue));
@@ -184,7 +184,7 @@ struct QueueCommandLine {
     options: QueueOptions,
 }
 
-fn build_view_with(view: &QueueView, arguments: &[&str]) -> Result<CommandView, ViewError> {
+fn build_view_with(view: &QueueReads, arguments: &[&str]) -> Result<CommandView, ViewError> {
     let all = ["trellis"].iter().chain(arguments);
     let line = <QueueCommandLine as clap::Parser>::try_parse_from(all).unwrap();
     build_view(view, &line.options, None)
@@ -240,20 +240,6 @@ fn name_output_matches_kubectl() {
         "trainingjob.trellis.dev/urgent\ntrainingjob.trellis.dev/bert\n\
          podgroup.trellis.dev/sweep\npod/alone\n"
     );
-}
-
-#[test]
-fn label_selection_matches_name_and_namespace() {
-    let mut view = busy_view();
-    let name = |text: &str| Some(text.to_owned());
-    let names = [
-        (name("team-a"), name("llm")),
-        (name("team-a"), name("bert")),
-        (name("team-z"), name("eval")),
-    ];
-    label_selection::retain_named(&mut view.jobs, &names.into());
-    let remaining: Vec<_> = view.jobs.iter().map(|job| &job.metadata.name).collect();
-    assert_eq!(remaining, [&name("llm")]);
 }
 
 #[test]

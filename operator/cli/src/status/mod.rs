@@ -2,20 +2,16 @@
 //! The screen combines the content of `kubectl describe`, `kubectl get pods` and `systemctl
 //! status`.
 
-mod report;
-mod report_reads;
 #[cfg(test)]
 mod tests;
 mod view;
 mod watch;
 
-pub use report::StatusReport;
-pub use report_reads::{object_read_error, pods_of_job};
-pub use view::remedy;
-
 use std::process::ExitCode;
 
 use k8s_openapi::jiff::Timestamp;
+use trellis_reads::report::{StatusReport, read_report};
+use trellis_reads::{ApiFailure, Reader};
 
 use crate::exit::Exit;
 use crate::output::{OutputFormat, print, serialize_object, warn, width};
@@ -62,16 +58,18 @@ async fn show_once(
     name: &str,
     format: Option<OutputFormat>,
 ) -> anyhow::Result<Exit> {
-    let denied = |error| report_reads::job_read_error(site, error);
-    let Some(report) = report_reads::read_report(site, name)
-        .await
-        .map_err(denied)?
-    else {
-        warn(&format!("error: {:#}", site.not_found_error(name)));
+    let denied = |error| job_read_error(&site.reader, error);
+    let Some(report) = read_report(&site.reader, name).await.map_err(denied)? else {
+        warn(&format!("error: {:#}", site.reader.not_found_error(name)));
         return Ok(Exit::Negative);
     };
     print(&render_report(&report, format, width())?)?;
     Ok(Exit::Done)
+}
+
+/// The error message if the job itself cannot be read.
+fn job_read_error(reader: &Reader, error: ApiFailure) -> anyhow::Error {
+    reader.explain(error, "get trainingjobs.trellis.dev")
 }
 
 fn render_report(

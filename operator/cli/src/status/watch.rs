@@ -12,8 +12,9 @@ use kube::runtime::watcher::{self, watcher};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use trellis_api::job::TrainingJobStatus;
 use trellis_api::{TrainingJob, names};
+use trellis_reads::report::{StatusReport, read_report};
 
-use super::{render_report, report::StatusReport, report_reads};
+use super::{job_read_error, render_report};
 use crate::cluster::permanent_error;
 use crate::exit::Exit;
 use crate::output::{OutputFormat, RefreshLoop, warn, width};
@@ -40,21 +41,21 @@ pub async fn watch_job(
     pin_mut!(changes);
     loop {
         let since = Instant::now();
-        let report = match report_reads::read_report(site, name).await {
+        let report = match read_report(&site.reader, name).await {
             Ok(Some(report)) => report,
             Ok(None) => {
                 let reason = match last_report {
-                    None => format!("{:#}", site.not_found_error(name)),
+                    None => format!("{:#}", site.reader.not_found_error(name)),
                     Some(_) => format!("{name} was deleted"),
                 };
                 warn(&format!("error: {reason}"));
                 return Ok(Exit::Negative);
             }
             Err(error) if error.is_denied() || !rounds.has_shown() => {
-                return Err(report_reads::job_read_error(site, error));
+                return Err(job_read_error(&site.reader, error));
             }
             Err(error) => {
-                let problem = format!("{:#}", report_reads::job_read_error(site, error));
+                let problem = format!("{:#}", job_read_error(&site.reader, error));
                 if !rounds.show_outage(&problem, Timestamp::now())? {
                     return Ok(Exit::Done);
                 }
@@ -87,7 +88,7 @@ pub async fn watch_job(
 /// may not see pods, only changes of the job count.
 fn watch_changes(site: &TargetNamespace, name: &str) -> impl futures::Stream<Item = ()> + use<> {
     let client = site.cluster.client();
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &site.namespace);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &site.reader.namespace);
     let own = watcher::Config::default().labels(&format!("{}={name}", names::JOB));
     let pods = watcher(pods, own)
         .default_backoff()
@@ -95,7 +96,7 @@ fn watch_changes(site: &TargetNamespace, name: &str) -> impl futures::Stream<Ite
             Ok(_) | Err(None) => Some(()),
             Err(Some(_)) => None,
         });
-    let jobs: Api<TrainingJob> = site.jobs();
+    let jobs: Api<TrainingJob> = site.reader.jobs();
     let job = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let job = watcher(jobs, job).default_backoff().map(drop);
     futures::stream::select(job.boxed(), pods.boxed())

@@ -14,13 +14,14 @@ use kube::api::PostParams;
 use kube::core::Status;
 use trellis_api::TrainingJob;
 
-use crate::cluster::{ApiFailure, FollowResult, follow};
+use crate::cluster::{FollowResult, follow};
 use crate::exit::Exit;
 use crate::files::job::assign_namespaces;
 use crate::output::{print, print_if_read, print_to_stderr, warn};
 use crate::target::{NamespaceOptions, TargetNamespace, report_result};
 use crate::wait_options::WaitTimeout;
 use job_progress::{JobProgress, ProgressStep};
+use trellis_reads::ApiFailure;
 
 /// The field manager of the created jobs.
 const MANAGER: &str = "kubectl-trellis";
@@ -93,7 +94,7 @@ pub fn run(options: &SubmitOptions) -> anyhow::Result<ExitCode> {
     };
     let site = options.target.connect()?;
     let required = options.target.namespace.as_deref();
-    let jobs = match assign_namespaces(input, &site.namespace, required) {
+    let jobs = match assign_namespaces(input, &site.reader.namespace, required) {
         Ok(jobs) => jobs,
         Err(problems) => {
             for problem in problems {
@@ -147,7 +148,11 @@ async fn wait_for_all(
 }
 
 fn job_api(site: &TargetNamespace, job: &TrainingJob) -> Api<TrainingJob> {
-    let namespace = job.metadata.namespace.as_deref().unwrap_or(&site.namespace);
+    let namespace = job
+        .metadata
+        .namespace
+        .as_deref()
+        .unwrap_or(&site.reader.namespace);
     Api::namespaced(site.cluster.client().clone(), namespace)
 }
 
@@ -184,7 +189,9 @@ async fn create_job(
         }
         Err(error) => {
             let error = ApiFailure::new::<TrainingJob>("create", error);
-            Err(site.explain(error, "create trainingjobs.trellis.dev"))
+            Err(site
+                .reader
+                .explain(error, "create trainingjobs.trellis.dev"))
         }
     }
 }
@@ -233,7 +240,8 @@ async fn wait_for_end(
     };
     let within = options.wait_timeout.as_duration();
     let result = follow(&job_api(site, job), &name, within, look).await;
-    let result = result.map_err(|error| site.explain(error, "watch trainingjobs.trellis.dev"))?;
+    let result =
+        result.map_err(|error| site.reader.explain(error, "watch trainingjobs.trellis.dev"))?;
     if let Some(error) = unwritten {
         return Err(error);
     }

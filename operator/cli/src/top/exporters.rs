@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
 
-use crate::cluster::{ApiFailure, ErrorHints, list};
 use crate::target::TargetNamespace;
+use trellis_reads::{ApiFailure, ErrorHints, list};
 
 /// Labels of the exporter's own chart, and of the GPU operator.
 const SELECTORS: [&str; 2] = [

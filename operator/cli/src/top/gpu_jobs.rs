@@ -7,10 +7,9 @@ use kube::Api;
 use kube::api::ListParams;
 use trellis_api::{TrainingJob, names};
 
-use crate::cluster::{ApiFailure, list};
-use crate::pods::label;
-use crate::status::object_read_error;
 use crate::target::TargetNamespace;
+use trellis_reads::pods::label;
+use trellis_reads::{ApiFailure, list};
 
 /// The jobs, and their pods.
 #[derive(Debug, Default)]
@@ -48,20 +47,20 @@ pub async fn list_gpu_jobs(site: &TargetNamespace, everywhere: bool) -> anyhow::
         let none = ListParams::default();
         let (jobs, pods) = futures::join!(list(&jobs, &none), list(&pods, &job_pods));
         let all = from_all_namespaces(jobs, pods);
-        let all = all.map_err(|error| object_read_error(site, error, "list pods"))?;
+        let all = all.map_err(|error| site.reader.explain_core(error, "list pods"))?;
         if let Some(all) = all {
             return Ok(all);
         }
     }
-    let pods: Api<Pod> = Api::namespaced(client(), &site.namespace);
-    let jobs = list(&site.jobs(), &ListParams::default()).await;
-    let jobs = jobs.map_err(|error| site.explain(error, "list trainingjobs.trellis.dev"))?;
+    let pods: Api<Pod> = Api::namespaced(client(), &site.reader.namespace);
+    let jobs = list(&site.reader.jobs(), &ListParams::default()).await;
+    let jobs = jobs.map_err(|error| site.reader.explain(error, "list trainingjobs.trellis.dev"))?;
     let pods = list(&pods, &job_pods).await;
-    let pods = pods.map_err(|error| object_read_error(site, error, "list pods"))?;
+    let pods = pods.map_err(|error| site.reader.explain_core(error, "list pods"))?;
     let notes = everywhere.then(|| {
         format!(
             "only jobs of namespace {:?}: to see all jobs, you need the rights to list trainingjobs.trellis.dev and pods in all namespaces",
-            site.namespace
+            site.reader.namespace
         )
     });
     Ok(GpuJobs {

@@ -82,7 +82,7 @@ async fn show_usage(
     if let Some(name) = job {
         held_gpus.retain_job(name);
         if held_gpus.jobs.is_empty() {
-            warn(&format!("error: {:#}", site.not_found_error(name)));
+            warn(&format!("error: {:#}", site.reader.not_found_error(name)));
             return Ok(Exit::Negative);
         }
     }

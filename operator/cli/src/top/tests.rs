@@ -15,7 +15,7 @@ use super::gpu_jobs::from_all_namespaces;
 use super::scrape::{are_simulated, scrape};
 use super::usage::measure_usage;
 use super::{TopReport, view};
-use crate::cluster::ApiFailure;
+use trellis_reads::ApiFailure;
 
 fn job(name: &str, queue: &str) -> TrainingJob {
     serde_json::from_value(json!({

@@ -7,7 +7,7 @@ use serde::Serialize;
 use trellis_api::{TrainingJob, names};
 
 use super::dcgm::Gpu;
-use crate::pods::{label, pod_rank};
+use trellis_reads::pods::{label, pod_rank};
 
 /// A GPU below this percentage is idle.
 pub const IDLE_PERCENT: f64 = 5.0;

@@ -9,16 +9,17 @@ use trellis_api::job::TrainingJobStatus;
 use trellis_api::visibility::GangName;
 use trellis_api::{PodGroup, Reason, TrainingJob, names, owner};
 
-use crate::cluster::{ApiFailure, get_optional};
-use crate::status::object_read_error;
-use crate::target::TargetNamespace;
+use crate::{ApiFailure, Reader, get_optional};
 
 /// The object to explain.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum ExplainedObject {
+pub enum ExplainedObject {
+    /// A TrainingJob.
     Job(Box<TrainingJob>),
+    /// A PodGroup of external pods.
     PodGroup(Box<PodGroup>),
+    /// A single external pod.
     Pod(Box<Pod>),
 }
 
@@ -27,27 +28,24 @@ impl ExplainedObject {
     ///
     /// # Errors
     /// If the object cannot be read, or another object explains it. The error names that object.
-    pub(super) async fn get(
-        site: &TargetNamespace,
-        name: &GangName,
-    ) -> anyhow::Result<Option<Self>> {
-        let client = || site.cluster.client().clone();
+    pub async fn get(reader: &Reader, name: &GangName) -> anyhow::Result<Option<Self>> {
+        let client = || reader.client.clone();
         let subject = match name {
             GangName::Job(name) => {
                 let denied =
-                    |error: ApiFailure| site.explain(error, "get trainingjobs.trellis.dev");
-                let job = get_optional(&site.jobs(), name).await.map_err(denied)?;
+                    |error: ApiFailure| reader.explain(error, "get trainingjobs.trellis.dev");
+                let job = get_optional(&reader.jobs(), name).await.map_err(denied)?;
                 job.map(|job| Self::Job(Box::new(job)))
             }
             GangName::PodGroup(name) => {
-                let api = Api::<PodGroup>::namespaced(client(), &site.namespace);
-                let denied = |error: ApiFailure| site.explain(error, "get podgroups.trellis.dev");
+                let api = Api::<PodGroup>::namespaced(client(), &reader.namespace);
+                let denied = |error: ApiFailure| reader.explain(error, "get podgroups.trellis.dev");
                 let group = get_optional(&api, name).await.map_err(denied)?;
                 group.map(|group| Self::PodGroup(Box::new(group)))
             }
             GangName::Pod(name) => {
-                let api = Api::<Pod>::namespaced(client(), &site.namespace);
-                let denied = |error: ApiFailure| object_read_error(site, error, "get pods");
+                let api = Api::<Pod>::namespaced(client(), &reader.namespace);
+                let denied = |error: ApiFailure| reader.explain_core(error, "get pods");
                 let pod = get_optional(&api, name).await.map_err(denied)?;
                 pod.map(|pod| Self::Pod(Box::new(pod)))
             }
@@ -58,7 +56,9 @@ impl ExplainedObject {
         }
     }
 
-    pub(super) fn metadata(&self) -> &ObjectMeta {
+    /// The metadata of the object.
+    #[must_use]
+    pub fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Job(job) => &job.metadata,
             Self::PodGroup(group) => &group.metadata,
@@ -67,7 +67,8 @@ impl ExplainedObject {
     }
 
     /// The name of the gang that this object is.
-    pub(super) fn gang_name(&self) -> GangName {
+    #[must_use]
+    pub fn gang_name(&self) -> GangName {
         let name = self.metadata().name.clone().unwrap_or_default();
         match self {
             Self::Job(_) => GangName::Job(name),
@@ -78,7 +79,8 @@ impl ExplainedObject {
 
     /// The names by which the engine may know this gang, in order of preference.
     /// The engine knows a pod as its own gang or as part of the gang of its PodGroup.
-    pub(super) fn gang_names(&self) -> Vec<GangName> {
+    #[must_use]
+    pub fn gang_names(&self) -> Vec<GangName> {
         let group = match self {
             Self::Pod(pod) => pod_label(pod, names::POD_GROUP),
             _ => None,
@@ -88,7 +90,8 @@ impl ExplainedObject {
     }
 
     /// The kind, as in the events.
-    pub(super) fn kind(&self) -> &'static str {
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Job(_) => "TrainingJob",
             Self::PodGroup(_) => "PodGroup",
@@ -97,7 +100,8 @@ impl ExplainedObject {
     }
 
     /// The status of a TrainingJob.
-    pub(super) fn job_status(&self) -> Option<&TrainingJobStatus> {
+    #[must_use]
+    pub fn job_status(&self) -> Option<&TrainingJobStatus> {
         match self {
             Self::Job(job) => job.status.as_ref(),
             _ => None,
@@ -105,7 +109,8 @@ impl ExplainedObject {
     }
 
     /// The reason and the message that the status of the object contains.
-    pub(super) fn stored_reason(&self) -> Option<(Option<Reason>, String)> {
+    #[must_use]
+    pub fn stored_reason(&self) -> Option<(Option<Reason>, String)> {
         match self {
             Self::Job(_) => {
                 let status = self.job_status()?;
@@ -132,7 +137,8 @@ impl ExplainedObject {
     }
 
     /// Returns true for a pod that has no node and may get one.
-    pub(super) fn is_pending(&self) -> bool {
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
         let Self::Pod(pod) = self else {
             return false;
         };

@@ -5,7 +5,7 @@ mod pod_state;
 mod ranks;
 
 pub use missing_pods::{MissingPods, find_missing};
-pub use pod_state::{PodState, read_state};
+pub use pod_state::{PodHealth, PodState, read_state};
 pub use ranks::{StageRanks, group_stage};
 
 use k8s_openapi::api::core::v1::Pod;

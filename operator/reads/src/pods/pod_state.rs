@@ -3,8 +3,7 @@
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use serde::Serialize;
 
-use crate::output::Tone;
-use crate::output::sanitize;
+use crate::text::sanitize;
 
 /// The state of a pod.
 #[derive(Serialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -26,18 +25,29 @@ pub struct PodState {
     pub message: Option<String>,
 }
 
+/// How well a pod does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodHealth {
+    /// It runs, or has completed.
+    Good,
+    /// It starts or stops.
+    Waiting,
+    /// It has failed, or does not progress.
+    Bad,
+}
+
 impl PodState {
-    /// The tone for the output.
+    /// How well the pod does.
     #[must_use]
-    pub fn tone(&self) -> Tone {
+    pub fn health(&self) -> PodHealth {
         match self.state.as_str() {
-            "Running" if self.ready == self.containers => Tone::Good,
-            "Completed" | "Succeeded" => Tone::Good,
+            "Running" if self.ready == self.containers => PodHealth::Good,
+            "Completed" | "Succeeded" => PodHealth::Good,
             "Running" | "Pending" | "ContainerCreating" | "PodInitializing" | "Terminating" => {
-                Tone::Waiting
+                PodHealth::Waiting
             }
-            word if word.starts_with("Init:") && word.contains('/') => Tone::Waiting,
-            _ => Tone::Bad,
+            word if word.starts_with("Init:") && word.contains('/') => PodHealth::Waiting,
+            _ => PodHealth::Bad,
         }
     }
 }

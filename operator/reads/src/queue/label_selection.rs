@@ -9,7 +9,7 @@ use kube::core::ObjectMeta;
 use trellis_api::TrainingJob;
 use trellis_api::visibility::JobState;
 
-use crate::cluster::ApiFailure;
+use crate::ApiFailure;
 
 /// Namespaces and names of jobs.
 pub(super) type SelectedJobNames = BTreeSet<(Option<String>, Option<String>)>;
@@ -33,4 +33,26 @@ pub(super) fn retain_named(jobs: &mut Vec<JobState>, names: &SelectedJobNames) {
 
 fn job_name(meta: &ObjectMeta) -> (Option<String>, Option<String>) {
     (meta.namespace.clone(), meta.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_selection_matches_name_and_namespace() {
+        let job = |namespace, name| JobState::new(namespace, name, "default");
+        let mut jobs = vec![
+            job("team-a", "llm"),
+            job("team-b", "llm"),
+            job("team-a", "eval"),
+        ];
+        let name = |text: &str| Some(text.to_owned());
+        let names = [
+            (name("team-a"), name("llm")),
+            (name("team-z"), name("eval")),
+        ];
+        retain_named(&mut jobs, &names.into());
+        assert_eq!(jobs, [job("team-a", "llm")]);
+    }
 }

@@ -1,4 +1,12 @@
-//! All data about one job, as `-o json` and `-o yaml` print it.
+//! All data about one job, as `trellis status -o json` prints it.
+
+mod read;
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+use read::check_object;
+pub use read::{pods_of_job, read_report};
 
 use serde::Serialize;
 use trellis_api::TrainingJob;

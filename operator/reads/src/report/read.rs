@@ -6,32 +6,30 @@ use kube::{Api, Client};
 use trellis_api::job::CompiledObject;
 use trellis_api::{TrainingJob, names};
 
-use super::report::{ChildState, ObjectLine, ReadErrorLine, StatusReport};
-use crate::cluster::{ApiFailure, ErrorHints, get_optional, list};
+use super::{ChildState, ObjectLine, ReadErrorLine, StatusReport};
 use crate::events;
 use crate::pods::{PodLine, find_missing};
-use crate::target::TargetNamespace;
+use crate::{ApiFailure, Reader, get_optional, list};
 
 /// Reads the report of one job. Returns None if the job does not exist.
 ///
 /// # Errors
-/// If the job itself cannot be read ([`job_read_error`]). The report contains other failed reads.
-pub async fn read_report(
-    site: &TargetNamespace,
-    name: &str,
-) -> Result<Option<StatusReport>, ApiFailure> {
-    let Some(mut job) = get_optional(&site.jobs(), name).await? else {
+/// If the job itself cannot be read . The report contains other failed reads.
+pub async fn read_report(reader: &Reader, name: &str) -> Result<Option<StatusReport>, ApiFailure> {
+    let Some(mut job) = get_optional(&reader.jobs(), name).await? else {
         return Ok(None);
     };
     job.metadata.managed_fields = None;
     let (pods, events, objects) = futures::join!(
-        list_pods(site, &job),
-        events::list_events(site, "TrainingJob", &job.metadata),
-        check_objects(site, &job)
+        list_pods(reader, &job),
+        events::list_events(reader, "TrainingJob", &job.metadata),
+        check_objects(reader, &job)
     );
     let mut unread = Vec::new();
     let mut report_failure = |what: &'static str, error: ApiFailure| {
-        let reason = object_read_error(site, error, &format!("list {what}")).to_string();
+        let reason = reader
+            .explain_core(error, &format!("list {what}"))
+            .to_string();
         unread.push(ReadErrorLine { what, why: reason });
     };
     let events = events.unwrap_or_else(|error| {
@@ -59,25 +57,6 @@ pub async fn read_report(
     }))
 }
 
-/// The error message if the job itself cannot be read.
-#[must_use]
-pub fn job_read_error(site: &TargetNamespace, error: ApiFailure) -> anyhow::Error {
-    site.explain(error, "get trainingjobs.trellis.dev")
-}
-
-/// The error message if core objects cannot be read.
-/// `right` is the missing right.
-#[must_use]
-pub fn object_read_error(site: &TargetNamespace, error: ApiFailure, right: &str) -> anyhow::Error {
-    error.explain(&ErrorHints {
-        rights: format!(
-            "the ClusterRole view has it: {right} in namespace {:?}",
-            site.namespace
-        ),
-        without_cluster: None,
-    })
-}
-
 /// Selects the pods of a job by its uid.
 /// Pods of an earlier job with the same name do not match.
 #[must_use]
@@ -86,8 +65,8 @@ pub fn pods_of_job(job: &TrainingJob) -> ListParams {
     ListParams::default().labels(&format!("{}={uid}", names::JOB_UID))
 }
 
-async fn list_pods(site: &TargetNamespace, job: &TrainingJob) -> Result<Vec<Pod>, ApiFailure> {
-    let pods: Api<Pod> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
+async fn list_pods(reader: &Reader, job: &TrainingJob) -> Result<Vec<Pod>, ApiFailure> {
+    let pods: Api<Pod> = Api::namespaced(reader.client.clone(), &reader.namespace);
     let pods = list(&pods, &pods_of_job(job)).await?;
     Ok(pods.unwrap_or_default())
 }
@@ -102,13 +81,13 @@ fn to_pod_lines(pods: &[Pod]) -> Vec<PodLine> {
     lines
 }
 
-async fn check_objects(site: &TargetNamespace, job: &TrainingJob) -> Vec<ObjectLine> {
+async fn check_objects(reader: &Reader, job: &TrainingJob) -> Vec<ObjectLine> {
     let status = job.status.as_ref();
     let compiled = status.map(|status| status.compiled.as_slice());
     // The list has one entry of pods per task group. The report shows pods one by one.
     let children = compiled.unwrap_or_default().iter();
     let children = children.filter(|child| child.kind != "Pod");
-    let (client, namespace) = (site.cluster.client(), site.namespace.as_str());
+    let (client, namespace) = (&reader.client, reader.namespace.as_str());
     futures::future::join_all(children.map(|child| check_object(client, namespace, job, child)))
         .await
 }

@@ -6,9 +6,9 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use trellis_api::job::CompiledObject;
 
-use super::second_attempt_report;
-use crate::status::report::ChildState;
-use crate::status::report_reads;
+use trellis_api::TrainingJob;
+
+use super::{ChildState, check_object};
 
 /// A client whose API server answers with this status and object.
 fn client(code: u16, object: Value) -> Client {
@@ -28,7 +28,10 @@ async fn child_is_present_missing_foreign_or_forbidden() {
         serde_json::from_value(json!({"apiVersion": "v1", "kind": "Secret",
         "name": "llm-ssh-u", "hash": "h", "ready": true}))
         .unwrap();
-    let own = second_attempt_report().job;
+    let own: TrainingJob = serde_json::from_value(json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "llm", "namespace": "ml", "uid": "u-1"}, "spec": {"taskGroups": []}}))
+    .unwrap();
     let meta = |uid: &str| {
         json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {
             "name": "llm-ssh-u", "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1",
@@ -45,7 +48,7 @@ async fn child_is_present_missing_foreign_or_forbidden() {
         (403, status(403), ChildState::Forbidden),
         (500, status(500), ChildState::Unread),
     ] {
-        let line = report_reads::check_object(&client(code, answer), "ml", &own, &child).await;
+        let line = check_object(&client(code, answer), "ml", &own, &child).await;
         assert_eq!(line.state, state, "{code}");
     }
 }

@@ -19,9 +19,9 @@ use trellis_policies::cedar::Requester;
 
 use super::object_reads::{get_named_jobs, list_all, read_all, read_selected};
 use super::policy_facts;
-use crate::cluster::{ApiFailure, ErrorHints, get_optional};
 use crate::files::job::namespaces_of;
 use crate::plan::snapshot::{ClusterSnapshot, resource_list};
+use trellis_reads::{ApiFailure, ErrorHints, get_optional};
 
 /// The purpose of reading a cluster.
 #[derive(Clone, Copy, Debug)]

@@ -11,9 +11,9 @@ use trellis_gang::lookup;
 use trellis_gang::observed::SlimNamespace;
 
 use super::object_reads::read_all;
-use crate::cluster::{ApiFailure, get_optional};
 use crate::files::job::namespaces_of;
 use crate::plan::snapshot::ClusterSnapshot;
+use trellis_reads::{ApiFailure, get_optional};
 
 /// Reads the facts that policies use for these jobs.
 /// Returns notes about facts that the user might not expect.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::status::report::ReadErrorLine;
+use trellis_reads::report::ReadErrorLine;
 
 #[test]
 fn report_of_a_pending_job() {

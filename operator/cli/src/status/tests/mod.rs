@@ -1,6 +1,5 @@
 //! Tests of the report of jobs in all states.
 
-mod children;
 mod jobs;
 mod lines;
 
@@ -10,10 +9,10 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::status::condition::JobSummary;
 
-use super::report::{ChildState, ObjectLine, StatusReport};
 use super::view;
-use crate::events::EventLine;
-use crate::pods::{PodLine, find_missing};
+use trellis_reads::events::EventLine;
+use trellis_reads::pods::{PodLine, find_missing};
+use trellis_reads::report::{ChildState, ObjectLine, StatusReport};
 
 fn now() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()

@@ -7,8 +7,8 @@ use trellis_api::job::format_ranges;
 
 use crate::output::sanitize;
 use crate::output::{Cell, Table, Tone, format_age, format_until};
-use crate::pods::{MissingPods, PodLine};
-use crate::status::report::StatusReport;
+use trellis_reads::pods::{MissingPods, PodHealth, PodLine};
+use trellis_reads::report::StatusReport;
 
 /// Greatest number of rows before nodes with healthy pods share one row.
 const ROWS: usize = 12;
@@ -35,7 +35,7 @@ impl<'a> PodRow<'a> {
     }
 
     fn is_healthy(&self) -> bool {
-        self.first.state.tone() == Tone::Good && self.first.state.restarts == 0
+        self.first.state.health() == PodHealth::Good && self.first.state.restarts == 0
     }
 }
 
@@ -109,7 +109,7 @@ fn build_cells(row: &PodRow<'_>, current: Option<i64>, now: Timestamp, wide: boo
         Cell::from(node),
         first.group.as_str().into(),
         format_ranges(&pods.iter().filter_map(|pod| pod.rank).collect()).into(),
-        Cell::new(state.state.as_str(), state.tone()),
+        Cell::new(state.state.as_str(), state.health().into()),
         format!("{ready}/{all}").into(),
         state.restarts.to_string().into(),
         exit.unwrap_or_else(|| "-".to_owned()).into(),

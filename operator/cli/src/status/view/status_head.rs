@@ -4,12 +4,13 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::{JobPhase, LastFailure, PolicyDecision, Restart, TrainingJobStatus};
 use trellis_api::status::condition::{ConditionType, JobSummary};
 use trellis_api::{Reason, TrainingJob, names};
+use trellis_reads::remedy;
 
 use super::labelled_lines::LabelledLines;
 use super::times::{describe_runtime, describe_wait, format_ago};
 use crate::output::sanitize;
 use crate::output::{Tone, format_until, paint, phase_tone};
-use crate::status::report::StatusReport;
+use trellis_reads::report::StatusReport;
 
 /// Renders the head.
 #[must_use]
@@ -73,28 +74,6 @@ fn add_phase(job: &TrainingJob, lines: &mut LabelledLines) {
     let acts = !remedy.starts_with("Nothing") && remedy != "Read the message.";
     if acts && phase != JobPhase::Complete {
         lines.push("To do", &remedy);
-    }
-}
-
-/// Returns the advice for a reason.
-/// If changed policies deny a running job, it contains advice about them too, because the reason
-/// does not mention them.
-pub fn remedy(status: Option<&TrainingJobStatus>, reason: Option<Reason>) -> String {
-    let violates = status.is_some_and(|status| {
-        let runs = matches!(status.phase, Some(JobPhase::Starting | JobPhase::Running));
-        let policy = status.policy.as_ref();
-        runs && policy.is_some_and(|policy| policy.decision == Some(PolicyDecision::Denied))
-    });
-    let fix = reason.map_or("", Reason::remedy);
-    let denied = Reason::PolicyViolation.remedy();
-    if !violates {
-        return fix.to_owned();
-    }
-    // The policies need action, so the text must not begin with "Nothing".
-    let rest = fix.strip_prefix("Nothing").unwrap_or(fix);
-    match rest.trim_start_matches(['.', ';', ':', ' ']) {
-        "" => denied.to_owned(),
-        rest => format!("{denied} Besides: {rest}"),
     }
 }
 
