@@ -7,6 +7,7 @@
 
 mod age;
 mod discovery;
+mod encoding;
 mod explanations;
 mod forecasts;
 mod jobs;
@@ -39,6 +40,7 @@ use super::state::Endpoint;
 use crate::callers::access::{RequiredRight, ResourceRight};
 use crate::callers::{Caller, Failure, RequestTurn};
 use crate::serve::ClientCertificates;
+use encoding::{EncodedBytes, Encoding};
 use explanations::VisibleScope;
 use request::{ApiRequest, DiscoveryDocument, ObjectRequest};
 use row_set::RowSet;
@@ -77,19 +79,19 @@ pub(super) async fn serve(
         (ApiRequest::Object(_), None) => Err(Failure::unavailable()),
         (ApiRequest::Object(object), Some(turn)) => {
             object.check_supported()?;
-            let format = object.format;
+            let (format, encoding) = (object.format, Encoding::from_headers(&head.headers));
             let view = endpoint.snapshot_views.current(&context).await?;
-            let bytes = match object.served.plural {
-                plural if plural == Explanation::SERVED.plural => {
-                    serve_explanation(&object, &view, turn, &caller, &user).await?
-                }
+            let answer = match object.served.plural {
+                plural if plural == Explanation::SERVED.plural => EncodedBytes::plain(
+                    serve_explanation(&object, &view, turn, &caller, &user).await?,
+                ),
                 _ => {
-                    view.run(turn, move |view| serve_objects(&object, view))
+                    view.run(turn, move |view| serve_objects(&object, view, encoding))
                         .await??
                 }
             };
             let content_type = [(header::CONTENT_TYPE, format.content_type())];
-            Ok((content_type, bytes).into_response())
+            Ok((content_type, answer.headers(), answer.bytes).into_response())
         }
     }
 }
@@ -156,11 +158,14 @@ async fn review_scope(
 fn serve_objects(
     request: &ObjectRequest,
     view: &snapshot_view::SnapshotView,
-) -> Result<Bytes, Failure> {
+    encoding: Encoding,
+) -> Result<EncodedBytes, Failure> {
     match request.served.plural {
-        plural if plural == JobState::SERVED.plural => serve_rows(request, view.jobs()),
-        plural if plural == QueueState::SERVED.plural => serve_rows(request, view.queues()),
-        plural if plural == NodeState::SERVED.plural => serve_rows(request, view.nodes()),
+        plural if plural == JobState::SERVED.plural => serve_rows(request, view.jobs(), encoding),
+        plural if plural == QueueState::SERVED.plural => {
+            serve_rows(request, view.queues(), encoding)
+        }
+        plural if plural == NodeState::SERVED.plural => serve_rows(request, view.nodes(), encoding),
         _ => Err(Failure::no_such_resource(request.served.plural)),
     }
 }
@@ -168,10 +173,14 @@ fn serve_objects(
 fn serve_rows<T: table::TableRow>(
     request: &ObjectRequest,
     page: &RowSet<T>,
-) -> Result<Bytes, Failure> {
+    encoding: Encoding,
+) -> Result<EncodedBytes, Failure> {
+    let namespace = request.namespace.as_deref();
     match &request.name {
-        None => page.list(request.namespace.as_deref(), request.format),
-        Some(name) => page.get(request.namespace.as_deref(), name, request.format),
+        None => page.list(namespace, request.format, encoding),
+        Some(name) => page
+            .get(namespace, name, request.format)
+            .map(EncodedBytes::plain),
     }
 }
 

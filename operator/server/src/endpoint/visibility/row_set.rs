@@ -9,21 +9,22 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use trellis_api::visibility::{self, GROUP};
 
+use super::encoding::{EncodedBytes, Encoding};
 use super::table::{self, Format, TableRow};
 use crate::callers::Failure;
 
 /// Most serialized answers to keep.
 const MAX_SERIALIZED: usize = 64;
 
-/// Namespace (None: all) and format.
-type AnswerKey = (Option<String>, Format);
+/// Namespace (None: all), format and encoding.
+type AnswerKey = (Option<String>, Format, Encoding);
 
 /// All objects of one resource at one moment.
 #[derive(Debug)]
 pub(super) struct RowSet<T> {
     at: Timestamp,
     rows: Vec<T>,
-    answers: Mutex<BTreeMap<AnswerKey, Bytes>>,
+    answers: Mutex<BTreeMap<AnswerKey, EncodedBytes>>,
 }
 
 /// A list to serialize.
@@ -47,8 +48,13 @@ impl<T: TableRow> RowSet<T> {
     }
 
     /// Returns the rows of a namespace, or all.
-    pub(super) fn list(&self, namespace: Option<&str>, format: Format) -> Result<Bytes, Failure> {
-        let key = (namespace.map(str::to_owned), format);
+    pub(super) fn list(
+        &self,
+        namespace: Option<&str>,
+        format: Format,
+        encoding: Encoding,
+    ) -> Result<EncodedBytes, Failure> {
+        let key = (namespace.map(str::to_owned), format, encoding);
         let answer = self.answers.lock().get(&key).cloned();
         if let Some(answer) = answer {
             return Ok(answer);
@@ -68,11 +74,12 @@ impl<T: TableRow> RowSet<T> {
             }),
             Format::Table(include) => serialize(&table::render_table(here, include, self.at)?),
         }?;
+        let answer = encoding.encode(bytes);
         let mut answers = self.answers.lock();
         if answers.len() < MAX_SERIALIZED {
-            answers.insert(key, bytes.clone());
+            answers.insert(key, answer.clone());
         }
-        Ok(bytes)
+        Ok(answer)
     }
 
     /// Returns the row with this name.

@@ -250,6 +250,7 @@ mod tests {
 
     use trellis_scheduler::Engine;
 
+    use super::super::encoding::Encoding;
     use super::super::table::Format;
     use super::*;
 
@@ -309,7 +310,11 @@ mod tests {
         let waits = view.explain(Key::new("a", "b"), turn());
         let late = tokio::time::timeout(Duration::from_millis(50), waits);
         assert!(late.await.is_err());
-        let rows = view.run(turn(), |view| view.jobs().list(None, Format::Json).is_ok());
+        let rows = view.run(turn(), |view| {
+            view.jobs()
+                .list(None, Format::Json, Encoding::Plain)
+                .is_ok()
+        });
         assert!(rows.await.ok().unwrap());
         drop(other);
         assert!(view.waiting(turn()).await.is_ok());
