@@ -19,6 +19,7 @@ mod command;
 mod command_view;
 mod completions;
 mod crds;
+mod dashboard;
 mod events;
 mod exit;
 mod explain;

@@ -6,7 +6,7 @@ use trellis_api::TrainingJob;
 use trellis_policies::cedar::Requester;
 
 /// Options for the requester of the jobs.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Default)]
 pub(super) struct RequesterOptions {
     /// User who submits the jobs.
     /// The user need not exist. The command reads the cluster with your own rights, not with the

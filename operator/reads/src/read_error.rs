@@ -22,6 +22,8 @@ pub enum ReadFailure {
     Unavailable,
     /// The cluster cannot be reached, or does not understand the request.
     Unreachable,
+    /// Another object answers this read. The message names it.
+    Elsewhere,
 }
 
 impl ReadError {
@@ -30,6 +32,15 @@ impl ReadError {
     pub fn denied(message: String) -> Self {
         Self {
             failure: ReadFailure::Denied,
+            message: anyhow::Error::msg(message),
+        }
+    }
+
+    /// Another object answers this read.
+    #[must_use]
+    pub fn elsewhere(message: String) -> Self {
+        Self {
+            failure: ReadFailure::Elsewhere,
             message: anyhow::Error::msg(message),
         }
     }
@@ -58,3 +69,5 @@ impl fmt::Display for ReadError {
         write!(out, "{:#}", self.message)
     }
 }
+
+impl std::error::Error for ReadError {}

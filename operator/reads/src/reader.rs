@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use trellis_api::TrainingJob;
 
-use crate::{ApiFailure, ErrorHints};
+use crate::{ApiFailure, ErrorHints, ReadError};
 
 /// Reads a cluster with the rights of one user.
 #[derive(Clone)]
@@ -44,6 +44,16 @@ impl Reader {
     #[must_use]
     pub fn jobs(&self) -> Api<TrainingJob> {
         Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The error for a failed read.
+    /// `right` is the right that the user needs.
+    #[must_use]
+    pub fn read_error(&self, error: ApiFailure, right: &str) -> ReadError {
+        ReadError {
+            failure: error.kind(),
+            message: self.explain(error, right),
+        }
     }
 
     /// The error message for a failed request.

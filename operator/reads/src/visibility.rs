@@ -65,12 +65,7 @@ where
 {
     // The list is not paged: pages from different moments would not show a consistent queue.
     let unpaged = ListParams::default();
-    match with_timeout(
-        patience,
-        retry_while_busy(async || api.list(&unpaged).await),
-    )
-    .await
-    {
+    match with_timeout(patience, retry_while_busy(|| api.list(&unpaged))).await {
         None => Ok(VisibilityAnswer::Unavailable(NO_ANSWER)),
         Some(Ok(list)) => Ok(VisibilityAnswer::Available(list.items)),
         Some(Err(error)) => classify_error::<K, _>("list", error, true),
@@ -90,7 +85,7 @@ pub async fn get_object<K>(
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    match with_timeout(patience, retry_while_busy(async || api.get(name).await)).await {
+    match with_timeout(patience, retry_while_busy(|| api.get(name))).await {
         None => Ok(VisibilityAnswer::Unavailable(NO_ANSWER)),
         Some(Ok(object)) => Ok(VisibilityAnswer::Available(object)),
         Some(Err(error)) => classify_error::<K, _>("get", error, false),
@@ -107,7 +102,10 @@ async fn with_timeout<F: Future>(patience: Option<Duration>, answer: F) -> Optio
 }
 
 /// Retries a few times while the scheduler is busy.
-async fn retry_while_busy<T>(ask: impl AsyncFn() -> kube::Result<T>) -> kube::Result<T> {
+async fn retry_while_busy<T, F>(ask: impl Fn() -> F) -> kube::Result<T>
+where
+    F: Future<Output = kube::Result<T>>,
+{
     for _ in 0..RETRIES {
         match ask().await {
             Err(kube::Error::Api(status)) if status.code == 429 => {
@@ -169,9 +167,9 @@ mod tests {
             (&[503], 1, false),
         ] {
             let count = Cell::new(0);
-            let answer = retry_while_busy(async || {
+            let answer = retry_while_busy(|| {
                 let at = count.replace(count.get() + 1);
-                codes.get(at).map_or(Ok(()), |code| Err(api_error(*code)))
+                std::future::ready(codes.get(at).map_or(Ok(()), |code| Err(api_error(*code))))
             });
             assert_eq!(answer.await.is_ok(), answered, "{codes:?}");
             assert_eq!(count.get(), requests, "{codes:?}");

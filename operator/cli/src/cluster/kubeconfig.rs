@@ -107,6 +107,13 @@ impl KubeconfigOptions {
         Ok(config)
     }
 
+    /// The name of the context.
+    /// None: the configuration of the pod applies, which has none.
+    pub(super) fn context_name(&self) -> Option<String> {
+        let named = self.context.clone();
+        named.or_else(|| self.read_kubeconfig().ok()?.current_context)
+    }
+
     /// The timeout of one request, if the option is given.
     /// Some(None): no timeout.
     pub(super) fn request_timeout(&self) -> Option<Option<Duration>> {

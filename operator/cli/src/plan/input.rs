@@ -7,7 +7,7 @@ use trellis_api::{GROUP, TrainingJob};
 
 use super::snapshot::ClusterSnapshot;
 use crate::files::job::FileJob;
-use crate::files::objects::{display_name, read_objects};
+use crate::files::objects::{display_name, parse_objects, read_objects};
 use crate::files::source_object::TRELLIS_VERSION;
 
 /// The kinds of Trellis.
@@ -54,17 +54,36 @@ impl PlanInput {
                 }
             }
         }
-        if input.jobs.is_empty() && input.problems.is_empty() {
-            let files: Vec<_> = files.iter().map(|f| display_name(f)).collect();
-            let problem = Problem::for_file(match &input.importable {
-                Some(what) => {
-                    format!("contains no TrainingJob: convert {what} with `trellis import`")
-                }
-                None => "contains no TrainingJob: name a file with one by -f".to_owned(),
-            });
-            input.problems.push(problem.with_file(files.join(", ")));
-        }
+        let files: Vec<_> = files.iter().map(|f| display_name(f)).collect();
+        input.require_job("name a file with one by -f", &files.join(", "));
         input
+    }
+
+    /// Reads the objects of this text, and plans its jobs.
+    pub(super) fn parse(text: &str) -> Self {
+        let mut input = Self::default();
+        for found in parse_objects(text, "") {
+            match found {
+                Ok(source) => input.add_document(source.document, "", true),
+                Err(problem) => input.problems.push(problem),
+            }
+        }
+        input.require_job("write one, such as those in examples/", "");
+        input
+    }
+
+    /// Adds a problem if the input has no job. `fix` is the advice, and `files` names the files.
+    fn require_job(&mut self, fix: &str, files: &str) {
+        if !self.jobs.is_empty() || !self.problems.is_empty() {
+            return;
+        }
+        let problem = Problem::for_file(match &self.importable {
+            Some(what) => {
+                format!("contains no TrainingJob: convert {what} with `trellis import`")
+            }
+            None => format!("contains no TrainingJob: {fix}"),
+        });
+        self.problems.push(problem.with_file(files));
     }
 
     /// Adds an object of a file.

@@ -11,6 +11,7 @@ mod manifests;
 mod namespace_quotas;
 pub(super) mod node_runs;
 pub(super) mod notes;
+mod page_planner;
 pub(super) mod plan_requester;
 mod planned_job;
 mod planned_jobs;
@@ -31,6 +32,7 @@ use crate::files::objects::display_name;
 use crate::output;
 use input::PlanInput;
 use notes::{foreign_keys, unlabelled_namespaces, unused_limits};
+pub(super) use page_planner::PagePlanner;
 use plan_requester::PlanRequester;
 use planned_job::PlannedJob;
 use reads::cluster_reader;
@@ -40,7 +42,7 @@ use snapshot::ClusterSnapshot;
 const WOULD_WAIT: u8 = 1;
 
 /// Options of `trellis plan`.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Default)]
 pub(super) struct PlanOptions {
     /// Files with the TrainingJobs to plan; - is standard input.
     /// Folders are read for their .yaml, .yml and .json files. The files may also contain nodes and
@@ -80,25 +82,66 @@ enum PlanFormat {
 /// Plans the jobs. The exit status shows whether all would run.
 pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
     let input = PlanInput::read(&options.filenames, &options.nodes);
+    let plan = match make_plan(options, input)? {
+        Ok(plan) => plan,
+        Err(problems) => return Ok(output::print_problems(&problems)),
+    };
+    for note in &plan.notes {
+        output::warn(&format!("note: {note}"));
+    }
+    let planned = &plan.jobs;
+    match options.output {
+        None => output::print(&report::render_plan(planned))?,
+        Some(format) => {
+            output::print(&manifests::render_manifests(planned, format)?)?;
+            for waiting in planned.iter().filter_map(report::describe_reason) {
+                output::warn(&waiting);
+            }
+            for job in planned {
+                if let Some(note) = report::describe_jobs_ahead(job) {
+                    output::warn(&format!("note: TrainingJob {}: {note}", job.key));
+                }
+            }
+        }
+    }
+    Ok(if planned.iter().all(PlannedJob::would_run) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(WOULD_WAIT)
+    })
+}
+
+/// The planned jobs.
+struct Plan {
+    jobs: Vec<PlannedJob>,
+    /// Notes about facts that the user might not expect.
+    notes: Vec<String>,
+}
+
+/// Plans the jobs of this input. Returns all problems of an invalid input.
+fn make_plan(
+    options: &PlanOptions,
+    input: PlanInput,
+) -> anyhow::Result<Result<Plan, Vec<Problem>>> {
     if !input.problems.is_empty() {
-        return Ok(output::print_problems(&input.problems));
+        return Ok(Err(input.problems));
     }
     let PlanInput {
         jobs,
         snapshot,
-        notes,
+        mut notes,
         ..
     } = input;
     if let Some(problem) = check_options(options, &snapshot) {
-        return Ok(output::print_problems(&[problem]));
+        return Ok(Err(vec![problem]));
     }
     let policies: BTreeSet<String> = snapshot.quota_policies.keys().cloned().collect();
     let offline = !options.nodes.is_empty() || !snapshot.nodes.is_empty();
-    let (jobs, snapshot, extra_notes, requester) = if offline {
+    let (jobs, mut snapshot, extra_notes, requester) = if offline {
         let namespace = options.namespace.as_deref().unwrap_or("default");
         let jobs = match assign_namespaces(jobs, namespace, options.namespace.as_deref()) {
             Ok(jobs) => jobs,
-            Err(problems) => return Ok(output::print_problems(&problems)),
+            Err(problems) => return Ok(Err(problems)),
         };
         let requester =
             PlanRequester::from_submitter(&options.requester, || PlanRequester::Unknown);
@@ -113,7 +156,7 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
         let of_context = namespace.unwrap_or(cluster.namespace()).to_owned();
         let jobs = match assign_namespaces(jobs, &of_context, namespace) {
             Ok(jobs) => jobs,
-            Err(problems) => return Ok(output::print_problems(&problems)),
+            Err(problems) => return Ok(Err(problems)),
         };
         let mut contents = cluster.read(&jobs)?;
         // The plan treats other objects in the files as applied together with the jobs.
@@ -123,43 +166,13 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
         });
         (jobs, contents.snapshot, contents.notes, requester)
     };
-    let unused = unused_limits::note_unused_limits(&policies, &snapshot);
-    let foreign = foreign_keys::note_foreign_keys(&jobs);
-    for note in notes
-        .iter()
-        .chain(&extra_notes)
-        .chain(&unused)
-        .chain(&foreign)
-    {
-        output::warn(&format!("note: {note}"));
-    }
-    let mut snapshot = snapshot;
-    for ineffective in snapshot.policies.load() {
-        output::warn(&format!("note: {ineffective}"));
-    }
-    if let Some(assumed) = requester.assumption_note(&snapshot) {
-        output::warn(&format!("note: {assumed}"));
-    }
-    let planned = planned_jobs::plan_jobs(jobs, snapshot, &requester);
-    match options.output {
-        None => output::print(&report::render_plan(&planned))?,
-        Some(format) => {
-            output::print(&manifests::render_manifests(&planned, format)?)?;
-            for waiting in planned.iter().filter_map(report::describe_reason) {
-                output::warn(&waiting);
-            }
-            for job in &planned {
-                if let Some(note) = report::describe_jobs_ahead(job) {
-                    output::warn(&format!("note: TrainingJob {}: {note}", job.key));
-                }
-            }
-        }
-    }
-    Ok(if planned.iter().all(PlannedJob::would_run) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(WOULD_WAIT)
-    })
+    notes.extend(extra_notes);
+    notes.extend(unused_limits::note_unused_limits(&policies, &snapshot));
+    notes.extend(foreign_keys::note_foreign_keys(&jobs));
+    notes.extend(snapshot.policies.load().iter().map(ToString::to_string));
+    notes.extend(requester.assumption_note(&snapshot));
+    let jobs = planned_jobs::plan_jobs(jobs, snapshot, &requester);
+    Ok(Ok(Plan { jobs, notes }))
 }
 
 /// Checks for contradictory or invalid options.

@@ -85,46 +85,60 @@ fn describe_secret_wait(job: &PlannedJob) -> Option<String> {
 
 fn render_job(job: &PlannedJob, out: &mut String) {
     out.push_str(&format!("TrainingJob {} {}\n", job.key, job.verdict()));
-    if let Some(compiled) = &job.compiled {
-        let turn = format!("{}, priority {}", compiled.queue(), compiled.priority());
-        render_rows("queue", [turn], out);
-        render_rows("objects", describe_objects(compiled), out);
-        let defaults = compiled.groups().iter().filter_map(describe_defaults);
-        render_rows("defaults", defaults, out);
-        render_rows("slices", describe_slices(compiled.job().spec()), out);
-        let later = job.later_groups.iter();
-        let later = later.map(|(stage, group)| format!("stage {stage}: task group {group:?}"));
-        render_rows("then", later, out);
-    }
-    match &job.place {
-        Ok(place) => {
-            render_rows("nodes", describe_places(&place.placement), out);
-            render_rows("topology", describe_levels(&job.levels), out);
-            render_rows("claims", job.claims.iter().cloned(), out);
-            render_rows("preempts", job.victims.iter().map(describe_victim), out);
-            render_rows(
-                "note",
-                describe_jobs_ahead(job)
-                    .into_iter()
-                    .chain(describe_secret_wait(job)),
-                out,
-            );
+    for PlanRow { name, lines } in describe_job(job) {
+        for (at, line) in lines.iter().enumerate() {
+            let name = if at == 0 { name } else { "" };
+            out.push_str(&format!("  {name:<9}{line}\n"));
         }
-        Err(held) => render_rows(
-            "reason",
-            [format!("{}: {}", held.reason, held.message)],
-            out,
-        ),
     }
 }
 
-/// Writes lines, with the name before the first one.
-fn render_rows(name: &str, lines: impl IntoIterator<Item = String>, out: &mut String) {
-    let mut name = name;
-    for line in lines {
-        out.push_str(&format!("  {name:<9}{line}\n"));
-        name = "";
+/// Lines about one subject, at least one.
+pub(super) struct PlanRow {
+    /// The subject in one word.
+    pub(super) name: &'static str,
+    pub(super) lines: Vec<String>,
+}
+
+/// Describes the job and its placement, or the reason why it has none.
+pub(super) fn describe_job(job: &PlannedJob) -> Vec<PlanRow> {
+    let mut rows: Vec<(&'static str, Vec<String>)> = Vec::new();
+    if let Some(compiled) = &job.compiled {
+        let turn = format!("{}, priority {}", compiled.queue(), compiled.priority());
+        let defaults = compiled.groups().iter().filter_map(describe_defaults);
+        let later = job.later_groups.iter();
+        let later = later.map(|(stage, group)| format!("stage {stage}: task group {group:?}"));
+        rows.extend([
+            ("queue", vec![turn]),
+            ("objects", describe_objects(compiled)),
+            ("defaults", defaults.collect()),
+            ("slices", describe_slices(compiled.job().spec())),
+            ("then", later.collect()),
+        ]);
     }
+    match &job.place {
+        Ok(place) => {
+            let notes = describe_jobs_ahead(job)
+                .into_iter()
+                .chain(describe_secret_wait(job));
+            rows.extend([
+                ("nodes", describe_places(&place.placement)),
+                (
+                    "topology",
+                    describe_levels(&job.levels).into_iter().collect(),
+                ),
+                ("claims", job.claims.clone()),
+                (
+                    "preempts",
+                    job.victims.iter().map(describe_victim).collect(),
+                ),
+                ("note", notes.collect()),
+            ]);
+        }
+        Err(held) => rows.push(("reason", vec![format!("{}: {}", held.reason, held.message)])),
+    }
+    let rows = rows.into_iter().filter(|(_, lines)| !lines.is_empty());
+    rows.map(|(name, lines)| PlanRow { name, lines }).collect()
 }
 
 fn describe_objects(job: &CompiledJob) -> Vec<String> {

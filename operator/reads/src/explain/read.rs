@@ -9,13 +9,16 @@ use trellis_api::visibility::{Explanation, GangName, JobState, QueueState};
 
 use super::{ExplainFacts, ExplainedObject};
 use crate::visibility::{self, VisibilityAnswer};
-use crate::{ApiFailure, Reader, events};
+use crate::{ApiFailure, ReadError, Reader, events};
 
 /// Reads all facts. Returns None if the object does not exist.
 ///
 /// # Errors
 /// If the object cannot be read, or another object explains it. The error names that object.
-pub async fn read_facts(reader: &Reader, name: &GangName) -> anyhow::Result<Option<ExplainFacts>> {
+pub async fn read_facts(
+    reader: &Reader,
+    name: &GangName,
+) -> Result<Option<ExplainFacts>, ReadError> {
     let Some(subject) = ExplainedObject::get(reader, name).await? else {
         return Ok(None);
     };
@@ -38,8 +41,9 @@ pub async fn read_facts(reader: &Reader, name: &GangName) -> anyhow::Result<Opti
     let queue = match queue {
         Some(queue) => {
             let api = Api::<QueueState>::all(reader.client.clone());
-            let denied =
-                |error: ApiFailure| reader.explain(error, "get queuestates.visibility.trellis.dev");
+            let denied = |error: ApiFailure| {
+                reader.read_error(error, "get queuestates.visibility.trellis.dev")
+            };
             visibility::get_object(&api, &queue, reader.scheduler_timeout)
                 .await
                 .map_err(denied)?
@@ -73,7 +77,7 @@ async fn get_first_known<K>(
     reader: &Reader,
     gangs: &[GangName],
     notes: &mut Vec<String>,
-) -> anyhow::Result<Option<(GangName, K)>>
+) -> Result<Option<(GangName, K)>, ReadError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + DeserializeOwned + Debug,
@@ -83,7 +87,7 @@ where
     for gang in gangs {
         let answer =
             visibility::get_object(&api, &gang.object_name(), reader.scheduler_timeout).await;
-        match answer.map_err(|error| reader.explain(error, &right))? {
+        match answer.map_err(|error| reader.read_error(error, &right))? {
             VisibilityAnswer::Available(answer) => return Ok(Some((gang.clone(), answer))),
             VisibilityAnswer::NotFound => {}
             VisibilityAnswer::Unavailable(reason) => {

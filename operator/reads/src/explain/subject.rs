@@ -1,6 +1,5 @@
 //! The object to explain, as the cluster stores it: a TrainingJob or external pods.
 
-use anyhow::bail;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ObjectMeta;
@@ -9,7 +8,7 @@ use trellis_api::job::TrainingJobStatus;
 use trellis_api::visibility::GangName;
 use trellis_api::{PodGroup, Reason, TrainingJob, names, owner};
 
-use crate::{ApiFailure, Reader, get_optional};
+use crate::{ApiFailure, ReadError, Reader, get_optional};
 
 /// The object to explain.
 #[derive(Debug, Serialize)]
@@ -28,30 +27,34 @@ impl ExplainedObject {
     ///
     /// # Errors
     /// If the object cannot be read, or another object explains it. The error names that object.
-    pub async fn get(reader: &Reader, name: &GangName) -> anyhow::Result<Option<Self>> {
+    pub async fn get(reader: &Reader, name: &GangName) -> Result<Option<Self>, ReadError> {
         let client = || reader.client.clone();
         let subject = match name {
             GangName::Job(name) => {
                 let denied =
-                    |error: ApiFailure| reader.explain(error, "get trainingjobs.trellis.dev");
+                    |error: ApiFailure| reader.read_error(error, "get trainingjobs.trellis.dev");
                 let job = get_optional(&reader.jobs(), name).await.map_err(denied)?;
                 job.map(|job| Self::Job(Box::new(job)))
             }
             GangName::PodGroup(name) => {
                 let api = Api::<PodGroup>::namespaced(client(), &reader.namespace);
-                let denied = |error: ApiFailure| reader.explain(error, "get podgroups.trellis.dev");
+                let denied =
+                    |error: ApiFailure| reader.read_error(error, "get podgroups.trellis.dev");
                 let group = get_optional(&api, name).await.map_err(denied)?;
                 group.map(|group| Self::PodGroup(Box::new(group)))
             }
             GangName::Pod(name) => {
                 let api = Api::<Pod>::namespaced(client(), &reader.namespace);
-                let denied = |error: ApiFailure| reader.explain_core(error, "get pods");
+                let denied = |error: ApiFailure| ReadError {
+                    failure: error.kind(),
+                    message: reader.explain_core(error, "get pods"),
+                };
                 let pod = get_optional(&api, name).await.map_err(denied)?;
                 pod.map(|pod| Self::Pod(Box::new(pod)))
             }
         };
         match subject.as_ref().and_then(Self::unexplained_reason) {
-            Some(reason) => bail!("{name}: {reason}"),
+            Some(reason) => Err(ReadError::elsewhere(format!("{name}: {reason}"))),
             None => Ok(subject),
         }
     }

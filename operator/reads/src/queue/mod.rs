@@ -73,21 +73,18 @@ async fn read_jobs(
     reader: &Reader,
     scope: JobScope,
 ) -> Result<(Vec<JobState>, Vec<String>, bool), ReadError> {
-    let list = async |api: Api<JobState>| {
-        let answer = visibility::list_objects(&api, reader.scheduler_timeout).await;
-        answer.map_err(|error| explain_list(reader, error))
-    };
     let mut notes = Vec::new();
     let mut all_seen = scope != JobScope::Own;
     let mut jobs = match all_seen {
-        true => list(Api::all(reader.client.clone())).await?,
+        true => list_jobs(reader, Api::all(reader.client.clone())).await?,
         false => VisibilityAnswer::Denied(String::new()),
     };
     if let VisibilityAnswer::Denied(_) = jobs
         && scope != JobScope::All
     {
         all_seen = false;
-        jobs = list(Api::namespaced(reader.client.clone(), &reader.namespace)).await?;
+        let api = Api::namespaced(reader.client.clone(), &reader.namespace);
+        jobs = list_jobs(reader, api).await?;
         if scope == JobScope::AllOrOwn {
             notes.push(format!(
                 "only jobs of namespace {:?}: to see all jobs, you need the right to list jobstates.visibility.trellis.dev in all namespaces",
@@ -120,9 +117,14 @@ async fn read_jobs(
     }
 }
 
+async fn list_jobs(
+    reader: &Reader,
+    api: Api<JobState>,
+) -> Result<VisibilityAnswer<Vec<JobState>>, ReadError> {
+    let answer = visibility::list_objects(&api, reader.scheduler_timeout).await;
+    answer.map_err(|error| explain_list(reader, error))
+}
+
 fn explain_list(reader: &Reader, error: ApiFailure) -> ReadError {
-    ReadError {
-        failure: error.kind(),
-        message: reader.explain(error, "list jobstates.visibility.trellis.dev"),
-    }
+    reader.read_error(error, "list jobstates.visibility.trellis.dev")
 }

@@ -1,0 +1,74 @@
+//! Plans for the web page, in the words of `trellis plan`.
+
+use trellis_dashboard::{PlanAnswer, PlanProblem, PlanSection, PlannedJobAnswer, Planner};
+
+use super::input::PlanInput;
+use super::planned_job::PlannedJob;
+use super::reads::cluster_reader::KubeconfigOptions;
+use super::{PlanOptions, make_plan, report};
+
+/// Plans jobs on the cluster of the page, with the rights of its user.
+#[derive(Debug)]
+pub(crate) struct PagePlanner {
+    cluster: KubeconfigOptions,
+}
+
+impl PagePlanner {
+    pub(crate) fn new(cluster: KubeconfigOptions) -> Self {
+        Self { cluster }
+    }
+}
+
+impl Planner for PagePlanner {
+    fn plan(&self, namespace: Option<&str>, yaml: &str) -> anyhow::Result<PlanAnswer> {
+        let options = PlanOptions {
+            namespace: namespace.map(str::to_owned),
+            cluster: self.cluster.clone(),
+            ..PlanOptions::default()
+        };
+        Ok(match make_plan(&options, PlanInput::parse(yaml))? {
+            Ok(plan) => PlanAnswer {
+                jobs: plan.jobs.iter().map(answer_job).collect(),
+                notes: plan.notes,
+                problems: Vec::new(),
+            },
+            Err(problems) => PlanAnswer {
+                problems: problems.into_iter().map(answer_problem).collect(),
+                ..PlanAnswer::default()
+            },
+        })
+    }
+}
+
+fn answer_job(job: &PlannedJob) -> PlannedJobAnswer {
+    let place = job.place.as_ref();
+    let nodes = place.map(|place| place.placement.iter().map(|(_, _, node)| node.to_string()));
+    let mut nodes: Vec<String> = nodes.into_iter().flatten().collect();
+    nodes.sort();
+    nodes.dedup();
+    let sections = report::describe_job(job).into_iter();
+    PlannedJobAnswer {
+        namespace: job.key.namespace.to_string(),
+        name: job.key.name.to_string(),
+        verdict: job.verdict(),
+        runs: job.would_run(),
+        reason: place.err().map(|held| held.reason),
+        nodes,
+        sections: sections
+            .map(|row| PlanSection {
+                name: row.name,
+                lines: row.lines,
+            })
+            .collect(),
+    }
+}
+
+fn answer_problem(problem: trellis_api::document::Problem) -> PlanProblem {
+    PlanProblem {
+        line: problem.line,
+        column: problem.column,
+        field: problem.field,
+        message: problem.message,
+        snippet: problem.snippet,
+    }
+}

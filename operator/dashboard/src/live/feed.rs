@@ -1,0 +1,223 @@
+//! One list of one user, read again and again while a tab follows it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use trellis_api::visibility::{JobState, NodeState, QueueState};
+use trellis_reads::nodes::read_nodes;
+use trellis_reads::queue::{JobScope, read_queues};
+use trellis_reads::{ReadError, Reader};
+
+use super::diff::Rows;
+use crate::answer::Refusal;
+
+/// Time between two reads of the queue, as in `trellis queue --watch`.
+const QUEUE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Time between two reads of the nodes.
+const NODES_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Number of past moments whose changes can be told.
+const MAX_MOMENTS: usize = 16;
+
+/// A list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ListName {
+    /// Jobs and queues. A namespace restricts the jobs.
+    Queue {
+        /// None: all namespaces, or the namespace of the user if the user may not see all.
+        namespace: Option<String>,
+    },
+    /// Nodes.
+    Nodes,
+}
+
+/// The content of a list at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Moment {
+    /// Grows by one with each change.
+    pub(crate) version: u64,
+    /// Time of the read.
+    pub(crate) time: Timestamp,
+    pub(crate) jobs: Rows<JobState>,
+    /// None: the user may not see the queues.
+    pub(crate) queues: Option<Rows<QueueState>>,
+    pub(crate) nodes: Rows<NodeState>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// The last read.
+#[derive(Clone, Debug)]
+pub(crate) enum LastRead {
+    /// It gave this content.
+    Content(Arc<Moment>),
+    /// It failed.
+    Failed(Refusal),
+}
+
+/// A list of one user.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    name: ListName,
+    reader: Reader,
+    last: watch::Sender<Option<LastRead>>,
+    moments: Mutex<VecDeque<Arc<Moment>>>,
+}
+
+impl ListName {
+    /// The name of the list in the stream.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Queue { .. } => "queue",
+            Self::Nodes => "nodes",
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        match self {
+            Self::Queue { .. } => QUEUE_INTERVAL,
+            Self::Nodes => NODES_INTERVAL,
+        }
+    }
+}
+
+impl Feed {
+    /// Starts to read the list. The reads end when the feed is dropped.
+    pub(crate) fn start(name: ListName, reader: Reader) -> Arc<Self> {
+        let feed = Arc::new(Self {
+            name,
+            reader,
+            last: watch::Sender::new(None),
+            moments: Mutex::default(),
+        });
+        tokio::spawn(read_repeatedly(Arc::downgrade(&feed)));
+        feed
+    }
+
+    pub(crate) fn name(&self) -> &ListName {
+        &self.name
+    }
+
+    /// Tells of each read.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<LastRead>> {
+        self.last.subscribe()
+    }
+
+    /// Returns the content, after the first read.
+    pub(crate) async fn content(&self) -> Result<Arc<Moment>, Refusal> {
+        let mut reads = self.subscribe();
+        let last = reads.wait_for(Option::is_some).await;
+        let last = last.map_err(|_| Refusal::internal("the reads have ended".to_owned()))?;
+        match last.as_ref() {
+            Some(LastRead::Content(moment)) => Ok(moment.clone()),
+            Some(LastRead::Failed(refusal)) => Err(refusal.clone()),
+            None => Err(Refusal::internal("nothing was read".to_owned())),
+        }
+    }
+
+    /// Returns the content of this version, if it is one of the last.
+    pub(crate) fn moment(&self, version: u64) -> Option<Arc<Moment>> {
+        let moments = self.moments.lock();
+        let mut moments = moments.iter();
+        moments.find(|moment| moment.version == version).cloned()
+    }
+
+    async fn read(&self) -> LastRead {
+        let now = Timestamp::now();
+        let before = self.moments.lock().back().cloned();
+        match self.read_content(before.as_deref(), now).await {
+            Err(error) => LastRead::Failed(error.into()),
+            Ok(mut content) => {
+                let is_news = before.as_ref().is_none_or(|before| content.differs(before));
+                let version = before.as_ref().map_or(0, |before| before.version);
+                content.version = version.saturating_add(u64::from(is_news));
+                let content = Arc::new(content);
+                let mut moments = self.moments.lock();
+                if !is_news {
+                    moments.pop_back();
+                }
+                moments.push_back(content.clone());
+                if moments.len() > MAX_MOMENTS {
+                    moments.pop_front();
+                }
+                LastRead::Content(content)
+            }
+        }
+    }
+
+    async fn read_content(
+        &self,
+        before: Option<&Moment>,
+        now: Timestamp,
+    ) -> Result<Moment, ReadError> {
+        let empty = Moment::empty(now);
+        let before = before.unwrap_or(&empty);
+        match &self.name {
+            ListName::Queue { namespace } => {
+                let (reader, scope) = match namespace {
+                    Some(namespace) => (self.reader.in_namespace(namespace), JobScope::Own),
+                    None => (self.reader.clone(), JobScope::AllOrOwn),
+                };
+                let read = read_queues(&reader, scope, None).await?;
+                let none = Rows::default();
+                let old_queues = before.queues.as_ref().unwrap_or(&none);
+                let queues = read.queues;
+                Ok(Moment {
+                    jobs: Rows::renew(&before.jobs, read.jobs, now),
+                    queues: queues.map(|queues| Rows::renew(old_queues, queues, now)),
+                    notes: read.notes,
+                    ..empty
+                })
+            }
+            ListName::Nodes => {
+                let read = read_nodes(&self.reader).await?;
+                Ok(Moment {
+                    nodes: Rows::renew(&before.nodes, read, now),
+                    ..empty
+                })
+            }
+        }
+    }
+}
+
+impl Moment {
+    fn empty(time: Timestamp) -> Self {
+        Self {
+            version: 0,
+            time,
+            jobs: Rows::default(),
+            queues: None,
+            nodes: Rows::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn differs(&self, before: &Self) -> bool {
+        let queues_differ = match (&self.queues, &before.queues) {
+            (None, None) => false,
+            (Some(new), Some(old)) => !new.changes_since(old).is_empty(),
+            _ => true,
+        };
+        queues_differ
+            || self.notes != before.notes
+            || !self.jobs.changes_since(&before.jobs).is_empty()
+            || !self.nodes.changes_since(&before.nodes).is_empty()
+    }
+}
+
+async fn read_repeatedly(feed: Weak<Feed>) {
+    loop {
+        let Some(current) = feed.upgrade() else {
+            return;
+        };
+        let read = current.read().await;
+        current.last.send_replace(Some(read));
+        let interval = current.name.interval();
+        drop(current);
+        tokio::time::sleep(interval).await;
+    }
+}

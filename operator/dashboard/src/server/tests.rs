@@ -1,0 +1,316 @@
+//! Requests to the whole server, in front of an API server that answers what a test says.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+use trellis_reads::Reader;
+
+use super::*;
+use crate::{ForwardedCredentials, LocalCredentials};
+
+/// A client whose API server answers each request with this status and object. It has no queues.
+fn client(code: u16, object: Value) -> Client {
+    let answer = move |request: Request<kube::client::Body>| {
+        let mut object = object.clone();
+        if code == 200 && request.uri().path().ends_with("/queuestates") {
+            object["items"] = json!([]);
+        }
+        let body = serde_json::to_vec(&object).unwrap();
+        async move {
+            let answer = Response::builder().status(code);
+            Ok::<_, std::io::Error>(answer.body(kube::client::Body::from(body)).unwrap())
+        }
+    };
+    Client::new(tower::service_fn(answer), "ml")
+}
+
+/// A planner that finds a problem in each text.
+struct Unplanned;
+
+impl crate::Planner for Unplanned {
+    fn plan(&self, namespace: Option<&str>, yaml: &str) -> anyhow::Result<crate::PlanAnswer> {
+        anyhow::ensure!(yaml != "no cluster", "the cluster cannot be reached");
+        let problem = crate::PlanProblem {
+            line: 1,
+            column: 1,
+            field: namespace.unwrap_or_default().to_owned(),
+            message: yaml.to_owned(),
+            snippet: String::new(),
+        };
+        Ok(crate::PlanAnswer {
+            problems: vec![problem],
+            ..crate::PlanAnswer::default()
+        })
+    }
+}
+
+struct Scene {
+    links: Arc<AccessLinks>,
+    warnings: Arc<Mutex<Vec<String>>>,
+    router: Router,
+}
+
+/// A page on the user's machine.
+fn local(client: Client) -> Scene {
+    let links = Arc::new(AccessLinks::default());
+    let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = warnings.clone();
+    let credentials = LocalCredentials {
+        reader: Reader {
+            client,
+            namespace: "ml".to_owned(),
+            scheduler_timeout: None,
+        },
+        context: Some("test".to_owned()),
+    };
+    let dashboard = Dashboard::local(
+        credentials,
+        links.clone(),
+        Arc::new(Unplanned),
+        move |text: &str| {
+            heard.lock().push(text.to_owned());
+        },
+    );
+    Scene {
+        links,
+        warnings,
+        router: dashboard.router(),
+    }
+}
+
+fn request(method: Method, path: &str) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "127.0.0.1:8123")
+        .header("sec-fetch-site", "same-origin")
+}
+
+async fn send(router: &Router, request: Request<Body>) -> (StatusCode, http::HeaderMap, Value) {
+    let answer = router.clone().oneshot(request).await.unwrap();
+    let (head, body) = answer.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    (head.status, head.headers, body)
+}
+
+async fn open(scene: &Scene, code: &str) -> (StatusCode, Value) {
+    let body = Body::from(json!({"code": code}).to_string());
+    let request = request(Method::POST, "/api/open").header("content-type", "application/json");
+    let (status, _, body) = send(&scene.router, request.body(body).unwrap()).await;
+    (status, body)
+}
+
+fn job_list() -> Value {
+    json!({"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "JobStateList",
+        "metadata": {"resourceVersion": "1"}, "items": [{
+            "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "JobState",
+            "metadata": {"namespace": "ml", "name": "llm"}, "queue": "research", "priority": 0,
+            "gpus": 8, "pods": 1, "submitted": "2026-01-01T10:00:00Z",
+            "since": "2026-01-01T10:00:00Z"}]})
+}
+
+const DATA_ROUTES: [&str; 6] = [
+    "/api/session",
+    "/api/queue",
+    "/api/nodes",
+    "/api/stream?queue=1",
+    "/api/jobs/ml/llm",
+    "/api/jobs/ml/llm/why",
+];
+
+#[tokio::test]
+async fn every_route_of_data_needs_the_key() {
+    let scene = local(client(200, job_list()));
+    for path in DATA_ROUTES {
+        for key in [None, Some("guess")] {
+            let mut wrong = request(Method::GET, path);
+            if let Some(key) = key {
+                wrong = wrong.header("trellis-key", key);
+            }
+            let (status, headers, body) =
+                send(&scene.router, wrong.body(Body::empty()).unwrap()).await;
+            assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
+            assert_eq!(body["error"]["kind"], "key", "{path}");
+            assert_eq!(headers["cache-control"], "no-store", "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn page_with_its_key_gets_the_queue() {
+    let scene = local(client(200, job_list()));
+    let code = scene.links.create_code().unwrap();
+    let (status, body) = open(&scene, &code).await;
+    assert_eq!(status, StatusCode::OK);
+    let key = body["key"].as_str().unwrap();
+    let own = request(Method::GET, "/api/queue").header("trellis-key", key);
+    let (status, headers, body) = send(&scene.router, own.body(Body::empty()).unwrap()).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    assert_eq!(headers["cache-control"], "no-store");
+    assert_eq!(body["jobs"][0]["metadata"]["name"], "llm");
+    assert_eq!(body["version"], "1");
+}
+
+#[tokio::test]
+async fn second_use_of_a_link_closes_all_pages_and_warns() {
+    let scene = local(client(200, job_list()));
+    let code = scene.links.create_code().unwrap();
+    let (_, body) = open(&scene, &code).await;
+    let key = body["key"].as_str().unwrap().to_owned();
+    let (status, body) = open(&scene, &code).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    assert_eq!(body["error"]["kind"], "key");
+    assert_eq!(scene.warnings.lock().len(), 1);
+    let own = request(Method::GET, "/api/queue").header("trellis-key", key);
+    let (status, ..) = send(&scene.router, own.body(Body::empty()).unwrap()).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn page_itself_needs_no_key_and_restricts_the_browser() {
+    let scene = local(client(200, job_list()));
+    for path in ["/", "/jobs/ml/llm", "/app.js"] {
+        let page = request(Method::GET, path).body(Body::empty()).unwrap();
+        let (status, headers, _) = send(&scene.router, page).await;
+        assert_eq!(status, StatusCode::OK, "{path}");
+        let policy = headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.contains("default-src 'none'"), "{path}");
+        assert!(policy.contains("trusted-types 'none'"), "{path}");
+        assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
+    }
+    let link = Request::get("/")
+        .header("host", "localhost:8123")
+        .header("sec-fetch-site", "cross-site");
+    let (status, ..) = send(&scene.router, link.body(Body::empty()).unwrap()).await;
+    assert_eq!(
+        status,
+        StatusCode::OK,
+        "a link of another page may lead here"
+    );
+}
+
+#[tokio::test]
+async fn only_documented_methods_are_served() {
+    let scene = local(client(200, job_list()));
+    let code = scene.links.create_code().unwrap();
+    let (_, body) = open(&scene, &code).await;
+    let key = body["key"].as_str().unwrap();
+    for method in [Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS] {
+        for path in DATA_ROUTES.into_iter().chain(["/", "/app.js", "/api/open"]) {
+            let wrong = request(method.clone(), path)
+                .header("origin", "http://127.0.0.1:8123")
+                .header("trellis-key", key);
+            let (status, ..) = send(&scene.router, wrong.body(Body::empty()).unwrap()).await;
+            assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn missing_right_and_unknown_user_are_told_apart() {
+    let failure = |code: u16| {
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "no", "reason": "r", "code": code})
+    };
+    for (code, status, kind) in [
+        (401, StatusCode::UNAUTHORIZED, "unauthorized"),
+        (403, StatusCode::FORBIDDEN, "denied"),
+        (503, StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+    ] {
+        let scene = local(client(code, failure(code)));
+        let link = scene.links.create_code().unwrap();
+        let (_, body) = open(&scene, &link).await;
+        let key = body["key"].as_str().unwrap();
+        let own = request(Method::GET, "/api/nodes").header("trellis-key", key);
+        let (answered, _, body) = send(&scene.router, own.body(Body::empty()).unwrap()).await;
+        assert_eq!(answered, status, "{body}");
+        assert_eq!(body["error"]["kind"], kind);
+        assert!(!body["error"]["message"].as_str().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn names_in_paths_are_names_of_objects() {
+    let scene = local(client(200, json!({})));
+    let link = scene.links.create_code().unwrap();
+    let (_, body) = open(&scene, &link).await;
+    let key = body["key"].as_str().unwrap();
+    for path in [
+        "/api/jobs/ml/..%2F..%2Fsecrets",
+        "/api/jobs/%2e%2e/llm",
+        "/api/jobs/ml/a%3Fwatch=1",
+        "/api/jobs/ML/llm/why",
+    ] {
+        let wrong = request(Method::GET, path).header("trellis-key", key);
+        let (status, _, body) = send(&scene.router, wrong.body(Body::empty()).unwrap()).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn page_behind_a_proxy_needs_a_token_and_has_no_links() {
+    let cluster = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let credentials = ForwardedCredentials::new(cluster, std::time::Duration::from_millis(100));
+    let url = "https://trellis.example.org".parse().unwrap();
+    let router = Dashboard::behind_proxy(credentials, url, |_: &str| {}).router();
+    let request = |path: &str| {
+        Request::get(path)
+            .header("host", "trellis.example.org")
+            .header("sec-fetch-site", "same-origin")
+    };
+    for path in DATA_ROUTES {
+        let (status, _, body) = send(&router, request(path).body(Body::empty()).unwrap()).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(body["error"]["kind"], "unauthorized", "{path}");
+    }
+    let open = Request::post("/api/open")
+        .header("host", "trellis.example.org")
+        .header("origin", "https://trellis.example.org")
+        .header("content-type", "application/json")
+        .body(Body::from("{\"code\": \"x\"}"));
+    let (status, ..) = send(&router, open.unwrap()).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    let probe = Request::get("/healthz").header("host", "10.0.0.7:8080");
+    let (status, ..) = send(&router, probe.body(Body::empty()).unwrap()).await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn plan_answers_problems_and_failures() {
+    let scene = local(client(200, json!({})));
+    let link = scene.links.create_code().unwrap();
+    let (_, body) = open(&scene, &link).await;
+    let key = body["key"].as_str().unwrap().to_owned();
+    let plan = async |body: Value| {
+        let request = request(Method::POST, "/api/plan")
+            .header("content-type", "application/json")
+            .header("trellis-key", &key);
+        let (status, _, body) = send(
+            &scene.router,
+            request.body(Body::from(body.to_string())).unwrap(),
+        )
+        .await;
+        (status, body)
+    };
+    let (status, body) = plan(json!({"namespace": "ml", "yaml": "kind: Job"})).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(body["problems"][0]["message"], "kind: Job");
+    assert_eq!(body["problems"][0]["field"], "ml");
+    let (status, body) = plan(json!({"namespace": "ml", "yaml": "no cluster"})).await;
+    assert_eq!(status, StatusCode::BAD_GATEWAY, "{body}");
+    for wrong in [
+        json!({"namespace": "ML", "yaml": ""}),
+        json!({"yaml": "", "more": 1}),
+        json!({"yaml": "a".repeat(300 << 10)}),
+    ] {
+        let (status, body) = plan(wrong).await;
+        assert_eq!(body["error"]["kind"], "invalid", "{status}");
+    }
+}

@@ -1,0 +1,47 @@
+/** Links to the pages of jobs, nodes and queues. The router handles clicks on them. */
+
+import { jobLabel } from "../app/format";
+import { urls } from "../app/route";
+import type { JobRef } from "../wire";
+import { Name } from "./Text";
+
+/** A link to a job, with its namespace. */
+export function JobLink({ job }: { readonly job: JobRef }) {
+  return (
+    <a href={urls.job(job)}>
+      <Name text={`${job.namespace}/${jobLabel(job.name)}`} />
+    </a>
+  );
+}
+
+/** A link to a node. */
+export function NodeLink({ name }: { readonly name: string }) {
+  return (
+    <a href={urls.node(name)}>
+      <Name text={name} />
+    </a>
+  );
+}
+
+/** A link to a queue. */
+export function QueueLink({ name }: { readonly name: string }) {
+  return (
+    <a href={urls.queue(name)}>
+      <Name text={name} />
+    </a>
+  );
+}
+
+/** Links to several nodes, separated by commas. */
+export function NodeLinks({ names }: { readonly names: readonly string[] }) {
+  return (
+    <>
+      {names.map((name, place) => (
+        <span key={name}>
+          {place > 0 && ", "}
+          <NodeLink name={name} />
+        </span>
+      ))}
+    </>
+  );
+}

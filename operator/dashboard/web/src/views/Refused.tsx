@@ -1,0 +1,42 @@
+import { useEffect } from "preact/hooks";
+
+import { announce } from "../app/announce";
+import { describeProblem } from "../app/problem-text";
+import { urls } from "../app/route";
+import { command } from "../app/shell-quote";
+import type { Problem } from "../app/store";
+import { retryNow } from "../app/sync";
+import { useTitle } from "../app/title";
+import { Command } from "../parts/Copy";
+import { Text } from "../parts/Text";
+
+/** The server refuses the user: no data are on the screen, and the page says what to do. */
+export function Refused({ problem }: { readonly problem: Problem }) {
+  const { title, text } = describeProblem(problem);
+  const isKey = problem.kind === "key";
+  useTitle(title);
+  useEffect(() => announce(title), [title]);
+  return (
+    <div class="page page-text">
+      <h1>{title}</h1>
+      <p>
+        <Text text={text} />
+      </p>
+      {isKey ? (
+        <Command text={command("trellis", "dashboard", ...placeArgument())} />
+      ) : (
+        <p>The page asks again by itself. Data of the cluster are no longer on the screen.</p>
+      )}
+      <p>
+        <button type="button" class="button" onClick={retryNow}>
+          Try again
+        </button>
+      </p>
+    </div>
+  );
+}
+
+function placeArgument(): string[] {
+  const place = location.pathname + location.search;
+  return place === urls.home ? [] : [place];
+}

@@ -1,0 +1,45 @@
+import { useId } from "preact/hooks";
+
+import { setQuery } from "../../app/route";
+import { scope, session } from "../../app/store";
+import { Select } from "../../parts/Select";
+import { rememberedNamespaces } from "./namespace-scope";
+
+/** The namespace: one of those with jobs, or, without the right to all of them, one to type. */
+export function NamespaceFilter(props: {
+  readonly value: string | undefined;
+  readonly namespaces: readonly string[];
+}) {
+  const id = useId();
+  const set = (namespace: string | undefined): void => setQuery({ namespace }, { step: true });
+  if (session.value?.may.allJobs !== false) {
+    return (
+      <Select
+        label="Namespace"
+        value={props.value}
+        all="All namespaces"
+        options={props.namespaces.map((name) => [name, name])}
+        onChange={set}
+      />
+    );
+  }
+  return (
+    <>
+      <input
+        type="text"
+        class="field"
+        aria-label="Namespace"
+        placeholder="Namespace"
+        list={id}
+        maxLength={63}
+        value={scope.value ?? ""}
+        onChange={(event) => set(event.currentTarget.value.trim() || undefined)}
+      />
+      <datalist id={id}>
+        {rememberedNamespaces().map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+    </>
+  );
+}

@@ -1,0 +1,8 @@
+/** Pages that are not the first to be opened. They are in a file of their own: pages.js. */
+
+export { Job } from "./Job";
+export { NodeView } from "./Node";
+export { NodesView } from "./Nodes";
+export { Queue } from "./Queue";
+export { Queues } from "./Queues";
+export { TimelineView } from "./Timeline";

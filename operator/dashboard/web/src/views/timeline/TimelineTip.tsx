@@ -1,0 +1,72 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
+
+import { now } from "../../app/clock";
+import { countOf, formatAge, formatClock, formatCount } from "../../app/format";
+import { describeReason, phaseOf } from "../../app/jobs";
+import { gangTitle } from "../../draw/gang";
+import { Name, Text } from "../../parts/Text";
+import type { JobState } from "../../wire";
+import { foreseen } from "./describe-job";
+import { curve } from "./model";
+import type { TimelineController } from "./timeline-controller";
+
+/** Distance between the tip and the pointer, in CSS pixels. */
+const DISTANCE = 14;
+
+/** The job or the curve at the pointer, in words. Screen readers get the same text from the live region. */
+export function TimelineTip({ controller }: { readonly controller: TimelineController }) {
+  const box = useRef<HTMLDivElement>(null);
+  const pointed = controller.pointed.value;
+
+  useLayoutEffect(() => {
+    const element = box.current;
+    const room = element?.parentElement;
+    if (!element || !room || !pointed) return;
+    const { x, y } = pointed.at;
+    const isRoomBelow = y + DISTANCE + element.offsetHeight <= room.clientHeight;
+    const top = isRoomBelow ? y + DISTANCE : y - DISTANCE - element.offsetHeight;
+    const left = Math.min(x + DISTANCE, room.clientWidth - element.offsetWidth - 4);
+    element.style.transform = `translate(${Math.round(Math.max(left, 4))}px, ${Math.round(Math.max(top, 4))}px)`;
+  });
+
+  if (pointed === undefined) return null;
+  const { row, gpus, time } = pointed;
+  return (
+    <div class="map-tip" ref={box} aria-hidden="true">
+      {row && <JobText job={row.job} time={time} />}
+      {gpus !== undefined && time !== undefined && (
+        <div>
+          <strong>{formatClock(new Date(time), now.value)}</strong>: {formatCount(gpus)}{" "}
+          {curve.value.kind === "free" ? `of ${formatCount(curve.value.top)} GPUs free` : "GPUs held by the listed jobs"}, no promise
+        </div>
+      )}
+    </div>
+  );
+}
+
+function JobText({ job, time }: { readonly job: JobState; readonly time: number | undefined }) {
+  const reason = describeReason(job);
+  return (
+    <>
+      <div class="map-tip-head">
+        <strong>
+          <Name text={gangTitle({ namespace: job.metadata.namespace ?? "", name: job.metadata.name })} />
+        </strong>
+        {time !== undefined && <span class="dim">{formatClock(new Date(time), now.value)}</span>}
+      </div>
+      <div>
+        {phaseOf(job)} for {formatAge(job.since, now.value)}, {countOf(job.gpus, "GPU")}, {foreseen(job, now.value)}
+      </div>
+      {job.user !== undefined && (
+        <div class="dim">
+          <Name text={job.user} />
+        </div>
+      )}
+      {reason !== "" && (
+        <div class="dim">
+          <Text text={reason} max={160} />
+        </div>
+      )}
+    </>
+  );
+}
