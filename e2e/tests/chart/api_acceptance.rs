@@ -60,6 +60,12 @@ fn toggled_values() -> Result<Vec<Value>> {
     }
     let mut all = Vec::new();
     collect_toggles(&defaults, &mut Vec::new(), &mut all);
+    // The page is refused without its URL.
+    for values in &mut all {
+        if let Some(page) = values.get_mut("dashboard") {
+            page["publicUrl"] = json!("https://trellis.example.org");
+        }
+    }
     ensure!(all.len() > 10, "only {all:?}");
     Ok(all)
 }
@@ -159,17 +165,21 @@ pub(crate) async fn test_restricted_namespace(helm: Helm) -> Result<()> {
     };
     for values in [json!({}), all_enabled_values(), openshift_values()] {
         let objects = helm.render_for_cluster(namespace.name(), &values)?;
-        let deployment = objects.iter().find(|o| o["kind"] == "Deployment");
-        let mut pod = deployment.context("no Deployment")?["spec"]["template"].clone();
-        pod["metadata"]["name"] = json!("operator");
-        // The ServiceAccount of the release does not exist in this namespace.
-        pod["spec"]["serviceAccountName"] = json!("default");
-        pods.create(&params, &serde_json::from_value(pod.clone())?)
-            .await?;
-        // This namespace refuses a pod without these settings.
-        pod["spec"]["containers"][0]["securityContext"] = json!({});
-        let refused = pods.create(&params, &serde_json::from_value(pod)?).await;
-        ensure!(refused.is_err(), "the namespace accepts every pod");
+        let deployments = objects.iter().filter(|o| o["kind"] == "Deployment");
+        let deployments: Vec<_> = deployments.collect();
+        ensure!(!deployments.is_empty(), "no Deployment");
+        for deployment in deployments {
+            let mut pod = deployment["spec"]["template"].clone();
+            pod["metadata"]["name"] = json!("operator");
+            // The ServiceAccount of the release does not exist in this namespace.
+            pod["spec"]["serviceAccountName"] = json!("default");
+            pods.create(&params, &serde_json::from_value(pod.clone())?)
+                .await?;
+            // This namespace refuses a pod without these settings.
+            pod["spec"]["containers"][0]["securityContext"] = json!({});
+            let refused = pods.create(&params, &serde_json::from_value(pod)?).await;
+            ensure!(refused.is_err(), "the namespace accepts every pod");
+        }
     }
     Ok(())
 }

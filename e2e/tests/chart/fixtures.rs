@@ -71,6 +71,7 @@ pub(crate) fn all_enabled_values() -> Value {
         },
         "provisioning": {"enabled": true},
         "verify": {"enabled": true},
+        "dashboard": {"enabled": true, "publicUrl": "https://trellis.example.org"},
     })
 }
 

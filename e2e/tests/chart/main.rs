@@ -13,6 +13,7 @@ mod fixtures;
 mod flow_control;
 mod install;
 mod operator_in_pods;
+mod page;
 mod real_cluster;
 mod rendering;
 mod roles;
@@ -61,6 +62,11 @@ fn main() -> ExitCode {
             roles::test_operator_roles,
         ),
         trial("verify_role_has_the_watched_kinds", roles::test_verify_role),
+        trial("page_has_no_rights_and_no_token", page::test_no_rights),
+        trial(
+            "page_without_its_url_or_its_data_is_refused",
+            page::test_required_values,
+        ),
         trial(
             "no_role_has_a_wildcard_or_reads_secrets",
             roles::test_least_privilege,

@@ -83,6 +83,9 @@ fn sample_values() -> BTreeMap<&'static str, Value> {
         ("verify.schedule", json!("5 4 * * *")),
         ("verify.watchTime", json!("1h")),
         ("verify.resources", json!({"limits": {"memory": "2Gi"}})),
+        ("dashboard.publicUrl", json!("https://page.example.org")),
+        ("dashboard.from", json!(selector)),
+        ("dashboard.resources", json!({"limits": {"memory": "1Gi"}})),
         (
             "resources",
             json!({"requests": {"cpu": 1}, "limits": {"memory": "4Gi"}}),
@@ -134,6 +137,10 @@ fn required_values(path: &str) -> Value {
         "provisioning.namespace" => json!({"provisioning": {"enabled": true}}),
         _ if path.starts_with("verify.") && path != "verify.enabled" => {
             json!({"verify": {"enabled": true}})
+        }
+        "dashboard.enabled" => json!({"dashboard": {"publicUrl": "https://trellis.example.org"}}),
+        _ if path.starts_with("dashboard.") => {
+            json!({"dashboard": {"enabled": true, "publicUrl": "https://trellis.example.org"}})
         }
         _ if path.starts_with("certificates.certManager.") => {
             json!({"certificates": {"source": "certManager"}})
