@@ -2,6 +2,7 @@
 //! examples, step by step. The demo fails if a step does not have its announced result.
 
 mod autoscale;
+mod page;
 mod real_nodes;
 mod screen;
 mod steps;
@@ -120,12 +121,18 @@ async fn run(arguments: &Arguments) -> Result<()> {
     control_plane.apply_yaml(&claims).await?;
     let mut operator = install_and_start_operator(&control_plane, &[]).await?;
     failures::install(&control_plane).await?;
+    let page = page::start(&control_plane).await?;
+    screen::print_line(&format!(
+        "watch it on the web page, which this link opens once: {}",
+        page.link
+    ));
 
     steps::run_all(&control_plane)
         .await
         .with_context(|| format!("operator: {}", operator.log_tail()))?;
 
     let hints = [
+        "the web page again: trellis dashboard".to_owned(),
         failures::usage(),
         "logs: `trellis logs JOB` shows the same simulated lines for each pod; `cargo demo --real-nodes` runs real pods"
             .to_owned(),
