@@ -13,6 +13,7 @@ use trellis_reads::queue::{JobScope, read_queues};
 use trellis_reads::{ReadError, Reader};
 
 use super::diff::Rows;
+use super::order::QueueOrders;
 use crate::answer::Refusal;
 
 /// Time between two reads of the queue, as in `trellis queue --watch`.
@@ -44,6 +45,8 @@ pub(crate) struct Moment {
     /// Time of the read.
     pub(crate) time: Timestamp,
     pub(crate) jobs: Rows<JobState>,
+    /// The order of the jobs that wait. The positions in `jobs` may be older.
+    pub(crate) orders: QueueOrders,
     /// None: the user may not see the queues.
     pub(crate) queues: Option<Rows<QueueState>>,
     pub(crate) nodes: Rows<NodeState>,
@@ -167,6 +170,7 @@ impl Feed {
                 let old_queues = before.queues.as_ref().unwrap_or(&none);
                 let queues = read.queues;
                 Ok(Moment {
+                    orders: QueueOrders::read(&read.jobs),
                     jobs: Rows::renew(&before.jobs, read.jobs, now),
                     queues: queues.map(|queues| Rows::renew(old_queues, queues, now)),
                     notes: read.notes,
@@ -190,6 +194,7 @@ impl Moment {
             version: 0,
             time,
             jobs: Rows::default(),
+            orders: QueueOrders::default(),
             queues: None,
             nodes: Rows::default(),
             notes: Vec::new(),
@@ -204,6 +209,7 @@ impl Moment {
         };
         queues_differ
             || self.notes != before.notes
+            || self.orders != before.orders
             || !self.jobs.changes_since(&before.jobs).is_empty()
             || !self.nodes.changes_since(&before.nodes).is_empty()
     }

@@ -4,6 +4,7 @@
 mod diff;
 mod feed;
 mod feeds;
+mod order;
 mod row;
 mod stream;
 

@@ -33,7 +33,7 @@ impl Row for JobState {
     }
 
     /// An expected time that has moved by little is the same: else each end of a job would change
-    /// the rows of all jobs behind it.
+    /// the rows of all jobs behind it. So is another position: the order of the queue tells it.
     fn is_same(&self, new: &Self, now: Timestamp) -> bool {
         let starts = (&self.expected_start, &new.expected_start);
         let ends = (&self.expected_end, &new.expected_end);
@@ -43,6 +43,10 @@ impl Row for JobState {
         let as_old = Self {
             expected_start: self.expected_start.clone(),
             expected_end: self.expected_end.clone(),
+            position: match (self.position, new.position) {
+                (Some(old), Some(_)) => Some(old),
+                (_, new) => new,
+            },
             ..new.clone()
         };
         *self == as_old
@@ -145,11 +149,13 @@ mod tests {
         ] {
             assert_eq!(old.is_same(&job(start), now), same, "{start}");
         }
-        let later = JobState {
-            position: Some(2),
+        let at = |position| JobState {
+            position,
             ..old.clone()
         };
-        assert!(!old.is_same(&later, now));
+        assert!(at(Some(1)).is_same(&at(Some(2)), now), "the order tells it");
+        assert!(!at(None).is_same(&at(Some(2)), now));
+        assert!(!at(Some(1)).is_same(&at(None), now));
         assert!(!old.is_same(&JobState::new("ml", "llm", "default"), now));
     }
 }

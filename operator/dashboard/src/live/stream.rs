@@ -1,5 +1,6 @@
 //! The stream of one tab: a line of JSON for each read of a list, with the rows that changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,9 @@ struct ListChanges {
     jobs: Vec<Arc<JobState>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gone_jobs: Vec<String>,
+    /// The keys of the jobs that wait, by queue, where the tab does not expect this order.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    orders: BTreeMap<String, Vec<String>>,
     /// Some(None): the user may no longer see the queues.
     #[serde(skip_serializing_if = "Option::is_none")]
     queues: Option<Option<SharedRows<QueueState>>>,
@@ -114,6 +118,7 @@ impl ListChanges {
             time: new.time,
             jobs: jobs.changed,
             gone_jobs: jobs.gone,
+            orders: new.orders.news_since(&old.orders),
             queues,
             gone_queues,
             nodes: nodes.changed,

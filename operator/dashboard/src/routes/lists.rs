@@ -1,5 +1,6 @@
 //! `GET /api/queue` and `GET /api/nodes`: whole lists.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
@@ -25,7 +26,7 @@ pub(crate) struct QueueQuery {
 struct QueueAnswer<'m> {
     version: String,
     time: Timestamp,
-    jobs: Vec<&'m JobState>,
+    jobs: Vec<Cow<'m, JobState>>,
     queues: Option<Vec<&'m QueueState>>,
     notes: &'m [String],
 }
@@ -55,7 +56,7 @@ pub(crate) async fn list_queue(
     let content = QueueAnswer {
         version: moment.version.to_string(),
         time: moment.time,
-        jobs: moment.jobs.all(),
+        jobs: moment.orders.position(&moment.jobs.all()),
         queues: moment.queues.as_ref().map(|queues| queues.all()),
         notes: &moment.notes,
     };

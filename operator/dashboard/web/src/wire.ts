@@ -204,6 +204,8 @@ export interface QueueDelta {
   readonly time: Time;
   readonly jobs?: readonly JobState[];
   readonly goneJobs?: readonly string[];
+  /** Keys of the jobs that wait, by queue, where the page does not expect this order. */
+  readonly orders?: Readonly<Record<string, readonly string[]>>;
   readonly queues?: readonly QueueState[] | null;
   readonly goneQueues?: readonly string[];
   readonly notes?: readonly string[];

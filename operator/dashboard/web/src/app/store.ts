@@ -20,6 +20,7 @@ import { type JobChange, diffJobs, keepRecent } from "./changes";
 import { serverTime } from "./clock";
 import { applyDeltas, indexRows } from "./delta";
 import { QUEUE_ORDER, sortJobs } from "./jobs";
+import { applyJobDeltas } from "./positions";
 
 /** Why data are missing or old. */
 export interface Problem {
@@ -157,8 +158,8 @@ export function updateQueue(deltas: readonly QueueDelta[]): void {
   if (!last) return;
   batch(() => {
     const before = queue.jobs.peek();
-    const changed = deltas.map((delta) => ({ changed: delta.jobs, gone: delta.goneJobs }));
-    queue.jobs.value = applyDeltas(before, changed, jobKey);
+    const changed = deltas.map(({ jobs, goneJobs, orders }) => ({ changed: jobs, gone: goneJobs, orders }));
+    queue.jobs.value = applyJobDeltas(before, changed, jobKey);
     noteChanges(before, queue.jobs.peek(), deltas);
     for (const delta of deltas) {
       if (delta.queues === null) queue.queues.value = null;
