@@ -36,7 +36,7 @@ pub struct LocalCredentials {
     pub context: Option<String>,
 }
 
-/// The users of a proxy. Nothing of one user is ever used for another.
+/// The users of a proxy. Each token has its own client.
 pub struct ForwardedCredentials {
     cluster: Config,
     scheduler_timeout: Duration,

@@ -40,7 +40,7 @@ pub struct PlannedJobAnswer {
     pub reason: Option<Reason>,
     /// Names of the nodes that it would get.
     pub nodes: Vec<String>,
-    /// What `trellis plan` prints about it.
+    /// The lines of `trellis plan` about the job.
     pub sections: Vec<PlanSection>,
 }
 

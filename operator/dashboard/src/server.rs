@@ -27,8 +27,7 @@ const MAX_BODY_BYTES: usize = 256 << 10;
 /// Most plans at once.
 const MAX_PLANS: usize = 4;
 
-/// What the page may load and do: its own files and data, nothing else, and no text of a cluster
-/// becomes markup (<https://www.w3.org/TR/CSP3/>, <https://www.w3.org/TR/trusted-types/>).
+/// Restricts the page to its own files and data. No text of a cluster becomes markup (<https://www.w3.org/TR/CSP3/>, <https://www.w3.org/TR/trusted-types/>).
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// The server of the page.

@@ -1,4 +1,4 @@
-//! What commands and the web page show of a cluster, read with the rights of one user.
+//! Reads the content of commands and of the web page, with the rights of one user.
 //!
 //! A read returns plain data. The command line renders them as text, and the page gets them as the
 //! JSON of `-o json`. So both show the same facts in the same words.

@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::LevelPlacement;
 use trellis_api::visibility::{Explanation, GangName};
 use trellis_reads::explain::{
-    DisplayState, ExplainFacts, HelpKind, ReasonText, Turn, help_sections,
+    DisplayState, ExplainFacts, HelpKind, QueueTurn, ReasonText, help_sections,
 };
 
 use super::{node_list, shortage};
@@ -95,9 +95,9 @@ fn render_reason(reason_text: Option<&ReasonText>, width: usize) -> String {
 
 /// Renders the position in the queue, and the expected start.
 fn render_turn(explanation: &Explanation, now: Timestamp) -> String {
-    match Turn::of(explanation, now) {
-        Turn::Never(never) => paint(&format!("  {never}\n"), Tone::Bad),
-        Turn::Waits { place, start } => paint(&format!("  {place}\n  {start}\n"), Tone::Plain),
+    match QueueTurn::of(explanation, now) {
+        QueueTurn::Never(never) => paint(&format!("  {never}\n"), Tone::Bad),
+        QueueTurn::Waits { place, start } => paint(&format!("  {place}\n  {start}\n"), Tone::Plain),
     }
 }
 

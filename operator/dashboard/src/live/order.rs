@@ -64,8 +64,8 @@ impl QueueOrders {
     }
 }
 
-/// What a reader of the old order expects, who knows the jobs that wait now: the old jobs that still
-/// wait, and then the new ones.
+/// Returns the order that a reader expects who knows the old order and the jobs that wait now: the
+/// old jobs that still wait, and then the new ones.
 fn expected_order(old: &[String], now: &[String]) -> Vec<String> {
     let waits: BTreeSet<&String> = now.iter().collect();
     let known: BTreeSet<&String> = old.iter().collect();

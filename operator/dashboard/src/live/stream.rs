@@ -128,7 +128,7 @@ impl ListChanges {
     }
 }
 
-/// What the tab knows of a list.
+/// The knowledge of the tab about a list.
 struct TabState {
     /// None: the tab must ask for the whole list.
     known: Option<Arc<Moment>>,

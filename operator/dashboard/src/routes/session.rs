@@ -34,7 +34,7 @@ struct Session {
     time: Timestamp,
 }
 
-/// What the user may list.
+/// The lists that the user may read.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SessionRights {

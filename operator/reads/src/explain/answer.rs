@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use trellis_api::Reason;
 
-use super::{DisplayState, ExplainFacts, HelpSection, Sentence, Turn, help_sections};
+use super::{DisplayState, ExplainFacts, HelpSection, QueueTurn, Sentence, help_sections};
 
 /// The answer to "why does this wait": the words of `trellis explain`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -26,9 +26,9 @@ pub struct Answer {
     /// The expected start, or that it can never start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Sentence>,
-    /// What would help.
+    /// Changes that would help.
     pub sections: Vec<HelpSection>,
-    /// What the user can do. Empty: nothing.
+    /// Advice for the user. Empty: there is none.
     pub next_steps: String,
 }
 
@@ -46,11 +46,11 @@ impl Answer {
             false => facts.current_reason(),
         };
         let (reason, message) = reason_text.unwrap_or_default();
-        let turn = facts.explanation.as_ref().map(|e| Turn::of(e, now));
+        let turn = facts.explanation.as_ref().map(|e| QueueTurn::of(e, now));
         let (place, start) = match turn {
             None => (None, None),
-            Some(Turn::Never(never)) => (None, Some(never)),
-            Some(Turn::Waits { place, start }) => (Some(place), Some(start)),
+            Some(QueueTurn::Never(never)) => (None, Some(never)),
+            Some(QueueTurn::Waits { place, start }) => (Some(place), Some(start)),
         };
         Self {
             word: state.word,

@@ -1,4 +1,4 @@
-//! What would help a job that waits, and which jobs make room for it. Pure.
+//! Sentences about changes that would help a job that waits, and jobs that make room for it. Pure.
 
 use serde::Serialize;
 use trellis_api::visibility::{
@@ -19,7 +19,7 @@ pub struct HelpSection {
     pub heading: &'static str,
     /// The sentences, at least one.
     pub lines: Vec<Sentence>,
-    /// What the reader must know to use the sentences.
+    /// Advice for the use of the sentences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<&'static str>,
 }

@@ -14,7 +14,7 @@ pub use read::read_facts;
 pub use sentence::{NamedObject, Sentence, Span};
 pub use state::DisplayState;
 pub use subject::ExplainedObject;
-pub use turn::Turn;
+pub use turn::QueueTurn;
 
 use serde::Serialize;
 use trellis_api::Reason;
@@ -113,7 +113,7 @@ impl ExplainFacts {
         explanation.map(|explanation| (explanation.reason, explanation.message.clone()))
     }
 
-    /// What the user can do. Empty: nothing.
+    /// Advice for the user. Empty: there is none.
     #[must_use]
     pub fn next_steps(&self) -> String {
         let reason_text = match self.waits_with_gang() {

@@ -9,7 +9,7 @@ use crate::text::format_until;
 
 /// When the job has its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum QueueTurn {
     /// The job can never start as it is.
     Never(Sentence),
     /// The job has a place in its queue.
@@ -21,7 +21,7 @@ pub enum Turn {
     },
 }
 
-impl Turn {
+impl QueueTurn {
     /// Reads the turn from the explanation.
     #[must_use]
     pub fn of(explanation: &Explanation, now: Timestamp) -> Self {
