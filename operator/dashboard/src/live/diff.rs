@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
-use super::row::Row;
+use super::row::{Reading, Row};
 
 /// The rows of a list at one moment. Rows that did not change are shared with earlier moments.
 #[derive(Debug)]
@@ -35,10 +34,10 @@ impl<T> Default for Rows<T> {
 
 impl<T: Row> Rows<T> {
     /// Takes the rows of a new read. A row without news stays the row of `before`.
-    pub(crate) fn renew(before: &Self, read: Vec<T>, now: Timestamp) -> Self {
+    pub(crate) fn renew(before: &Self, read: Vec<T>, reading: Reading) -> Self {
         let rows = read.into_iter().map(|row| {
             let key = row.key();
-            let old = before.0.get(&key).filter(|old| old.is_same(&row, now));
+            let old = before.0.get(&key).filter(|old| old.is_same(&row, reading));
             let row = old.cloned().unwrap_or_else(|| Arc::new(row));
             (key, row)
         });
@@ -104,7 +103,7 @@ mod tests {
     proptest! {
         #[test]
         fn changes_applied_to_the_old_rows_give_the_new_rows(old in numbers(), new in numbers()) {
-            let now = Timestamp::UNIX_EPOCH;
+            let now = Reading { now: k8s_openapi::jiff::Timestamp::UNIX_EPOCH, has_orders: true };
             let before = Rows::renew(&Rows::default(), old, now);
             let after = Rows::renew(&before, new.clone(), now);
             let changes = after.changes_since(&before);

@@ -14,6 +14,7 @@ use trellis_reads::{ReadError, Reader};
 
 use super::diff::Rows;
 use super::order::QueueOrders;
+use super::row::Reading;
 use crate::answer::Refusal;
 
 /// Time between two reads of the queue, as in `trellis queue --watch`.
@@ -45,8 +46,9 @@ pub(crate) struct Moment {
     /// Time of the read.
     pub(crate) time: Timestamp,
     pub(crate) jobs: Rows<JobState>,
-    /// The order of the jobs that wait. The positions in `jobs` may be older.
-    pub(crate) orders: QueueOrders,
+    /// The order of the jobs that wait. The positions in `jobs` may be older. None: a list of one
+    /// namespace, in which the jobs of other namespaces leave gaps between the positions.
+    pub(crate) orders: Option<QueueOrders>,
     /// None: the user may not see the queues.
     pub(crate) queues: Option<Rows<QueueState>>,
     pub(crate) nodes: Rows<NodeState>,
@@ -166,21 +168,29 @@ impl Feed {
                     None => (self.reader.clone(), JobScope::AllOrOwn),
                 };
                 let read = read_queues(&reader, scope, None).await?;
+                let reading = Reading {
+                    now,
+                    has_orders: read.is_complete,
+                };
                 let none = Rows::default();
                 let old_queues = before.queues.as_ref().unwrap_or(&none);
                 let queues = read.queues;
                 Ok(Moment {
-                    orders: QueueOrders::read(&read.jobs),
-                    jobs: Rows::renew(&before.jobs, read.jobs, now),
-                    queues: queues.map(|queues| Rows::renew(old_queues, queues, now)),
+                    orders: read.is_complete.then(|| QueueOrders::read(&read.jobs)),
+                    jobs: Rows::renew(&before.jobs, read.jobs, reading),
+                    queues: queues.map(|queues| Rows::renew(old_queues, queues, reading)),
                     notes: read.notes,
                     ..empty
                 })
             }
             ListName::Nodes => {
                 let read = read_nodes(&self.reader).await?;
+                let reading = Reading {
+                    now,
+                    has_orders: false,
+                };
                 Ok(Moment {
-                    nodes: Rows::renew(&before.nodes, read, now),
+                    nodes: Rows::renew(&before.nodes, read, reading),
                     ..empty
                 })
             }
@@ -194,7 +204,7 @@ impl Moment {
             version: 0,
             time,
             jobs: Rows::default(),
-            orders: QueueOrders::default(),
+            orders: None,
             queues: None,
             nodes: Rows::default(),
             notes: Vec::new(),

@@ -11,13 +11,22 @@ use trellis_api::visibility::{JobState, NodeState, QueueState};
 /// Smallest change of an estimate that is worth a new row.
 const MIN_CHANGE: SignedDuration = SignedDuration::from_secs(5);
 
+/// The circumstances of a read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// Time of the read.
+    pub(crate) now: Timestamp,
+    /// True: the orders of the queues tell the positions of the jobs.
+    pub(crate) has_orders: bool,
+}
+
 /// A row of a list.
 pub(crate) trait Row: PartialEq + Serialize + Send + Sync + 'static {
     /// The name of the row in its list.
     fn key(&self) -> String;
 
     /// Returns true if a reader of the old row misses nothing in the new one.
-    fn is_same(&self, new: &Self, _now: Timestamp) -> bool {
+    fn is_same(&self, new: &Self, _reading: Reading) -> bool {
         self == new
     }
 }
@@ -33,18 +42,18 @@ impl Row for JobState {
     }
 
     /// An expected time that has moved by little is the same: else each end of a job would change
-    /// the rows of all jobs behind it. So is another position: the order of the queue tells it.
-    fn is_same(&self, new: &Self, now: Timestamp) -> bool {
+    /// the rows of all jobs behind it. So is another position, if the order of the queue tells it.
+    fn is_same(&self, new: &Self, reading: Reading) -> bool {
         let starts = (&self.expected_start, &new.expected_start);
         let ends = (&self.expected_end, &new.expected_end);
-        if !is_same_estimate(starts, now) || !is_same_estimate(ends, now) {
+        if !is_same_estimate(starts, reading.now) || !is_same_estimate(ends, reading.now) {
             return false;
         }
         let as_old = Self {
             expected_start: self.expected_start.clone(),
             expected_end: self.expected_end.clone(),
             position: match (self.position, new.position) {
-                (Some(old), Some(_)) => Some(old),
+                (Some(old), Some(_)) if reading.has_orders => Some(old),
                 (_, new) => new,
             },
             ..new.clone()
@@ -60,7 +69,7 @@ impl Row for QueueState {
 
     /// Decayed usage changes at each moment. It is the same while it has moved by at most one
     /// percent.
-    fn is_same(&self, new: &Self, _now: Timestamp) -> bool {
+    fn is_same(&self, new: &Self, _reading: Reading) -> bool {
         let (old_usage, new_usage) = (&self.decayed_usage, &new.decayed_usage);
         let mut pairs = old_usage.iter().zip(new_usage);
         let is_same_usage = old_usage.len() == new_usage.len()
@@ -110,6 +119,13 @@ fn is_same_estimate(times: (&Option<Time>, &Option<Time>), now: Timestamp) -> bo
 mod tests {
     use super::*;
 
+    fn reading(now: &str) -> Reading {
+        Reading {
+            now: now.parse().unwrap(),
+            has_orders: true,
+        }
+    }
+
     fn job(start: &str) -> JobState {
         JobState {
             expected_start: Some(Time(start.parse().unwrap())),
@@ -128,7 +144,7 @@ mod tests {
 
     #[test]
     fn small_moves_of_decayed_usage_are_the_same_row() {
-        let now = Timestamp::UNIX_EPOCH;
+        let now = reading("1970-01-01T00:00:00Z");
         let old = queue("1000", 1);
         assert!(old.is_same(&queue("1010", 1), now));
         assert!(!old.is_same(&queue("1011", 1), now));
@@ -138,7 +154,7 @@ mod tests {
 
     #[test]
     fn small_moves_of_an_estimate_are_the_same_row() {
-        let now = "2026-01-01T12:00:00Z".parse().unwrap();
+        let now = reading("2026-01-01T12:00:00Z");
         let old = job("2026-01-01T13:00:00Z");
         for (start, same) in [
             ("2026-01-01T13:00:05Z", true),
@@ -153,7 +169,12 @@ mod tests {
             position,
             ..old.clone()
         };
-        assert!(at(Some(1)).is_same(&at(Some(2)), now), "the order tells it");
+        assert!(at(Some(1)).is_same(&at(Some(2)), now));
+        let without_orders = Reading {
+            has_orders: false,
+            ..now
+        };
+        assert!(!at(Some(1)).is_same(&at(Some(2)), without_orders));
         assert!(!at(None).is_same(&at(Some(2)), now));
         assert!(!at(Some(1)).is_same(&at(None), now));
         assert!(!old.is_same(&JobState::new("ml", "llm", "default"), now));

@@ -118,7 +118,10 @@ impl ListChanges {
             time: new.time,
             jobs: jobs.changed,
             gone_jobs: jobs.gone,
-            orders: new.orders.news_since(&old.orders),
+            orders: match (&new.orders, &old.orders) {
+                (Some(new), Some(old)) => new.news_since(old),
+                _ => BTreeMap::new(),
+            },
             queues,
             gone_queues,
             nodes: nodes.changed,
@@ -194,7 +197,9 @@ fn next_line(list: &'static str, state: &mut TabState, read: LastRead) -> Option
         LastRead::Failed(refusal) => return Some(StreamLine::Failed { list, refusal }),
         LastRead::Content(new) => new,
     };
-    match state.known.replace(new.clone()) {
+    let known = state.known.replace(new.clone());
+    // A list that became complete, or is so no longer, has another meaning of positions.
+    match known.filter(|old| old.orders.is_some() == new.orders.is_some()) {
         Some(old) => Some(StreamLine::Changes(Box::new(ListChanges::between(
             list, &old, &new,
         )))),

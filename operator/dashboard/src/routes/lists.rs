@@ -26,6 +26,9 @@ pub(crate) struct QueueQuery {
 struct QueueAnswer<'m> {
     version: String,
     time: Timestamp,
+    /// True: the jobs are those of all namespaces, so that the page can count the positions of the
+    /// jobs that wait.
+    ordered: bool,
     jobs: Vec<Cow<'m, JobState>>,
     queues: Option<Vec<&'m QueueState>>,
     notes: &'m [String],
@@ -56,7 +59,11 @@ pub(crate) async fn list_queue(
     let content = QueueAnswer {
         version: moment.version.to_string(),
         time: moment.time,
-        jobs: moment.orders.position(&moment.jobs.all()),
+        ordered: moment.orders.is_some(),
+        jobs: match &moment.orders {
+            Some(orders) => orders.position(&moment.jobs.all()),
+            None => moment.jobs.all().into_iter().map(Cow::Borrowed).collect(),
+        },
         queues: moment.queues.as_ref().map(|queues| queues.all()),
         notes: &moment.notes,
     };

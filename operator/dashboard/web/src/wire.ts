@@ -163,6 +163,8 @@ export interface Session {
 
 /** Answer of `GET /api/queue`. */
 export interface QueueAnswer {
+  /** True: the jobs are those of all namespaces, so that the page can count their positions. */
+  readonly ordered: boolean;
   readonly version: string;
   readonly time: Time;
   readonly jobs: readonly JobState[];

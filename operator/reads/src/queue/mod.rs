@@ -19,6 +19,9 @@ pub struct QueueReads {
     pub queues: Option<Vec<QueueState>>,
     /// What is missing from the output, and why.
     pub notes: Vec<String>,
+    /// True: the jobs are those of all namespaces.
+    #[serde(skip)]
+    pub is_complete: bool,
 }
 
 /// The namespaces whose jobs are read.
@@ -65,6 +68,7 @@ pub async fn read_queues(
         jobs,
         queues: queues.into_option(),
         notes,
+        is_complete: all_seen && selector.is_none(),
     })
 }
 

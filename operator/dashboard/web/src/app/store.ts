@@ -98,6 +98,9 @@ export const scope = signal<string | undefined>(undefined);
 /** What has changed since the page was opened, the newest first. */
 export const changes = signal<readonly JobChange[]>([]);
 
+/** True while the jobs are those of all namespaces. Else, other jobs leave gaps between positions. */
+let isOrdered = false;
+
 const nodeFollowers = signal(0);
 
 /** True while a mounted view needs nodes. */
@@ -137,6 +140,7 @@ export function replaceQueue(answer: QueueAnswer): void {
     // The first list is no change.
     if (queue.version.peek() !== undefined) noteChanges(queue.jobs.peek(), jobs);
     queue.jobs.value = jobs;
+    isOrdered = answer.ordered;
     queue.queues.value = answer.queues && indexRows(answer.queues, nameOf);
     queue.notes.value = answer.notes;
     markFresh(queue, answer);
@@ -159,7 +163,7 @@ export function updateQueue(deltas: readonly QueueDelta[]): void {
   batch(() => {
     const before = queue.jobs.peek();
     const changed = deltas.map(({ jobs, goneJobs, orders }) => ({ changed: jobs, gone: goneJobs, orders }));
-    queue.jobs.value = applyJobDeltas(before, changed, jobKey);
+    queue.jobs.value = isOrdered ? applyJobDeltas(before, changed, jobKey) : applyDeltas(before, changed, jobKey);
     noteChanges(before, queue.jobs.peek(), deltas);
     for (const delta of deltas) {
       if (delta.queues === null) queue.queues.value = null;

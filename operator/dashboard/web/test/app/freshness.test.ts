@@ -5,7 +5,7 @@ import { queueFreshness } from "../../src/app/freshness";
 import { clearQueue, queue, replaceQueue, reportProblem } from "../../src/app/store";
 
 const later = (seconds: number): Date => new Date(serverTime().getTime() + seconds * 1_000);
-const load = (): void => replaceQueue({ version: "1", time: "2026-01-01T00:00:00Z", jobs: [], queues: [], notes: [] });
+const load = (): void => replaceQueue({ ordered: true, version: "1", time: "2026-01-01T00:00:00Z", jobs: [], queues: [], notes: [] });
 
 beforeEach(() => {
   clearQueue();

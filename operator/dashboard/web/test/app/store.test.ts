@@ -21,7 +21,7 @@ const time = "2026-01-01T00:00:00Z";
 
 beforeEach(() => {
   clearQueue();
-  replaceQueue({ version: "1", time, jobs: [makeJob("llm"), makeJob("bert")], queues: [makeQueue("research")], notes: [] });
+  replaceQueue({ ordered: true, version: "1", time, jobs: [makeJob("llm"), makeJob("bert")], queues: [makeQueue("research")], notes: [] });
 });
 
 test("lines of one frame are one update", () => {
