@@ -1908,6 +1908,60 @@ function compare(a, b) {
 	if (a === b) return 0;
 	return a < b ? -1 : 1;
 }
+// src/app/positions.ts
+function applyJobDeltas(old, deltas, keyOf) {
+	return deltas.reduce((jobs, delta) => applyOne(jobs, delta, keyOf), old);
+}
+function applyOne(old, delta, keyOf) {
+	const next = applyDeltas(old, [delta], keyOf);
+	const queues = reorderedQueues(old, delta, keyOf);
+	if (queues.size === 0) return next;
+	const [before, after] = [waitingKeys(old, queues), waitingKeys(next, queues)];
+	const jobs = new Map(next);
+	for (const queue of queues) (ownOrder(delta.orders, queue) ?? expectedOrder(before.get(queue), after.get(queue))).forEach((key, index) => {
+		const job = jobs.get(key);
+		const position = index + 1;
+		if (job && job.position !== position) jobs.set(key, {
+			...job,
+			position
+		});
+	});
+	return jobs;
+}
+function reorderedQueues(old, delta, keyOf) {
+	const changed = delta.changed ?? [];
+	const before = [...changed.map(keyOf), ...delta.gone ?? []].map((key) => old.get(key));
+	const queues = new Set(Object.keys(delta.orders ?? {}));
+	for (const job of [...changed, ...before]) if (job?.position !== void 0) queues.add(job.queue);
+	return queues;
+}
+function ownOrder(orders, queue) {
+	return orders && Object.hasOwn(orders, queue) ? orders[queue] : void 0;
+}
+function waitingKeys(jobs, queues) {
+	const waiting = new Map();
+	for (const [key, { queue, position }] of jobs) {
+		if (position === void 0 || !queues.has(queue)) continue;
+		const list = waiting.get(queue);
+		if (list) list.push({
+			key,
+			position
+		});
+		else waiting.set(queue, [{
+			key,
+			position
+		}]);
+	}
+	const sorted = [...waiting].map(([queue, list]) => {
+		list.sort((a, b) => a.position - b.position);
+		return [queue, list.map(({ key }) => key)];
+	});
+	return new Map(sorted);
+}
+function expectedOrder(before = [], after = []) {
+	const [waits, known] = [new Set(after), new Set(before)];
+	return [...before.filter((key) => waits.has(key)), ...after.filter((key) => !known.has(key))];
+}
 // src/app/store.ts
 function listHead() {
 	return {
@@ -1932,6 +1986,7 @@ var nodes = {
 };
 var scope = y$1(void 0);
 var changes = y$1([]);
+var isOrdered = false;
 var nodeFollowers = y$1(0);
 var wantsNodes = O(() => nodeFollowers.value > 0);
 function follow(_list) {
@@ -1959,6 +2014,7 @@ function replaceQueue(answer) {
 		const jobs = indexRows(sortJobs(answer.jobs, QUEUE_ORDER), jobKey);
 		if (queue.version.peek() !== void 0) noteChanges(queue.jobs.peek(), jobs);
 		queue.jobs.value = jobs;
+		isOrdered = answer.ordered;
 		queue.queues.value = answer.queues && indexRows(answer.queues, nameOf);
 		queue.notes.value = answer.notes;
 		markFresh(queue, answer);
@@ -1976,11 +2032,12 @@ function updateQueue(deltas) {
 	if (!last) return;
 	r(() => {
 		const before = queue.jobs.peek();
-		const changed = deltas.map((delta) => ({
-			changed: delta.jobs,
-			gone: delta.goneJobs
+		const changed = deltas.map(({ jobs, goneJobs, orders }) => ({
+			changed: jobs,
+			gone: goneJobs,
+			orders
 		}));
-		queue.jobs.value = applyDeltas(before, changed, jobKey);
+		queue.jobs.value = isOrdered ? applyJobDeltas(before, changed, jobKey) : applyDeltas(before, changed, jobKey);
 		noteChanges(before, queue.jobs.peek(), deltas);
 		for (const delta of deltas) {
 			if (delta.queues === null) queue.queues.value = null;
