@@ -46,6 +46,13 @@ struct YamlEntry {
     value: YamlTree,
 }
 
+/// Deepest nesting of a document. Objects of Kubernetes have about twenty levels.
+const MAX_DEPTH: usize = 100;
+
+/// Stack of the reader, which takes up to 100 kilobytes for a level in a build without optimisation.
+/// A thread of a server has two megabytes.
+const STACK_BYTES: usize = 16 << 20;
+
 impl YamlTree {
     /// Parses a document. Anchors are expanded, within a budget.
     pub(super) fn parse(text: &str) -> Result<Self, (YamlPosition, String)> {
@@ -53,13 +60,15 @@ impl YamlTree {
         let mut budget = serde_saphyr::Budget::default();
         let nodes = text.len().checked_div(4).unwrap_or(0);
         budget.max_nodes = budget.max_nodes.max(nodes);
+        budget.max_depth = MAX_DEPTH;
         budget.max_events = budget.max_events.max(nodes.saturating_mul(2));
         let options = serde_saphyr::options! {
             budget: Some(budget),
             with_snippet: false,
             legacy_octal_numbers: true,
         };
-        serde_saphyr::from_str_with_options(text, options).map_err(|e| explain_error(&e, text))
+        let read = || serde_saphyr::from_str_with_options(text, options);
+        stacker::grow(STACK_BYTES, read).map_err(|e| explain_error(&e, text))
     }
 
     pub(super) fn text(&self) -> Option<&str> {
