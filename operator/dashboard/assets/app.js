@@ -1309,6 +1309,7 @@ function parsePath(path) {
 				page: "node",
 				name: first
 			};
+		case "plan": return first === void 0 ? { page: "plan" } : { page: "notFound" };
 		case "jobs":
 			if (first === void 0 || second === void 0) return { page: "notFound" };
 			return {
@@ -1347,6 +1348,7 @@ var urls = {
 	queue: (name) => `/queues/${encodePart(name)}`,
 	nodes: (query = {}) => withQuery("/nodes", query),
 	node: (name) => `/nodes/${encodePart(name)}`,
+	plan: "/plan",
 	job: (job) => `/jobs/${encodePart(job.namespace)}/${encodePart(job.name)}`
 };
 var path = y$1("/");
@@ -1448,11 +1450,49 @@ function pauseAfter(failures, kind, retryAfter, random) {
 	const spread = (kind === "unauthorized" || kind === "denied" ? REFUSED_PAUSE : PAUSES[Math.min(Math.max(failures, 1), PAUSES.length) - 1] ?? 30) * (.9 + random * .2);
 	return Math.max(spread, retryAfter ?? 0);
 }
+// src/app/key-sharing.ts
+var CHANNEL = "trellis-key";
+var TIMEOUT_MS$1 = 300;
+var QUESTION = "key?";
+function answerTabs(readKey) {
+	const channel = new BroadcastChannel(CHANNEL);
+	channel.onmessage = ({ data }) => {
+		if (data !== QUESTION) return;
+		const key = readKey();
+		if (key !== void 0) channel.postMessage({ key });
+	};
+	return () => channel.close();
+}
+function askTabs(accepts) {
+	return new Promise((resolve) => {
+		const channel = new BroadcastChannel(CHANNEL);
+		const end = (key) => {
+			clearTimeout(timer);
+			channel.close();
+			resolve(key);
+		};
+		const timer = setTimeout(end, TIMEOUT_MS$1);
+		channel.onmessage = ({ data }) => {
+			const key = readAnswer$1(data);
+			if (key !== void 0 && accepts(key)) end(key);
+		};
+		channel.postMessage(QUESTION);
+	});
+}
+function readAnswer$1(data) {
+	if (typeof data !== "object" || data === null || !("key" in data)) return void 0;
+	const { key } = data;
+	return typeof key === "string" && /^[\x21-\x7e]{1,256}$/.test(key) ? key : void 0;
+}
 // src/app/session-key.ts
 var STORAGE_KEY$2 = "trellis-key";
 var memory;
+var rejected = new Set();
 function readKey() {
-	if (memory !== void 0) return memory;
+	const key = memory ?? readStored();
+	return key !== void 0 && isRejected(key) ? void 0 : key;
+}
+function readStored() {
 	try {
 		return sessionStorage.getItem(STORAGE_KEY$2) ?? void 0;
 	} catch {
@@ -1465,6 +1505,14 @@ function keepKey(key) {
 		sessionStorage.setItem(STORAGE_KEY$2, key);
 	} catch {}
 }
+function rejectKey(key) {
+	rejected.add(key);
+	if (memory === key) memory = void 0;
+	if (readStored() === key) sessionStorage.removeItem(STORAGE_KEY$2);
+}
+function isRejected(key) {
+	return rejected.has(key);
+}
 function takeCode() {
 	const code = new URLSearchParams(location.hash.slice(1)).get("code");
 	if (code === null) return void 0;
@@ -1472,6 +1520,7 @@ function takeCode() {
 	return code;
 }
 // src/app/request.ts
+var OPEN_PATH = "/api/open";
 var TIMEOUT_MS = 3e4;
 var RequestError = class extends Error {
 	name = "RequestError";
@@ -1484,16 +1533,19 @@ var RequestError = class extends Error {
 	}
 };
 async function get(path, signal) {
-	const limit = AbortSignal.timeout(TIMEOUT_MS);
-	return readAnswer(await send(path, { signal: signal ? AbortSignal.any([signal, limit]) : limit }));
+	return readAnswer(await send(path, { signal: limited(signal) }));
 }
-async function post(path, body) {
+async function post(path, body, signal) {
 	return readAnswer(await send(path, {
 		method: "POST",
 		headers: { "Content-Type": "application/json" },
 		body: JSON.stringify(body),
-		signal: AbortSignal.timeout(TIMEOUT_MS)
+		signal: limited(signal)
 	}));
+}
+function limited(signal) {
+	const limit = AbortSignal.timeout(TIMEOUT_MS);
+	return signal ? AbortSignal.any([signal, limit]) : limit;
 }
 async function readAnswer(response) {
 	try {
@@ -1505,7 +1557,7 @@ async function readAnswer(response) {
 }
 async function send(path, init) {
 	const headers = new Headers(init.headers);
-	const key = readKey();
+	const key = path === "/api/open" ? void 0 : readKey();
 	if (key !== void 0) headers.set("Trellis-Key", key);
 	let response;
 	try {
@@ -1520,8 +1572,10 @@ async function send(path, init) {
 	}
 	const date = response.headers.get("Date");
 	if (date !== null) noteServerTime(new Date(date));
-	if (!response.ok) throw await readError(response);
-	return response;
+	if (response.ok) return response;
+	const error = await readError(response);
+	if (error.kind === "key" && key !== void 0) rejectKey(key);
+	throw error;
 }
 function asRequestError(error) {
 	if (error instanceof RequestError) return error;
@@ -1558,16 +1612,35 @@ function readWireError(body) {
 	};
 }
 // src/app/session.ts
+var needsNoKey = false;
 async function exchangeCode() {
 	const code = takeCode();
 	if (code === void 0) return;
-	const { key } = await post("/api/open", { code });
-	keepKey(key);
+	try {
+		const { key } = await post(OPEN_PATH, { code });
+		keepKey(key);
+	} catch (error) {
+		if (isKeyRefusal(error) && readKey() !== void 0) return;
+		throw error;
+	}
+}
+function isKeyRefusal(error) {
+	return error instanceof RequestError && error.kind === "key";
 }
 async function openSession(signal) {
+	const key = readKey();
 	const session = await get("/api/session", signal);
+	if (key === void 0) needsNoKey = true;
 	noteServerTime(new Date(session.time));
 	return session;
+}
+async function borrowKey() {
+	if (needsNoKey) return false;
+	const own = readKey();
+	if (own !== void 0) rejectKey(own);
+	const key = await askTabs((other) => !isRejected(other));
+	if (key !== void 0) keepKey(key);
+	return key !== void 0;
 }
 // src/app/changes.ts
 var MAX_CHANGES = 100;
@@ -2257,10 +2330,13 @@ var nodesRefusedAt = Number.NEGATIVE_INFINITY;
 var sessionEndsAt = Number.NEGATIVE_INFINITY;
 async function keepCurrent() {
 	watchVisibility(() => turn.abort());
+	answerTabs(readKey);
 	followNodesOnDemand();
 	followScope();
+	followRefusal();
 	let failures = 0;
 	let needsCode = true;
+	let firstRefusal;
 	for (;;) {
 		await whenShown();
 		turn = new AbortController();
@@ -2268,15 +2344,21 @@ async function keepCurrent() {
 			if (needsCode) await exchangeCode();
 			needsCode = false;
 			await catchUp(turn.signal);
+			firstRefusal = void 0;
 			isStreaming = true;
 			const { lines } = await readStream(streamAddress(), turn.signal);
 			failures = lines > 0 ? 0 : failures + 1;
 			if (lines === 0) await pause(pauseAfter(failures, "", void 0, Math.random()));
 		} catch (thrown) {
 			if (turn.signal.aborted) continue;
-			failures += 1;
 			needsCode = false;
-			await handleFailure(thrown, failures);
+			if (isKeyRefusal(thrown)) {
+				firstRefusal ??= thrown;
+				if (await borrowKey()) continue;
+			}
+			failures += 1;
+			await handleFailure(isKeyRefusal(thrown) ? firstRefusal ?? thrown : thrown, failures);
+			firstRefusal = void 0;
 		} finally {
 			isStreaming = false;
 		}
@@ -2362,6 +2444,11 @@ function followNodesOnDemand() {
 			clearNodes();
 			if (isStreaming) turn.abort();
 		}, NODES_LINGER_MS);
+	});
+}
+function followRefusal() {
+	x$1(() => {
+		if (refusal.value && isStreaming) turn.abort();
 	});
 }
 function followScope() {
@@ -2503,10 +2590,31 @@ function judge(list, limit) {
 		time
 	};
 }
+// src/app/text.ts
+var UNSAFE$1 = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g;
+var ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
+function cleanLines(text) {
+	return text.replace(/\r\n?/g, "\n").replace(/\t/g, " ").replace(ESCAPES, "").replace(UNSAFE$1, "");
+}
+function cleanLine(text) {
+	return cleanLines(text).replace(/\s+/g, " ").trim();
+}
+function cutText(text, length) {
+	if (text.length <= length) return {
+		text,
+		isCut: false
+	};
+	const last = text.charCodeAt(length - 1);
+	const isHalf = last >= 55296 && last <= 56319;
+	return {
+		text: text.slice(0, isHalf ? length - 1 : length),
+		isCut: true
+	};
+}
 // src/app/title.ts
 function useTitle(title) {
 	A$1(() => {
-		document.title = `${title} · Trellis`;
+		document.title = `${cleanLine(title)} · Trellis`;
 	}, [title]);
 }
 function useArrival() {
@@ -2583,6 +2691,7 @@ var PATHS = {
 	jobs: "M5.5 4h8M5.5 8h8M5.5 12h8M2.5 4h.01M2.5 8h.01M2.5 12h.01",
 	queues: "M3 2.5v9.5a1 1 0 0 0 1 1h2.5M3 7.5h3.5M8.5 5.5h5v4h-5zM8.5 11.25h5v3.25h-5z",
 	nodes: "M2.5 2.5h4.5v4.5H2.5zM9 2.5h4.5v4.5H9zM2.5 9h4.5v4.5H2.5zM9 9h4.5v4.5H9z",
+	plan: "M3.5 2h6l3 3v9h-9zM5.7 9.3l1.6 1.6 3-3.4",
 	timeline: "M2.5 4h5M5.5 8h6M8.5 12h5",
 	search: "M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM10.6 10.6 14 14",
 	sun: "M8 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM8 1v1.5M8 13.5V15M1 8h1.5M13.5 8H15M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
@@ -2630,8 +2739,9 @@ function Icon({ name, label }) {
 	});
 }
 // src/app/shell-quote.ts
+var UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g;
 function quote(argument) {
-	const oneLine = argument.replace(/[\u0000-\u001f\u007f-\u009f]/g, " ");
+	const oneLine = argument.replace(UNSAFE, " ");
 	if (/^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$/.test(oneLine)) return oneLine;
 	return `'${oneLine.replaceAll("'", `'\\''`)}'`;
 }
@@ -2664,7 +2774,7 @@ function find(text, all) {
 	const queues = best(all.queues, words, (name) => name.toLowerCase(), MAX_HITS);
 	const jobs = best(all.jobs, words, searchText, MAX_HITS);
 	const nodes = best(all.nodes, words, (name) => name.toLowerCase(), MAX_HITS);
-	return [
+	const hits = [
 		...fixed,
 		...queues.map((name) => ({
 			kind: "queue",
@@ -2678,6 +2788,9 @@ function find(text, all) {
 			href: urls.node(name)
 		}))
 	];
+	const typed = words.join(" ");
+	const isExact = (hit) => hit.label.toLowerCase() === typed;
+	return [...hits.filter(isExact), ...hits.filter((hit) => !isExact(hit))];
 }
 function jobHit(job) {
 	const { namespace = "", name } = job.metadata;
@@ -2745,6 +2858,11 @@ var PAGES = [
 		kind: "page",
 		label: "Timeline",
 		href: urls.timeline()
+	},
+	{
+		kind: "page",
+		label: "Plan",
+		href: urls.plan
 	}
 ];
 var ACTIONS = [{
@@ -2796,27 +2914,6 @@ function nodesOfJobs() {
 	const names = new Set();
 	for (const job of queue.jobs.peek().values()) for (const node of job.nodes ?? []) names.add(node);
 	return names;
-}
-// src/app/text.ts
-var UNSAFE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g;
-var ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
-function cleanLines(text) {
-	return text.replace(/\r\n?/g, "\n").replace(/\t/g, " ").replace(ESCAPES, "").replace(UNSAFE, "");
-}
-function cleanLine(text) {
-	return cleanLines(text).replace(/\s+/g, " ").trim();
-}
-function cutText(text, length) {
-	if (text.length <= length) return {
-		text,
-		isCut: false
-	};
-	const last = text.charCodeAt(length - 1);
-	const isHalf = last >= 55296 && last <= 56319;
-	return {
-		text: text.slice(0, isHalf ? length - 1 : length),
-		isCut: true
-	};
 }
 // src/parts/Text.tsx
 var MORE = 2e4;
@@ -3015,6 +3112,12 @@ var AREAS = [
 		href: urls.nodes(),
 		icon: "nodes",
 		pages: ["nodes", "node"]
+	},
+	{
+		name: "Plan",
+		href: urls.plan,
+		icon: "plan",
+		pages: ["plan"]
 	}
 ];
 function Header(props) {
@@ -3446,6 +3549,11 @@ function useGlobalShortcuts(overlays) {
 			keys: "g n",
 			label: "Nodes",
 			run: () => navigate(urls.nodes())
+		},
+		{
+			keys: "g p",
+			label: "Plan",
+			run: () => navigate(urls.plan)
 		}
 	]);
 }
@@ -4834,7 +4942,7 @@ function JobFilters({ filter, isTimeline }) {
 				onClick: () => setQuery({ user: void 0 }, { step: true }),
 				children: [
 					"user ",
-					filter.user,
+					cleanLine(filter.user),
 					" ",
 					a(Icon, {
 						name: "cross",
@@ -5208,6 +5316,7 @@ function CurrentView() {
 		case "queue": return a(LatePage, { show: ({ Queue }) => a(Queue, { name: current.name }, current.name) });
 		case "nodes": return a(LatePage, { show: ({ NodesView }) => a(NodesView, {}) });
 		case "node": return a(LatePage, { show: ({ NodeView }) => a(NodeView, { name: current.name }, current.name) });
+		case "plan": return a(LatePage, { show: ({ Plan }) => a(Plan, {}) });
 		case "job": return a(LatePage, { show: ({ Job }) => a(Job, { job: current }, `${current.namespace}/${current.name}`) });
 		case "notFound": return a(NotFound, {});
 	}
@@ -5233,4 +5342,4 @@ startKeys();
 var root = document.getElementById("app");
 if (root) Q(a(App, {}), root);
 keepCurrent();
-export { describeReason as $, Loading as A, O as At, nodesFreshness as B, $ as Bt, QueueLink as C, setQuery as Ct, Facts as D, serverTime as Dt, Card as E, now as Et, cutText as F, F$1 as Ft, follow as G, announce as H, command as I, P as It, queue as J, jobKey as K, Icon as L, T$1 as Lt, Name as M, x$1 as Mt, Text as N, y$1 as Nt, Banner as O, useComputed as Ot, cleanLine as P, A$1 as Pt, describeEta as Q, a as R, d$2 as Rt, NodeLinks as S, search as St, CopyButton as T, useShortcuts as Tt, theme as U, queueFreshness as V, whenShown as W, session as X, refuse as Y, canNeverStart as Z, Table as _, resourceLabel as _t, barScale as a, writeOrder as at, JobLink as b, navigate as bt, readQuotaRows as c, formatAmount as ct, phaseLook as d, formatCount as dt, filterJobs as et, Eta as f, formatDateTime as ft, Until as g, parseQuantity as gt, Clock as h, jobLabel as ht, SegmentBar as i, sortJobs as it, describeProblem as j, f$1 as jt, Empty as k, useSignal as kt, Badge as l, formatClock as lt, Ago as m, formatUntil as mt, VirtualRows as n, phaseOf as nt, boundedResources as o, countOf as ot, Age as p, formatSeconds as pt, nodes as q, QuotaBar as r, readOrder as rt, mainResources as s, formatAge as st, JobTable as t, isPending as tt, PhaseBadge as u, formatClockSeconds as ut, ListProblem as v, RequestError as vt, Command as w, urls as wt, NodeLink as x, query as xt, ProblemText as y, get as yt, useTitle as z, w$2 as zt };
+export { canNeverStart as $, Loading as A, serverTime as At, cutText as B, P as Bt, QueueLink as C, navigate as Ct, Facts as D, urls as Dt, Card as E, setQuery as Et, command as F, r as Ft, whenShown as G, queueFreshness as H, d$2 as Ht, Icon as I, x$1 as It, nodes as J, follow as K, a as L, y$1 as Lt, describeProblem as M, useSignal as Mt, Name as N, O as Nt, Banner as O, useShortcuts as Ot, Text as P, f$1 as Pt, session as Q, useTitle as R, A$1 as Rt, NodeLinks as S, post as St, CopyButton as T, search as Tt, announce as U, w$2 as Ut, nodesFreshness as V, T$1 as Vt, theme as W, $ as Wt, refusal as X, queue as Y, refuse as Z, Table as _, jobLabel as _t, barScale as a, readOrder as at, JobLink as b, RequestError as bt, readQuotaRows as c, countOf as ct, phaseLook as d, formatClock as dt, describeEta as et, Eta as f, formatClockSeconds as ft, Until as g, formatUntil as gt, Clock as h, formatSeconds as ht, SegmentBar as i, phaseOf as it, asSentence as j, useComputed as jt, Empty as k, now as kt, Badge as l, formatAge as lt, Ago as m, formatDateTime as mt, VirtualRows as n, filterJobs as nt, boundedResources as o, sortJobs as ot, Age as p, formatCount as pt, jobKey as q, QuotaBar as r, isPending as rt, mainResources as s, writeOrder as st, JobTable as t, describeReason as tt, PhaseBadge as u, formatAmount as ut, ListProblem as v, parseQuantity as vt, Command as w, query as wt, NodeLink as x, get as xt, ProblemText as y, resourceLabel as yt, cleanLine as z, F$1 as zt };

@@ -1,4 +1,386 @@
-import { $ as describeReason, A as Loading, At as O, B as nodesFreshness, Bt as $, C as QueueLink, Ct as setQuery, D as Facts, Dt as serverTime, E as Card, Et as now, F as cutText, Ft as F, G as follow, H as announce, I as command, It as P, J as queue, K as jobKey, L as Icon, Lt as T, M as Name, Mt as x, N as Text, Nt as y, O as Banner, Ot as useComputed, P as cleanLine, Pt as A, Q as describeEta, R as a, Rt as d, S as NodeLinks, St as search, T as CopyButton, Tt as useShortcuts, U as theme, V as queueFreshness, W as whenShown, X as session, Y as refuse, Z as canNeverStart, _ as Table, _t as resourceLabel, a as barScale, at as writeOrder, b as JobLink, bt as navigate, c as readQuotaRows, ct as formatAmount, d as phaseLook, dt as formatCount, et as filterJobs, f as Eta, ft as formatDateTime, g as Until, gt as parseQuantity, h as Clock, ht as jobLabel, i as SegmentBar, it as sortJobs, j as describeProblem, jt as f, k as Empty, kt as useSignal, l as Badge, lt as formatClock, m as Ago, mt as formatUntil, n as VirtualRows, nt as phaseOf, o as boundedResources, ot as countOf, p as Age, pt as formatSeconds, q as nodes, r as QuotaBar, rt as readOrder, s as mainResources, st as formatAge, t as JobTable, tt as isPending, u as PhaseBadge, ut as formatClockSeconds, v as ListProblem, vt as RequestError, w as Command, wt as urls, x as NodeLink, xt as query, y as ProblemText, yt as get, z as useTitle, zt as w } from "./app.js";
+import { $ as canNeverStart, A as Loading, At as serverTime, B as cutText, Bt as P, C as QueueLink, Ct as navigate, D as Facts, Dt as urls, E as Card, Et as setQuery, F as command, Ft as r, G as whenShown, H as queueFreshness, Ht as d, I as Icon, It as x, J as nodes, K as follow, L as a, Lt as y, M as describeProblem, Mt as useSignal, N as Name, Nt as O, O as Banner, Ot as useShortcuts, P as Text, Pt as f, Q as session, R as useTitle, Rt as A, S as NodeLinks, St as post, T as CopyButton, Tt as search, U as announce, Ut as w, V as nodesFreshness, Vt as T, W as theme, Wt as $, X as refusal, Y as queue, Z as refuse, _ as Table, _t as jobLabel, a as barScale, at as readOrder, b as JobLink, bt as RequestError, c as readQuotaRows, ct as countOf, d as phaseLook, dt as formatClock, et as describeEta, f as Eta, ft as formatClockSeconds, g as Until, gt as formatUntil, h as Clock, ht as formatSeconds, i as SegmentBar, it as phaseOf, j as asSentence, jt as useComputed, k as Empty, kt as now, l as Badge, lt as formatAge, m as Ago, mt as formatDateTime, n as VirtualRows, nt as filterJobs, o as boundedResources, ot as sortJobs, p as Age, pt as formatCount, q as jobKey, r as QuotaBar, rt as isPending, s as mainResources, st as writeOrder, t as JobTable, tt as describeReason, u as PhaseBadge, ut as formatAmount, v as ListProblem, vt as parseQuantity, w as Command, wt as query, x as NodeLink, xt as get, y as ProblemText, yt as resourceLabel, z as cleanLine, zt as F } from "./app.js";
+// src/app/yaml.ts
+function writeYaml(value) {
+	return `${block(value, 0, "").replace(/^\n/, "")}\n`;
+}
+function block(value, indent, lead) {
+	const pad = "  ".repeat(indent);
+	if (Array.isArray(value)) {
+		if (value.length === 0) return `${lead}[]`;
+		return `\n${value.map((item) => `${pad}- ${inItem(item, indent + 1)}`).join("\n")}`;
+	}
+	if (typeof value === "object" && value !== null) {
+		const entries = Object.entries(value).filter((entry) => entry[1] !== void 0);
+		if (entries.length === 0) return `${lead}{}`;
+		return `\n${entries.map(([key, own]) => `${pad}${scalar(key)}:${field(own, indent)}`).join("\n")}`;
+	}
+	if (typeof value === "string" && canBeBlock(value)) return `${lead}${literal(value, pad)}`;
+	return `${lead}${scalar(value)}`;
+}
+function field(value, indent) {
+	return block(value, Array.isArray(value) ? indent : indent + 1, " ");
+}
+function inItem(value, indent) {
+	return block(value, indent, "").replace(/^\n */, "");
+}
+function canBeBlock(text) {
+	return /^[\x21-\x7e][\x20-\x7e]*\n[\x20-\x7e\n]*$/.test(text) && !/\n\n+$/.test(text) && !/ \n| $/.test(text);
+}
+function literal(text, pad) {
+	const lines = (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n").map((line) => line === "" ? "" : `${pad}${line}`);
+	return `|${text.endsWith("\n") ? "" : "-"}\n${lines.join("\n")}`;
+}
+var PLAIN = /^[A-Za-z_/.][A-Za-z0-9_./@:-]*(?: [A-Za-z0-9_./@:(),-]+)*$/;
+var AMOUNT = /^\d+(?:m|k|M|G|T|Ki|Mi|Gi|Ti|Pi)$/;
+var WORDS = new Set([
+	"true",
+	"false",
+	"null",
+	"yes",
+	"no",
+	"on",
+	"off",
+	"y",
+	"n",
+	"."
+]);
+function scalar(value) {
+	if (typeof value !== "string") return String(value);
+	return AMOUNT.test(value) || isPlain(value) ? value : quoteText(value);
+}
+function isPlain(text) {
+	const isSpecial = WORDS.has(text.toLowerCase()) || /^\.(inf|nan|\d|\.*$)/i.test(text) || /:(?: |$)/.test(text);
+	return PLAIN.test(text) && !isSpecial;
+}
+var UNSEEN = /[\u007f-\u00a0\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+function quoteText(text) {
+	const escape = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+	return JSON.stringify(text).replace(UNSEEN, escape);
+}
+// src/app/plan-manifest.ts
+var OWN_METADATA = [
+	"name",
+	"generateName",
+	"namespace",
+	"labels",
+	"annotations"
+];
+var FOREIGN_ANNOTATIONS = ["kubectl.kubernetes.io/last-applied-configuration", "trellis.dev/requested-by"];
+function writeManifest(job) {
+	const { apiVersion, kind, metadata, spec } = job;
+	return writeYaml({
+		apiVersion: apiVersion ?? "trellis.dev/v1alpha1",
+		kind: kind ?? "TrainingJob",
+		metadata: ownMetadata(metadata),
+		spec
+	});
+}
+function ownMetadata(metadata) {
+	const own = pick(metadata, (name) => OWN_METADATA.includes(name));
+	const annotations = pick(own["annotations"], (name) => !FOREIGN_ANNOTATIONS.includes(name));
+	return {
+		...own,
+		annotations: Object.keys(annotations).length > 0 ? annotations : void 0
+	};
+}
+function pick(value, isWanted) {
+	const entries = typeof value === "object" && value !== null ? Object.entries(value) : [];
+	return Object.fromEntries(entries.filter(([name]) => isWanted(name)));
+}
+// src/app/plan-text.ts
+var EXAMPLE = `# Two pods with one GPU each: both are placed at once, or neither is.
+apiVersion: trellis.dev/v1alpha1
+kind: TrainingJob
+metadata:
+  name: two-gpus
+spec:
+  taskGroups:
+  - name: worker
+    replicas: 2
+    gpus: 1
+    image: nvidia/cuda:12.6.3-base-ubuntu24.04
+    command: [sh, -c, "nvidia-smi -L && sleep 30"]
+    resources: {limits: {cpu: 1, memory: 1Gi}}
+`;
+var MAX_BYTES = 262144;
+var MAX_SIZE = "256 KiB";
+function fitsRequest(request) {
+	return new TextEncoder().encode(JSON.stringify(request)).length <= MAX_BYTES;
+}
+function mayFit(bytes) {
+	return bytes <= MAX_BYTES;
+}
+function joinFiles(texts) {
+	return texts.map((text) => text.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n")).reduce((all, text) => all === "" ? text : `${all.replace(/\n?$/, "\n")}---\n${text}`, "");
+}
+function offsetOf(text, line, column) {
+	let start = 0;
+	for (let at = 1; at < line; at += 1) {
+		const end = text.indexOf("\n", start);
+		if (end < 0) break;
+		start = end + 1;
+	}
+	const lineEnd = text.indexOf("\n", start);
+	const before = [...text.slice(start, lineEnd < 0 ? text.length : lineEnd)].slice(0, Math.max(0, column - 1)).join("");
+	return start + before.length;
+}
+// src/app/plan-words.ts
+var VERDICTS = {
+	"would run": {
+		tone: "good",
+		icon: "play"
+	},
+	"would wait": {
+		tone: "waiting",
+		icon: "clock"
+	},
+	"would be Refused": {
+		tone: "bad",
+		icon: "ban"
+	},
+	"would not run": {
+		tone: "still",
+		icon: "cross"
+	}
+};
+function verdictLook(verdict) {
+	return (Object.hasOwn(VERDICTS, verdict) ? VERDICTS[verdict] : void 0) ?? {
+		tone: "still",
+		icon: "help"
+	};
+}
+var ALWAYS_COUNTED = ["would run", "would wait"];
+function summarizePlan(jobs) {
+	const [first, second] = jobs;
+	if (!first) return "no job was planned";
+	if (!second) return `${first.namespace}/${first.name} ${first.verdict}`;
+	const shown = [...new Set([...Object.keys(VERDICTS), ...jobs.map((job) => job.verdict)])].map((verdict) => ({
+		verdict,
+		count: jobs.filter((job) => job.verdict === verdict).length
+	})).filter(({ verdict, count }) => count > 0 || ALWAYS_COUNTED.includes(verdict));
+	return `${jobs.length} jobs: ${shown.map(({ verdict, count }) => `${count} ${verdict}`).join(", ")}`;
+}
+var NODE = /(?<= on | of |\.\.| node )[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/g;
+function lineSentence(job, section, line, known) {
+	switch (section) {
+		case "queue": {
+			const name = line.replace(/, priority -?\d+$/, "");
+			return known.isQueue(name) ? afterSpan({
+				text: name,
+				queue: name
+			}, line) : [{ text: line }];
+		}
+		case "preempts": {
+			const key = line.slice(0, Math.max(0, line.indexOf(": ")));
+			const [namespace = "", name = ""] = key.split("/");
+			return known.isJob(key) ? afterSpan({
+				text: key,
+				job: {
+					namespace,
+					name
+				}
+			}, line) : [{ text: line }];
+		}
+		default: return linkNodes(line, new Set(job.nodes));
+	}
+}
+function afterSpan(span, line) {
+	return [span, { text: line.slice(span.text.length) }];
+}
+function linkNodes(line, nodes) {
+	const spans = [];
+	let end = 0;
+	for (const { 0: name, index } of line.matchAll(NODE)) {
+		if (!nodes.has(name)) continue;
+		if (index > end) spans.push({ text: line.slice(end, index) });
+		spans.push({
+			text: name,
+			node: name
+		});
+		end = index + name.length;
+	}
+	if (end < line.length) spans.push({ text: line.slice(end) });
+	return spans;
+}
+function unnamedNodes(job) {
+	const all = new Set(job.nodes);
+	const sentences = job.sections.flatMap(({ lines }) => lines.map((line) => linkNodes(line, all)));
+	for (const { node } of sentences.flat()) if (node !== void 0) all.delete(node);
+	return [...all];
+}
+function submitCommand(jobs, context) {
+	const [namespace, ...others] = new Set(jobs.map((job) => job.namespace));
+	const where = namespace !== void 0 && others.length === 0 ? ["-n", namespace] : [];
+	return command("trellis", "submit", "-f", "job.yaml", ...where, ...context ? ["--context", context] : []);
+}
+var TITLES = {
+	notFound: "This page cannot plan",
+	busy: "The server is busy with other plans",
+	invalid: "This cannot be planned",
+	denied: "You may not plan",
+	unreachable: "The cluster could not be read",
+	unavailable: "The plan was not made in time",
+	internal: "The plan has failed"
+};
+function describePlanFailure(error, since) {
+	const title = Object.hasOwn(TITLES, error.kind) ? TITLES[error.kind] : void 0;
+	if (title === void 0) return describeProblem({
+		...error,
+		since
+	});
+	return {
+		title,
+		text: asSentence(error.message)
+	};
+}
+// src/app/planner.ts
+var STORAGE_KEY = "trellis-plan";
+var KEEP_MS = 300;
+var EXAMPLE_DRAFT = {
+	text: EXAMPLE,
+	namespace: void 0
+};
+var draft = y(readDraft() ?? EXAMPLE_DRAFT);
+var replaced = y(void 0);
+var outcome = y(void 0);
+var running = y(void 0);
+var isPlanning = O(() => running.value !== void 0);
+var namespace = O(() => draft.value.namespace ?? session.value?.namespace ?? "");
+function setText(text) {
+	draft.value = {
+		...draft.peek(),
+		text
+	};
+}
+function setNamespace(name) {
+	draft.value = {
+		...draft.peek(),
+		namespace: name === session.peek()?.namespace ? void 0 : name
+	};
+}
+function replaceDraft(next, by) {
+	const before = draft.peek();
+	const isWorthKeeping = before.text.trim() !== "" && before.text !== "# Two pods with one GPU each: both are placed at once, or neither is.\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata:\n  name: two-gpus\nspec:\n  taskGroups:\n  - name: worker\n    replicas: 2\n    gpus: 1\n    image: nvidia/cuda:12.6.3-base-ubuntu24.04\n    command: [sh, -c, \"nvidia-smi -L && sleep 30\"]\n    resources: {limits: {cpu: 1, memory: 1Gi}}\n" && before.text !== next.text;
+	r(() => {
+		replaced.value = isWorthKeeping ? {
+			draft: before,
+			by
+		} : void 0;
+		draft.value = next;
+		outcome.value = void 0;
+	});
+	cancelPlan();
+	keepDraft();
+}
+function showExample() {
+	replaceDraft(EXAMPLE_DRAFT, "the example");
+}
+function bringBack() {
+	const before = replaced.peek();
+	if (before) replaceDraft(before.draft, "the earlier text");
+}
+async function planDraft() {
+	if (running.peek()) return;
+	const planned = draft.peek();
+	const request = requestOf(planned);
+	const abort = new AbortController();
+	running.value = abort;
+	announce("Planning");
+	try {
+		if (!fitsRequest(request)) throw tooLarge("the text");
+		const answer = await post("/api/plan", request, abort.signal);
+		if (abort.signal.aborted) return;
+		outcome.value = {
+			draft: planned,
+			answer
+		};
+		announce(describeAnswer(answer));
+	} catch (thrown) {
+		if (!abort.signal.aborted) fail(planned, thrown);
+	} finally {
+		if (running.peek() === abort) running.value = void 0;
+	}
+}
+function cancelPlan() {
+	const abort = running.peek();
+	if (!abort) return;
+	abort.abort();
+	running.value = void 0;
+	announce("The plan was cancelled");
+}
+function reportFailure(error) {
+	report(draft.peek(), error);
+}
+function tooLarge(what) {
+	return new RequestError("invalid", `${what} is too large: this page plans at most ${MAX_SIZE}. Use \`trellis plan -f job.yaml\``);
+}
+function requestOf({ text, namespace: named }) {
+	return named ? {
+		namespace: named,
+		yaml: text
+	} : { yaml: text };
+}
+function fail(planned, thrown) {
+	if (!(thrown instanceof RequestError)) console.error(thrown);
+	const error = thrown instanceof RequestError ? thrown : new RequestError("internal", String(thrown));
+	if (error.kind === "key" || error.kind === "unauthorized") refuse(error);
+	else report(planned, error);
+}
+function report(planned, error) {
+	const since = serverTime();
+	outcome.value = {
+		draft: planned,
+		error,
+		since
+	};
+	announce(describePlanFailure(error, since).title);
+}
+function describeAnswer(answer) {
+	const { length } = answer.problems;
+	return length > 0 ? `${countOf(length, "problem")}: nothing was planned` : summarizePlan(answer.jobs);
+}
+function readDraft() {
+	try {
+		const stored = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "null");
+		if (typeof stored !== "object" || stored === null || !("text" in stored)) return void 0;
+		const { text } = stored;
+		const named = "namespace" in stored ? stored.namespace : void 0;
+		return typeof text === "string" ? {
+			text,
+			namespace: typeof named === "string" ? named : void 0
+		} : void 0;
+	} catch {
+		return;
+	}
+}
+function keepDraft() {
+	try {
+		sessionStorage.setItem(STORAGE_KEY, JSON.stringify(draft.peek()));
+	} catch {}
+}
+function keepDrafts() {
+	let timer;
+	let kept = draft.peek();
+	const stop = x(() => {
+		const current = draft.value;
+		clearTimeout(timer);
+		if (current === kept) return;
+		kept = current;
+		timer = setTimeout(keepDraft, KEEP_MS);
+	});
+	addEventListener("pagehide", keepDraft);
+	return () => {
+		clearTimeout(timer);
+		stop();
+		removeEventListener("pagehide", keepDraft);
+		keepDraft();
+	};
+}
+x(() => {
+	if (!refusal.value) return;
+	outcome.value = void 0;
+	running.peek()?.abort();
+});
 // src/app/poll.ts
 var SHORTEST_MS = 1500;
 var LONGEST_MS = 6e4;
@@ -230,7 +612,7 @@ function Ends({ status }) {
 				", attempt ",
 				lastFailure.attempt,
 				": ",
-				a(Failure, { failure: lastFailure })
+				a(Failure$1, { failure: lastFailure })
 			] })] }),
 			lastPreemption && a("div", { children: [a("dt", { children: "Last preemption" }), a("dd", { children: [
 				a(Ago, { time: lastPreemption.time }),
@@ -261,7 +643,7 @@ function Ends({ status }) {
 		]
 	});
 }
-function Failure({ failure }) {
+function Failure$1({ failure }) {
 	return a($, { children: [
 		a(Name, { text: failure.reason }),
 		failure.pod && a($, { children: [
@@ -1384,64 +1766,6 @@ function Section({ section }) {
 		]
 	});
 }
-// src/app/yaml.ts
-function writeYaml(value) {
-	return `${block(value, 0, "").replace(/^\n/, "")}\n`;
-}
-function block(value, indent, lead) {
-	const pad = "  ".repeat(indent);
-	if (Array.isArray(value)) {
-		if (value.length === 0) return `${lead}[]`;
-		return `\n${value.map((item) => `${pad}- ${inItem(item, indent + 1)}`).join("\n")}`;
-	}
-	if (typeof value === "object" && value !== null) {
-		const entries = Object.entries(value).filter((entry) => entry[1] !== void 0);
-		if (entries.length === 0) return `${lead}{}`;
-		return `\n${entries.map(([key, own]) => `${pad}${scalar(key)}:${field(own, indent)}`).join("\n")}`;
-	}
-	if (typeof value === "string" && canBeBlock(value)) return `${lead}${literal(value, pad)}`;
-	return `${lead}${scalar(value)}`;
-}
-function field(value, indent) {
-	return block(value, Array.isArray(value) ? indent : indent + 1, " ");
-}
-function inItem(value, indent) {
-	return block(value, indent, "").replace(/^\n */, "");
-}
-function canBeBlock(text) {
-	return /^[\x21-\x7e][\x20-\x7e]*\n[\x20-\x7e\n]*$/.test(text) && !/\n\n+$/.test(text) && !/ \n| $/.test(text);
-}
-function literal(text, pad) {
-	const lines = (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n").map((line) => line === "" ? "" : `${pad}${line}`);
-	return `|${text.endsWith("\n") ? "" : "-"}\n${lines.join("\n")}`;
-}
-var PLAIN = /^[A-Za-z_/.][A-Za-z0-9_./@:-]*(?: [A-Za-z0-9_./@:(),-]+)*$/;
-var AMOUNT = /^\d+(?:m|k|M|G|T|Ki|Mi|Gi|Ti|Pi)$/;
-var WORDS = new Set([
-	"true",
-	"false",
-	"null",
-	"yes",
-	"no",
-	"on",
-	"off",
-	"y",
-	"n",
-	"."
-]);
-function scalar(value) {
-	if (typeof value !== "string") return String(value);
-	return AMOUNT.test(value) || isPlain(value) ? value : quoteText(value);
-}
-function isPlain(text) {
-	const isSpecial = WORDS.has(text.toLowerCase()) || /^\.(inf|nan|\d|\.*$)/i.test(text) || /:(?: |$)/.test(text);
-	return PLAIN.test(text) && !isSpecial;
-}
-var UNSEEN = /[\u007f-\u00a0\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
-function quoteText(text) {
-	const escape = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-	return JSON.stringify(text).replace(UNSEEN, escape);
-}
 // src/views/job/Yaml.tsx
 function Yaml({ value }) {
 	const [isOpen, setOpen] = d(false);
@@ -1525,25 +1849,30 @@ function Job({ job }) {
 	useTitle(`${job.namespace}/${label}${word ? ` · ${word}` : ""}`);
 	const isEmpty = !why.answer && !status.answer;
 	const problem = why.problem ?? status.problem;
+	const object = status.answer?.job ?? why.answer?.job;
 	return a("div", {
 		class: "page",
 		children: [
 			a("div", {
 				class: "page-head",
-				children: [a("p", {
-					class: "crumbs",
-					children: [
-						a("a", {
-							href: urls.jobs(),
-							children: "Jobs"
-						}),
-						a(Icon, { name: "right" }),
-						a("a", {
-							href: urls.jobs({ namespace: job.namespace }),
-							children: a(Name, { text: job.namespace })
-						})
-					]
-				}), a("h1", { children: a(Name, { text: label }) })]
+				children: [
+					a("p", {
+						class: "crumbs",
+						children: [
+							a("a", {
+								href: urls.jobs(),
+								children: "Jobs"
+							}),
+							a(Icon, { name: "right" }),
+							a("a", {
+								href: urls.jobs({ namespace: job.namespace }),
+								children: a(Name, { text: job.namespace })
+							})
+						]
+					}),
+					a("h1", { children: a(Name, { text: label }) }),
+					object && a(PlanChange, { object })
+				]
 			}),
 			!isEmpty && a(OldDataBanner, {
 				status,
@@ -1558,6 +1887,22 @@ function Job({ job }) {
 				row
 			})
 		]
+	});
+}
+function PlanChange({ object }) {
+	if (session.value?.mode !== "local") return null;
+	const { name, namespace } = object.metadata;
+	return a("button", {
+		type: "button",
+		class: "button page-action",
+		onClick: () => {
+			replaceDraft({
+				text: writeManifest(object),
+				namespace
+			}, `job ${name}`);
+			navigate(urls.plan);
+		},
+		children: [a(Icon, { name: "plan" }), "Plan a change"]
 	});
 }
 function NoJob({ problem }) {
@@ -5743,6 +6088,487 @@ function NodesBanner() {
 		children: a(Text, { text: note })
 	}, note))] });
 }
+// src/views/plan/files.ts
+var NAME_LENGTH = 80;
+function hasFiles(event) {
+	return event.dataTransfer?.types.includes("Files") ?? false;
+}
+async function loadFiles(list) {
+	const files = [...list ?? []];
+	const [first] = files;
+	if (!first) return;
+	const name = cleanLine(cutText(first.name, NAME_LENGTH).text);
+	if (!mayFit(files.reduce((sum, file) => sum + file.size, 0))) {
+		reportFailure(tooLarge(files.length === 1 ? name : "the text of these files"));
+		return;
+	}
+	try {
+		const texts = await Promise.all(files.map(readText));
+		const by = files.length === 1 ? name : countOf(files.length, "file");
+		replaceDraft({
+			text: joinFiles(texts),
+			namespace: draft.peek().namespace
+		}, by);
+	} catch {
+		reportFailure(new RequestError("invalid", `${name} is no text file in UTF-8`));
+	}
+}
+async function readText(file) {
+	const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+	if (text.includes("\0")) throw new TypeError("binary file");
+	return text;
+}
+// src/views/plan/Editor.tsx
+function Editor({ area }) {
+	const id = P();
+	return a("section", {
+		class: "card plan-editor",
+		"aria-labelledby": `${id}-title`,
+		children: [
+			a("div", {
+				class: "card-head",
+				children: [a("h2", {
+					id: `${id}-title`,
+					children: a("label", {
+						for: id,
+						children: "Jobs as YAML"
+					})
+				}), a("div", {
+					class: "plan-sources",
+					children: [
+						a(FileButton, {}),
+						a("button", {
+							type: "button",
+							class: "button",
+							onClick: showExample,
+							children: "Example"
+						}),
+						a(CopyButton, {
+							text: draft.value.text,
+							what: "the text"
+						})
+					]
+				})]
+			}),
+			a("textarea", {
+				id,
+				ref: area,
+				class: "plan-text",
+				"aria-describedby": `${id}-help`,
+				spellcheck: false,
+				autocomplete: "off",
+				autocapitalize: "off",
+				wrap: "off",
+				value: draft.value.text,
+				onInput: (event) => setText(event.currentTarget.value)
+			}),
+			a("p", {
+				id: `${id}-help`,
+				class: "plan-help",
+				children: [
+					"Drop a file on this page, or choose one. Tab moves on to the next field; ",
+					a("kbd", { children: "Ctrl" }),
+					" ",
+					a("kbd", { children: "Enter" }),
+					" plans."
+				]
+			}),
+			a(Replaced, {}),
+			a(Actions, { id })
+		]
+	});
+}
+function FileButton() {
+	const input = T(null);
+	return a($, { children: [a("button", {
+		type: "button",
+		class: "button",
+		onClick: () => input.current?.click(),
+		children: "Choose a file"
+	}), a("input", {
+		ref: input,
+		type: "file",
+		hidden: true,
+		multiple: true,
+		accept: ".yaml,.yml,.json",
+		"aria-label": "File with jobs",
+		onChange: (event) => {
+			const field = event.currentTarget;
+			loadFiles(field.files).finally(() => field.value = "");
+		}
+	})] });
+}
+function Replaced() {
+	const current = replaced.value;
+	if (!current) return null;
+	return a("p", {
+		class: "plan-replaced",
+		role: "status",
+		children: [
+			"This is ",
+			a(Text, { text: current.by }),
+			".",
+			" ",
+			a("button", {
+				type: "button",
+				class: "more",
+				onClick: bringBack,
+				children: "Bring the earlier text back"
+			})
+		]
+	});
+}
+function Actions({ id }) {
+	const isBusy = isPlanning.value;
+	return a("div", {
+		class: "plan-actions",
+		children: [
+			a("div", {
+				class: "plan-namespace",
+				children: [
+					a("label", {
+						for: `${id}-namespace`,
+						children: "Namespace"
+					}),
+					a("input", {
+						id: `${id}-namespace`,
+						type: "text",
+						class: "field",
+						autocomplete: "off",
+						autocapitalize: "off",
+						spellcheck: false,
+						maxLength: 63,
+						"aria-describedby": `${id}-namespace-help`,
+						value: namespace.value,
+						placeholder: session.value?.namespace,
+						onInput: (event) => setNamespace(event.currentTarget.value.trim()),
+						onKeyDown: (event) => {
+							if (event.key === "Enter") planDraft();
+						}
+					}),
+					a("span", {
+						id: `${id}-namespace-help`,
+						class: "dim",
+						children: "of jobs that name none"
+					})
+				]
+			}),
+			isBusy && a("button", {
+				type: "button",
+				class: "button",
+				onClick: cancelPlan,
+				children: ["Cancel ", a("kbd", { children: "Esc" })]
+			}),
+			a("button", {
+				type: "button",
+				class: "button button-main",
+				"aria-disabled": isBusy,
+				onClick: () => void planDraft(),
+				children: isBusy ? "Planning…" : "Plan it"
+			})
+		]
+	});
+}
+// src/views/plan/cursor.ts
+function moveCursor(area, line, column) {
+	const offset = offsetOf(area.value, line, column);
+	area.focus({ preventScroll: true });
+	area.setSelectionRange(offset, offset);
+	const { lineHeight, fontSize } = getComputedStyle(area);
+	const height = Number.parseFloat(lineHeight);
+	const top = (line - 1) * height;
+	if (!(top >= area.scrollTop && top + height <= area.scrollTop + area.clientHeight)) area.scrollTop = top - area.clientHeight / 2;
+	const left = (column - 1) * Number.parseFloat(fontSize) * .6;
+	if (left < area.scrollLeft || left > area.scrollLeft + area.clientWidth - 40) area.scrollLeft = left - area.clientWidth / 2;
+	area.scrollIntoView({ block: "nearest" });
+}
+// src/views/plan/PlannedJobCard.tsx
+function PlannedJobCard({ job }) {
+	const id = P();
+	const look = verdictLook(job.verdict);
+	const exists = useComputed(() => queue.jobs.value.has(jobKey(job))).value;
+	return a("section", {
+		class: `card planned planned-${look.tone}`,
+		"aria-labelledby": id,
+		children: [a("div", {
+			class: "card-head",
+			children: [a("h2", {
+				id,
+				children: exists ? a(JobLink, { job }) : a(Name, { text: `${job.namespace}/${job.name}` })
+			}), a(Badge, {
+				tone: look.tone,
+				icon: look.icon,
+				children: a(Name, { text: job.verdict })
+			})]
+		}), a("dl", {
+			class: "planned-sections",
+			children: reasonFirst(job.sections).map((section) => a("div", { children: [a("dt", { children: a(Name, { text: section.name }) }), a("dd", { children: [a(Lines, {
+				job,
+				section
+			}), section.name === "nodes" && a(NodePlaces, { job })] })] }, section.name))
+		})]
+	});
+}
+function reasonFirst(sections) {
+	return sections.toSorted((a, b) => Number(b.name === "reason") - Number(a.name === "reason"));
+}
+var known = {
+	isJob: (key) => queue.jobs.value.has(key),
+	isQueue: (name) => queue.queues.value?.has(name) ?? false
+};
+function Lines({ job, section }) {
+	if (section.name === "reason") return section.lines.map((line, place) => a("p", {
+		class: "planned-reason",
+		children: a(Text, {
+			text: line,
+			max: 2e3
+		})
+	}, place));
+	return a("ul", { children: section.lines.map((line, place) => a("li", { children: a(Sentence, { spans: lineSentence(job, section.name, line, known) }) }, place)) });
+}
+function NodePlaces({ job }) {
+	const [first] = job.nodes;
+	const others = unnamedNodes(job);
+	return a($, { children: [others.length > 0 && a("details", {
+		class: "planned-nodes",
+		children: [a("summary", { children: "All nodes" }), a(NodeLinks, { names: job.nodes })]
+	}), first !== void 0 && session.value?.may.nodes && a("a", {
+		class: "planned-map",
+		href: urls.nodes({ at: first }),
+		children: [a(Icon, { name: "map" }), job.nodes.length === 1 ? "show on map" : a(ShowFirst, { node: first })]
+	})] });
+}
+function ShowFirst({ node }) {
+	return a("span", { children: [
+		"show ",
+		a(Name, { text: node }),
+		" on map"
+	] });
+}
+// src/views/plan/Problems.tsx
+function Problems(props) {
+	return a(Card, {
+		title: countOf(props.problems.length, "problem"),
+		aside: "nothing was planned",
+		children: a("ol", {
+			class: "problems",
+			children: props.problems.map((problem, place) => a(Problem, {
+				problem,
+				onPlace: () => props.onPlace(problem.line, problem.column)
+			}, place))
+		})
+	});
+}
+function Problem({ problem, onPlace }) {
+	const hasPlace = problem.line > 0;
+	return a("li", {
+		class: hasPlace ? "problem has-place" : "problem",
+		onClick: () => {
+			if (hasPlace && getSelection()?.isCollapsed !== false) onPlace();
+		},
+		children: [
+			a("p", {
+				class: "problem-place",
+				children: [hasPlace ? a("button", {
+					type: "button",
+					class: "more",
+					onClick: (event) => {
+						event.stopPropagation();
+						onPlace();
+					},
+					children: `line ${problem.line}, column ${problem.column}`
+				}) : "the whole text", problem.field && a("code", { children: a(Text, {
+					text: problem.field,
+					max: 200
+				}) })]
+			}),
+			a("p", { children: a(Text, {
+				text: problem.message,
+				max: 2e3
+			}) }),
+			problem.snippet && a("pre", {
+				class: "problem-snippet",
+				tabIndex: 0,
+				"aria-label": "The line, with a mark below the column",
+				children: a(Text, {
+					text: problem.snippet,
+					max: 4e3,
+					lines: true
+				})
+			})
+		]
+	});
+}
+// src/views/plan/Outcome.tsx
+function Outcome({ onPlace }) {
+	const place = T(null);
+	const result = outcome.value;
+	const isFirst = T(true);
+	A(() => {
+		if (isFirst.current) isFirst.current = false;
+		else if (result && place.current) showOutcome(place.current);
+	}, [result]);
+	return a("section", {
+		ref: place,
+		class: isPlanning.value ? "plan-outcome is-old" : "plan-outcome",
+		"aria-label": "Outcome",
+		children: result === void 0 ? a(Nothing, {}) : a(Ended, {
+			result,
+			onPlace
+		})
+	});
+}
+function showOutcome(place) {
+	if (place.getBoundingClientRect().top > innerHeight / 2) place.scrollIntoView({ block: "start" });
+}
+function Nothing() {
+	return a(Empty, {
+		title: "A plan says whether each job would run now",
+		children: a("p", {
+			class: "dim",
+			children: [
+				"It names the nodes that the job would get and the jobs that it would preempt, or the reason why it would wait or be Refused. It reads the cluster with your rights, as ",
+				a("code", { children: "trellis plan" }),
+				" does."
+			]
+		})
+	});
+}
+function Ended({ result, onPlace }) {
+	const isOld = draft.value.text !== result.draft.text || draft.value.namespace !== result.draft.namespace;
+	return a($, { children: [isOld && a("p", {
+		class: "dim plan-old",
+		children: "The text has changed since then."
+	}), "answer" in result ? a(Answer, {
+		answer: result.answer,
+		onPlace
+	}) : a(Failure, { result })] });
+}
+function Failure({ result }) {
+	const { title, text } = describePlanFailure(result.error, result.since);
+	return a(Banner, {
+		tone: "warning",
+		title,
+		children: a(Text, {
+			text,
+			max: 2e3
+		})
+	});
+}
+function Answer({ answer, onPlace }) {
+	const { jobs, notes, problems } = answer;
+	return a($, { children: [
+		problems.length > 0 && a(Problems, {
+			problems,
+			onPlace
+		}),
+		problems.length === 0 && jobs.length === 0 && a(Empty, { title: "The text contains no job" }),
+		jobs.length > 1 && a("p", {
+			class: "plan-summary",
+			children: summarizePlan(jobs)
+		}),
+		jobs.map((job) => a(PlannedJobCard, { job }, `${job.namespace}/${job.name}`)),
+		notes.length > 0 && a(Notes, { notes }),
+		jobs.length > 0 && a(Card, {
+			title: jobs.length === 1 ? "Submit it" : `Submit ${countOf(jobs.length, "job")}`,
+			children: a("div", {
+				class: "card-text",
+				children: [a("p", {
+					class: "plan-hint",
+					children: "Save the text as job.yaml first. This page submits nothing."
+				}), a(Command, { text: submitCommand(jobs, session.value?.context) })]
+			})
+		})
+	] });
+}
+function Notes({ notes }) {
+	return a(Card, {
+		title: notes.length === 1 ? "Note" : "Notes",
+		children: a("ul", {
+			class: "card-text plan-notes",
+			children: notes.map((note) => a("li", { children: a(Text, {
+				text: note,
+				max: 1e3
+			}) }, note))
+		})
+	});
+}
+// src/views/Plan.tsx
+function Plan() {
+	useTitle("Plan");
+	A(keepDrafts, []);
+	usePlanKeys();
+	const area = T(null);
+	const isDropping = useSignal(false);
+	return a("div", {
+		class: isDropping.value ? "page plan is-dropping" : "page plan",
+		onDragOver: (event) => {
+			if (!hasFiles(event)) return;
+			event.preventDefault();
+			isDropping.value = true;
+		},
+		onDragLeave: (event) => {
+			const into = event.relatedTarget;
+			isDropping.value = into instanceof Node && event.currentTarget.contains(into);
+		},
+		onDrop: (event) => {
+			if (!hasFiles(event)) return;
+			event.preventDefault();
+			isDropping.value = false;
+			loadFiles(event.dataTransfer?.files);
+		},
+		children: [
+			a("div", {
+				class: "page-head",
+				children: [a("h1", { children: "Plan" }), a("p", {
+					class: "counts",
+					children: "What would become of jobs if they were submitted now. A plan changes nothing."
+				})]
+			}),
+			a(NotHere, {}),
+			a("div", {
+				class: "plan-columns",
+				children: [a(Editor, { area }), a(Outcome, { onPlace: (line, column) => area.current && moveCursor(area.current, line, column) })]
+			})
+		]
+	});
+}
+function usePlanKeys() {
+	useShortcuts("Plan", [{
+		keys: "Ctrl-Enter",
+		label: "Plan it"
+	}, {
+		keys: "Escape",
+		label: "Cancel the plan"
+	}]);
+	A(() => {
+		const onKey = (event) => {
+			if (document.querySelector("dialog[open]") || event.isComposing) return;
+			const isOnLink = event.target instanceof Element && event.target.closest("a") !== null;
+			if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !isOnLink) planDraft();
+			else if (event.key === "Escape" && isPlanning.peek()) cancelPlan();
+			else return;
+			event.preventDefault();
+			event.stopPropagation();
+		};
+		document.addEventListener("keydown", onKey, { capture: true });
+		return () => document.removeEventListener("keydown", onKey, { capture: true });
+	}, []);
+}
+function NotHere() {
+	if (session.value?.mode !== "cluster") return null;
+	return a(Banner, {
+		tone: "info",
+		title: "This page cannot plan in a cluster yet",
+		children: [
+			"Use ",
+			a("code", { children: "trellis plan -f job.yaml" }),
+			", or ",
+			a("code", { children: "trellis dashboard" }),
+			" on your machine."
+		]
+	});
+}
 // src/app/queue-tree.ts
 function buildQueueTree(queues) {
 	const children = new Map();
@@ -7456,4 +8282,4 @@ function TimelineView({ jobs }) {
 		children: [a(TimelineCanvas, { rows }), a(TimelineLegend, {})]
 	});
 }
-export { Job, NodeView, NodesView, Queue, Queues, TimelineView };
+export { Job, NodeView, NodesView, Plan, Queue, Queues, TimelineView };

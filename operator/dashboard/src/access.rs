@@ -4,10 +4,12 @@
 //! A link has a code in its fragment, which browsers do not send. The page exchanges the code for
 //! the key, once.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Notify;
 
 /// Time in which a link must be opened.
 const LINK_LIFETIME: Duration = Duration::from_secs(600);
@@ -19,6 +21,8 @@ const SECRET_BYTES: usize = 32;
 #[derive(Debug, Default)]
 pub struct AccessLinks {
     state: Mutex<LinkState>,
+    /// Wakes the streams of pages whose keys are void.
+    voided: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +77,7 @@ impl AccessLinks {
         if state.used.contains(&hash) {
             state.keys.clear();
             state.open = None;
+            self.voided.notify_waiters();
             return Ok(Exchange::Reused);
         }
         match state.open {
@@ -84,6 +89,12 @@ impl AccessLinks {
         state.used.push(hash);
         state.keys.push(SecretHash::of(&key));
         Ok(Exchange::Key(key))
+    }
+
+    /// Ends when all keys have become void.
+    pub(crate) fn until_void(&self) -> impl Future<Output = ()> + Send + 'static {
+        let voided = self.voided.clone().notified_owned();
+        async move { voided.await }
     }
 
     /// Returns true for the key of a page.
@@ -120,6 +131,18 @@ mod tests {
         assert_eq!(first.len(), 64);
         assert!(!links.admits(""));
         assert_eq!(links.exchange("guess").unwrap(), Exchange::Unknown);
+    }
+
+    #[tokio::test]
+    async fn second_use_of_a_code_ends_what_goes_on() {
+        let links = AccessLinks::default();
+        let code = links.create_code().unwrap();
+        key(links.exchange(&code).unwrap());
+        let void = links.until_void();
+        links.exchange(&code).unwrap();
+        tokio::time::timeout(Duration::from_secs(5), void)
+            .await
+            .unwrap();
     }
 
     #[test]

@@ -3,7 +3,8 @@
  *
  * `cargo test -p trellis-e2e --test dashboard` starts both and runs these tests. On a cluster of
  * your own, set TRELLIS, KUBECTL, KUBECONFIG and TRELLIS_USERS (test/browser/support/environment.ts
- * describes them), and TRELLIS_WITHOUT_ACTS=1.
+ * describes them), and TRELLIS_WITHOUT_ACTS=1. After `npm run build`, TRELLIS_ASSETS=../assets tests
+ * the new page without a build of the program.
  *
  *     npx playwright test                      all tests but the measurements
  *     SPEED=1 npx playwright test              only the measurements

@@ -1,3 +1,4 @@
+/// <reference types="vitest/config" />
 /** Builds the page into ../assets: fixed names, and readable, so that a difference can be read. */
 
 import { readFileSync } from "node:fs";
@@ -38,6 +39,8 @@ export default defineConfig({
       },
     },
   },
+  // The default of 5 seconds fails property tests while other programs use all cores.
+  test: { testTimeout: 60_000 },
   server: {
     proxy: { "/api": "http://127.0.0.1:4810" },
   },

@@ -139,17 +139,24 @@ struct TabState {
     was_reset: bool,
 }
 
-/// Returns the lines of a stream, compressed if the tab accepts that.
+/// Returns the lines of a stream, compressed if the tab accepts that. The stream ends when `void`
+/// does: the key of the page is void then.
 pub(crate) fn open_stream(
     feeds: Vec<(Arc<Feed>, u64)>,
     is_compressed: bool,
+    void: impl Future<Output = ()> + Send + 'static,
 ) -> impl futures::Stream<Item = Result<Bytes, std::convert::Infallible>> + Send {
     let lines: Vec<BoxStream<'static, StreamLine>> = feeds
         .into_iter()
         .map(|(feed, version)| follow(feed, version))
         .collect();
     let mut gzip = is_compressed.then(GzipStream::default);
-    let end = tokio::time::sleep(STREAM_LIFETIME);
+    let end = async move {
+        tokio::select! {
+            () = tokio::time::sleep(STREAM_LIFETIME) => {}
+            () = void => {}
+        }
+    };
     stream::select_all(lines)
         .map(move |line| {
             let mut text = serde_json::to_vec(&line).unwrap_or_default();
@@ -160,7 +167,7 @@ pub(crate) fn open_stream(
             };
             Ok(Bytes::from(part))
         })
-        .take_until(end)
+        .take_until(Box::pin(end))
 }
 
 /// Follows one list from this version on.

@@ -9,6 +9,7 @@ use axum::response::Response;
 use http::HeaderMap;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trellis_api::rules;
 use trellis_api::visibility::{JobState, NodeState, QueueState};
 
 use crate::answer::{self, Refusal};
@@ -50,7 +51,7 @@ pub(crate) async fn list_queue(
 ) -> Result<Response, Refusal> {
     let Query(query) = query.map_err(|error| Refusal::invalid(error.body_text()))?;
     let name = ListName::Queue {
-        namespace: query.namespace,
+        namespace: check_namespace(query.namespace)?,
     };
     let caller = app.credentials.caller(&headers)?;
     let feed = app.feeds.follow(&caller, name);
@@ -68,6 +69,19 @@ pub(crate) async fn list_queue(
         notes: &moment.notes,
     };
     answer::json(&headers, &content)
+}
+
+/// Checks a namespace of a query, before it becomes part of a path of the API server.
+pub(super) fn check_namespace(namespace: Option<String>) -> Result<Option<String>, Refusal> {
+    let Some(namespace) = namespace else {
+        return Ok(None);
+    };
+    match rules::namespace(&namespace) {
+        Ok(()) => Ok(Some(namespace)),
+        Err(error) => Err(Refusal::invalid(format!(
+            "namespace: {namespace:?} {error}"
+        ))),
+    }
 }
 
 pub(crate) async fn list_nodes(

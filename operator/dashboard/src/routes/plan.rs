@@ -9,9 +9,9 @@ use axum::extract::rejection::JsonRejection;
 use axum::response::Response;
 use http::HeaderMap;
 use serde::Deserialize;
-use trellis_api::rules;
 
 use crate::answer::{self, Refusal};
+use crate::routes::lists::check_namespace;
 use crate::server::App;
 
 /// Longest wait for a plan.
@@ -36,13 +36,7 @@ pub(crate) async fn plan_jobs(
             "the page in a cluster cannot plan yet: use `trellis plan`, or `trellis dashboard` on your machine",
         ));
     };
-    if let Some(namespace) = &request.namespace
-        && let Err(error) = rules::namespace(namespace)
-    {
-        return Err(Refusal::invalid(format!(
-            "namespace: {namespace:?} {error}"
-        )));
-    }
+    let namespace = check_namespace(request.namespace)?;
     let Ok(turn) = app.plan_turns.clone().try_acquire_owned() else {
         return Err(Refusal::busy(
             "the page makes several plans already: try again in some seconds",
@@ -50,7 +44,7 @@ pub(crate) async fn plan_jobs(
     };
     let plan = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        planner.plan(request.namespace.as_deref(), &request.yaml)
+        planner.plan(namespace.as_deref(), &request.yaml)
     });
     let plan = tokio::time::timeout(PLAN_TIMEOUT, plan).await;
     let plan = plan.map_err(|_| Refusal::timeout("the plan took more than 20 seconds"))?;

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, header};
 use crate::answer::{self, Refusal};
 use crate::compression;
 use crate::live::{ListName, StreamQuery, open_stream};
+use crate::routes::lists::check_namespace;
 use crate::server::App;
 
 pub(crate) async fn stream_changes(
@@ -20,7 +21,7 @@ pub(crate) async fn stream_changes(
 ) -> Result<Response, Refusal> {
     let Query(query) = query.map_err(|error| Refusal::invalid(error.body_text()))?;
     let caller = app.credentials.caller(&headers)?;
-    let namespace = query.namespace;
+    let namespace = check_namespace(query.namespace)?;
     let queue = query
         .queue
         .map(|version| (ListName::Queue { namespace }, version));
@@ -43,6 +44,13 @@ pub(crate) async fn stream_changes(
     if is_compressed {
         answer.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    let lines = open_stream(feeds, is_compressed);
+    let void = app.links.as_ref().map(|links| links.until_void());
+    let void = async move {
+        match void {
+            Some(void) => void.await,
+            None => std::future::pending().await,
+        }
+    };
+    let lines = open_stream(feeds, is_compressed, void);
     Ok((answer, Body::from_stream(lines)).into_response())
 }

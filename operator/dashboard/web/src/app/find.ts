@@ -34,12 +34,16 @@ export function find(text: string, all: Searchable): Hit[] {
   const queues = best(all.queues, words, (name) => name.toLowerCase(), MAX_HITS);
   const jobs = best(all.jobs, words, searchText, MAX_HITS);
   const nodes = best(all.nodes, words, (name) => name.toLowerCase(), MAX_HITS);
-  return [
+  const hits = [
     ...fixed,
     ...queues.map((name): Hit => ({ kind: "queue", label: name, href: urls.queue(name) })),
     ...jobs.map(jobHit),
     ...nodes.map((name): Hit => ({ kind: "node", label: name, href: urls.node(name) })),
   ];
+  // A name that was typed as a whole comes before all that contains it.
+  const typed = words.join(" ");
+  const isExact = (hit: Hit): boolean => hit.label.toLowerCase() === typed;
+  return [...hits.filter(isExact), ...hits.filter((hit) => !isExact(hit))];
 }
 
 function jobHit(job: JobState): Hit {

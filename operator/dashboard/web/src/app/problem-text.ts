@@ -45,8 +45,8 @@ export function describeProblem(problem: Pick<Problem, "kind" | "message" | "sin
   }
 }
 
-/** Messages of the command line begin in lower case and have no full stop. */
-function asSentence(message: string): string {
+/** Returns a message as a sentence: messages of the command line begin in lower case and have no full stop. */
+export function asSentence(message: string): string {
   const begins = /^[a-z]+[ :,]/.test(message);
   const text = begins ? message.charAt(0).toUpperCase() + message.slice(1) : message;
   return /[.!?]$/.test(text) ? text : `${text}.`;

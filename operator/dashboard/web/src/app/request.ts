@@ -2,7 +2,10 @@
 
 import type { WireError } from "../wire";
 import { noteServerTime } from "./clock";
-import { readKey } from "./session-key";
+import { readKey, rejectKey } from "./session-key";
+
+/** Exchanges the code of a link for a key. */
+export const OPEN_PATH = "/api/open";
 
 /** Time after which a request without an answer is given up. */
 const TIMEOUT_MS = 30_000;
@@ -23,20 +26,23 @@ export class RequestError extends Error implements WireError {
 
 /** Gets JSON. The caller names the type of the answer. */
 export async function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
-  const limit = AbortSignal.timeout(TIMEOUT_MS);
-  const response = await send(path, { signal: signal ? AbortSignal.any([signal, limit]) : limit });
-  return readAnswer<Answer>(response);
+  return readAnswer<Answer>(await send(path, { signal: limited(signal) }));
 }
 
 /** Posts JSON. The caller names the type of the answer. */
-export async function post<Answer>(path: string, body: unknown): Promise<Answer> {
+export async function post<Answer>(path: string, body: unknown, signal?: AbortSignal): Promise<Answer> {
   const response = await send(path, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
-    signal: AbortSignal.timeout(TIMEOUT_MS),
+    signal: limited(signal),
   });
   return readAnswer<Answer>(response);
+}
+
+function limited(signal: AbortSignal | undefined): AbortSignal {
+  const limit = AbortSignal.timeout(TIMEOUT_MS);
+  return signal ? AbortSignal.any([signal, limit]) : limit;
 }
 
 async function readAnswer<Answer>(response: Response): Promise<Answer> {
@@ -51,7 +57,7 @@ async function readAnswer<Answer>(response: Response): Promise<Answer> {
 /** Sends a request with the key. A failure is a RequestError, except an abort by the caller. */
 export async function send(path: string, init: RequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
-  const key = readKey();
+  const key = path === OPEN_PATH ? undefined : readKey();
   if (key !== undefined) headers.set("Trellis-Key", key);
   let response: Response;
   try {
@@ -61,8 +67,10 @@ export async function send(path: string, init: RequestInit): Promise<Response> {
   }
   const date = response.headers.get("Date");
   if (date !== null) noteServerTime(new Date(date));
-  if (!response.ok) throw await readError(response);
-  return response;
+  if (response.ok) return response;
+  const error = await readError(response);
+  if (error.kind === "key" && key !== undefined) rejectKey(key);
+  throw error;
 }
 
 /** Returns a failure of the network in the words of this page. An abort by the caller stays as it is. */

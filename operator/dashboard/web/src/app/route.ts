@@ -12,6 +12,7 @@ export type Page =
   | { readonly page: "queue"; readonly name: string }
   | { readonly page: "nodes" }
   | { readonly page: "node"; readonly name: string }
+  | { readonly page: "plan" }
   | { readonly page: "job"; readonly namespace: string; readonly name: string }
   | { readonly page: "notFound" };
 
@@ -33,6 +34,8 @@ export function parsePath(path: string): Page {
     case "nodes":
       if (second !== undefined) return { page: "notFound" };
       return first === undefined ? { page: "nodes" } : { page: "node", name: first };
+    case "plan":
+      return first === undefined ? { page: "plan" } : { page: "notFound" };
     case "jobs":
       if (first === undefined || second === undefined) return { page: "notFound" };
       return { page: "job", namespace: first, name: second };
@@ -74,6 +77,7 @@ export const urls = {
   queue: (name: string): string => `/queues/${encodePart(name)}`,
   nodes: (query: QueryChanges = {}): string => withQuery("/nodes", query),
   node: (name: string): string => `/nodes/${encodePart(name)}`,
+  plan: "/plan",
   job: (job: JobRef): string => `/jobs/${encodePart(job.namespace)}/${encodePart(job.name)}`,
 } as const;
 

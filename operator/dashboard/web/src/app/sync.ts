@@ -5,8 +5,10 @@ import { batch, effect } from "@preact/signals";
 import type { NodesAnswer, QueueAnswer } from "../wire";
 import { pauseAfter } from "./back-off";
 import { serverTime } from "./clock";
+import { answerTabs } from "./key-sharing";
 import { RequestError, get } from "./request";
-import { exchangeCode, openSession } from "./session";
+import { borrowKey, exchangeCode, isKeyRefusal, openSession } from "./session";
+import { readKey } from "./session-key";
 import {
   clearNodes,
   clearQueue,
@@ -42,10 +44,14 @@ let sessionEndsAt = Number.NEGATIVE_INFINITY;
 /** Starts to load and to follow the lists. Never returns. */
 export async function keepCurrent(): Promise<never> {
   watchVisibility(() => turn.abort());
+  answerTabs(readKey);
   followNodesOnDemand();
   followScope();
+  followRefusal();
   let failures = 0;
   let needsCode = true;
+  // Its message says what has become of the link. Later ones only say that there is no key.
+  let firstRefusal: RequestError | undefined;
   for (;;) {
     await whenShown();
     turn = new AbortController();
@@ -53,6 +59,7 @@ export async function keepCurrent(): Promise<never> {
       if (needsCode) await exchangeCode();
       needsCode = false;
       await catchUp(turn.signal);
+      firstRefusal = undefined;
       isStreaming = true;
       const { lines } = await readStream(streamAddress(), turn.signal);
       failures = lines > 0 ? 0 : failures + 1;
@@ -60,9 +67,14 @@ export async function keepCurrent(): Promise<never> {
       if (lines === 0) await pause(pauseAfter(failures, "", undefined, Math.random()));
     } catch (thrown) {
       if (turn.signal.aborted) continue;
-      failures += 1;
       needsCode = false;
-      await handleFailure(thrown, failures);
+      if (isKeyRefusal(thrown)) {
+        firstRefusal ??= thrown;
+        if (await borrowKey()) continue;
+      }
+      failures += 1;
+      await handleFailure(isKeyRefusal(thrown) ? (firstRefusal ?? thrown) : thrown, failures);
+      firstRefusal = undefined;
     } finally {
       isStreaming = false;
     }
@@ -164,6 +176,13 @@ function followNodesOnDemand(): void {
       clearNodes();
       if (isStreaming) turn.abort();
     }, NODES_LINGER_MS);
+  });
+}
+
+/** A view may be refused while the stream of the list is still open. */
+function followRefusal(): void {
+  effect(() => {
+    if (refusal.value && isStreaming) turn.abort();
   });
 }
 

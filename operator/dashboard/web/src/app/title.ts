@@ -3,11 +3,12 @@
 import { useEffect, useLayoutEffect } from "preact/hooks";
 
 import { arrival, path } from "./route";
+import { cleanLine } from "./text";
 
 /** Sets the title of the document while a page is mounted. */
 export function useTitle(title: string): void {
   useEffect(() => {
-    document.title = `${title} · Trellis`;
+    document.title = `${cleanLine(title)} · Trellis`;
   }, [title]);
 }
 

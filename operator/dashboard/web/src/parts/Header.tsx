@@ -19,6 +19,7 @@ const AREAS: readonly Area[] = [
   { name: "Timeline", href: urls.timeline(), icon: "timeline", pages: ["timeline"] },
   { name: "Queues", href: urls.queues, icon: "queues", pages: ["queues", "queue"] },
   { name: "Nodes", href: urls.nodes(), icon: "nodes", pages: ["nodes", "node"] },
+  { name: "Plan", href: urls.plan, icon: "plan", pages: ["plan"] },
 ];
 
 /** The head of every page: areas, search, freshness, theme and help. */

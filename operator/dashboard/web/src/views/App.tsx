@@ -73,6 +73,8 @@ function CurrentView() {
       return <LatePage show={({ NodesView }) => <NodesView />} />;
     case "node":
       return <LatePage show={({ NodeView }) => <NodeView key={current.name} name={current.name} />} />;
+    case "plan":
+      return <LatePage show={({ Plan }) => <Plan />} />;
     case "job":
       return <LatePage show={({ Job }) => <Job key={`${current.namespace}/${current.name}`} job={current} />} />;
     case "notFound":

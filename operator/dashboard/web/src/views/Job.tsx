@@ -1,9 +1,11 @@
 import { useComputed } from "@preact/signals";
 
 import { jobLabel } from "../app/format";
+import { writeManifest } from "../app/plan-manifest";
+import { replaceDraft } from "../app/planner";
 import { type Polled, usePolled } from "../app/poll";
 import { describeProblem } from "../app/problem-text";
-import { urls } from "../app/route";
+import { navigate, urls } from "../app/route";
 import { jobKey, queue, session } from "../app/store";
 import { useTitle } from "../app/title";
 import { Banner, Loading } from "../parts/Banner";
@@ -11,7 +13,7 @@ import { Icon } from "../parts/Icon";
 import { Name, Text } from "../parts/Text";
 import { Clock } from "../parts/Time";
 import type { JobRef } from "../wire";
-import type { StatusReport, WhyAnswer } from "../wire-job";
+import type { StatusReport, TrainingJob, WhyAnswer } from "../wire-job";
 import { JobBody } from "./job/JobBody";
 
 /** Pods and events are in no stream. */
@@ -30,6 +32,7 @@ export function Job({ job }: { readonly job: JobRef }) {
   useTitle(`${job.namespace}/${label}${word ? ` · ${word}` : ""}`);
   const isEmpty = !why.answer && !status.answer;
   const problem = why.problem ?? status.problem;
+  const object = status.answer?.job ?? why.answer?.job;
   return (
     <div class="page">
       <div class="page-head">
@@ -43,12 +46,33 @@ export function Job({ job }: { readonly job: JobRef }) {
         <h1>
           <Name text={label} />
         </h1>
+        {object && <PlanChange object={object} />}
       </div>
       {!isEmpty && <OldDataBanner status={status} why={why} />}
       {isEmpty && problem && <NoJob problem={problem} />}
       {isEmpty && !problem && <Loading rows={8} />}
       {!isEmpty && <JobBody job={job} status={status.answer} why={why.answer} row={row} />}
     </div>
+  );
+}
+
+/** Opens the plan page with this job. A button, since the text is in no URL. */
+function PlanChange({ object }: { readonly object: TrainingJob }) {
+  // The page of a cluster cannot plan.
+  if (session.value?.mode !== "local") return null;
+  const { name, namespace } = object.metadata;
+  return (
+    <button
+      type="button"
+      class="button page-action"
+      onClick={() => {
+        replaceDraft({ text: writeManifest(object), namespace }, `job ${name}`);
+        navigate(urls.plan);
+      }}
+    >
+      <Icon name="plan" />
+      Plan a change
+    </button>
   );
 }
 

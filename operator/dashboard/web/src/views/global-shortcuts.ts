@@ -29,6 +29,7 @@ export function useGlobalShortcuts(overlays: {
     { keys: "g t", label: "Timeline", run: () => navigate(urls.timeline()) },
     { keys: "g u", label: "Queues", run: () => navigate(urls.queues) },
     { keys: "g n", label: "Nodes", run: () => navigate(urls.nodes()) },
+    { keys: "g p", label: "Plan", run: () => navigate(urls.plan) },
   ]);
 }
 

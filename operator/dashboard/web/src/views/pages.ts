@@ -3,6 +3,7 @@
 export { Job } from "./Job";
 export { NodeView } from "./Node";
 export { NodesView } from "./Nodes";
+export { Plan } from "./Plan";
 export { Queue } from "./Queue";
 export { Queues } from "./Queues";
 export { TimelineView } from "./Timeline";

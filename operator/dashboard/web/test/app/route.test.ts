@@ -13,11 +13,12 @@ test("paths name pages", () => {
   expect(parsePath("/queues/vision")).toEqual({ page: "queue", name: "vision" });
   expect(parsePath("/nodes")).toEqual({ page: "nodes" });
   expect(parsePath("/nodes/gpu-0.example.org")).toEqual({ page: "node", name: "gpu-0.example.org" });
+  expect(parsePath("/plan")).toEqual({ page: "plan" });
   expect(parsePath("/jobs/ml/podgroup.sweep")).toEqual({ page: "job", namespace: "ml", name: "podgroup.sweep" });
 });
 
 test("other paths are not found", () => {
-  for (const path of ["/jobs", "/jobs/ml", "/jobs/ml/llm/logs", "/queue/x", "/nodes/a/b", "/x", "/%", "/nodes/%ff"]) {
+  for (const path of ["/jobs", "/jobs/ml", "/jobs/ml/llm/logs", "/queue/x", "/plan/x", "/nodes/a/b", "/x", "/%", "/nodes/%ff"]) {
     expect(parsePath(path), path).toEqual({ page: "notFound" });
   }
 });

@@ -3,6 +3,7 @@ import { useComputed } from "@preact/signals";
 import { type JobFilter, type JobOrder, SORT_COLUMNS, phaseOf, readOrder, writeOrder } from "../../app/jobs";
 import { query, setQuery } from "../../app/route";
 import { queue, session } from "../../app/store";
+import { cleanLine } from "../../app/text";
 import { isNarrow } from "../../app/viewport";
 import { Icon } from "../../parts/Icon";
 import { Select } from "../../parts/Select";
@@ -63,7 +64,7 @@ export function JobFilters({ filter, isTimeline }: { readonly filter: JobFilter;
       <NamespaceFilter value={filter.namespace} namespaces={namespaces} />
       {filter.user !== undefined && !isMine && (
         <button type="button" class="chip" onClick={() => setQuery({ user: undefined }, { step: true })}>
-          user {filter.user} <Icon name="cross" label="Remove this filter" />
+          user {cleanLine(filter.user)} <Icon name="cross" label="Remove this filter" />
         </button>
       )}
       {isNarrow.value && !isTimeline && <SortSelect />}
