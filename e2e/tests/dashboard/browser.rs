@@ -53,6 +53,13 @@ pub(crate) fn missing_program() -> Option<&'static str> {
     }
 }
 
+/// Returns why a file of tests does not run by default. An update of the browser changes pictures.
+pub(crate) fn reason_to_ignore(file: &str) -> Option<&'static str> {
+    let is_asked = std::env::var_os("TRELLIS_BUILD").is_some_and(|value| value == "all");
+    (file.starts_with("pictures.") && !is_asked)
+        .then_some("pictures depend on the version of the browser: set TRELLIS_BUILD=all")
+}
+
 fn browser() -> Option<PathBuf> {
     let named = std::env::var_os("CHROMIUM").map(PathBuf::from);
     let known = BROWSERS.iter().map(PathBuf::from);

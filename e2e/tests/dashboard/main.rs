@@ -30,10 +30,13 @@ fn main() -> ExitCode {
     let files = browser::test_files().unwrap_or_else(|error| panic!("{error:#}"));
     // The last owner ends the cluster.
     let world = Arc::new(OnceCell::new());
-    let trials = files.into_iter().map(|file| match &missing {
-        None => browser_trial(file, world.clone()),
-        Some(reason) => ignored_trial(file, reason),
-    });
+    let trials =
+        files.into_iter().map(
+            |file| match missing.or_else(|| browser::reason_to_ignore(&file)) {
+                None => browser_trial(file, world.clone()),
+                Some(reason) => ignored_trial(file, reason),
+            },
+        );
     let tokens = forwarded_tokens_trial(world.clone());
     let trials = std::iter::once(tokens).chain(trials);
     run(&arguments, trials.collect()).exit_code()

@@ -43,7 +43,8 @@ const QUICK_START_TEST: BlockRunner = TestedBy(
 /// Blocks marked `sh` or `console`: page, heading, number of blocks below it, and the test that
 /// runs them.
 #[rustfmt::skip] // A row a line.
-const BLOCKS: [(&str, &str, usize, BlockRunner); 73] = [
+const BLOCKS: [(&str, &str, usize, BlockRunner); 75] = [
+    ("CONTRIBUTING.md", "The web page", 1, NotRun("`.ci/generated check` and the step of the web page in .ci/run")),
     ("CONTRIBUTING.md", "Another control plane", 2, TestedBy("e2e/tests/documents/main.rs", "contributing_commands_install_trellis")),
     ("README.md", "Try it", 3, NotRun("`cargo demo --once` in .ci/run; what it prints is cut short here")),
     ("README.md", "New nodes", 1, AUTOSCALING_DEMO),
@@ -67,6 +68,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 73] = [
     ("docs/command-line.md", "submit", 1, EXAMPLE_OUTPUT),
     ("docs/command-line.md", "suspend, resume, cancel", 1, TestedBy("e2e/tests/command_line/write_commands.rs", "a_job_is_suspended_resumed_and_cancelled")),
     ("docs/command-line.md", "completions", 1, TestedBy("e2e/tests/command_line/plugin.rs", "kubectl_completes_plugin_arguments")),
+    ("docs/dashboard.md", "Open it", 1, NotRun("the browser tests start it for each test; it prints a link that works once")),
     ("docs/elastic.md", "Elastic jobs", 1, EXAMPLE_OUTPUT),
     ("docs/endpoint.md", "Through the API server", 1, EXAMPLE_OUTPUT),
     ("docs/endpoint.md", "Without a leader", 1, READERS_OBJECTS),

@@ -93,8 +93,7 @@ impl AccessLinks {
 
     /// Ends when all keys have become void.
     pub(crate) fn until_void(&self) -> impl Future<Output = ()> + Send + 'static {
-        let voided = self.voided.clone().notified_owned();
-        async move { voided.await }
+        self.voided.clone().notified_owned()
     }
 
     /// Returns true for the key of a page.

@@ -87,7 +87,11 @@ items:
 /// A thread of a server has two megabytes of stack.
 #[test]
 fn deep_nesting_is_an_error_on_a_small_stack() {
-    let texts = ["- ".repeat(60_000), "[".repeat(60_000), "{a: ".repeat(60_000)];
+    let texts = [
+        "- ".repeat(60_000),
+        "[".repeat(60_000),
+        "{a: ".repeat(60_000),
+    ];
     let reader = std::thread::Builder::new().stack_size(2 << 20);
     let read = reader.spawn(move || texts.map(|text| split(&text).is_err()));
     assert_eq!(read.unwrap().join().unwrap(), [true, true, true]);

@@ -6,7 +6,7 @@ import type { Page } from "@playwright/test";
 import { TEAM_A, TestObjects, type WaitingJob, createWaitingJob } from "./support/cluster";
 import { type OpenDashboard, expect, test } from "./support/test";
 import { findOverflow } from "./support/text-only";
-import { card, goTo, jobRow, verdict } from "./support/views";
+import { card, expectData, goTo, jobRow, verdict } from "./support/views";
 
 /** The jobs are the same for all tests of this file. */
 let jobs: WaitingJob;
@@ -203,6 +203,8 @@ test("Ctrl-K opens a job by its name, and Escape gives the focus back", async ({
 
 test("the arrow keys choose among the hits of the palette", async ({ dashboard }) => {
   const { page } = await dashboard({ path: "/queue" });
+  // The first hits depend on the user.
+  await expectData(page);
   await page.keyboard.press("Control+k");
   const chosen = page.getByRole("dialog").getByRole("option", { selected: true });
   const first = await chosen.textContent();
@@ -230,7 +232,8 @@ test("/ moves to the search, which opens a job, and Escape leaves it", async ({ 
 
 test("the search opens what has exactly the name that was typed", async ({ dashboard }) => {
   const { page } = await dashboard({ path: "/nodes?view=table" });
-  const [node = ""] = await page.locator("main [data-row]").filter({ hasText: /^gpu-/ }).allTextContents();
+  const node = "gpu-0";
+  await expect(page.getByRole("link", { name: node, exact: true })).toBeVisible();
   for (const name of [node, "default"]) {
     await page.keyboard.press("/");
     await page.keyboard.type(name);

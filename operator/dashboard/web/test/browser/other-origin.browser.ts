@@ -77,7 +77,7 @@ attacked("fetch of another origin reads nothing", async ({ attack: { page, targe
     for (const [name, run] of Object.entries(tries)) {
       try {
         const got = await run();
-        found.push(`${name}: ${String(got)}`);
+        found.push(`${name}: ${String(got).slice(0, 80)}`);
       } catch {
         // Refused, as it must be.
       }

@@ -33,7 +33,10 @@ export async function watchContext(context: BrowserContext, origin: string, log:
   context.on("console", (message) => {
     if (message.type() === "error") log.add(`console: ${message.text()} (${message.location().url})`);
   });
-  context.on("weberror", ({ error }) => log.add(`script: ${error().stack ?? error().message}`));
+  context.on("weberror", (thrown) => {
+    const error = thrown.error();
+    log.add(`script: ${error.stack ?? error.message}`);
+  });
   context.on("request", (request) => {
     const address = new URL(request.url());
     const isOwn = address.origin === origin || address.protocol === "data:";

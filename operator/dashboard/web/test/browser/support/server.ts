@@ -2,6 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { type IncomingHttpHeaders, type IncomingMessage, request as httpRequest } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { kubeconfigOf } from "./cluster";
 import { type UserName, environment } from "./environment";
@@ -27,6 +28,7 @@ export interface Kubeconfig {
 
 const START_MS = 20_000;
 const STOP_MS = 10_000;
+const WARNING_MS = 5_000;
 
 /** `trellis dashboard` as one user. */
 export class DashboardServer {
@@ -134,6 +136,16 @@ export class DashboardServer {
       });
       request.end();
     });
+  }
+
+  /** Waits for a warning on standard error that the test brings about. */
+  async takeWarning(text: string): Promise<void> {
+    const end = performance.now() + WARNING_MS;
+    while (!this.stderr.join("").includes(text)) {
+      if (performance.now() > end) throw new Error(`no warning "${text}" but: ${this.stderr.join("")}`);
+      await sleep(50);
+    }
+    this.stderr.length = 0;
   }
 
   /** Ends the program, as Ctrl-C does. */

@@ -75,7 +75,7 @@ export const test = base.extend<Fixtures>({
       const context = await browser.newContext({ viewport: VIEWPORT, locale: "en-GB", timezoneId: "UTC", ...options });
       const faults = new FaultLog();
       await watchContext(context, server.origin, faults);
-      if (environment.assets !== undefined) await replaceAssets(context, environment.assets);
+      if (environment.assets !== undefined) await replaceAssets(context, environment.assets, server.origin);
       const page = await context.newPage();
       const dashboard = { page, context, server, faults };
       opened.push(dashboard);
@@ -105,12 +105,15 @@ export const test = base.extend<Fixtures>({
 });
 
 /** Serves the files of a folder in the place of those of the program, with the headers of the program. */
-async function replaceAssets(context: BrowserContext, folder: string): Promise<void> {
+async function replaceAssets(context: BrowserContext, folder: string, origin: string): Promise<void> {
   await context.route(/\/(app|pages)\.(js|css)$/, async (route) => {
-    const response = await route.fetch();
+    // A page of another origin gets what the program gives it: nothing.
+    if (new URL(route.request().frame().url()).origin !== origin) return route.continue();
+    const response = await route.fetch().catch(() => undefined);
+    if (response === undefined) return route.abort("connectionrefused");
     const { "content-encoding": _, "content-length": __, ...headers } = response.headers();
     const name = new URL(route.request().url()).pathname;
-    await route.fulfill({ response, headers, path: join(folder, name) });
+    return route.fulfill({ response, headers, path: join(folder, name) });
   });
 }
 
