@@ -5,11 +5,11 @@
 //! put on each request. It is not a proxy: it has a few routes, which return what the command line
 //! prints with `-o json`.
 //!
-//! - [`credential`]: the user of a request.
-//! - [`guard`]: requests that are refused, and why.
-//! - [`access`]: the key of the page on the user's machine.
-//! - [`live`]: lists that are read once for all tabs of a user, and their changes.
-//! - [`routes`]: the answers.
+//! - `credential`: the user of a request.
+//! - `guard`: requests that are refused, and why.
+//! - `access`: the key of the page on the user's machine.
+//! - `live`: lists that are read once for all tabs of a user, and their changes.
+//! - `routes`: the answers.
 
 #![allow(
     clippy::disallowed_methods,
