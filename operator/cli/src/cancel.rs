@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
 use trellis_api::{Delivery, TrainingJob};
+use trellis_reads::report::pods_of_job;
+use trellis_reads::{ApiFailure, get_optional, list};
 
 use crate::cluster::{FollowResult, follow};
 use crate::exit::Exit;
 use crate::output::{print, warn};
 use crate::target::{NamespaceOptions, TargetNamespace, for_each_job};
 use crate::wait_options::WaitTimeout;
-use trellis_reads::report::pods_of_job;
-use trellis_reads::{ApiFailure, get_optional, list};
 
 /// Options of `trellis cancel`.
 #[derive(clap::Args, Clone, Debug)]

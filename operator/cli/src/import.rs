@@ -10,12 +10,12 @@ use kube::api::ListParams;
 use trellis_api::document::{Document, Problem};
 use trellis_api::{Quantity, TrainingQueue};
 use trellis_import::{ImportNote, ImportedDocument, ImportedObject};
+use trellis_reads::{ErrorHints, list};
 
 use crate::cluster::{ClusterClient, KubeconfigOptions, USER_AGENT};
 use crate::files::objects::{display_name, read_objects};
 use crate::files::source_object::SourceObject;
 use crate::output::{print, print_problems, warn};
-use trellis_reads::{ErrorHints, list};
 
 /// Exit status if a document cannot be converted, or `--strict` finds a note.
 const INCOMPLETE: u8 = 1;

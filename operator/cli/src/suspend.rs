@@ -9,13 +9,13 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{Delivery, TrainingJob};
+use trellis_reads::{ApiFailure, get_optional};
 
 use crate::cluster::{FollowResult, follow};
 use crate::exit::Exit;
 use crate::output::{print, warn};
 use crate::target::{NamespaceOptions, TargetNamespace, for_each_job};
 use crate::wait_options::WaitTimeout;
-use trellis_reads::{ApiFailure, get_optional};
 
 /// The field manager of the patches.
 const MANAGER: &str = "kubectl-trellis";

@@ -24,64 +24,59 @@ struct RefusalBody {
 }
 
 impl Refusal {
-    fn new(status: StatusCode, kind: &'static str, message: &str) -> Self {
+    fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
         Self {
             error: RefusalBody {
                 kind,
-                message: sanitize(message),
+                message: sanitize(message.into()),
             },
             status,
         }
     }
 
     /// The page has no key, or a void one.
-    pub(crate) fn no_key(message: &str) -> Self {
+    pub(crate) fn no_key(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "key", message)
     }
 
     /// The cluster does not know the user.
-    pub(crate) fn unauthorized(message: &str) -> Self {
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
     /// The request is for another host.
-    pub(crate) fn misdirected(message: String) -> Self {
-        Self::new(StatusCode::MISDIRECTED_REQUEST, "host", &message)
+    pub(crate) fn misdirected(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "host", message)
     }
 
     /// A page of another origin made the request.
-    pub(crate) fn foreign_origin(message: &str) -> Self {
+    pub(crate) fn foreign_origin(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "origin", message)
     }
 
     /// The request cannot be understood.
-    pub(crate) fn invalid(message: String) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "invalid", &message)
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid", message)
     }
 
     /// The object or the path does not exist.
-    pub(crate) fn not_found(message: &str) -> Self {
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "notFound", message)
     }
 
     /// The server does as much as it may at once.
-    pub(crate) fn busy(message: &str) -> Self {
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", message)
     }
 
     /// The answer takes too long.
-    pub(crate) fn timeout(message: &str) -> Self {
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "unavailable", message)
     }
 
-    /// The cluster could not be read. The message says why.
-    pub(crate) fn unreadable(message: &str) -> Self {
-        Self::new(StatusCode::BAD_GATEWAY, "unreachable", message)
-    }
-
     /// A fault of this server.
-    pub(crate) fn internal(message: String) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", &message)
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
     #[cfg(test)]
@@ -104,7 +99,7 @@ impl From<ReadError> for Refusal {
             ReadFailure::Unreachable => (StatusCode::BAD_GATEWAY, "unreachable"),
             ReadFailure::Elsewhere => (StatusCode::NOT_FOUND, "notFound"),
         };
-        Self::new(status, kind, &error.to_string())
+        Self::new(status, kind, error.to_string())
     }
 }
 

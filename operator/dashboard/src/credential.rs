@@ -20,7 +20,7 @@ const MAX_CLIENTS: usize = 256;
 
 /// Where the credential of a request comes from.
 #[derive(Debug)]
-pub enum Credentials {
+pub(crate) enum Credentials {
     /// The kubeconfig of the user who has started the server.
     Local(LocalCredentials),
     /// The request: a proxy has put the user's token on it.

@@ -23,7 +23,7 @@ const LOOPBACK_HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
 /// The origin of the page, as the browser knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OwnOrigin {
+pub(crate) enum OwnOrigin {
     /// A loopback name with any port, so that `ssh -L` may use another port.
     Loopback,
     /// The URL of the proxy in front of the server.
@@ -152,7 +152,7 @@ pub(crate) fn check_body(head: &Parts) -> Result<(), Refusal> {
     match kind.eq_ignore_ascii_case("application/json") {
         true => Ok(()),
         false => Err(Refusal::invalid(
-            "the body must be JSON: Content-Type application/json".to_owned(),
+            "the body must be JSON: Content-Type application/json",
         )),
     }
 }

@@ -28,7 +28,7 @@ mod routes;
 mod server;
 
 pub use access::AccessLinks;
-pub use credential::{Credentials, ForwardedCredentials, LocalCredentials};
-pub use guard::{OwnOrigin, PublicUrl};
+pub use credential::{ForwardedCredentials, LocalCredentials};
+pub use guard::PublicUrl;
 pub use plan::{PlanAnswer, PlanProblem, PlanSection, PlannedJobAnswer, Planner};
 pub use server::Dashboard;

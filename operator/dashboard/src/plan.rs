@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use trellis_api::Reason;
+use trellis_reads::ReadError;
 
 /// Plans jobs as `trellis plan` does. It writes nothing.
 pub trait Planner: Send + Sync {
@@ -10,7 +11,7 @@ pub trait Planner: Send + Sync {
     ///
     /// # Errors
     /// If the cluster cannot be read. Problems of the text are in the answer.
-    fn plan(&self, namespace: Option<&str>, yaml: &str) -> anyhow::Result<PlanAnswer>;
+    fn plan(&self, namespace: Option<&str>, yaml: &str) -> Result<PlanAnswer, ReadError>;
 }
 
 /// The plan, or the problems of the text.

@@ -10,7 +10,6 @@ use axum::routing::{get, post};
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessLinks;
 use crate::answer::Refusal;
@@ -118,18 +117,13 @@ impl Dashboard {
         }
     }
 
-    /// Serves the page until `stop` is cancelled.
+    /// Serves the page until the caller drops the future. Streams do not end by themselves, and they
+    /// hold nothing that must be finished.
     ///
     /// # Errors
     /// If the listener fails.
-    pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> anyhow::Result<()> {
-        let serving = axum::serve(listener, self.router());
-        tokio::select! {
-            result = serving => result?,
-            // Streams do not end by themselves, and they hold nothing that must be finished.
-            () = stop.cancelled() => {}
-        }
-        Ok(())
+    pub async fn serve(self, listener: TcpListener) -> anyhow::Result<()> {
+        Ok(axum::serve(listener, self.router()).await?)
     }
 
     pub(crate) fn router(&self) -> Router {

@@ -7,8 +7,8 @@ use kube::api::ListParams;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::ReadFailure;
 use crate::text::sanitize;
+use crate::{ReadError, ReadFailure};
 
 /// Number of objects in one page of a list.
 const PAGE_SIZE: u32 = 500;
@@ -107,6 +107,15 @@ impl ApiFailure {
                 _ => ReadFailure::Unreachable,
             },
             _ => ReadFailure::Unreachable,
+        }
+    }
+
+    /// The error for the user, with its kind.
+    #[must_use]
+    pub fn into_read_error(self, hints: &ErrorHints) -> ReadError {
+        ReadError {
+            failure: self.kind(),
+            message: self.explain(hints),
         }
     }
 

@@ -4,7 +4,7 @@ use kube::Api;
 use trellis_api::visibility::NodeState;
 
 use crate::visibility::{self, VisibilityAnswer};
-use crate::{ErrorHints, ReadError, ReadFailure, Reader};
+use crate::{ErrorHints, ReadError, Reader};
 
 /// Reads all nodes, in no order.
 ///
@@ -24,10 +24,7 @@ pub async fn read_nodes(reader: &Reader) -> Result<Vec<NodeState>, ReadError> {
             let reason = format!("{message}: {}", hints().rights);
             Err(ReadError::denied(reason))
         }
-        VisibilityAnswer::Unauthorized(message) => Err(ReadError {
-            failure: ReadFailure::Unauthorized,
-            message: anyhow::Error::msg(message),
-        }),
+        VisibilityAnswer::Unauthorized(message) => Err(ReadError::unauthorized(message)),
         VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(reason.to_owned())),
     }
 }

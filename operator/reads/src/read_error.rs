@@ -27,6 +27,15 @@ pub enum ReadFailure {
 }
 
 impl ReadError {
+    /// The cluster does not know the user.
+    #[must_use]
+    pub fn unauthorized(message: String) -> Self {
+        Self {
+            failure: ReadFailure::Unauthorized,
+            message: anyhow::Error::msg(message),
+        }
+    }
+
     /// The user lacks a right.
     #[must_use]
     pub fn denied(message: String) -> Self {

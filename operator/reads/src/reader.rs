@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use trellis_api::TrainingJob;
 
-use crate::{ApiFailure, ErrorHints, ReadError};
+use crate::{ApiFailure, ErrorHints, ReadError, get_optional};
 
 /// Reads a cluster with the rights of one user.
 #[derive(Clone)]
@@ -46,27 +46,37 @@ impl Reader {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
+    /// Gets a TrainingJob, if it exists.
+    ///
+    /// # Errors
+    /// If the job cannot be read.
+    pub async fn get_job(&self, name: &str) -> Result<Option<TrainingJob>, ReadError> {
+        let job = get_optional(&self.jobs(), name).await;
+        job.map_err(|error| self.read_error(error, "get trainingjobs.trellis.dev"))
+    }
+
     /// The error for a failed read.
     /// `right` is the right that the user needs.
     #[must_use]
     pub fn read_error(&self, error: ApiFailure, right: &str) -> ReadError {
-        ReadError {
-            failure: error.kind(),
-            message: self.explain(error, right),
-        }
+        error.into_read_error(&self.hints(right))
     }
 
     /// The error message for a failed request.
     /// `right` is the right that the user needs.
     #[must_use]
     pub fn explain(&self, error: ApiFailure, right: &str) -> anyhow::Error {
-        error.explain(&ErrorHints {
+        error.explain(&self.hints(right))
+    }
+
+    fn hints(&self, right: &str) -> ErrorHints {
+        ErrorHints {
             rights: format!(
                 "the ClusterRoles trellis-view and trellis-edit, which view and edit include, have it: {right} in namespace {:?}",
                 self.namespace
             ),
             without_cluster: None,
-        })
+        }
     }
 
     /// The error message if core objects cannot be read.

@@ -1,9 +1,10 @@
-//! What a user can do about the state of a job. Pure.
+//! Advice for the state of a job. Pure.
 
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, PolicyDecision, TrainingJobStatus};
 
-/// Returns the advice for a reason.
+/// Returns the advice for a reason. Empty: there is nothing to do, and nothing to say about it.
+///
 /// If changed policies deny a running job, it contains advice about them too, because the reason
 /// does not mention them.
 #[must_use]
@@ -13,7 +14,8 @@ pub fn remedy(status: Option<&TrainingJobStatus>, reason: Option<Reason>) -> Str
         let policy = status.policy.as_ref();
         runs && policy.is_some_and(|policy| policy.decision == Some(PolicyDecision::Denied))
     });
-    let fix = reason.map_or("", Reason::remedy);
+    let fix = reason.map(Reason::remedy).filter(|fix| *fix != "Nothing.");
+    let fix = fix.unwrap_or_default();
     let denied = Reason::PolicyViolation.remedy();
     if !violates {
         return fix.to_owned();

@@ -109,7 +109,8 @@ impl KubeconfigOptions {
 
     /// The name of the context.
     /// None: the configuration of the pod applies, which has none.
-    pub(super) fn context_name(&self) -> Option<String> {
+    #[must_use]
+    pub fn context_name(&self) -> Option<String> {
         let named = self.context.clone();
         named.or_else(|| self.read_kubeconfig().ok()?.current_context)
     }

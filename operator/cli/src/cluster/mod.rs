@@ -34,7 +34,6 @@ pub struct ClusterClient {
     runtime: Runtime,
     client: Client,
     namespace: String,
-    context: Option<String>,
     scheduler_timeout: Option<Duration>,
 }
 
@@ -110,7 +109,6 @@ impl ClusterClient {
             runtime,
             client,
             namespace,
-            context: access.context_name(),
             scheduler_timeout: patience.unwrap_or(Some(SCHEDULER_TIMEOUT)),
         })
     }
@@ -119,12 +117,6 @@ impl ClusterClient {
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
-    }
-
-    /// The context of the kubeconfig, if one is used.
-    #[must_use]
-    pub fn context(&self) -> Option<&str> {
-        self.context.as_deref()
     }
 
     /// The Kubernetes client.

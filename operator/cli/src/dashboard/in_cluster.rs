@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use kube::Config;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio::signal::unix::{SignalKind, signal};
 use trellis_dashboard::{Dashboard, ForwardedCredentials, PublicUrl};
 
 use crate::output::{print, warn};
@@ -29,12 +29,13 @@ pub(super) fn serve(url: PublicUrl, address: SocketAddr, authority: &Path) -> an
             .with_context(|| format!("cannot listen on {address}"))?;
         print(&format!("The page listens on {address} for {url}\n"))?;
         let credentials = ForwardedCredentials::new(cluster, SCHEDULER_TIMEOUT);
-        let stop = CancellationToken::new();
-        tokio::spawn(stop_on_signal(stop.clone()));
         let dashboard = Dashboard::behind_proxy(credentials, url, |text: &str| {
             warn(&format!("warning: {text}"));
         });
-        dashboard.serve(listener, stop).await
+        tokio::select! {
+            result = dashboard.serve(listener) => result,
+            result = wait_for_signal() => result,
+        }
     })
 }
 
@@ -64,14 +65,11 @@ fn read_cluster(authority: &Path) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-async fn stop_on_signal(stop: CancellationToken) {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => tokio::select! {
-            _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        },
-        Err(_) => drop(tokio::signal::ctrl_c().await),
+/// Waits until the kubelet or the user ends the program.
+async fn wait_for_signal() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        result = tokio::signal::ctrl_c() => Ok(result?),
     }
-    stop.cancel();
 }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use trellis_dashboard::{AccessLinks, Dashboard, LocalCredentials, PublicUrl};
 
 use crate::exit::Exit;
@@ -82,14 +81,13 @@ pub fn run(options: &DashboardOptions) -> anyhow::Result<ExitCode> {
 
 fn serve_local(options: &DashboardOptions) -> anyhow::Result<()> {
     let site = options.target.connect()?;
+    let kubeconfig = options.target.cluster.to_kubeconfig_options();
     let credentials = LocalCredentials {
-        context: site.cluster.context().map(str::to_owned),
+        context: kubeconfig.context_name(),
         reader: site.reader,
     };
     let access = Arc::new(AccessLinks::default());
-    let planner = Arc::new(PagePlanner::new(
-        options.target.cluster.to_kubeconfig_options(),
-    ));
+    let planner = Arc::new(PagePlanner::new(kubeconfig));
     site.cluster.block_on(async {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
         let listener = TcpListener::bind(address).await.with_context(|| {
@@ -106,12 +104,11 @@ fn serve_local(options: &DashboardOptions) -> anyhow::Result<()> {
         }
         print("Press Enter for a new link, and Ctrl-C to end the page.\n")?;
         links.print_on_enter();
-        let stop = CancellationToken::new();
         let dashboard = Dashboard::local(credentials, access, planner, |text: &str| {
             warn(&format!("warning: {text}"));
         });
         tokio::select! {
-            result = dashboard.serve(listener, stop) => result,
+            result = dashboard.serve(listener) => result,
             result = tokio::signal::ctrl_c() => Ok(result?),
         }
     })

@@ -12,6 +12,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use trellis_api::TrainingJob;
 use trellis_api::job::TrainingJobStatus;
+use trellis_reads::ApiFailure;
+use trellis_reads::report::pods_of_job;
 
 use super::no_log::NoLog;
 use super::pod_selection::{SelectedPod, container_name, has_stopped, select_pods};
@@ -23,8 +25,6 @@ use crate::cluster::permanent_error;
 use crate::exit::Exit;
 use crate::output::warn;
 use crate::target::TargetNamespace;
-use trellis_reads::report::pods_of_job;
-use trellis_reads::{ApiFailure, get_optional};
 
 /// State of a followed job: its pods, and the logs that are read.
 struct LogFollower<'a> {
@@ -66,11 +66,7 @@ pub async fn run(
     name: &str,
     options: &LogsOptions,
 ) -> anyhow::Result<Exit> {
-    let denied = |error| site.reader.explain(error, "get trainingjobs.trellis.dev");
-    let Some(job) = get_optional(&site.reader.jobs(), name)
-        .await
-        .map_err(denied)?
-    else {
+    let Some(job) = site.reader.get_job(name).await? else {
         warn(&format!("error: {:#}", site.reader.not_found_error(name)));
         return Ok(Exit::Negative);
     };

@@ -29,8 +29,8 @@ use crate::wait_options;
 use log_stream::LogRange;
 use no_log::NoLog;
 use pod_selection::{LogTarget, SelectedPod, select_pods};
+use trellis_reads::list;
 use trellis_reads::report::pods_of_job;
-use trellis_reads::{get_optional, list};
 
 /// The rights that the command needs.
 const RIGHTS: &str = "list and watch pods and get pods/log";
@@ -144,11 +144,7 @@ async fn show_once(
     name: &str,
     options: &LogsOptions,
 ) -> anyhow::Result<Exit> {
-    let denied = |error| site.reader.explain(error, "get trainingjobs.trellis.dev");
-    let Some(job) = get_optional(&site.reader.jobs(), name)
-        .await
-        .map_err(denied)?
-    else {
+    let Some(job) = site.reader.get_job(name).await? else {
         warn(&format!("error: {:#}", site.reader.not_found_error(name)));
         return Ok(Exit::Negative);
     };

@@ -2,9 +2,9 @@
 
 use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, TrainingJobStatus, parse_ranges};
+use trellis_reads::pods::{PodLine, StageRanks, find_missing};
 
 use crate::output::sanitize;
-use trellis_reads::pods::{PodLine, StageRanks, find_missing};
 
 /// Reason why no log can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]

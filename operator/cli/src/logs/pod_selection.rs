@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use trellis_api::TrainingJob;
 use trellis_api::pod_template::MAIN_CONTAINER;
+use trellis_reads::pods::{PodLine, StageRanks, group_stage};
 
 use super::no_log::{self, NoLog};
-use trellis_reads::pods::{PodLine, StageRanks, group_stage};
 
 /// Criteria of the user.
 #[derive(Clone, Debug, Default)]

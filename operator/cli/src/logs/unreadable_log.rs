@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
+use trellis_reads::ApiFailure;
 
 use super::RIGHTS;
 use super::pod_selection::SelectedPod;
 use crate::cluster::is_simulated;
 use crate::output::sanitize;
 use crate::target::TargetNamespace;
-use trellis_reads::ApiFailure;
 
 /// A log that cannot be read.
 #[derive(Debug)]

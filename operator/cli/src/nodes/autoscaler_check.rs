@@ -7,11 +7,11 @@ use kube::{Api, ResourceExt as _};
 use serde::Serialize;
 use trellis_api::ResourceFlavor;
 use trellis_api::resource_flavor::ProvisioningMethod;
+use trellis_reads::{ErrorHints, list};
 
 use crate::cluster::ClusterClient;
 use crate::exit::Exit;
 use crate::output::{self, Cell, OutputFormat, Table, Tone, wrap_text};
-use trellis_reads::{ErrorHints, list};
 
 /// Columns before each problem.
 const INDENT: usize = 2;

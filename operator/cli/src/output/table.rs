@@ -2,10 +2,10 @@
 //! The head is in capitals, and three spaces separate the columns. The last column is cut at the
 //! width of the terminal.
 
+use trellis_reads::text::sanitize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::style::{Tone, paint};
-use trellis_reads::text::sanitize;
 
 const GAP: usize = 3;
 

@@ -1,9 +1,9 @@
 //! Wraps text into lines.
 
+use trellis_reads::text::sanitize;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::style::{Tone, paint};
-use trellis_reads::text::sanitize;
 
 /// Wraps the text into lines of at most `width` columns.
 /// `indent` spaces start each line. A longer word gets a line of its own.

@@ -1,6 +1,7 @@
 //! Plans for the web page, in the words of `trellis plan`.
 
 use trellis_dashboard::{PlanAnswer, PlanProblem, PlanSection, PlannedJobAnswer, Planner};
+use trellis_reads::{ReadError, ReadFailure};
 
 use super::input::PlanInput;
 use super::planned_job::PlannedJob;
@@ -20,13 +21,14 @@ impl PagePlanner {
 }
 
 impl Planner for PagePlanner {
-    fn plan(&self, namespace: Option<&str>, yaml: &str) -> anyhow::Result<PlanAnswer> {
+    fn plan(&self, namespace: Option<&str>, yaml: &str) -> Result<PlanAnswer, ReadError> {
         let options = PlanOptions {
             namespace: namespace.map(str::to_owned),
             cluster: self.cluster.clone(),
             ..PlanOptions::default()
         };
-        Ok(match make_plan(&options, PlanInput::parse(yaml))? {
+        let made = make_plan(&options, PlanInput::parse(yaml)).map_err(into_read_error)?;
+        Ok(match made {
             Ok(plan) => PlanAnswer {
                 jobs: plan.jobs.iter().map(answer_job).collect(),
                 notes: plan.notes,
@@ -38,6 +40,14 @@ impl Planner for PagePlanner {
             },
         })
     }
+}
+
+/// Keeps the kind of a failed read. All other errors are those of the way to the cluster.
+fn into_read_error(error: anyhow::Error) -> ReadError {
+    error.downcast().unwrap_or_else(|message| ReadError {
+        failure: ReadFailure::Unreachable,
+        message,
+    })
 }
 
 fn answer_job(job: &PlannedJob) -> PlannedJobAnswer {

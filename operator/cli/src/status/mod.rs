@@ -11,7 +11,6 @@ use std::process::ExitCode;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_reads::report::{StatusReport, read_report};
-use trellis_reads::{ApiFailure, Reader};
 
 use crate::exit::Exit;
 use crate::output::{OutputFormat, print, serialize_object, warn, width};
@@ -58,18 +57,12 @@ async fn show_once(
     name: &str,
     format: Option<OutputFormat>,
 ) -> anyhow::Result<Exit> {
-    let denied = |error| job_read_error(&site.reader, error);
-    let Some(report) = read_report(&site.reader, name).await.map_err(denied)? else {
+    let Some(report) = read_report(&site.reader, name).await? else {
         warn(&format!("error: {:#}", site.reader.not_found_error(name)));
         return Ok(Exit::Negative);
     };
     print(&render_report(&report, format, width())?)?;
     Ok(Exit::Done)
-}
-
-/// The error message if the job itself cannot be read.
-fn job_read_error(reader: &Reader, error: ApiFailure) -> anyhow::Error {
-    reader.explain(error, "get trainingjobs.trellis.dev")
 }
 
 fn render_report(

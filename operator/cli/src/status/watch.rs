@@ -14,7 +14,7 @@ use trellis_api::job::TrainingJobStatus;
 use trellis_api::{TrainingJob, names};
 use trellis_reads::report::{StatusReport, read_report};
 
-use super::{job_read_error, render_report};
+use super::render_report;
 use crate::cluster::permanent_error;
 use crate::exit::Exit;
 use crate::output::{OutputFormat, RefreshLoop, warn, width};
@@ -52,10 +52,10 @@ pub async fn watch_job(
                 return Ok(Exit::Negative);
             }
             Err(error) if error.is_denied() || !rounds.has_shown() => {
-                return Err(job_read_error(&site.reader, error));
+                return Err(error.message);
             }
             Err(error) => {
-                let problem = format!("{:#}", job_read_error(&site.reader, error));
+                let problem = error.to_string();
                 if !rounds.show_outage(&problem, Timestamp::now())? {
                     return Ok(Exit::Done);
                 }

@@ -13,6 +13,7 @@ use kube::Api;
 use kube::api::PostParams;
 use kube::core::Status;
 use trellis_api::TrainingJob;
+use trellis_reads::ApiFailure;
 
 use crate::cluster::{FollowResult, follow};
 use crate::exit::Exit;
@@ -21,7 +22,6 @@ use crate::output::{print, print_if_read, print_to_stderr, warn};
 use crate::target::{NamespaceOptions, TargetNamespace, report_result};
 use crate::wait_options::WaitTimeout;
 use job_progress::{JobProgress, ProgressStep};
-use trellis_reads::ApiFailure;
 
 /// The field manager of the created jobs.
 const MANAGER: &str = "kubectl-trellis";

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
+use trellis_reads::{ApiFailure, ErrorHints, list};
 
 use crate::target::TargetNamespace;
-use trellis_reads::{ApiFailure, ErrorHints, list};
 
 /// Labels of the exporter's own chart, and of the GPU operator.
 const SELECTORS: [&str; 2] = [

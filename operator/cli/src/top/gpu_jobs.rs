@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
 use trellis_api::{TrainingJob, names};
-
-use crate::target::TargetNamespace;
 use trellis_reads::pods::label;
 use trellis_reads::{ApiFailure, list};
+
+use crate::target::TargetNamespace;
 
 /// The jobs, and their pods.
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
+use trellis_reads::ApiFailure;
 
 use super::dcgm::parse_scrape;
 use super::exporters::MissingExporter;
@@ -15,7 +16,6 @@ use super::gpu_jobs::from_all_namespaces;
 use super::scrape::{are_simulated, scrape};
 use super::usage::measure_usage;
 use super::{TopReport, view};
-use trellis_reads::ApiFailure;
 
 fn job(name: &str, queue: &str) -> TrainingJob {
     serde_json::from_value(json!({

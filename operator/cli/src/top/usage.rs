@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use trellis_api::{TrainingJob, names};
+use trellis_reads::pods::{label, pod_rank};
 
 use super::dcgm::Gpu;
-use trellis_reads::pods::{label, pod_rank};
 
 /// A GPU below this percentage is idle.
 pub const IDLE_PERCENT: f64 = 5.0;

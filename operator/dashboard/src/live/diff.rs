@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use super::row::{Reading, Row};
 
 /// The rows of a list at one moment. Rows that did not change are shared with earlier moments.
@@ -72,17 +70,10 @@ impl<T> RowChanges<T> {
     }
 }
 
-/// Serializes shared rows.
-pub(crate) fn serialize_rows<T: Serialize, S: serde::Serializer>(
-    rows: &[Arc<T>],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(rows.iter().map(Arc::as_ref))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde::Serialize;
 
     use super::*;
 

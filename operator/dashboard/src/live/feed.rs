@@ -1,6 +1,7 @@
 //! One list of one user, read again and again while a tab follows it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -41,8 +42,8 @@ pub(crate) enum ListName {
 /// The content of a list at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
-    /// Grows by one with each change.
-    pub(crate) version: u64,
+    /// Grows with each change.
+    pub(crate) version: i64,
     /// Time of the read.
     pub(crate) time: Timestamp,
     pub(crate) jobs: Rows<JobState>,
@@ -53,6 +54,25 @@ pub(crate) struct Moment {
     pub(crate) queues: Option<Rows<QueueState>>,
     pub(crate) nodes: Rows<NodeState>,
     pub(crate) notes: Vec<String>,
+}
+
+/// Numbers the versions of all lists of one server. A list that is read anew, after no tab has
+/// followed it for a while, gets none of its earlier versions: a tab that was hidden may have one.
+/// The first version is the time of the start in microseconds, so that a server that starts again
+/// does not repeat versions, either.
+#[derive(Debug)]
+pub(crate) struct Versions(AtomicI64);
+
+impl Default for Versions {
+    fn default() -> Self {
+        Self(AtomicI64::new(Timestamp::now().as_microsecond()))
+    }
+}
+
+impl Versions {
+    fn next(&self) -> i64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 /// The last read.
@@ -69,6 +89,7 @@ pub(crate) enum LastRead {
 pub(crate) struct Feed {
     name: ListName,
     reader: Reader,
+    versions: Arc<Versions>,
     last: watch::Sender<Option<LastRead>>,
     moments: Mutex<VecDeque<Arc<Moment>>>,
 }
@@ -92,10 +113,11 @@ impl ListName {
 
 impl Feed {
     /// Starts to read the list. The reads end when the feed is dropped.
-    pub(crate) fn start(name: ListName, reader: Reader) -> Arc<Self> {
+    pub(crate) fn start(name: ListName, reader: Reader, versions: Arc<Versions>) -> Arc<Self> {
         let feed = Arc::new(Self {
             name,
             reader,
+            versions,
             last: watch::Sender::new(None),
             moments: Mutex::default(),
         });
@@ -116,16 +138,16 @@ impl Feed {
     pub(crate) async fn content(&self) -> Result<Arc<Moment>, Refusal> {
         let mut reads = self.subscribe();
         let last = reads.wait_for(Option::is_some).await;
-        let last = last.map_err(|_| Refusal::internal("the reads have ended".to_owned()))?;
+        let last = last.map_err(|_| Refusal::internal("the reads have ended"))?;
         match last.as_ref() {
             Some(LastRead::Content(moment)) => Ok(moment.clone()),
             Some(LastRead::Failed(refusal)) => Err(refusal.clone()),
-            None => Err(Refusal::internal("nothing was read".to_owned())),
+            None => Err(Refusal::internal("nothing was read")),
         }
     }
 
     /// Returns the content of this version, if it is one of the last.
-    pub(crate) fn moment(&self, version: u64) -> Option<Arc<Moment>> {
+    pub(crate) fn moment(&self, version: i64) -> Option<Arc<Moment>> {
         let moments = self.moments.lock();
         let mut moments = moments.iter();
         moments.find(|moment| moment.version == version).cloned()
@@ -137,12 +159,14 @@ impl Feed {
         match self.read_content(before.as_deref(), now).await {
             Err(error) => LastRead::Failed(error.into()),
             Ok(mut content) => {
-                let is_news = before.as_ref().is_none_or(|before| content.differs(before));
-                let version = before.as_ref().map_or(0, |before| before.version);
-                content.version = version.saturating_add(u64::from(is_news));
+                let same = before.filter(|before| !content.differs(before));
+                content.version = match &same {
+                    Some(same) => same.version,
+                    None => self.versions.next(),
+                };
                 let content = Arc::new(content);
                 let mut moments = self.moments.lock();
-                if !is_news {
+                if same.is_some() {
                     moments.pop_back();
                 }
                 moments.push_back(content.clone());

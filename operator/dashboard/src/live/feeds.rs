@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::feed::Versions;
 use super::{Feed, ListName};
 use crate::credential::{Caller, Identity};
 
@@ -16,6 +17,7 @@ const KEPT_AFTER_ANSWER: Duration = Duration::from_secs(20);
 #[derive(Debug, Default)]
 pub(crate) struct Feeds {
     feeds: Mutex<HashMap<(Identity, ListName), Weak<Feed>>>,
+    versions: Arc<Versions>,
 }
 
 impl Feeds {
@@ -27,7 +29,7 @@ impl Feeds {
         if let Some(feed) = feeds.get(&key).and_then(Weak::upgrade) {
             return feed;
         }
-        let feed = Feed::start(name, caller.reader.clone());
+        let feed = Feed::start(name, caller.reader.clone(), self.versions.clone());
         feeds.insert(key, Arc::downgrade(&feed));
         feed
     }

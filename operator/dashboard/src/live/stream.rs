@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use trellis_api::visibility::{JobState, NodeState, QueueState};
 
-use super::diff::{RowChanges, Rows, serialize_rows};
+use super::diff::{RowChanges, Rows};
 use super::feed::{Feed, LastRead, Moment};
 use crate::answer::Refusal;
 use crate::compression::GzipStream;
@@ -24,9 +24,9 @@ const STREAM_LIFETIME: Duration = Duration::from_secs(300);
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct StreamQuery {
     /// Version of the queue. None: the tab does not follow it.
-    pub(crate) queue: Option<u64>,
+    pub(crate) queue: Option<i64>,
     /// Version of the nodes. None: the tab does not follow them.
-    pub(crate) nodes: Option<u64>,
+    pub(crate) nodes: Option<i64>,
     /// Namespace of the jobs. None: all.
     pub(crate) namespace: Option<String>,
 }
@@ -56,7 +56,7 @@ struct ListChanges {
     list: &'static str,
     version: String,
     time: Timestamp,
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "shared")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     jobs: Vec<Arc<JobState>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gone_jobs: Vec<String>,
@@ -65,32 +65,15 @@ struct ListChanges {
     orders: BTreeMap<String, Vec<String>>,
     /// Some(None): the user may no longer see the queues.
     #[serde(skip_serializing_if = "Option::is_none")]
-    queues: Option<Option<SharedRows<QueueState>>>,
+    queues: Option<Option<Vec<Arc<QueueState>>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gone_queues: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "shared")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<Arc<NodeState>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gone_nodes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Vec<String>>,
-}
-
-/// Rows that are serialized as a list.
-#[derive(Debug)]
-struct SharedRows<T>(Vec<Arc<T>>);
-
-impl<T: Serialize> Serialize for SharedRows<T> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_rows(&self.0, serializer)
-    }
-}
-
-fn shared<T: Serialize, S: serde::Serializer>(
-    rows: &[Arc<T>],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serialize_rows(rows, serializer)
 }
 
 impl ListChanges {
@@ -107,7 +90,7 @@ impl ListChanges {
                     true => (None, Vec::new()),
                     false => {
                         let RowChanges { changed, gone } = changes;
-                        (Some(Some(SharedRows(changed))), gone)
+                        (Some(Some(changed)), gone)
                     }
                 }
             }
@@ -142,7 +125,7 @@ struct TabState {
 /// Returns the lines of a stream, compressed if the tab accepts that. The stream ends when `void`
 /// does: the key of the page is void then.
 pub(crate) fn open_stream(
-    feeds: Vec<(Arc<Feed>, u64)>,
+    feeds: Vec<(Arc<Feed>, i64)>,
     is_compressed: bool,
     void: impl Future<Output = ()> + Send + 'static,
 ) -> impl futures::Stream<Item = Result<Bytes, std::convert::Infallible>> + Send {
@@ -171,7 +154,7 @@ pub(crate) fn open_stream(
 }
 
 /// Follows one list from this version on.
-fn follow(feed: Arc<Feed>, version: u64) -> BoxStream<'static, StreamLine> {
+fn follow(feed: Arc<Feed>, version: i64) -> BoxStream<'static, StreamLine> {
     let reads = read_stream(feed.subscribe());
     let list = feed.name().as_str();
     let state = TabState {

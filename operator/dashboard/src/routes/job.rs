@@ -7,12 +7,12 @@ use axum::response::Response;
 use http::HeaderMap;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
-use trellis_api::rules;
 use trellis_api::visibility::GangName;
 use trellis_reads::explain::{Answer, ExplainFacts, read_facts};
 use trellis_reads::report::{StatusReport, read_report};
 
 use crate::answer::{self, Refusal};
+use crate::routes::names::parse_names;
 use crate::server::App;
 
 /// The content of `trellis status -o json`.
@@ -39,18 +39,15 @@ pub(crate) async fn job_report(
 ) -> Result<Response, Refusal> {
     let (namespace, gang) = parse_names(&namespace, &name)?;
     let GangName::Job(name) = gang else {
-        return Err(Refusal::not_found(&format!(
+        return Err(Refusal::not_found(format!(
             "{gang} is no TrainingJob, so it has no report"
         )));
     };
     let reader = app.credentials.caller(&headers)?.reader;
     let reader = reader.in_namespace(&namespace);
-    let report = read_report(&reader, &name).await;
-    let report =
-        report.map_err(|error| reader.read_error(error, "get trainingjobs.trellis.dev"))?;
-    let Some(report) = report else {
+    let Some(report) = read_report(&reader, &name).await? else {
         return Err(Refusal::not_found(
-            &reader.not_found_error(&name).to_string(),
+            reader.not_found_error(&name).to_string(),
         ));
     };
     let time = Timestamp::now();
@@ -66,7 +63,7 @@ pub(crate) async fn job_why(
     let reader = app.credentials.caller(&headers)?.reader;
     let reader = reader.in_namespace(&namespace);
     let Some(facts) = read_facts(&reader, &gang).await? else {
-        return Err(Refusal::not_found(&match gang {
+        return Err(Refusal::not_found(match gang {
             GangName::Job(name) => reader.not_found_error(&name).to_string(),
             other => format!("there is no {other} in namespace {namespace:?}"),
         }));
@@ -79,20 +76,4 @@ pub(crate) async fn job_why(
         time,
     };
     answer::json(&headers, &why)
-}
-
-/// Checks names from a path, before they become part of another path.
-fn parse_names(namespace: &str, name: &str) -> Result<(String, GangName), Refusal> {
-    let gang = GangName::from_object_name(name);
-    let own = match &gang {
-        GangName::Job(name) | GangName::PodGroup(name) | GangName::Pod(name) => name,
-    };
-    for name in [namespace, own] {
-        if rules::object_name(name, &()).is_err() {
-            return Err(Refusal::not_found(&format!(
-                "{name:?} is no name of an object"
-            )));
-        }
-    }
-    Ok((namespace.to_owned(), gang))
 }

@@ -9,11 +9,11 @@ use axum::response::Response;
 use http::HeaderMap;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use trellis_api::rules;
 use trellis_api::visibility::{JobState, NodeState, QueueState};
 
 use crate::answer::{self, Refusal};
 use crate::live::{Feeds, ListName};
+use crate::routes::names::check_namespace;
 use crate::server::App;
 
 #[derive(Debug, Default, Deserialize)]
@@ -69,19 +69,6 @@ pub(crate) async fn list_queue(
         notes: &moment.notes,
     };
     answer::json(&headers, &content)
-}
-
-/// Checks a namespace of a query, before it becomes part of a path of the API server.
-pub(super) fn check_namespace(namespace: Option<String>) -> Result<Option<String>, Refusal> {
-    let Some(namespace) = namespace else {
-        return Ok(None);
-    };
-    match rules::namespace(&namespace) {
-        Ok(()) => Ok(Some(namespace)),
-        Err(error) => Err(Refusal::invalid(format!(
-            "namespace: {namespace:?} {error}"
-        ))),
-    }
 }
 
 pub(crate) async fn list_nodes(

@@ -2,6 +2,7 @@
 
 mod job;
 mod lists;
+mod names;
 mod open;
 mod plan;
 mod session;

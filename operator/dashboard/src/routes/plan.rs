@@ -11,7 +11,7 @@ use http::HeaderMap;
 use serde::Deserialize;
 
 use crate::answer::{self, Refusal};
-use crate::routes::lists::check_namespace;
+use crate::routes::names::check_namespace;
 use crate::server::App;
 
 /// Longest wait for a plan.
@@ -49,6 +49,5 @@ pub(crate) async fn plan_jobs(
     let plan = tokio::time::timeout(PLAN_TIMEOUT, plan).await;
     let plan = plan.map_err(|_| Refusal::timeout("the plan took more than 20 seconds"))?;
     let plan = plan.map_err(|error| Refusal::internal(format!("the plan failed: {error}")))?;
-    let plan = plan.map_err(|error| Refusal::unreadable(&format!("{error:#}")))?;
-    answer::json(&headers, &plan)
+    answer::json(&headers, &plan?)
 }

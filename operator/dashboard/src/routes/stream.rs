@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, header};
 use crate::answer::{self, Refusal};
 use crate::compression;
 use crate::live::{ListName, StreamQuery, open_stream};
-use crate::routes::lists::check_namespace;
+use crate::routes::names::check_namespace;
 use crate::server::App;
 
 pub(crate) async fn stream_changes(
@@ -32,7 +32,7 @@ pub(crate) async fn stream_changes(
         .collect();
     if feeds.is_empty() {
         return Err(Refusal::invalid(
-            "the stream follows no list: add queue=VERSION or nodes=VERSION".to_owned(),
+            "the stream follows no list: add queue=VERSION or nodes=VERSION",
         ));
     }
     let is_compressed = compression::accepts_gzip(&headers);

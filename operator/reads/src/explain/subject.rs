@@ -31,9 +31,7 @@ impl ExplainedObject {
         let client = || reader.client.clone();
         let subject = match name {
             GangName::Job(name) => {
-                let denied =
-                    |error: ApiFailure| reader.read_error(error, "get trainingjobs.trellis.dev");
-                let job = get_optional(&reader.jobs(), name).await.map_err(denied)?;
+                let job = reader.get_job(name).await?;
                 job.map(|job| Self::Job(Box::new(job)))
             }
             GangName::PodGroup(name) => {

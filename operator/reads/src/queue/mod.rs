@@ -8,7 +8,7 @@ use trellis_api::TrainingJob;
 use trellis_api::visibility::{JobState, QueueState};
 
 use crate::visibility::{self, VisibilityAnswer};
-use crate::{ApiFailure, ReadError, ReadFailure, Reader};
+use crate::{ApiFailure, ReadError, Reader};
 
 /// The state of the queues at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -17,7 +17,7 @@ pub struct QueueReads {
     pub jobs: Vec<JobState>,
     /// None: the user may not see the queues.
     pub queues: Option<Vec<QueueState>>,
-    /// What is missing from the output, and why.
+    /// Facts that are missing from the output, with the reasons.
     pub notes: Vec<String>,
     /// True: the jobs are those of all namespaces.
     #[serde(skip)]
@@ -111,10 +111,7 @@ async fn read_jobs(
                 "{message}: ask for the ClusterRole trellis-view, or view, in {place}"
             )))
         }
-        VisibilityAnswer::Unauthorized(message) => Err(ReadError {
-            failure: ReadFailure::Unauthorized,
-            message: anyhow::Error::msg(message),
-        }),
+        VisibilityAnswer::Unauthorized(message) => Err(ReadError::unauthorized(message)),
         VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(format!(
             "{reason}; `kubectl get tj -A` shows phases and reasons without it"
         ))),

@@ -9,14 +9,14 @@ use trellis_api::{TrainingJob, names};
 use super::{ChildState, ObjectLine, ReadErrorLine, StatusReport};
 use crate::events;
 use crate::pods::{PodLine, find_missing};
-use crate::{ApiFailure, Reader, get_optional, list};
+use crate::{ApiFailure, ReadError, Reader, list};
 
 /// Reads the report of one job. Returns None if the job does not exist.
 ///
 /// # Errors
 /// If the job itself cannot be read . The report contains other failed reads.
-pub async fn read_report(reader: &Reader, name: &str) -> Result<Option<StatusReport>, ApiFailure> {
-    let Some(mut job) = get_optional(&reader.jobs(), name).await? else {
+pub async fn read_report(reader: &Reader, name: &str) -> Result<Option<StatusReport>, ReadError> {
+    let Some(mut job) = reader.get_job(name).await? else {
         return Ok(None);
     };
     job.metadata.managed_fields = None;

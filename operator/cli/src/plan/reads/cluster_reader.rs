@@ -16,12 +16,12 @@ use trellis_gang::observed::{
 use trellis_gang::requirements::claims;
 use trellis_gang::requirements::claims::ClaimSource;
 use trellis_policies::cedar::Requester;
+use trellis_reads::{ApiFailure, ErrorHints, get_optional};
 
 use super::object_reads::{get_named_jobs, list_all, read_all, read_selected};
 use super::policy_facts;
 use crate::files::job::namespaces_of;
 use crate::plan::snapshot::{ClusterSnapshot, resource_list};
-use trellis_reads::{ApiFailure, ErrorHints, get_optional};
 
 /// The purpose of reading a cluster.
 #[derive(Clone, Copy, Debug)]
@@ -104,12 +104,17 @@ impl ClusterReader {
         self.cluster.namespace()
     }
 
+    /// The error of a failed read: a [`trellis_reads::ReadError`].
+    fn error(&self, unread: ApiFailure) -> anyhow::Error {
+        unread.into_read_error(&self.purpose.hints()).into()
+    }
+
     /// Reads all objects that a plan of these jobs depends on.
     pub(crate) fn read(&self, jobs: &[TrainingJob]) -> anyhow::Result<ClusterContents> {
         let contents = self
             .cluster
             .block_on(read_cluster(self.cluster.client(), jobs));
-        contents.map_err(|unread| unread.explain(&self.purpose.hints()))
+        contents.map_err(|unread| self.error(unread))
     }
 
     /// Reads the policies and all objects that they use to decide about these jobs.
@@ -122,7 +127,7 @@ impl ClusterReader {
                 jobs,
                 &mut snapshot,
             ))
-            .map_err(|unread| unread.explain(&self.purpose.hints()))?;
+            .map_err(|unread| self.error(unread))?;
         Ok(ClusterContents { snapshot, notes })
     }
 
@@ -132,7 +137,7 @@ impl ClusterReader {
         let found = self
             .cluster
             .block_on(get_named_jobs(self.cluster.client(), jobs));
-        found.map_err(|unread| unread.explain(&self.purpose.hints()))
+        found.map_err(|unread| self.error(unread))
     }
 
     /// Asks the API server for the user's own identity, as it would stamp our writes.
@@ -148,13 +153,13 @@ impl ClusterReader {
     /// Lists all TrainingJobs.
     pub(crate) fn list_jobs(&self) -> anyhow::Result<Vec<TrainingJob>> {
         let jobs = self.cluster.block_on(list_all(self.cluster.client()));
-        jobs.map_err(|unread| unread.explain(&self.purpose.hints()))
+        jobs.map_err(|unread| self.error(unread))
     }
 
     /// Lists all PodGroups.
     pub(crate) fn list_pod_groups(&self) -> anyhow::Result<Vec<PodGroup>> {
         let groups = self.cluster.block_on(list_all(self.cluster.client()));
-        groups.map_err(|unread| unread.explain(&self.purpose.hints()))
+        groups.map_err(|unread| self.error(unread))
     }
 }
 

@@ -6,9 +6,9 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use trellis_api::TrainingJob;
+use trellis_reads::{ApiFailure, get_optional, list};
 
 use crate::plan::snapshot::{ClusterSnapshot, SnapshotKind};
-use trellis_reads::{ApiFailure, get_optional, list};
 
 /// Lists all objects of a kind.
 pub(super) async fn list_all<K>(client: &Client) -> Result<Vec<K>, ApiFailure>

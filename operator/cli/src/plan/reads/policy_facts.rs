@@ -9,11 +9,11 @@ use kube::{Api, Client};
 use trellis_api::{ClusterJobPolicy, JobPolicy, RuntimeProfile, TrainingJob, TrainingQueue};
 use trellis_gang::lookup;
 use trellis_gang::observed::SlimNamespace;
+use trellis_reads::{ApiFailure, get_optional};
 
 use super::object_reads::read_all;
 use crate::files::job::namespaces_of;
 use crate::plan::snapshot::ClusterSnapshot;
-use trellis_reads::{ApiFailure, get_optional};
 
 /// Reads the facts that policies use for these jobs.
 /// Returns notes about facts that the user might not expect.

@@ -1,9 +1,9 @@
 //! Reports of jobs in all states.
 
 use serde_json::json;
+use trellis_reads::report::ReadErrorLine;
 
 use super::*;
-use trellis_reads::report::ReadErrorLine;
 
 #[test]
 fn report_of_a_pending_job() {

@@ -8,11 +8,11 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::status::condition::JobSummary;
-
-use super::view;
 use trellis_reads::events::EventLine;
 use trellis_reads::pods::{PodLine, find_missing};
 use trellis_reads::report::{ChildState, ObjectLine, StatusReport};
+
+use super::view;
 
 fn now() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()

@@ -7,11 +7,11 @@ mod times;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::TrainingJobStatus;
+use trellis_reads::report::{ChildState, StatusReport};
 
 use crate::events;
 use crate::output::sanitize;
 use crate::output::{Cell, Table, Tone, paint};
-use trellis_reads::report::{ChildState, StatusReport};
 
 /// Renders the report.
 /// `wide`: nothing is left out. `width`: columns of the terminal.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::format_ranges;
+use trellis_reads::pods::{MissingPods, PodHealth, PodLine};
+use trellis_reads::report::StatusReport;
 
 use crate::output::sanitize;
 use crate::output::{Cell, Table, Tone, format_age, format_until};
-use trellis_reads::pods::{MissingPods, PodHealth, PodLine};
-use trellis_reads::report::StatusReport;
 
 /// Greatest number of rows before nodes with healthy pods share one row.
 const ROWS: usize = 12;

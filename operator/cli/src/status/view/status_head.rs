@@ -5,12 +5,12 @@ use trellis_api::job::{JobPhase, LastFailure, PolicyDecision, Restart, TrainingJ
 use trellis_api::status::condition::{ConditionType, JobSummary};
 use trellis_api::{Reason, TrainingJob, names};
 use trellis_reads::remedy;
+use trellis_reads::report::StatusReport;
 
 use super::labelled_lines::LabelledLines;
 use super::times::{describe_runtime, describe_wait, format_ago};
 use crate::output::sanitize;
 use crate::output::{Tone, format_until, paint, phase_tone};
-use trellis_reads::report::StatusReport;
 
 /// Renders the head.
 #[must_use]
@@ -72,7 +72,7 @@ fn add_phase(job: &TrainingJob, lines: &mut LabelledLines) {
     }
     let remedy = remedy(Some(status), status.reason);
     let acts = !remedy.starts_with("Nothing") && remedy != "Read the message.";
-    if acts && phase != JobPhase::Complete {
+    if acts && !remedy.is_empty() && phase != JobPhase::Complete {
         lines.push("To do", &remedy);
     }
 }
