@@ -2712,6 +2712,9 @@ var PATHS = {
 	warning: "M8 2 14.5 13.5h-13zM8 6.5v3M8 11.5h.01",
 	info: "M8 14.5a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zM8 7.5V11M8 5h.01",
 	map: "M2 4l4-1.5 4 1.5 4-1.5V12l-4 1.5L6 12l-4 1.5zM6 2.5V12M10 4v9.5",
+	plus: "M8 3.5v9M3.5 8h9",
+	minus: "M3.5 8h9",
+	whole: "M9.5 3H13v3.5M13 3 9 7M6.5 13H3V9.5M3 13l4-4",
 	right: "M6 3.5 10.5 8 6 12.5",
 	down: "M3.5 6 8 10.5 12.5 6",
 	up: "M3.5 10 8 5.5 12.5 10",
@@ -4244,13 +4247,13 @@ function Tiles({ summary, isLoading }) {
 		"aria-label": "The cluster in numbers",
 		children: [
 			a(Tile, {
-				term: "Running",
+				term: "Placed",
 				href: urls.jobs({ state: "running" }),
 				value: isLoading ? "–" : formatCount(summary.running),
 				note: `hold ${countOf(summary.heldGpus, "GPU")}`
 			}),
 			a(Tile, {
-				term: "Waiting",
+				term: "Pending",
 				href: urls.jobs({ state: "waiting" }),
 				value: isLoading ? "–" : formatCount(summary.waiting),
 				note: `want ${countOf(summary.waitingGpus, "GPU")}`

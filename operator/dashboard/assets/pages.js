@@ -1539,7 +1539,7 @@ function QueueQuota({ queue }) {
 				}, `${row.flavor} ${row.resource}`)),
 				a("p", {
 					class: "dim",
-					children: `${queue.admitted} jobs admitted, ${queue.pending} pending${queue.share === void 0 ? "" : `, share ${queue.share}`}`
+					children: `${countOf(queue.admitted, "job")} admitted, ${queue.pending} pending${queue.share === void 0 ? "" : `, share ${queue.share}`}`
 				})
 			]
 		})
@@ -3110,6 +3110,41 @@ function readView(text, map, window) {
 		x: window.width / 2 - x * map.width * scale,
 		y: window.height / 2 - y * map.height * scale
 	}, map, window);
+}
+// src/parts/ZoomButtons.tsx
+function ZoomButtons(props) {
+	return a("div", {
+		class: "map-zoom",
+		children: [
+			a(ZoomButton, {
+				label: "Zoom in",
+				keys: "+",
+				icon: "plus",
+				run: props.zoomIn
+			}),
+			a(ZoomButton, {
+				label: "Zoom out",
+				keys: "-",
+				icon: "minus",
+				run: props.zoomOut
+			}),
+			a(ZoomButton, {
+				label: props.whole,
+				keys: "0",
+				icon: "whole",
+				run: props.showWhole
+			})
+		]
+	});
+}
+function ZoomButton(props) {
+	return a("button", {
+		type: "button",
+		"aria-label": props.label,
+		title: `${props.label} (${props.keys})`,
+		onClick: props.run,
+		children: a(Icon, { name: props.icon })
+	});
 }
 // src/draw/fit.ts
 var LARGEST = 1e5;
@@ -5446,42 +5481,16 @@ function MapCanvas() {
 				children: "Arrow keys walk from node to node, Page Up and Page Down from domain to domain. Enter opens the page of the node, Space chooses its next job, Escape ends the choice. T shows the same nodes as a table."
 			}),
 			controller && a($, { children: [
-				a("div", {
-					class: "map-zoom",
-					children: [
-						a(ZoomButton, {
-							label: "Zoom in",
-							keys: "+",
-							text: "+",
-							run: () => controller.zoom(1.5)
-						}),
-						a(ZoomButton, {
-							label: "Zoom out",
-							keys: "-",
-							text: "−",
-							run: () => controller.zoom(1 / 1.5)
-						}),
-						a(ZoomButton, {
-							label: "Show the whole map",
-							keys: "0",
-							text: "⤢",
-							run: () => controller.fit()
-						})
-					]
+				a(ZoomButtons, {
+					whole: "Show the whole map",
+					zoomIn: () => controller.zoom(1.5),
+					zoomOut: () => controller.zoom(1 / 1.5),
+					showWhole: () => controller.fit()
 				}),
 				a(MapTip, { controller }),
 				a(GangCard, { onShow: (gang) => controller.show(gangNodes.peek().get(gang) ?? []) })
 			] })
 		]
-	});
-}
-function ZoomButton(props) {
-	return a("button", {
-		type: "button",
-		"aria-label": props.label,
-		title: `${props.label} (${props.keys})`,
-		onClick: props.run,
-		children: props.text
 	});
 }
 // src/views/nodes/MapLegend.tsx
@@ -6887,11 +6896,11 @@ function QueueFacts({ queue, children }) {
 	return a(Facts, { facts: [
 		{
 			term: "Placed",
-			value: `${queue.admitted} jobs`
+			value: countOf(queue.admitted, "job")
 		},
 		{
 			term: "Pending",
-			value: `${queue.pending} jobs`
+			value: countOf(queue.pending, "job")
 		},
 		{
 			term: "Share",
@@ -8191,31 +8200,11 @@ function TimelineCanvas({ rows }) {
 				children: "Up and Down walk from job to job, Left and Right move time. Enter opens the page of the job, Escape ends the choice. T shows the same jobs as a table."
 			}),
 			controller && a($, { children: [
-				a("div", {
-					class: "map-zoom",
-					children: [
-						a("button", {
-							type: "button",
-							"aria-label": "Zoom in",
-							title: "Zoom in (+)",
-							onClick: () => controller.step(1),
-							children: "+"
-						}),
-						a("button", {
-							type: "button",
-							"aria-label": "Zoom out",
-							title: "Zoom out (-)",
-							onClick: () => controller.step(-1),
-							children: "−"
-						}),
-						a("button", {
-							type: "button",
-							"aria-label": "Show 24 hours back",
-							title: "24 hours back (0)",
-							onClick: () => controller.reset(),
-							children: "⤢"
-						})
-					]
+				a(ZoomButtons, {
+					whole: "Show 24 hours back",
+					zoomIn: () => controller.step(1),
+					zoomOut: () => controller.step(-1),
+					showWhole: () => controller.reset()
 				}),
 				a(TimelineTip, { controller }),
 				a(TimelineCard, { controller })

@@ -1,6 +1,6 @@
 /** Numbers of the home page. Pure. */
 
-import type { JobState, NodeState, QueueState } from "../wire";
+import type { JobState, NodeState } from "../wire";
 import { parseQuantity } from "./format";
 import { canNeverStart, isPending, timesOf } from "./jobs";
 
@@ -101,10 +101,4 @@ export function ownJobs(jobs: Iterable<JobState>, user: string): OwnJobs {
   waiting.sort((a, b) => (start(a) === start(b) ? newest(a, b) : start(a) - start(b)));
   placed.sort(newest);
   return { waiting, placed };
-}
-
-/** Returns the queues at the top of the tree. */
-export function rootQueues(queues: ReadonlyMap<string, QueueState>): QueueState[] {
-  const roots = [...queues.values()].filter((queue) => queue.parent === undefined || !queues.has(queue.parent));
-  return roots.sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
 }

@@ -1,6 +1,6 @@
 import { useComputed } from "@preact/signals";
 
-import { formatAmount } from "../app/format";
+import { countOf, formatAmount } from "../app/format";
 import { queueFreshness } from "../app/freshness";
 import { type JobOrder, filterJobs, readOrder, writeOrder } from "../app/jobs";
 import { barScale, boundedResources, readQuotaRows } from "../app/quota-bar";
@@ -121,8 +121,8 @@ function QueueFacts({ queue, children }: { readonly queue: QueueState; readonly 
   return (
     <Facts
       facts={[
-        { term: "Placed", value: `${queue.admitted} jobs` },
-        { term: "Pending", value: `${queue.pending} jobs` },
+        { term: "Placed", value: countOf(queue.admitted, "job") },
+        { term: "Pending", value: countOf(queue.pending, "job") },
         { term: "Share", value: queue.share ?? "unknown" },
         { term: "Weight", value: queue.weight },
         queue.parent !== undefined && { term: "Parent", value: <QueueLink name={queue.parent} /> },

@@ -15,13 +15,13 @@ export function Tiles({ summary, isLoading }: { readonly summary: JobSummary; re
   return (
     <ul class="tiles" aria-label="The cluster in numbers">
       <Tile
-        term="Running"
+        term="Placed"
         href={urls.jobs({ state: "running" })}
         value={isLoading ? "–" : formatCount(summary.running)}
         note={`hold ${countOf(summary.heldGpus, "GPU")}`}
       />
       <Tile
-        term="Waiting"
+        term="Pending"
         href={urls.jobs({ state: "waiting" })}
         value={isLoading ? "–" : formatCount(summary.waiting)}
         note={`want ${countOf(summary.waitingGpus, "GPU")}`}

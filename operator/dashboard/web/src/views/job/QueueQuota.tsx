@@ -1,3 +1,4 @@
+import { countOf } from "../../app/format";
 import { barScale, mainResources, readQuotaRows } from "../../app/quota-bar";
 import { QuotaBar } from "../../parts/Bar";
 import { Card } from "../../parts/Card";
@@ -20,7 +21,7 @@ export function QueueQuota({ queue }: { readonly queue: QueueState }) {
           />
         ))}
         <p class="dim">
-          {`${queue.admitted} jobs admitted, ${queue.pending} pending${queue.share === undefined ? "" : `, share ${queue.share}`}`}
+          {`${countOf(queue.admitted, "job")} admitted, ${queue.pending} pending${queue.share === undefined ? "" : `, share ${queue.share}`}`}
         </p>
       </div>
     </Card>

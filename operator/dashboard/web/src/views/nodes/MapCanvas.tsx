@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { useShortcuts } from "../../app/keys";
 import { ZOOM_STEP } from "../../draw/zoom";
+import { ZoomButtons } from "../../parts/ZoomButtons";
 import { GangCard } from "./GangCard";
 import { MapController } from "./map-controller";
 import { followAll } from "./map-follow";
@@ -52,23 +53,16 @@ export function MapCanvas() {
       </p>
       {controller && (
         <>
-          <div class="map-zoom">
-            <ZoomButton label="Zoom in" keys="+" text="+" run={() => controller.zoom(ZOOM_STEP)} />
-            <ZoomButton label="Zoom out" keys="-" text="−" run={() => controller.zoom(1 / ZOOM_STEP)} />
-            <ZoomButton label="Show the whole map" keys="0" text="⤢" run={() => controller.fit()} />
-          </div>
+          <ZoomButtons
+            whole="Show the whole map"
+            zoomIn={() => controller.zoom(ZOOM_STEP)}
+            zoomOut={() => controller.zoom(1 / ZOOM_STEP)}
+            showWhole={() => controller.fit()}
+          />
           <MapTip controller={controller} />
           <GangCard onShow={(gang) => controller.show(gangNodes.peek().get(gang) ?? [])} />
         </>
       )}
     </div>
-  );
-}
-
-function ZoomButton(props: { readonly label: string; readonly keys: string; readonly text: string; readonly run: () => void }) {
-  return (
-    <button type="button" aria-label={props.label} title={`${props.label} (${props.keys})`} onClick={props.run}>
-      {props.text}
-    </button>
   );
 }

@@ -5,6 +5,7 @@ import { now } from "../../app/clock";
 import { useShortcuts } from "../../app/keys";
 import type { Size } from "../../draw/flow";
 import type { TimelineRows } from "../../draw/timeline-rows";
+import { ZoomButtons } from "../../parts/ZoomButtons";
 import { followSize, followTheme } from "../follow-canvas";
 import { curve, urlWindow } from "./model";
 import { TimelineCard } from "./TimelineCard";
@@ -65,17 +66,12 @@ export function TimelineCanvas({ rows }: { readonly rows: TimelineRows }) {
       </p>
       {controller && (
         <>
-          <div class="map-zoom">
-            <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => controller.step(1)}>
-              +
-            </button>
-            <button type="button" aria-label="Zoom out" title="Zoom out (-)" onClick={() => controller.step(-1)}>
-              −
-            </button>
-            <button type="button" aria-label="Show 24 hours back" title="24 hours back (0)" onClick={() => controller.reset()}>
-              ⤢
-            </button>
-          </div>
+          <ZoomButtons
+            whole="Show 24 hours back"
+            zoomIn={() => controller.step(1)}
+            zoomOut={() => controller.step(-1)}
+            showWhole={() => controller.reset()}
+          />
           <TimelineTip controller={controller} />
           <TimelineCard controller={controller} />
         </>
