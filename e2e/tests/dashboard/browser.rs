@@ -53,11 +53,16 @@ pub(crate) fn missing_program() -> Option<&'static str> {
     }
 }
 
-/// Returns why a file of tests does not run by default. An update of the browser changes pictures.
+/// Returns why a file of tests does not run by default.
 pub(crate) fn reason_to_ignore(file: &str) -> Option<&'static str> {
     let is_asked = std::env::var_os("TRELLIS_BUILD").is_some_and(|value| value == "all");
-    (file.starts_with("pictures.") && !is_asked)
-        .then_some("pictures depend on the version of the browser: set TRELLIS_BUILD=all")
+    match file.split_once('.')?.0 {
+        "speed" => Some("it measures: run `SPEED=1 npx playwright test`"),
+        "pictures" if !is_asked => {
+            Some("pictures depend on the version of the browser: set TRELLIS_BUILD=all")
+        }
+        _ => None,
+    }
 }
 
 fn browser() -> Option<PathBuf> {

@@ -42,9 +42,9 @@ test("home shows the jobs of the user first, and what changes while it is open",
   const { holder, waiting } = await createWaitingJob(objects);
   const { page } = await dashboard();
   await expectData(page);
-  const own = (await readJobs()).filter((job) => [holder, waiting].includes(job.metadata.name));
   const me = (await kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")).trim();
-  expect(own.map((job) => job.user)).toEqual([me, me]);
+  const usersOfOwn = async () => (await readJobs()).filter((job) => [holder, waiting].includes(job.metadata.name)).map((job) => job.user);
+  await expect.poll(usersOfOwn).toEqual([me, me]);
   for (const name of [holder, waiting]) await expect(card(page, "My jobs").getByRole("link", { name: `${TEAM_A}/${name}` })).toBeVisible();
   const next = uniqueName();
   await objects.apply(trainingJob({ name: next, gpus: 0 }));
@@ -57,7 +57,8 @@ test("the timeline describes the job under the keyboard with the numbers of `tre
   const timeline = page.getByRole("application", { name: "Timeline of jobs" });
   await timeline.focus();
   await timeline.press("ArrowDown");
-  const job = (await readJobs()).find((row) => row.metadata.name === waiting);
+  let job: JobRow | undefined;
+  await expect.poll(async () => (job = (await readJobs()).find((row) => row.metadata.name === waiting))?.position).toBeDefined();
   const spoken = page.getByRole("status").filter({ hasText: waiting });
   await expect(spoken).toContainText(`${TEAM_A}/${waiting}, queue ${job?.queue}: Queued for`);
   await expect(spoken).toContainText(`${job?.gpus} GPUs, number ${job?.position} of its queue`);
