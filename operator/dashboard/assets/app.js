@@ -1209,7 +1209,7 @@ function useSignalEffect(i, n) {
 		}, n);
 	}, []);
 }
-// src/app/clock.ts
+// src/app/server/clock.ts
 var base = y$1(Date.now() - performance.now());
 var now = y$1(new Date());
 var skew = O(() => Date.now() - performance.now() - base.value);
@@ -1231,226 +1231,7 @@ function startClock() {
 function tick() {
 	if (!document.hidden) now.value = serverTime();
 }
-// src/app/keys.ts
-var shortcutGroups = y$1([]);
-var SEQUENCE_MS = 1200;
-function addShortcuts(group) {
-	shortcutGroups.value = [...shortcutGroups.peek(), group];
-	return () => {
-		shortcutGroups.value = shortcutGroups.peek().filter((other) => other !== group);
-	};
-}
-function useShortcuts(heading, shortcuts) {
-	const latest = T$1(shortcuts);
-	latest.current = shortcuts;
-	A$1(() => {
-		return addShortcuts({
-			heading,
-			shortcuts: latest.current.map((shortcut, place) => ({
-				...shortcut,
-				...shortcut.run && { run: (event) => latest.current[place]?.run?.(event) }
-			}))
-		});
-	}, [heading, shortcuts.map((shortcut) => `${shortcut.keys} ${shortcut.label}`).join("\n")]);
-}
-function startKeys() {
-	let first;
-	document.addEventListener("keydown", (event) => {
-		if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-		if (isTyping(event.target) || isInDialog()) return;
-		const shortcut = findShortcut(first !== void 0 && event.timeStamp - first.at < SEQUENCE_MS && first ? `${first.key} ${event.key}` : event.key) ?? findShortcut(event.key);
-		first = void 0;
-		if (shortcut?.run) {
-			event.preventDefault();
-			shortcut.run(event);
-		} else if (beginsSequence(event.key)) first = {
-			key: event.key,
-			at: event.timeStamp
-		};
-	});
-}
-function findShortcut(keys) {
-	return shortcutGroups.peek().flatMap((group) => group.shortcuts).findLast((shortcut) => shortcut.run && shortcut.keys === keys);
-}
-function beginsSequence(key) {
-	return shortcutGroups.peek().flatMap((group) => group.shortcuts).some((shortcut) => shortcut.keys.startsWith(`${key} `));
-}
-function isTyping(target) {
-	if (!(target instanceof HTMLElement)) return false;
-	if (target.isContentEditable || target instanceof HTMLSelectElement) return true;
-	if (target instanceof HTMLTextAreaElement) return true;
-	return target instanceof HTMLInputElement && ![
-		"checkbox",
-		"radio",
-		"button"
-	].includes(target.type);
-}
-function isInDialog() {
-	return document.querySelector("dialog[open]") !== null;
-}
-// src/app/route.ts
-function parsePath(path) {
-	const names = path.split("/").filter((part) => part !== "").map(decodePart);
-	if (names.some((name) => name === void 0)) return { page: "notFound" };
-	const [area, first, second, ...rest] = names;
-	if (rest.length > 0) return { page: "notFound" };
-	switch (area) {
-		case void 0: return { page: "home" };
-		case "queue": return first === void 0 ? { page: "jobs" } : { page: "notFound" };
-		case "queues":
-			if (second !== void 0) return { page: "notFound" };
-			return first === void 0 ? { page: "queues" } : {
-				page: "queue",
-				name: first
-			};
-		case "nodes":
-			if (second !== void 0) return { page: "notFound" };
-			return first === void 0 ? { page: "nodes" } : {
-				page: "node",
-				name: first
-			};
-		case "plan": return first === void 0 ? { page: "plan" } : { page: "notFound" };
-		case "jobs":
-			if (first === void 0 || second === void 0) return { page: "notFound" };
-			return {
-				page: "job",
-				namespace: first,
-				name: second
-			};
-		default: return { page: "notFound" };
-	}
-}
-function decodePart(part) {
-	try {
-		return decodeURIComponent(part);
-	} catch {
-		return;
-	}
-}
-function encodePart(part) {
-	const encoded = encodeURIComponent(part);
-	return /^\.{1,2}$/.test(encoded) ? encoded.replaceAll(".", "%2E") : encoded;
-}
-function withQuery(path, query) {
-	const params = new URLSearchParams();
-	for (const [name, value] of Object.entries(query)) if (value) params.set(name, value);
-	const text = params.toString();
-	return text ? `${path}?${text}` : path;
-}
-var urls = {
-	home: "/",
-	jobs: (query = {}) => withQuery("/queue", query),
-	timeline: (query = {}) => withQuery("/queue", {
-		...query,
-		view: "timeline"
-	}),
-	queues: "/queues",
-	queue: (name) => `/queues/${encodePart(name)}`,
-	nodes: (query = {}) => withQuery("/nodes", query),
-	node: (name) => `/nodes/${encodePart(name)}`,
-	plan: "/plan",
-	job: (job) => `/jobs/${encodePart(job.namespace)}/${encodePart(job.name)}`
-};
-var path = y$1("/");
-var search = y$1("");
-var query = O(() => new URLSearchParams(search.value));
-var page = O(() => parsePath(path.value));
-var arrival = y$1({
-	by: "load",
-	scroll: 0
-});
-function canGoBack() {
-	return readState().depth > 0;
-}
-function navigate(href, options = {}) {
-	const target = new URL(href, location.href);
-	if (target.origin !== location.origin) return;
-	if (!options.replace) saveScroll();
-	writeState(0, target.pathname + target.search, !options.replace);
-	readLocation({
-		by: "link",
-		scroll: 0
-	});
-}
-function setQuery(changes, options = {}) {
-	const params = new URLSearchParams(location.search);
-	for (const [name, value] of Object.entries(changes)) if (value) params.set(name, value);
-	else params.delete(name);
-	const text = params.toString();
-	const address = location.pathname + (text ? `?${text}` : "");
-	if (address === location.pathname + location.search) return;
-	saveScroll();
-	writeState(scrollY, address, options.step ?? false);
-	search.value = text;
-}
-function startRouter() {
-	history.scrollRestoration = "manual";
-	readLocation({
-		by: "load",
-		scroll: readState().scroll
-	});
-	addEventListener("popstate", () => readLocation({
-		by: "history",
-		scroll: readState().scroll
-	}));
-	addEventListener("pagehide", saveScroll);
-	document.addEventListener("click", followLink);
-}
-function readLocation(how) {
-	r(() => {
-		const isNewPath = path.peek() !== location.pathname;
-		path.value = location.pathname;
-		search.value = location.search.slice(1);
-		if (isNewPath || how.by !== "link") arrival.value = how;
-	});
-}
-function saveScroll() {
-	history.replaceState({
-		...readState(),
-		scroll: scrollY
-	}, "");
-}
-function writeState(scroll, address, isStep) {
-	const { depth } = readState();
-	if (isStep) history.pushState({
-		scroll,
-		depth: depth + 1
-	}, "", address);
-	else history.replaceState({
-		scroll,
-		depth
-	}, "", address);
-}
-function readState() {
-	const state = history.state;
-	return {
-		scroll: Number(state?.scroll ?? 0),
-		depth: Number(state?.depth ?? 0)
-	};
-}
-function followLink(event) {
-	if (!(event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey) || event.defaultPrevented || !(event.target instanceof Element)) return;
-	const link = event.target.closest("a[href]");
-	if (!(link instanceof HTMLAnchorElement)) return;
-	if (!(link.origin === location.origin && !link.target && !link.hasAttribute("download")) || link.getAttribute("href")?.startsWith("#")) return;
-	event.preventDefault();
-	navigate(link.href);
-}
-// src/app/back-off.ts
-var PAUSES = [
-	1,
-	2,
-	4,
-	8,
-	15,
-	30
-];
-var REFUSED_PAUSE = 30;
-function pauseAfter(failures, kind, retryAfter, random) {
-	const spread = (kind === "unauthorized" || kind === "denied" ? REFUSED_PAUSE : PAUSES[Math.min(Math.max(failures, 1), PAUSES.length) - 1] ?? 30) * (.9 + random * .2);
-	return Math.max(spread, retryAfter ?? 0);
-}
-// src/app/key-sharing.ts
+// src/app/server/key-sharing.ts
 var CHANNEL = "trellis-key";
 var TIMEOUT_MS$1 = 300;
 var QUESTION = "key?";
@@ -1484,7 +1265,7 @@ function readAnswer$1(data) {
 	const { key } = data;
 	return typeof key === "string" && /^[\x21-\x7e]{1,256}$/.test(key) ? key : void 0;
 }
-// src/app/session-key.ts
+// src/app/server/session-key.ts
 var STORAGE_KEY$2 = "trellis-key";
 var memory;
 var rejected = new Set();
@@ -1519,7 +1300,7 @@ function takeCode() {
 	history.replaceState(history.state, "", location.pathname + location.search);
 	return code;
 }
-// src/app/request.ts
+// src/app/server/request.ts
 var OPEN_PATH = "/api/open";
 var TIMEOUT_MS = 3e4;
 var RequestError = class extends Error {
@@ -1611,7 +1392,7 @@ function readWireError(body) {
 		message: String(error.message)
 	};
 }
-// src/app/session.ts
+// src/app/server/session.ts
 var needsNoKey = false;
 async function exchangeCode() {
 	const code = takeCode();
@@ -1642,61 +1423,21 @@ async function borrowKey() {
 	if (key !== void 0) keepKey(key);
 	return key !== void 0;
 }
-// src/app/changes.ts
-var MAX_CHANGES = 100;
-function keepRecent(changes) {
-	return changes.slice(0, MAX_CHANGES);
+// src/app/live/back-off.ts
+var PAUSES = [
+	1,
+	2,
+	4,
+	8,
+	15,
+	30
+];
+var REFUSED_PAUSE = 30;
+function pauseAfter(failures, kind, retryAfter, random) {
+	const spread = (kind === "unauthorized" || kind === "denied" ? REFUSED_PAUSE : PAUSES[Math.min(Math.max(failures, 1), PAUSES.length) - 1] ?? 30) * (.9 + random * .2);
+	return Math.max(spread, retryAfter ?? 0);
 }
-function diffJobs(before, after, keys, time) {
-	const found = [];
-	for (const key of new Set(keys)) {
-		const change = diffJob(before.get(key), after.get(key));
-		if (change) found.push({
-			...change,
-			key,
-			time
-		});
-	}
-	return found;
-}
-function diffJob(before, after) {
-	if (!after) return before && {
-		what: "left",
-		job: before
-	};
-	if (!before) return {
-		what: "submitted",
-		job: after
-	};
-	if (before.metadata.uid !== after.metadata.uid) return {
-		what: "submitted",
-		job: after
-	};
-	if (before.phase !== after.phase) return {
-		what: after.phase === "Running" ? "started" : "phase",
-		job: after,
-		before
-	};
-	return after.position === 1 && before.position !== 1 ? {
-		what: "first",
-		job: after,
-		before
-	} : void 0;
-}
-// src/app/delta.ts
-function applyDeltas(old, deltas, keyOf) {
-	if (!deltas.some((delta) => delta.changed?.length || delta.gone?.length)) return old;
-	const rows = new Map(old);
-	for (const delta of deltas) {
-		for (const key of delta.gone ?? []) rows.delete(key);
-		for (const row of delta.changed ?? []) rows.set(keyOf(row), row);
-	}
-	return rows;
-}
-function indexRows(rows, keyOf) {
-	return new Map(rows.map((row) => [keyOf(row), row]));
-}
-// src/app/format.ts
+// src/app/text/format.ts
 var MINUTE = 60;
 var HOUR = 3600;
 var DAY = 24 * HOUR;
@@ -1809,7 +1550,7 @@ function jobLabel(name) {
 function resourceLabel(resource, flavor) {
 	return flavor === "" || flavor === "default" ? resource : `${resource} (${flavor})`;
 }
-// src/app/jobs.ts
+// src/app/job/jobs.ts
 var REQUIRES_CHANGE = new Set([
 	"ExceedsQuota",
 	"ExceedsCluster",
@@ -1981,7 +1722,61 @@ function compare(a, b) {
 	if (a === b) return 0;
 	return a < b ? -1 : 1;
 }
-// src/app/positions.ts
+// src/app/live/changes.ts
+var MAX_CHANGES = 100;
+function keepRecent(changes) {
+	return changes.slice(0, MAX_CHANGES);
+}
+function diffJobs(before, after, keys, time) {
+	const found = [];
+	for (const key of new Set(keys)) {
+		const change = diffJob(before.get(key), after.get(key));
+		if (change) found.push({
+			...change,
+			key,
+			time
+		});
+	}
+	return found;
+}
+function diffJob(before, after) {
+	if (!after) return before && {
+		what: "left",
+		job: before
+	};
+	if (!before) return {
+		what: "submitted",
+		job: after
+	};
+	if (before.metadata.uid !== after.metadata.uid) return {
+		what: "submitted",
+		job: after
+	};
+	if (before.phase !== after.phase) return {
+		what: after.phase === "Running" ? "started" : "phase",
+		job: after,
+		before
+	};
+	return after.position === 1 && before.position !== 1 ? {
+		what: "first",
+		job: after,
+		before
+	} : void 0;
+}
+// src/app/live/delta.ts
+function applyDeltas(old, deltas, keyOf) {
+	if (!deltas.some((delta) => delta.changed?.length || delta.gone?.length)) return old;
+	const rows = new Map(old);
+	for (const delta of deltas) {
+		for (const key of delta.gone ?? []) rows.delete(key);
+		for (const row of delta.changed ?? []) rows.set(keyOf(row), row);
+	}
+	return rows;
+}
+function indexRows(rows, keyOf) {
+	return new Map(rows.map((row) => [keyOf(row), row]));
+}
+// src/app/live/positions.ts
 function applyJobDeltas(old, deltas, keyOf) {
 	return deltas.reduce((jobs, delta) => applyOne(jobs, delta, keyOf), old);
 }
@@ -2035,7 +1830,7 @@ function expectedOrder(before = [], after = []) {
 	const [waits, known] = [new Set(after), new Set(before)];
 	return [...before.filter((key) => waits.has(key)), ...after.filter((key) => !known.has(key))];
 }
-// src/app/store.ts
+// src/app/live/store.ts
 function listHead() {
 	return {
 		time: y$1(void 0),
@@ -2192,7 +1987,7 @@ function noteChanges(before, after, deltas) {
 	const found = diffJobs(before, after, deltas ? deltas.flatMap((delta) => [...(delta.jobs ?? []).map(jobKey), ...delta.goneJobs ?? []]) : [...before.keys(), ...after.keys()], serverTime());
 	if (found.length) changes.value = keepRecent([...found, ...changes.peek()]);
 }
-// src/app/ndjson.ts
+// src/app/live/ndjson.ts
 var LineParser = class {
 	decoder = new TextDecoder();
 	rest = "";
@@ -2209,7 +2004,7 @@ var LineParser = class {
 		return values;
 	}
 };
-// src/app/stream.ts
+// src/app/live/stream.ts
 async function readStream(address, signal) {
 	const reader = (await send(address, { signal })).body?.getReader();
 	if (!reader) return { lines: 0 };
@@ -2294,7 +2089,7 @@ function applyLines(lines) {
 		updateNodes(nodesDeltas.splice(0));
 	}
 }
-// src/app/visibility.ts
+// src/app/live/visibility.ts
 var HIDDEN_MS = 3e4;
 var isAsleep = false;
 var waiting = [];
@@ -2318,7 +2113,7 @@ function watchVisibility(onHidden) {
 function whenShown() {
 	return isAsleep ? new Promise((resolve) => waiting.push(resolve)) : Promise.resolve();
 }
-// src/app/sync.ts
+// src/app/live/sync.ts
 var NODES_LINGER_MS = 15e3;
 var SESSION_MS = 24e4;
 var NODES_RETRY_MS = 6e4;
@@ -2463,7 +2258,7 @@ function followScope() {
 		endPause?.();
 	});
 }
-// src/app/theme.ts
+// src/app/look/theme.ts
 var STORAGE_KEY$1 = "trellis-theme";
 var prefersDark = y$1(false);
 var themeChoice = y$1("system");
@@ -2500,7 +2295,212 @@ function readChoice() {
 		return "system";
 	}
 }
-// src/app/viewport.ts
+// src/app/page/keys.ts
+var shortcutGroups = y$1([]);
+var SEQUENCE_MS = 1200;
+function addShortcuts(group) {
+	shortcutGroups.value = [...shortcutGroups.peek(), group];
+	return () => {
+		shortcutGroups.value = shortcutGroups.peek().filter((other) => other !== group);
+	};
+}
+function useShortcuts(heading, shortcuts) {
+	const latest = T$1(shortcuts);
+	latest.current = shortcuts;
+	A$1(() => {
+		return addShortcuts({
+			heading,
+			shortcuts: latest.current.map((shortcut, place) => ({
+				...shortcut,
+				...shortcut.run && { run: (event) => latest.current[place]?.run?.(event) }
+			}))
+		});
+	}, [heading, shortcuts.map((shortcut) => `${shortcut.keys} ${shortcut.label}`).join("\n")]);
+}
+function startKeys() {
+	let first;
+	document.addEventListener("keydown", (event) => {
+		if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+		if (isTyping(event.target) || isInDialog()) return;
+		const shortcut = findShortcut(first !== void 0 && event.timeStamp - first.at < SEQUENCE_MS && first ? `${first.key} ${event.key}` : event.key) ?? findShortcut(event.key);
+		first = void 0;
+		if (shortcut?.run) {
+			event.preventDefault();
+			shortcut.run(event);
+		} else if (beginsSequence(event.key)) first = {
+			key: event.key,
+			at: event.timeStamp
+		};
+	});
+}
+function findShortcut(keys) {
+	return shortcutGroups.peek().flatMap((group) => group.shortcuts).findLast((shortcut) => shortcut.run && shortcut.keys === keys);
+}
+function beginsSequence(key) {
+	return shortcutGroups.peek().flatMap((group) => group.shortcuts).some((shortcut) => shortcut.keys.startsWith(`${key} `));
+}
+function isTyping(target) {
+	if (!(target instanceof HTMLElement)) return false;
+	if (target.isContentEditable || target instanceof HTMLSelectElement) return true;
+	if (target instanceof HTMLTextAreaElement) return true;
+	return target instanceof HTMLInputElement && ![
+		"checkbox",
+		"radio",
+		"button"
+	].includes(target.type);
+}
+function isInDialog() {
+	return document.querySelector("dialog[open]") !== null;
+}
+// src/app/page/route.ts
+function parsePath(path) {
+	const names = path.split("/").filter((part) => part !== "").map(decodePart);
+	if (names.some((name) => name === void 0)) return { page: "notFound" };
+	const [area, first, second, ...rest] = names;
+	if (rest.length > 0) return { page: "notFound" };
+	switch (area) {
+		case void 0: return { page: "home" };
+		case "queue": return first === void 0 ? { page: "jobs" } : { page: "notFound" };
+		case "queues":
+			if (second !== void 0) return { page: "notFound" };
+			return first === void 0 ? { page: "queues" } : {
+				page: "queue",
+				name: first
+			};
+		case "nodes":
+			if (second !== void 0) return { page: "notFound" };
+			return first === void 0 ? { page: "nodes" } : {
+				page: "node",
+				name: first
+			};
+		case "plan": return first === void 0 ? { page: "plan" } : { page: "notFound" };
+		case "jobs":
+			if (first === void 0 || second === void 0) return { page: "notFound" };
+			return {
+				page: "job",
+				namespace: first,
+				name: second
+			};
+		default: return { page: "notFound" };
+	}
+}
+function decodePart(part) {
+	try {
+		return decodeURIComponent(part);
+	} catch {
+		return;
+	}
+}
+function encodePart(part) {
+	const encoded = encodeURIComponent(part);
+	return /^\.{1,2}$/.test(encoded) ? encoded.replaceAll(".", "%2E") : encoded;
+}
+function withQuery(path, query) {
+	const params = new URLSearchParams();
+	for (const [name, value] of Object.entries(query)) if (value) params.set(name, value);
+	const text = params.toString();
+	return text ? `${path}?${text}` : path;
+}
+var urls = {
+	home: "/",
+	jobs: (query = {}) => withQuery("/queue", query),
+	timeline: (query = {}) => withQuery("/queue", {
+		...query,
+		view: "timeline"
+	}),
+	queues: "/queues",
+	queue: (name) => `/queues/${encodePart(name)}`,
+	nodes: (query = {}) => withQuery("/nodes", query),
+	node: (name) => `/nodes/${encodePart(name)}`,
+	plan: "/plan",
+	job: (job) => `/jobs/${encodePart(job.namespace)}/${encodePart(job.name)}`
+};
+var path = y$1("/");
+var search = y$1("");
+var query = O(() => new URLSearchParams(search.value));
+var page = O(() => parsePath(path.value));
+var arrival = y$1({
+	by: "load",
+	scroll: 0
+});
+function canGoBack() {
+	return readState().depth > 0;
+}
+function navigate(href, options = {}) {
+	const target = new URL(href, location.href);
+	if (target.origin !== location.origin) return;
+	if (!options.replace) saveScroll();
+	writeState(0, target.pathname + target.search, !options.replace);
+	readLocation({
+		by: "link",
+		scroll: 0
+	});
+}
+function setQuery(changes, options = {}) {
+	const params = new URLSearchParams(location.search);
+	for (const [name, value] of Object.entries(changes)) if (value) params.set(name, value);
+	else params.delete(name);
+	const text = params.toString();
+	const address = location.pathname + (text ? `?${text}` : "");
+	if (address === location.pathname + location.search) return;
+	saveScroll();
+	writeState(scrollY, address, options.step ?? false);
+	search.value = text;
+}
+function startRouter() {
+	history.scrollRestoration = "manual";
+	readLocation({
+		by: "load",
+		scroll: readState().scroll
+	});
+	addEventListener("popstate", () => readLocation({
+		by: "history",
+		scroll: readState().scroll
+	}));
+	addEventListener("pagehide", saveScroll);
+	document.addEventListener("click", followLink);
+}
+function readLocation(how) {
+	r(() => {
+		const isNewPath = path.peek() !== location.pathname;
+		path.value = location.pathname;
+		search.value = location.search.slice(1);
+		if (isNewPath || how.by !== "link") arrival.value = how;
+	});
+}
+function saveScroll() {
+	history.replaceState({
+		...readState(),
+		scroll: scrollY
+	}, "");
+}
+function writeState(scroll, address, isStep) {
+	const { depth } = readState();
+	if (isStep) history.pushState({
+		scroll,
+		depth: depth + 1
+	}, "", address);
+	else history.replaceState({
+		scroll,
+		depth
+	}, "", address);
+}
+function readState() {
+	const state = history.state;
+	return {
+		scroll: Number(state?.scroll ?? 0),
+		depth: Number(state?.depth ?? 0)
+	};
+}
+function followLink(event) {
+	if (!(event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey) || event.defaultPrevented || !(event.target instanceof Element)) return;
+	const link = event.target.closest("a[href]");
+	if (!(link instanceof HTMLAnchorElement)) return;
+	if (!(link.origin === location.origin && !link.target && !link.hasAttribute("download")) || link.getAttribute("href")?.startsWith("#")) return;
+	event.preventDefault();
+	navigate(link.href);
+}
+// src/app/page/viewport.ts
 var viewport = y$1({
 	top: 0,
 	height: 800
@@ -2528,23 +2528,7 @@ function startViewport() {
 	addEventListener("resize", plan);
 	narrow.addEventListener("change", plan);
 }
-// src/app/announce.ts
-var announcement = y$1("");
-var toast = y$1(void 0);
-var TOAST_MS = 3500;
-var timer;
-function announce(text) {
-	announcement.value = announcement.peek() === text ? `${text}\u00a0` : text;
-}
-function showToast(text) {
-	announce(text);
-	toast.value = text;
-	clearTimeout(timer);
-	timer = setTimeout(() => {
-		toast.value = void 0;
-	}, TOAST_MS);
-}
-// src/app/freshness.ts
+// src/app/live/freshness.ts
 var STALE_SECONDS = {
 	queue: 15,
 	nodes: 25
@@ -2590,7 +2574,23 @@ function judge(list, limit) {
 		time
 	};
 }
-// src/app/text.ts
+// src/app/page/announce.ts
+var announcement = y$1("");
+var toast = y$1(void 0);
+var TOAST_MS = 3500;
+var timer;
+function announce(text) {
+	announcement.value = announcement.peek() === text ? `${text}\u00a0` : text;
+}
+function showToast(text) {
+	announce(text);
+	toast.value = text;
+	clearTimeout(timer);
+	timer = setTimeout(() => {
+		toast.value = void 0;
+	}, TOAST_MS);
+}
+// src/app/text/clean.ts
 var UNSAFE$1 = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g;
 var ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
 function cleanLines(text) {
@@ -2611,7 +2611,7 @@ function cutText(text, length) {
 		isCut: true
 	};
 }
-// src/app/title.ts
+// src/app/page/title.ts
 function useTitle(title) {
 	A$1(() => {
 		document.title = `${cleanLine(title)} · Trellis`;
@@ -2685,8 +2685,8 @@ function describe(state) {
 		case "stale": return `as of ${formatClockSeconds(state.time)}`;
 	}
 }
-// src/parts/Icon.tsx
-var PATHS = {
+// src/app/look/icons.ts
+var ICON_PATHS = {
 	home: "M2.5 7.5 8 3l5.5 4.5V13a.5.5 0 0 1-.5.5H9.75v-3.5h-3.5v3.5H3a.5.5 0 0 1-.5-.5z",
 	jobs: "M5.5 4h8M5.5 8h8M5.5 12h8M2.5 4h.01M2.5 8h.01M2.5 12h.01",
 	queues: "M3 2.5v9.5a1 1 0 0 0 1 1h2.5M3 7.5h3.5M8.5 5.5h5v4h-5zM8.5 11.25h5v3.25h-5z",
@@ -2724,6 +2724,7 @@ var PATHS = {
 	raise: "M8 13V4M4 7.5 8 3.5l4 4M3 14h10",
 	flag: "M4 14V2.5h8l-1.5 3 1.5 3H4"
 };
+// src/parts/Icon.tsx
 function Icon({ name, label }) {
 	return a("svg", {
 		class: "icon",
@@ -2738,10 +2739,10 @@ function Icon({ name, label }) {
 		role: label ? "img" : void 0,
 		"aria-label": label,
 		"aria-hidden": label ? void 0 : "true",
-		children: a("path", { d: PATHS[name] })
+		children: a("path", { d: ICON_PATHS[name] })
 	});
 }
-// src/app/shell-quote.ts
+// src/app/text/shell-quote.ts
 var UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/g;
 function quote(argument) {
 	const oneLine = argument.replace(UNSAFE, " ");
@@ -2751,7 +2752,7 @@ function quote(argument) {
 function command(...arguments_) {
 	return arguments_.map(quote).join(" ");
 }
-// src/app/copy.ts
+// src/app/page/copy.ts
 async function copyText(text, what) {
 	try {
 		await navigator.clipboard.writeText(text);
@@ -2767,7 +2768,7 @@ function copyLink() {
 	const isLocal = session.peek()?.mode !== "cluster";
 	copyText(isLocal ? command("trellis", "dashboard", place) : location.origin + place, isLocal ? "Command that opens this view" : "Link");
 }
-// src/app/find.ts
+// src/app/find/find.ts
 var MAX_HITS = 8;
 var MAX_FIXED = 12;
 function find(text, all) {
@@ -2830,7 +2831,7 @@ function rankOf(text, word) {
 	const nameEnd = text.indexOf("\n");
 	return nameEnd < 0 || place < nameEnd ? 1 : 2;
 }
-// src/app/searchable.ts
+// src/app/find/searchable.ts
 var PAGES = [
 	{
 		kind: "page",
@@ -3295,7 +3296,7 @@ function Palette({ onClose }) {
 		})
 	});
 }
-// src/app/problem-text.ts
+// src/app/live/problem-text.ts
 function describeProblem(problem) {
 	const since = formatClockSeconds(problem.since);
 	const text = asSentence(problem.message);
@@ -3475,128 +3476,7 @@ function ClockBanner() {
 		children: "All ages on this page follow the clock of the server. Times of day are in your time zone."
 	});
 }
-// src/views/global-shortcuts.ts
-function useGlobalShortcuts(overlays) {
-	useShortcuts("Everywhere", [
-		{
-			keys: "/",
-			label: "Search",
-			run: () => focusSearch() || overlays.openPalette()
-		},
-		{
-			keys: "Ctrl-K",
-			label: "Go to a job, queue, node or page"
-		},
-		{
-			keys: "j",
-			label: "Next row",
-			run: () => moveRow(1)
-		},
-		{
-			keys: "k",
-			label: "Previous row",
-			run: () => moveRow(-1)
-		},
-		{
-			keys: "Enter",
-			label: "Open the row"
-		},
-		{
-			keys: "Escape",
-			label: "Back",
-			run: goBack
-		},
-		{
-			keys: "m",
-			label: "My jobs, or all jobs",
-			run: toggleMine
-		},
-		{
-			keys: "t",
-			label: "Timeline, or table of jobs",
-			run: toggleTimeline
-		},
-		{
-			keys: "y",
-			label: "Copy a link to this view",
-			run: copyLink
-		},
-		{
-			keys: "?",
-			label: "Help",
-			run: overlays.openHelp
-		}
-	]);
-	useShortcuts("Go to", [
-		{
-			keys: "g h",
-			label: "Home",
-			run: () => navigate(urls.home)
-		},
-		{
-			keys: "g q",
-			label: "Jobs",
-			run: () => navigate(urls.jobs())
-		},
-		{
-			keys: "g t",
-			label: "Timeline",
-			run: () => navigate(urls.timeline())
-		},
-		{
-			keys: "g u",
-			label: "Queues",
-			run: () => navigate(urls.queues)
-		},
-		{
-			keys: "g n",
-			label: "Nodes",
-			run: () => navigate(urls.nodes())
-		},
-		{
-			keys: "g p",
-			label: "Plan",
-			run: () => navigate(urls.plan)
-		}
-	]);
-}
-function moveRow(step) {
-	const rows = [...document.querySelectorAll("main [data-row]")].sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top);
-	const current = rows.findIndex((row) => row === document.activeElement);
-	const headerBottom = document.querySelector("header")?.getBoundingClientRect().bottom ?? 0;
-	const firstInView = rows.findIndex((row) => row.getBoundingClientRect().top >= headerBottom);
-	const next = current < 0 ? firstInView : current + step;
-	const row = rows[Math.max(0, next)];
-	row?.focus();
-	row?.scrollIntoView({ block: "nearest" });
-}
-var PARENTS = {
-	job: urls.jobs(),
-	queue: urls.queues,
-	node: urls.nodes()
-};
-function goBack() {
-	const focused = document.activeElement;
-	if (focused instanceof HTMLElement && focused.matches("[data-row]")) {
-		focused.blur();
-		return;
-	}
-	const parent = PARENTS[page.peek().page];
-	if (parent === void 0) return;
-	if (canGoBack()) history.back();
-	else navigate(parent);
-}
-function toggleMine() {
-	const user = session.peek()?.user;
-	if (user === void 0) return;
-	if (page.peek().page !== "jobs") navigate(urls.jobs({ user }));
-	else setQuery({ user: query.peek().get("user") === user ? void 0 : user }, { step: true });
-}
-function toggleTimeline() {
-	if (page.peek().page !== "jobs") navigate(urls.timeline());
-	else setQuery({ view: query.peek().get("view") === "timeline" ? void 0 : "timeline" }, { step: true });
-}
-// src/app/summary.ts
+// src/app/queue/summary.ts
 function summarizeJobs(jobs) {
 	let running = 0;
 	let waiting = 0;
@@ -3738,28 +3618,6 @@ function Command({ text, label }) {
 		]
 	});
 }
-// src/parts/links.tsx
-function JobLink({ job }) {
-	return a("a", {
-		href: urls.job(job),
-		children: a(Name, { text: `${job.namespace}/${jobLabel(job.name)}` })
-	});
-}
-function NodeLink({ name }) {
-	return a("a", {
-		href: urls.node(name),
-		children: a(Name, { text: name })
-	});
-}
-function QueueLink({ name }) {
-	return a("a", {
-		href: urls.queue(name),
-		children: a(Name, { text: name })
-	});
-}
-function NodeLinks({ names }) {
-	return a($, { children: names.map((name, place) => a("span", { children: [place > 0 && ", ", a(NodeLink, { name })] }, name)) });
-}
 // src/parts/ListProblem.tsx
 function ProblemText({ problem }) {
 	const text = describeProblem(problem);
@@ -3865,6 +3723,28 @@ function Clock({ time }) {
 		children: formatClock(time, now.value)
 	});
 }
+// src/parts/links.tsx
+function JobLink({ job }) {
+	return a("a", {
+		href: urls.job(job),
+		children: a(Name, { text: `${job.namespace}/${jobLabel(job.name)}` })
+	});
+}
+function NodeLink({ name }) {
+	return a("a", {
+		href: urls.node(name),
+		children: a(Name, { text: name })
+	});
+}
+function QueueLink({ name }) {
+	return a("a", {
+		href: urls.queue(name),
+		children: a(Name, { text: name })
+	});
+}
+function NodeLinks({ names }) {
+	return a($, { children: names.map((name, place) => a("span", { children: [place > 0 && ", ", a(NodeLink, { name })] }, name)) });
+}
 // src/views/home/Changes.tsx
 var MAX_SHOWN = 8;
 function Changes() {
@@ -3931,7 +3811,7 @@ function Eta({ job }) {
 		children: eta
 	});
 }
-// src/app/phases.ts
+// src/app/look/phases.ts
 var LOOKS = {
 	Running: {
 		tone: "good",
@@ -4075,7 +3955,7 @@ function Where({ job }) {
 		job.priority
 	] });
 }
-// src/app/quota-bar.ts
+// src/app/queue/quota-bar.ts
 var WIDTH = 100;
 var ROOM = 1.06;
 var NO_DEVICES = new Set([
@@ -4480,7 +4360,7 @@ function Heads({ jobs }) {
 		]
 	});
 }
-// src/app/paused-order.ts
+// src/app/list/paused-order.ts
 function comparePausedOrder(shown, current) {
 	const currentKeys = new Set(current);
 	const shownKeys = new Set(shown);
@@ -4582,7 +4462,7 @@ function JobCells({ job, href, isGone }) {
 		})
 	] });
 }
-// src/app/virtual.ts
+// src/app/list/virtual.ts
 function rowsInView(list) {
 	const { count, rowHeight, above, viewHeight, overscan } = list;
 	const top = Math.floor(above / rowHeight) - overscan;
@@ -4808,6 +4688,144 @@ function usePausedOrder(current, selection) {
 		}
 	};
 }
+// \0vite/preload-helper.js
+var scriptRel = (function detectScriptRel() {
+	const relList = typeof document !== "undefined" && document.createElement("link").relList;
+	return relList && relList.supports && relList.supports("modulepreload") ? "modulepreload" : "preload";
+})();
+var assetsURL = function(dep) {
+	return "/" + dep;
+};
+var seen = {};
+var isCssPreloadUrl = function isCssPreloadUrl(url) {
+	return url.pathname.endsWith(".css");
+};
+var preloadOnce = function preloadOnce(seen, href, preload) {
+	if (href in seen) return seen[href];
+	const promise = preload();
+	if (!promise) {
+		seen[href] = void 0;
+		return;
+	}
+	const preloadPromise = promise.then(() => {
+		seen[href] = void 0;
+	}, (err) => {
+		seen[href] = void 0;
+		throw err;
+	});
+	seen[href] = preloadPromise;
+	return preloadPromise;
+};
+var __vitePreload = function preload(baseModule, deps, importerUrl) {
+	let promise = Promise.resolve();
+	if (deps && deps.length > 0) {
+		let preloadedHrefs;
+		const cspNonceMeta = document.querySelector("meta[property=csp-nonce]");
+		const cspNonce = cspNonceMeta?.nonce || cspNonceMeta?.getAttribute("nonce");
+		function allSettled(promises) {
+			return Promise.all(promises.map((p) => Promise.resolve(p).then((value) => ({
+				status: "fulfilled",
+				value
+			}), (reason) => ({
+				status: "rejected",
+				reason
+			}))));
+		}
+		function importMetaResolve(specifier) {
+			if (import.meta.resolve) return new URL(import.meta.resolve(specifier));
+			return new URL(specifier, import.meta.url);
+		}
+		promise = allSettled(deps.map((depString) => {
+			depString = assetsURL(depString, importerUrl);
+			const dep = importMetaResolve(depString);
+			const isCss = isCssPreloadUrl(dep);
+			return preloadOnce(seen, dep.href, () => {
+				if (preloadedHrefs === void 0) {
+					preloadedHrefs = {
+						all: new Set(),
+						styles: new Set()
+					};
+					const links = document.getElementsByTagName("link");
+					for (let i = links.length - 1; i >= 0; i--) {
+						const link = links[i];
+						preloadedHrefs.all.add(link.href);
+						if (link.rel === "stylesheet") preloadedHrefs.styles.add(link.href);
+					}
+				}
+				if ((isCss ? preloadedHrefs.styles : preloadedHrefs.all).has(dep.href)) return;
+				const link = document.createElement("link");
+				link.rel = isCss ? "stylesheet" : scriptRel;
+				if (!isCss) link.as = "script";
+				link.crossOrigin = "";
+				link.href = dep.href;
+				if (cspNonce) link.setAttribute("nonce", cspNonce);
+				document.head.appendChild(link);
+				if (isCss) return new Promise((res, rej) => {
+					const handleSettle = (e) => {
+						link.removeEventListener("load", handleSettle);
+						link.removeEventListener("error", handleSettle);
+						if (e.type === "error") rej(new Error(`Unable to preload CSS for ${dep}`));
+						else res(e);
+					};
+					link.addEventListener("load", handleSettle);
+					link.addEventListener("error", handleSettle);
+				});
+			});
+		}).filter((p) => p !== void 0));
+	}
+	function handlePreloadError(err) {
+		const e = new Event("vite:preloadError", { cancelable: true });
+		e.payload = err;
+		window.dispatchEvent(e);
+		if (!e.defaultPrevented) throw err;
+	}
+	return promise.then((res) => {
+		for (const item of res || []) {
+			if (item.status !== "rejected") continue;
+			handlePreloadError(item.reason);
+		}
+		return baseModule().catch(handlePreloadError);
+	});
+};
+// src/views/LatePage.tsx
+var pages = y$1(void 0);
+var hasFailed = y$1(false);
+async function load() {
+	try {
+		pages.value = await __vitePreload(() => import("./pages.js"), []);
+	} catch {
+		hasFailed.value = true;
+	}
+}
+function LatePage({ show }) {
+	const isLoaded = pages.value !== void 0;
+	const wasLoaded = T$1(isLoaded);
+	A$1(() => {
+		if (!pages.peek()) load();
+	}, []);
+	F$1(() => {
+		if (isLoaded && !wasLoaded.current && arrival.peek().by !== "load") focusHeading();
+	}, [isLoaded]);
+	if (pages.value) return show(pages.value);
+	if (!hasFailed.value) return a("div", {
+		class: "page",
+		children: a(Loading, { rows: 8 })
+	});
+	return a("div", {
+		class: "page",
+		children: a(Banner, {
+			tone: "warning",
+			title: "This page could not be loaded",
+			action: a("button", {
+				type: "button",
+				class: "button",
+				onClick: () => location.reload(),
+				children: "Reload"
+			}),
+			children: "The server has ended, or has another version now."
+		})
+	});
+}
 // src/parts/Select.tsx
 var OPTION_LENGTH = 60;
 function Select(props) {
@@ -4993,144 +5011,6 @@ function SortSelect() {
 function unique(values) {
 	return [...new Set(values)].sort();
 }
-// \0vite/preload-helper.js
-var scriptRel = (function detectScriptRel() {
-	const relList = typeof document !== "undefined" && document.createElement("link").relList;
-	return relList && relList.supports && relList.supports("modulepreload") ? "modulepreload" : "preload";
-})();
-var assetsURL = function(dep) {
-	return "/" + dep;
-};
-var seen = {};
-var isCssPreloadUrl = function isCssPreloadUrl(url) {
-	return url.pathname.endsWith(".css");
-};
-var preloadOnce = function preloadOnce(seen, href, preload) {
-	if (href in seen) return seen[href];
-	const promise = preload();
-	if (!promise) {
-		seen[href] = void 0;
-		return;
-	}
-	const preloadPromise = promise.then(() => {
-		seen[href] = void 0;
-	}, (err) => {
-		seen[href] = void 0;
-		throw err;
-	});
-	seen[href] = preloadPromise;
-	return preloadPromise;
-};
-var __vitePreload = function preload(baseModule, deps, importerUrl) {
-	let promise = Promise.resolve();
-	if (deps && deps.length > 0) {
-		let preloadedHrefs;
-		const cspNonceMeta = document.querySelector("meta[property=csp-nonce]");
-		const cspNonce = cspNonceMeta?.nonce || cspNonceMeta?.getAttribute("nonce");
-		function allSettled(promises) {
-			return Promise.all(promises.map((p) => Promise.resolve(p).then((value) => ({
-				status: "fulfilled",
-				value
-			}), (reason) => ({
-				status: "rejected",
-				reason
-			}))));
-		}
-		function importMetaResolve(specifier) {
-			if (import.meta.resolve) return new URL(import.meta.resolve(specifier));
-			return new URL(specifier, import.meta.url);
-		}
-		promise = allSettled(deps.map((depString) => {
-			depString = assetsURL(depString, importerUrl);
-			const dep = importMetaResolve(depString);
-			const isCss = isCssPreloadUrl(dep);
-			return preloadOnce(seen, dep.href, () => {
-				if (preloadedHrefs === void 0) {
-					preloadedHrefs = {
-						all: new Set(),
-						styles: new Set()
-					};
-					const links = document.getElementsByTagName("link");
-					for (let i = links.length - 1; i >= 0; i--) {
-						const link = links[i];
-						preloadedHrefs.all.add(link.href);
-						if (link.rel === "stylesheet") preloadedHrefs.styles.add(link.href);
-					}
-				}
-				if ((isCss ? preloadedHrefs.styles : preloadedHrefs.all).has(dep.href)) return;
-				const link = document.createElement("link");
-				link.rel = isCss ? "stylesheet" : scriptRel;
-				if (!isCss) link.as = "script";
-				link.crossOrigin = "";
-				link.href = dep.href;
-				if (cspNonce) link.setAttribute("nonce", cspNonce);
-				document.head.appendChild(link);
-				if (isCss) return new Promise((res, rej) => {
-					const handleSettle = (e) => {
-						link.removeEventListener("load", handleSettle);
-						link.removeEventListener("error", handleSettle);
-						if (e.type === "error") rej(new Error(`Unable to preload CSS for ${dep}`));
-						else res(e);
-					};
-					link.addEventListener("load", handleSettle);
-					link.addEventListener("error", handleSettle);
-				});
-			});
-		}).filter((p) => p !== void 0));
-	}
-	function handlePreloadError(err) {
-		const e = new Event("vite:preloadError", { cancelable: true });
-		e.payload = err;
-		window.dispatchEvent(e);
-		if (!e.defaultPrevented) throw err;
-	}
-	return promise.then((res) => {
-		for (const item of res || []) {
-			if (item.status !== "rejected") continue;
-			handlePreloadError(item.reason);
-		}
-		return baseModule().catch(handlePreloadError);
-	});
-};
-// src/views/LatePage.tsx
-var pages = y$1(void 0);
-var hasFailed = y$1(false);
-async function load() {
-	try {
-		pages.value = await __vitePreload(() => import("./pages.js"), []);
-	} catch {
-		hasFailed.value = true;
-	}
-}
-function LatePage({ show }) {
-	const isLoaded = pages.value !== void 0;
-	const wasLoaded = T$1(isLoaded);
-	A$1(() => {
-		if (!pages.peek()) load();
-	}, []);
-	F$1(() => {
-		if (isLoaded && !wasLoaded.current && arrival.peek().by !== "load") focusHeading();
-	}, [isLoaded]);
-	if (pages.value) return show(pages.value);
-	if (!hasFailed.value) return a("div", {
-		class: "page",
-		children: a(Loading, { rows: 8 })
-	});
-	return a("div", {
-		class: "page",
-		children: a(Banner, {
-			tone: "warning",
-			title: "This page could not be loaded",
-			action: a("button", {
-				type: "button",
-				class: "button",
-				onClick: () => location.reload(),
-				children: "Reload"
-			}),
-			children: "The server has ended, or has another version now."
-		})
-	});
-}
 // src/views/Jobs.tsx
 function Jobs({ isTimeline }) {
 	const title = isTimeline ? "Timeline" : "Jobs";
@@ -5276,6 +5156,127 @@ function placeArgument() {
 	const place = location.pathname + location.search;
 	return place === urls.home ? [] : [place];
 }
+// src/views/global-shortcuts.ts
+function useGlobalShortcuts(overlays) {
+	useShortcuts("Everywhere", [
+		{
+			keys: "/",
+			label: "Search",
+			run: () => focusSearch() || overlays.openPalette()
+		},
+		{
+			keys: "Ctrl-K",
+			label: "Go to a job, queue, node or page"
+		},
+		{
+			keys: "j",
+			label: "Next row",
+			run: () => moveRow(1)
+		},
+		{
+			keys: "k",
+			label: "Previous row",
+			run: () => moveRow(-1)
+		},
+		{
+			keys: "Enter",
+			label: "Open the row"
+		},
+		{
+			keys: "Escape",
+			label: "Back",
+			run: goBack
+		},
+		{
+			keys: "m",
+			label: "My jobs, or all jobs",
+			run: toggleMine
+		},
+		{
+			keys: "t",
+			label: "Timeline, or table of jobs",
+			run: toggleTimeline
+		},
+		{
+			keys: "y",
+			label: "Copy a link to this view",
+			run: copyLink
+		},
+		{
+			keys: "?",
+			label: "Help",
+			run: overlays.openHelp
+		}
+	]);
+	useShortcuts("Go to", [
+		{
+			keys: "g h",
+			label: "Home",
+			run: () => navigate(urls.home)
+		},
+		{
+			keys: "g q",
+			label: "Jobs",
+			run: () => navigate(urls.jobs())
+		},
+		{
+			keys: "g t",
+			label: "Timeline",
+			run: () => navigate(urls.timeline())
+		},
+		{
+			keys: "g u",
+			label: "Queues",
+			run: () => navigate(urls.queues)
+		},
+		{
+			keys: "g n",
+			label: "Nodes",
+			run: () => navigate(urls.nodes())
+		},
+		{
+			keys: "g p",
+			label: "Plan",
+			run: () => navigate(urls.plan)
+		}
+	]);
+}
+function moveRow(step) {
+	const rows = [...document.querySelectorAll("main [data-row]")].sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top);
+	const current = rows.findIndex((row) => row === document.activeElement);
+	const headerBottom = document.querySelector("header")?.getBoundingClientRect().bottom ?? 0;
+	const firstInView = rows.findIndex((row) => row.getBoundingClientRect().top >= headerBottom);
+	const next = current < 0 ? firstInView : current + step;
+	const row = rows[Math.max(0, next)];
+	row?.focus();
+	row?.scrollIntoView({ block: "nearest" });
+}
+var PARENTS = {
+	job: urls.jobs(),
+	queue: urls.queues,
+	node: urls.nodes()
+};
+function goBack() {
+	const focused = document.activeElement;
+	if (focused instanceof HTMLElement && focused.matches("[data-row]")) {
+		focused.blur();
+		return;
+	}
+	const parent = PARENTS[page.peek().page];
+	if (parent === void 0) return;
+	if (canGoBack()) history.back();
+	else navigate(parent);
+}
+function toggleMine() {
+	const user = session.peek()?.user;
+	if (user === void 0) return;
+	if (page.peek().page !== "jobs") navigate(urls.jobs({ user }));
+	else setQuery({ user: query.peek().get("user") === user ? void 0 : user }, { step: true });
+}
+function toggleTimeline() {
+	if (page.peek().page !== "jobs") navigate(urls.timeline());
+	else setQuery({ view: query.peek().get("view") === "timeline" ? void 0 : "timeline" }, { step: true });
+}
 // src/views/App.tsx
 function App() {
 	const [overlay, setOverlay] = d$2(void 0);
@@ -5345,4 +5346,4 @@ startKeys();
 var root = document.getElementById("app");
 if (root) Q(a(App, {}), root);
 keepCurrent();
-export { canNeverStart as $, Loading as A, serverTime as At, cutText as B, P as Bt, QueueLink as C, navigate as Ct, Facts as D, urls as Dt, Card as E, setQuery as Et, command as F, r as Ft, whenShown as G, queueFreshness as H, d$2 as Ht, Icon as I, x$1 as It, nodes as J, follow as K, a as L, y$1 as Lt, describeProblem as M, useSignal as Mt, Name as N, O as Nt, Banner as O, useShortcuts as Ot, Text as P, f$1 as Pt, session as Q, useTitle as R, A$1 as Rt, NodeLinks as S, post as St, CopyButton as T, search as Tt, announce as U, w$2 as Ut, nodesFreshness as V, T$1 as Vt, theme as W, $ as Wt, refusal as X, queue as Y, refuse as Z, Table as _, jobLabel as _t, barScale as a, readOrder as at, JobLink as b, RequestError as bt, readQuotaRows as c, countOf as ct, phaseLook as d, formatClock as dt, describeEta as et, Eta as f, formatClockSeconds as ft, Until as g, formatUntil as gt, Clock as h, formatSeconds as ht, SegmentBar as i, phaseOf as it, asSentence as j, useComputed as jt, Empty as k, now as kt, Badge as l, formatAge as lt, Ago as m, formatDateTime as mt, VirtualRows as n, filterJobs as nt, boundedResources as o, sortJobs as ot, Age as p, formatCount as pt, jobKey as q, QuotaBar as r, isPending as rt, mainResources as s, writeOrder as st, JobTable as t, describeReason as tt, PhaseBadge as u, formatAmount as ut, ListProblem as v, parseQuantity as vt, Command as w, query as wt, NodeLink as x, get as xt, ProblemText as y, resourceLabel as yt, cleanLine as z, F$1 as zt };
+export { jobKey as $, Loading as A, serverTime as At, cutText as B, P as Bt, ProblemText as C, jobLabel as Ct, Facts as D, get as Dt, Card as E, RequestError as Et, command as F, r as Ft, query as G, nodesFreshness as H, d$2 as Ht, Icon as I, x$1 as It, urls as J, search as K, a as L, y$1 as Lt, describeProblem as M, useSignal as Mt, Name as N, O as Nt, Banner as O, post as Ot, Text as P, f$1 as Pt, follow as Q, useTitle as R, A$1 as Rt, ListProblem as S, formatUntil as St, CopyButton as T, resourceLabel as Tt, queueFreshness as U, w$2 as Ut, announce as V, T$1 as Vt, navigate as W, $ as Wt, theme as X, useShortcuts as Y, whenShown as Z, Age as _, formatClock as _t, barScale as a, canNeverStart as at, Until as b, formatDateTime as bt, readQuotaRows as c, filterJobs as ct, phaseLook as d, readOrder as dt, nodes as et, Eta as f, sortJobs as ft, QueueLink as g, formatAmount as gt, NodeLinks as h, formatAge as ht, SegmentBar as i, session as it, asSentence as j, useComputed as jt, Empty as k, now as kt, Badge as l, isPending as lt, NodeLink as m, countOf as mt, VirtualRows as n, refusal as nt, boundedResources as o, describeEta as ot, JobLink as p, writeOrder as pt, setQuery as q, QuotaBar as r, refuse as rt, mainResources as s, describeReason as st, JobTable as t, queue as tt, PhaseBadge as u, phaseOf as ut, Ago as v, formatClockSeconds as vt, Command as w, parseQuantity as wt, Table as x, formatSeconds as xt, Clock as y, formatCount as yt, cleanLine as z, F$1 as zt };

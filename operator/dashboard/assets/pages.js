@@ -1,5 +1,83 @@
-import { $ as canNeverStart, A as Loading, At as serverTime, B as cutText, Bt as P, C as QueueLink, Ct as navigate, D as Facts, Dt as urls, E as Card, Et as setQuery, F as command, Ft as r, G as whenShown, H as queueFreshness, Ht as d, I as Icon, It as x, J as nodes, K as follow, L as a, Lt as y, M as describeProblem, Mt as useSignal, N as Name, Nt as O, O as Banner, Ot as useShortcuts, P as Text, Pt as f, Q as session, R as useTitle, Rt as A, S as NodeLinks, St as post, T as CopyButton, Tt as search, U as announce, Ut as w, V as nodesFreshness, Vt as T, W as theme, Wt as $, X as refusal, Y as queue, Z as refuse, _ as Table, _t as jobLabel, a as barScale, at as readOrder, b as JobLink, bt as RequestError, c as readQuotaRows, ct as countOf, d as phaseLook, dt as formatClock, et as describeEta, f as Eta, ft as formatClockSeconds, g as Until, gt as formatUntil, h as Clock, ht as formatSeconds, i as SegmentBar, it as phaseOf, j as asSentence, jt as useComputed, k as Empty, kt as now, l as Badge, lt as formatAge, m as Ago, mt as formatDateTime, n as VirtualRows, nt as filterJobs, o as boundedResources, ot as sortJobs, p as Age, pt as formatCount, q as jobKey, r as QuotaBar, rt as isPending, s as mainResources, st as writeOrder, t as JobTable, tt as describeReason, u as PhaseBadge, ut as formatAmount, v as ListProblem, vt as parseQuantity, w as Command, wt as query, x as NodeLink, xt as get, y as ProblemText, yt as resourceLabel, z as cleanLine, zt as F } from "./app.js";
-// src/app/yaml.ts
+import { $ as jobKey, A as Loading, At as serverTime, B as cutText, Bt as P, C as ProblemText, Ct as jobLabel, D as Facts, Dt as get, E as Card, Et as RequestError, F as command, Ft as r, G as query, H as nodesFreshness, Ht as d, I as Icon, It as x, J as urls, K as search, L as a, Lt as y, M as describeProblem, Mt as useSignal, N as Name, Nt as O, O as Banner, Ot as post, P as Text, Pt as f, Q as follow, R as useTitle, Rt as A, S as ListProblem, St as formatUntil, T as CopyButton, Tt as resourceLabel, U as queueFreshness, Ut as w, V as announce, Vt as T, W as navigate, Wt as $, X as theme, Y as useShortcuts, Z as whenShown, _ as Age, _t as formatClock, a as barScale, at as canNeverStart, b as Until, bt as formatDateTime, c as readQuotaRows, ct as filterJobs, d as phaseLook, dt as readOrder, et as nodes, f as Eta, ft as sortJobs, g as QueueLink, gt as formatAmount, h as NodeLinks, ht as formatAge, i as SegmentBar, it as session, j as asSentence, jt as useComputed, k as Empty, kt as now, l as Badge, lt as isPending, m as NodeLink, mt as countOf, n as VirtualRows, nt as refusal, o as boundedResources, ot as describeEta, p as JobLink, pt as writeOrder, q as setQuery, r as QuotaBar, rt as refuse, s as mainResources, st as describeReason, t as JobTable, tt as queue, u as PhaseBadge, ut as phaseOf, v as Ago, vt as formatClockSeconds, w as Command, wt as parseQuantity, x as Table, xt as formatSeconds, y as Clock, yt as formatCount, z as cleanLine, zt as F } from "./app.js";
+// src/app/live/poll.ts
+var SHORTEST_MS = 1500;
+var LONGEST_MS = 6e4;
+function usePolled(path, everyMs, trigger) {
+	const answer = useSignal(void 0);
+	const problem = useSignal(void 0);
+	const wake = useSignal(void 0);
+	A(() => {
+		if (path === void 0) return void 0;
+		const stop = new AbortController();
+		problem.value = void 0;
+		loop(path, stop.signal);
+		return () => stop.abort();
+	}, [path]);
+	A(() => wake.peek()?.(), [trigger]);
+	async function loop(address, signal) {
+		let failures = 0;
+		while (!signal.aborted) {
+			await whenShown();
+			const startedAt = performance.now();
+			let wait = everyMs;
+			try {
+				const value = await get(address, signal);
+				if (signal.aborted) return;
+				failures = 0;
+				answer.value = {
+					path: address,
+					value
+				};
+				problem.value = void 0;
+			} catch (thrown) {
+				if (signal.aborted) return;
+				failures += 1;
+				wait = pauseOf(failures, everyMs, thrown);
+				report(thrown);
+			}
+			const left = SHORTEST_MS - (performance.now() - startedAt);
+			if (left > 0) await sleep(left, signal);
+			await sleep(wait, signal, (end) => {
+				wake.value = end;
+			});
+		}
+	}
+	function report(error) {
+		if (!(error instanceof RequestError)) console.error(error);
+		const known = error instanceof RequestError ? error : new RequestError("internal", String(error));
+		if (known.kind === "key" || known.kind === "unauthorized") refuse(known);
+		if (known.kind === "denied") answer.value = void 0;
+		const before = problem.peek();
+		const since = before?.kind === known.kind ? before.since : serverTime();
+		problem.value = {
+			kind: known.kind,
+			message: known.message,
+			since
+		};
+	}
+	const held = answer.value;
+	return {
+		answer: held?.path === path ? held?.value : void 0,
+		problem: problem.value
+	};
+}
+function pauseOf(failures, everyMs, error) {
+	const asked = error instanceof RequestError ? (error.retryAfter ?? 0) * 1e3 : 0;
+	return Math.max(asked, Math.min(everyMs * 2 ** (failures - 1), LONGEST_MS));
+}
+function sleep(ms, signal, onStart) {
+	return new Promise((resolve) => {
+		const end = () => {
+			clearTimeout(timer);
+			signal.removeEventListener("abort", end);
+			resolve();
+		};
+		const timer = setTimeout(end, ms);
+		signal.addEventListener("abort", end);
+		onStart?.(end);
+	});
+}
+// src/app/text/yaml.ts
 function writeYaml(value) {
 	return `${block(value, 0, "").replace(/^\n/, "")}\n`;
 }
@@ -57,7 +135,7 @@ function quoteText(text) {
 	const escape = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 	return JSON.stringify(text).replace(UNSEEN, escape);
 }
-// src/app/plan-manifest.ts
+// src/app/plan/manifest.ts
 var OWN_METADATA = [
 	"name",
 	"generateName",
@@ -87,7 +165,7 @@ function pick(value, isWanted) {
 	const entries = typeof value === "object" && value !== null ? Object.entries(value) : [];
 	return Object.fromEntries(entries.filter(([name]) => isWanted(name)));
 }
-// src/app/plan-text.ts
+// src/app/plan/draft.ts
 var EXAMPLE = `# Two pods with one GPU each: both are placed at once, or neither is.
 apiVersion: trellis.dev/v1alpha1
 kind: TrainingJob
@@ -124,7 +202,7 @@ function offsetOf(text, line, column) {
 	const before = [...text.slice(start, lineEnd < 0 ? text.length : lineEnd)].slice(0, Math.max(0, column - 1)).join("");
 	return start + before.length;
 }
-// src/app/plan-words.ts
+// src/app/plan/words.ts
 var VERDICTS = {
 	"would run": {
 		tone: "good",
@@ -233,7 +311,7 @@ function describePlanFailure(error, since) {
 		text: asSentence(error.message)
 	};
 }
-// src/app/planner.ts
+// src/app/plan/planner.ts
 var STORAGE_KEY = "trellis-plan";
 var KEEP_MS = 300;
 var EXAMPLE_DRAFT = {
@@ -381,85 +459,7 @@ x(() => {
 	outcome.value = void 0;
 	running.peek()?.abort();
 });
-// src/app/poll.ts
-var SHORTEST_MS = 1500;
-var LONGEST_MS = 6e4;
-function usePolled(path, everyMs, trigger) {
-	const answer = useSignal(void 0);
-	const problem = useSignal(void 0);
-	const wake = useSignal(void 0);
-	A(() => {
-		if (path === void 0) return void 0;
-		const stop = new AbortController();
-		problem.value = void 0;
-		loop(path, stop.signal);
-		return () => stop.abort();
-	}, [path]);
-	A(() => wake.peek()?.(), [trigger]);
-	async function loop(address, signal) {
-		let failures = 0;
-		while (!signal.aborted) {
-			await whenShown();
-			const startedAt = performance.now();
-			let wait = everyMs;
-			try {
-				const value = await get(address, signal);
-				if (signal.aborted) return;
-				failures = 0;
-				answer.value = {
-					path: address,
-					value
-				};
-				problem.value = void 0;
-			} catch (thrown) {
-				if (signal.aborted) return;
-				failures += 1;
-				wait = pauseOf(failures, everyMs, thrown);
-				report(thrown);
-			}
-			const left = SHORTEST_MS - (performance.now() - startedAt);
-			if (left > 0) await sleep(left, signal);
-			await sleep(wait, signal, (end) => {
-				wake.value = end;
-			});
-		}
-	}
-	function report(error) {
-		if (!(error instanceof RequestError)) console.error(error);
-		const known = error instanceof RequestError ? error : new RequestError("internal", String(error));
-		if (known.kind === "key" || known.kind === "unauthorized") refuse(known);
-		if (known.kind === "denied") answer.value = void 0;
-		const before = problem.peek();
-		const since = before?.kind === known.kind ? before.since : serverTime();
-		problem.value = {
-			kind: known.kind,
-			message: known.message,
-			since
-		};
-	}
-	const held = answer.value;
-	return {
-		answer: held?.path === path ? held?.value : void 0,
-		problem: problem.value
-	};
-}
-function pauseOf(failures, everyMs, error) {
-	const asked = error instanceof RequestError ? (error.retryAfter ?? 0) * 1e3 : 0;
-	return Math.max(asked, Math.min(everyMs * 2 ** (failures - 1), LONGEST_MS));
-}
-function sleep(ms, signal, onStart) {
-	return new Promise((resolve) => {
-		const end = () => {
-			clearTimeout(timer);
-			signal.removeEventListener("abort", end);
-			resolve();
-		};
-		const timer = setTimeout(end, ms);
-		signal.addEventListener("abort", end);
-		onStart?.(end);
-	});
-}
-// src/app/attempts.ts
+// src/app/job/attempts.ts
 function buildAttemptBar(job, now) {
 	const { status, metadata } = job;
 	const from = readTime(metadata.creationTimestamp);
@@ -726,7 +726,7 @@ function Events(props) {
 		}, own.what))]
 	});
 }
-// src/app/ranks.ts
+// src/app/job/ranks.ts
 function rankGroups(spec, stage) {
 	const stages = groupStages(spec.taskGroups);
 	const last = Math.max(1, ...stages);
@@ -779,7 +779,7 @@ function parseRanges(text) {
 	}
 	return found;
 }
-// src/app/gang.ts
+// src/app/job/gang.ts
 var MAX_RANKS = 16384;
 function buildGang(report) {
 	const { spec, status } = report.job;
@@ -1952,7 +1952,7 @@ function OldDataBanner({ status, why }) {
 		})
 	})] });
 }
-// src/draw/quantity.ts
+// src/draw/node/quantity.ts
 var MAX_LENGTH = 32;
 var BINARY = new Map([
 	"Ki",
@@ -2007,7 +2007,7 @@ function floorDivide(value, divisor) {
 	const quotient = value / divisor;
 	return value < 0n && quotient * divisor !== value ? quotient - 1n : quotient;
 }
-// src/draw/devices.ts
+// src/draw/node/devices.ts
 var NO_DEVICES = new Set([
 	"cpu",
 	"memory",
@@ -2084,7 +2084,29 @@ function addCounts(sums, counts, usable) {
 		pods: POD_SIZES.map((size, index) => (sums.pods[index] ?? 0) + Math.trunc(usable / size))
 	};
 }
-// src/draw/batch.ts
+// src/views/node/JobsNamingNode.tsx
+function JobsNamingNode({ name }) {
+	const jobs = [...queue.jobs.value.values()].filter((job) => job.nodes?.includes(name));
+	if (jobs.length === 0) return null;
+	return a(Card, {
+		title: "Jobs on this node",
+		children: [a("p", {
+			class: "card-text dim",
+			children: "A job lists its first 8 nodes by name, so further jobs may be here."
+		}), a("ul", {
+			class: "card-text plain-list",
+			children: jobs.map((job) => a("li", { children: [
+				a(JobLink, { job: {
+					namespace: job.metadata.namespace ?? "",
+					name: job.metadata.name
+				} }),
+				" ",
+				a(PhaseBadge, { phase: phaseOf(job) })
+			] }, jobKey(job)))
+		})]
+	});
+}
+// src/draw/base/batch.ts
 var LAYERS = [
 	"frame",
 	"tile",
@@ -2117,6 +2139,72 @@ var RectBatch = class {
 		}
 	}
 };
+// src/draw/base/patterns.ts
+var PATTERN_NAMES = [
+	"hatch",
+	"dots",
+	"bars",
+	"falling",
+	"crosses"
+];
+function buildPatterns(context, theme, ratio) {
+	const size = Math.max(Math.round(6 * ratio), 4);
+	const build = (draw) => {
+		const canvas = new OffscreenCanvas(size, size);
+		const tile = canvas.getContext("2d");
+		tile.fillStyle = theme.tile;
+		tile.strokeStyle = theme.tile;
+		draw(tile);
+		return context.createPattern(canvas, "repeat");
+	};
+	return {
+		hatch: build((tile) => strokeDiagonal(tile, size, .45, 1)),
+		falling: build((tile) => strokeDiagonal(tile, size, .45, -1)),
+		bars: build((tile) => tile.fillRect(0, 0, Math.round(size * .4), size)),
+		dots: build((tile) => maskDots(tile, size)),
+		crosses: build((tile) => strokeCross(tile, size, theme.bad))
+	};
+}
+function anchorPatterns(patterns, x, y, scale = 1) {
+	for (const name of PATTERN_NAMES) patterns[name].setTransform({
+		a: scale,
+		d: scale,
+		e: x,
+		f: y
+	});
+}
+function strokeDiagonal(tile, size, width, sign) {
+	tile.lineWidth = size * width * Math.SQRT1_2;
+	tile.beginPath();
+	for (const offset of [
+		-size,
+		0,
+		size
+	]) {
+		const [from, to] = sign > 0 ? [2 * size, -size] : [-size, 2 * size];
+		tile.moveTo(offset - size, from);
+		tile.lineTo(offset + 2 * size, to);
+	}
+	tile.stroke();
+}
+function maskDots(tile, size) {
+	tile.fillRect(0, 0, size, size);
+	tile.globalCompositeOperation = "destination-out";
+	tile.beginPath();
+	tile.arc(size / 2, size / 2, size * .33, 0, 2 * Math.PI);
+	tile.fill();
+}
+function strokeCross(tile, size, colour) {
+	tile.strokeStyle = colour;
+	tile.lineWidth = Math.max(size / 6, 1);
+	const [near, far] = [size * .16, size * .84];
+	tile.beginPath();
+	tile.moveTo(near, near);
+	tile.lineTo(far, far);
+	tile.moveTo(far, near);
+	tile.lineTo(near, far);
+	tile.stroke();
+}
 function gangKey(job) {
 	return `${job.namespace}/${job.name}`;
 }
@@ -2136,6 +2224,168 @@ function colourNumber(name) {
 	hash = Math.imul(hash ^ hash >>> 16, 2246822507);
 	hash = Math.imul(hash ^ hash >>> 13, 3266489909);
 	return ((hash ^ hash >>> 16) >>> 0) % 12;
+}
+// src/draw/base/time-left.ts
+var MINUTE$1 = 6e4;
+var HOUR$1 = 60 * MINUTE$1;
+var TIME_STEPS = [
+	{
+		below: 15 * MINUTE$1,
+		label: "under 15m"
+	},
+	{
+		below: HOUR$1,
+		label: "under 1h"
+	},
+	{
+		below: 4 * HOUR$1,
+		label: "under 4h"
+	},
+	{
+		below: 24 * HOUR$1,
+		label: "under 24h"
+	},
+	{
+		below: Number.POSITIVE_INFINITY,
+		label: "24h or more"
+	}
+];
+function timeStep(expectedEnd, now) {
+	const end = Date.parse(expectedEnd ?? "");
+	if (Number.isNaN(end)) return void 0;
+	return TIME_STEPS.findIndex((step) => end - now < step.below);
+}
+// src/draw/base/theme.ts
+function themeOf(element) {
+	const style = getComputedStyle(element);
+	return buildTheme((token) => style.getPropertyValue(token).trim(), style.fontFamily);
+}
+function buildTheme(read, font) {
+	return {
+		ground: read("--map-ground"),
+		boxes: [
+			read("--map-box-1"),
+			read("--map-box-2"),
+			read("--map-box-3")
+		],
+		boxLine: read("--map-box-line"),
+		ink: read("--map-ink"),
+		faint: read("--map-faint"),
+		tile: read("--map-tile"),
+		line: read("--map-line"),
+		partly: read("--map-partly"),
+		other: read("--map-other"),
+		freeLine: read("--map-free-line"),
+		bad: read("--map-bad"),
+		reserved: read("--map-reserved"),
+		kept: read("--map-kept"),
+		focus: read("--map-focus"),
+		veil: read("--map-veil"),
+		fits: read("--map-fits"),
+		unknown: read("--map-unknown"),
+		running: read("--map-running"),
+		starting: read("--map-starting"),
+		stopping: read("--map-stopping"),
+		gangs: Array.from({ length: 12 }, (_, index) => read(`--map-gang-${index}`)),
+		times: TIME_STEPS.map((_, index) => read(`--map-time-${index}`)),
+		font: font === "" ? "sans-serif" : font
+	};
+}
+// src/draw/map/look.ts
+var COLOUR_BY = [
+	"gang",
+	"queue",
+	"state",
+	"time"
+];
+function readColourBy(text) {
+	return COLOUR_BY.find((by) => by === text) ?? "gang";
+}
+var STATE_PATTERNS = {
+	running: void 0,
+	starting: "bars",
+	stopping: "falling",
+	other: "hatch",
+	kept: "dots",
+	free: void 0,
+	blocked: "crosses"
+};
+function fillKey(run, context) {
+	if (run.gang === void 0 || run.state === "other" || context.by === "gang") return "";
+	if (context.by === "queue") return context.jobs.get(run.gang)?.queue ?? "";
+	if (context.by === "time") return String(timeStep(context.jobs.get(run.gang)?.expectedEnd, context.now));
+	return "";
+}
+function fillOf(run, context, theme) {
+	if (run.state === "free" || run.state === "blocked") return void 0;
+	if (run.state === "other") return theme.other;
+	if (context.by === "state") return stateFill(run.state, theme);
+	if (run.gang === void 0) return theme.unknown;
+	return gangFill(run.gang, context, theme);
+}
+function gangFill(gang, context, theme) {
+	switch (context.by) {
+		case "gang": return theme.gangs[colourNumber(gang)] ?? theme.unknown;
+		case "queue": {
+			const queue = context.jobs.get(gang)?.queue;
+			return queue === void 0 ? theme.unknown : queueFill(queue, theme);
+		}
+		case "time": {
+			const step = timeStep(context.jobs.get(gang)?.expectedEnd, context.now);
+			return step === void 0 ? theme.unknown : theme.times[step] ?? theme.unknown;
+		}
+		case "state": return theme.running;
+	}
+}
+function queueFill(queue, theme) {
+	return theme.gangs[colourNumber(queue)] ?? theme.unknown;
+}
+function stateFill(state, theme) {
+	switch (state) {
+		case "starting": return theme.starting;
+		case "stopping": return theme.stopping;
+		case "kept": return theme.kept;
+		default: return theme.running;
+	}
+}
+// src/draw/map/fills.ts
+function addRun(batch, brush, run, fill, row, columns) {
+	const edge = (cell) => Math.round(row.x + row.width * cell / columns);
+	const wide = row.width / columns / brush.ratio;
+	const gap = wide < 3 ? 0 : Math.round((wide < 12 ? 1 : 2) * brush.ratio);
+	if (gap === 0) {
+		const x = edge(run.first);
+		addCell(batch, brush, run, fill, {
+			x,
+			y: row.y,
+			width: edge(run.first + run.cells) - x,
+			height: row.height
+		}, false);
+		return;
+	}
+	for (let cell = run.first; cell < run.first + run.cells; cell += 1) {
+		const x = edge(cell);
+		addCell(batch, brush, run, fill, {
+			x,
+			y: row.y,
+			width: edge(cell + 1) - x - gap,
+			height: row.height
+		}, wide >= 5);
+	}
+}
+function addCell(batch, brush, run, fill, cell, hasEdge) {
+	const { x, y, width, height } = cell;
+	if (fill !== void 0) batch.add("cell", fill, x, y, width, height);
+	else if (hasEdge) addEmptyCell(batch, brush, cell);
+	const pattern = STATE_PATTERNS[run.state];
+	if (pattern === void 0) return;
+	const inset = hasEdge && fill !== void 0 ? Math.round(brush.ratio) : 0;
+	batch.add("pattern", brush.patterns[pattern], x + inset, y + inset, width - 2 * inset, height - 2 * inset);
+}
+function addEmptyCell(batch, brush, cell) {
+	const edge = Math.max(Math.round(brush.ratio), 1);
+	batch.add("cell", brush.theme.freeLine, cell.x, cell.y, cell.width, cell.height);
+	batch.add("cell", brush.theme.tile, cell.x + edge, cell.y + edge, cell.width - 2 * edge, cell.height - 2 * edge);
 }
 function shareCells(counts, limit = 16) {
 	const total = counts.reduce((sum, count) => sum + count, 0);
@@ -2157,7 +2407,7 @@ function apportion(counts, seats, total = counts.reduce((sum, count) => sum + co
 	}
 	return shares;
 }
-// src/draw/cells.ts
+// src/draw/node/cells.ts
 var CELL_STATES = [
 	"running",
 	"starting",
@@ -2271,234 +2521,6 @@ function buildBrackets(node, counts, cells) {
 	}
 	return brackets;
 }
-// src/draw/time-left.ts
-var MINUTE$1 = 6e4;
-var HOUR$1 = 60 * MINUTE$1;
-var TIME_STEPS = [
-	{
-		below: 15 * MINUTE$1,
-		label: "under 15m"
-	},
-	{
-		below: HOUR$1,
-		label: "under 1h"
-	},
-	{
-		below: 4 * HOUR$1,
-		label: "under 4h"
-	},
-	{
-		below: 24 * HOUR$1,
-		label: "under 24h"
-	},
-	{
-		below: Number.POSITIVE_INFINITY,
-		label: "24h or more"
-	}
-];
-function timeStep(expectedEnd, now) {
-	const end = Date.parse(expectedEnd ?? "");
-	if (Number.isNaN(end)) return void 0;
-	return TIME_STEPS.findIndex((step) => end - now < step.below);
-}
-// src/draw/look.ts
-var COLOUR_BY = [
-	"gang",
-	"queue",
-	"state",
-	"time"
-];
-function readColourBy(text) {
-	return COLOUR_BY.find((by) => by === text) ?? "gang";
-}
-var STATE_PATTERNS = {
-	running: void 0,
-	starting: "bars",
-	stopping: "falling",
-	other: "hatch",
-	kept: "dots",
-	free: void 0,
-	blocked: "crosses"
-};
-function fillKey(run, context) {
-	if (run.gang === void 0 || run.state === "other" || context.by === "gang") return "";
-	if (context.by === "queue") return context.jobs.get(run.gang)?.queue ?? "";
-	if (context.by === "time") return String(timeStep(context.jobs.get(run.gang)?.expectedEnd, context.now));
-	return "";
-}
-function fillOf(run, context, theme) {
-	if (run.state === "free" || run.state === "blocked") return void 0;
-	if (run.state === "other") return theme.other;
-	if (context.by === "state") return stateFill(run.state, theme);
-	if (run.gang === void 0) return theme.unknown;
-	return gangFill(run.gang, context, theme);
-}
-function gangFill(gang, context, theme) {
-	switch (context.by) {
-		case "gang": return theme.gangs[colourNumber(gang)] ?? theme.unknown;
-		case "queue": {
-			const queue = context.jobs.get(gang)?.queue;
-			return queue === void 0 ? theme.unknown : queueFill(queue, theme);
-		}
-		case "time": {
-			const step = timeStep(context.jobs.get(gang)?.expectedEnd, context.now);
-			return step === void 0 ? theme.unknown : theme.times[step] ?? theme.unknown;
-		}
-		case "state": return theme.running;
-	}
-}
-function queueFill(queue, theme) {
-	return theme.gangs[colourNumber(queue)] ?? theme.unknown;
-}
-function stateFill(state, theme) {
-	switch (state) {
-		case "starting": return theme.starting;
-		case "stopping": return theme.stopping;
-		case "kept": return theme.kept;
-		default: return theme.running;
-	}
-}
-// src/draw/fills.ts
-function addRun(batch, brush, run, fill, row, columns) {
-	const edge = (cell) => Math.round(row.x + row.width * cell / columns);
-	const wide = row.width / columns / brush.ratio;
-	const gap = wide < 3 ? 0 : Math.round((wide < 12 ? 1 : 2) * brush.ratio);
-	if (gap === 0) {
-		const x = edge(run.first);
-		addCell(batch, brush, run, fill, {
-			x,
-			y: row.y,
-			width: edge(run.first + run.cells) - x,
-			height: row.height
-		}, false);
-		return;
-	}
-	for (let cell = run.first; cell < run.first + run.cells; cell += 1) {
-		const x = edge(cell);
-		addCell(batch, brush, run, fill, {
-			x,
-			y: row.y,
-			width: edge(cell + 1) - x - gap,
-			height: row.height
-		}, wide >= 5);
-	}
-}
-function addCell(batch, brush, run, fill, cell, hasEdge) {
-	const { x, y, width, height } = cell;
-	if (fill !== void 0) batch.add("cell", fill, x, y, width, height);
-	else if (hasEdge) addEmptyCell(batch, brush, cell);
-	const pattern = STATE_PATTERNS[run.state];
-	if (pattern === void 0) return;
-	const inset = hasEdge && fill !== void 0 ? Math.round(brush.ratio) : 0;
-	batch.add("pattern", brush.patterns[pattern], x + inset, y + inset, width - 2 * inset, height - 2 * inset);
-}
-function addEmptyCell(batch, brush, cell) {
-	const edge = Math.max(Math.round(brush.ratio), 1);
-	batch.add("cell", brush.theme.freeLine, cell.x, cell.y, cell.width, cell.height);
-	batch.add("cell", brush.theme.tile, cell.x + edge, cell.y + edge, cell.width - 2 * edge, cell.height - 2 * edge);
-}
-// src/draw/patterns.ts
-var PATTERN_NAMES = [
-	"hatch",
-	"dots",
-	"bars",
-	"falling",
-	"crosses"
-];
-function buildPatterns(context, theme, ratio) {
-	const size = Math.max(Math.round(6 * ratio), 4);
-	const build = (draw) => {
-		const canvas = new OffscreenCanvas(size, size);
-		const tile = canvas.getContext("2d");
-		tile.fillStyle = theme.tile;
-		tile.strokeStyle = theme.tile;
-		draw(tile);
-		return context.createPattern(canvas, "repeat");
-	};
-	return {
-		hatch: build((tile) => strokeDiagonal(tile, size, .45, 1)),
-		falling: build((tile) => strokeDiagonal(tile, size, .45, -1)),
-		bars: build((tile) => tile.fillRect(0, 0, Math.round(size * .4), size)),
-		dots: build((tile) => maskDots(tile, size)),
-		crosses: build((tile) => strokeCross(tile, size, theme.bad))
-	};
-}
-function anchorPatterns(patterns, x, y, scale = 1) {
-	for (const name of PATTERN_NAMES) patterns[name].setTransform({
-		a: scale,
-		d: scale,
-		e: x,
-		f: y
-	});
-}
-function strokeDiagonal(tile, size, width, sign) {
-	tile.lineWidth = size * width * Math.SQRT1_2;
-	tile.beginPath();
-	for (const offset of [
-		-size,
-		0,
-		size
-	]) {
-		const [from, to] = sign > 0 ? [2 * size, -size] : [-size, 2 * size];
-		tile.moveTo(offset - size, from);
-		tile.lineTo(offset + 2 * size, to);
-	}
-	tile.stroke();
-}
-function maskDots(tile, size) {
-	tile.fillRect(0, 0, size, size);
-	tile.globalCompositeOperation = "destination-out";
-	tile.beginPath();
-	tile.arc(size / 2, size / 2, size * .33, 0, 2 * Math.PI);
-	tile.fill();
-}
-function strokeCross(tile, size, colour) {
-	tile.strokeStyle = colour;
-	tile.lineWidth = Math.max(size / 6, 1);
-	const [near, far] = [size * .16, size * .84];
-	tile.beginPath();
-	tile.moveTo(near, near);
-	tile.lineTo(far, far);
-	tile.moveTo(far, near);
-	tile.lineTo(near, far);
-	tile.stroke();
-}
-// src/draw/theme.ts
-function themeOf(element) {
-	const style = getComputedStyle(element);
-	return buildTheme((token) => style.getPropertyValue(token).trim(), style.fontFamily);
-}
-function buildTheme(read, font) {
-	return {
-		ground: read("--map-ground"),
-		boxes: [
-			read("--map-box-1"),
-			read("--map-box-2"),
-			read("--map-box-3")
-		],
-		boxLine: read("--map-box-line"),
-		ink: read("--map-ink"),
-		faint: read("--map-faint"),
-		tile: read("--map-tile"),
-		line: read("--map-line"),
-		partly: read("--map-partly"),
-		other: read("--map-other"),
-		freeLine: read("--map-free-line"),
-		bad: read("--map-bad"),
-		reserved: read("--map-reserved"),
-		kept: read("--map-kept"),
-		focus: read("--map-focus"),
-		veil: read("--map-veil"),
-		fits: read("--map-fits"),
-		unknown: read("--map-unknown"),
-		running: read("--map-running"),
-		starting: read("--map-starting"),
-		stopping: read("--map-stopping"),
-		gangs: Array.from({ length: 12 }, (_, index) => read(`--map-gang-${index}`)),
-		times: TIME_STEPS.map((_, index) => read(`--map-time-${index}`)),
-		font: font === "" ? "sans-serif" : font
-	};
-}
 // src/views/node/NodeCells.tsx
 var STRIP = {
 	width: 520,
@@ -2585,6 +2607,37 @@ function drawCells(canvas, node) {
 		}, colours), rect, row.cells);
 	});
 	batch.flush(context);
+}
+// src/views/node/NodeFacts.tsx
+function NodeFacts({ node }) {
+	const { domains = [], taints = [], metadata } = node;
+	return a(Card, {
+		title: "Node",
+		children: a(Facts, { facts: [
+			...domains.map((entry) => ({
+				term: `${entry.level} (${entry.topology})`,
+				value: a(Name, { text: entry.domain })
+			})),
+			domains.length === 0 && {
+				term: "Domains",
+				value: "none: no Topology has labels of this node"
+			},
+			{
+				term: "Taints",
+				value: taints.length === 0 ? "none" : a(TaintList, { taints })
+			},
+			metadata.creationTimestamp !== void 0 && {
+				term: "Age",
+				value: a(Age, { time: metadata.creationTimestamp })
+			}
+		] })
+	});
+}
+function TaintList({ taints }) {
+	return a("ul", {
+		class: "plain-list",
+		children: taints.map((taint) => a("li", { children: a("code", { children: a(Name, { text: taint }) }) }, taint))
+	});
 }
 // src/views/node/NodeJobs.tsx
 var jobOf = (hold) => queue.jobs.value.get(gangKey(hold));
@@ -2719,37 +2772,6 @@ function devicesText(hold) {
 function endText(job) {
 	return job === void 0 ? "-" : describeEta(job, now.value) ?? "unknown";
 }
-// src/views/node/NodeFacts.tsx
-function NodeFacts({ node }) {
-	const { domains = [], taints = [], metadata } = node;
-	return a(Card, {
-		title: "Node",
-		children: a(Facts, { facts: [
-			...domains.map((entry) => ({
-				term: `${entry.level} (${entry.topology})`,
-				value: a(Name, { text: entry.domain })
-			})),
-			domains.length === 0 && {
-				term: "Domains",
-				value: "none: no Topology has labels of this node"
-			},
-			{
-				term: "Taints",
-				value: taints.length === 0 ? "none" : a(TaintList, { taints })
-			},
-			metadata.creationTimestamp !== void 0 && {
-				term: "Age",
-				value: a(Age, { time: metadata.creationTimestamp })
-			}
-		] })
-	});
-}
-function TaintList({ taints }) {
-	return a("ul", {
-		class: "plain-list",
-		children: taints.map((taint) => a("li", { children: a("code", { children: a(Name, { text: taint }) }) }, taint))
-	});
-}
 // src/views/node/NodeResources.tsx
 var COLUMNS = [
 	{
@@ -2826,28 +2848,6 @@ function UseBar({ row }) {
 			class: `sum-${kind}`,
 			style: { width: `${width}%` }
 		}, kind))
-	});
-}
-// src/views/node/JobsNamingNode.tsx
-function JobsNamingNode({ name }) {
-	const jobs = [...queue.jobs.value.values()].filter((job) => job.nodes?.includes(name));
-	if (jobs.length === 0) return null;
-	return a(Card, {
-		title: "Jobs on this node",
-		children: [a("p", {
-			class: "card-text dim",
-			children: "A job lists its first 8 nodes by name, so further jobs may be here."
-		}), a("ul", {
-			class: "card-text plain-list",
-			children: jobs.map((job) => a("li", { children: [
-				a(JobLink, { job: {
-					namespace: job.metadata.namespace ?? "",
-					name: job.metadata.name
-				} }),
-				" ",
-				a(PhaseBadge, { phase: phaseOf(job) })
-			] }, jobKey(job)))
-		})]
 	});
 }
 // src/views/nodes/NoNodes.tsx
@@ -3003,7 +3003,7 @@ function MissingNode({ name }) {
 		children: a("p", { children: "It may have been deleted. A deleted node stays in the list while it still has pods." })
 	}), a(JobsNamingNode, { name })] });
 }
-// src/draw/zoom.ts
+// src/draw/map/zoom.ts
 var MARGIN$1 = 10;
 var FITTED_MOST = 3;
 var MOST = 7;
@@ -3146,7 +3146,168 @@ function ZoomButton(props) {
 		children: a(Icon, { name: props.icon })
 	});
 }
-// src/draw/fit.ts
+// src/draw/layout/tile.ts
+var LARGE_FROM = 250;
+var CELLS_FROM = 26;
+var NAMES_FROM = 76;
+var JOBS_FROM = 112;
+function detailFor(width) {
+	if (width < CELLS_FROM) return "bar";
+	if (width < NAMES_FROM) return "cells";
+	return width < JOBS_FROM ? "names" : "jobs";
+}
+function tileParts(width, height, rows) {
+	const detail = detailFor(width);
+	const [lineHeight, textSize] = width < LARGE_FROM ? [14, 11] : [18, 13];
+	if (detail === "bar") return {
+		detail,
+		name: 0,
+		cells: {
+			x: 0,
+			y: 0,
+			width,
+			height
+		},
+		linesTop: height,
+		lines: 0,
+		lineHeight,
+		textSize
+	};
+	const padding = Math.min(Math.max(width / 32, 1.5), 6);
+	const name = detail === "cells" ? 0 : Math.min(Math.max(height * .34, 13), lineHeight + 6);
+	const top = name === 0 ? padding : name + padding / 2;
+	const below = height - top - padding;
+	const least = Math.min(12 * rows + 2 * (rows - 1), below);
+	const lines = detail === "jobs" ? Math.max(Math.floor((below - Math.max(least, below * .3) - 3) / lineHeight), 0) : 0;
+	const cellHeight = Math.min(below - lines * lineHeight - (lines > 0 ? 4 : 0), lines > 0 ? 40 * rows : below);
+	return {
+		detail,
+		name,
+		cells: {
+			x: padding,
+			y: top,
+			width: width - 2 * padding,
+			height: cellHeight
+		},
+		linesTop: top + cellHeight + 4,
+		lines,
+		lineHeight,
+		textSize
+	};
+}
+function columnsFor(cells) {
+	return 2 ** Math.ceil(Math.log2(Math.min(Math.max(cells, 1), 16)));
+}
+function rowRect(parts, row, rows) {
+	const gap = parts.detail === "bar" ? 0 : 2;
+	const height = (parts.cells.height - gap * (rows - 1)) / rows;
+	return {
+		...parts.cells,
+		y: parts.cells.y + row * (height + gap),
+		height
+	};
+}
+// src/draw/node/order.ts
+var keys = new WeakMap();
+function nodeName(node) {
+	return node.metadata.name;
+}
+function sortNodes(nodes) {
+	return [...nodes].sort(compareNodes);
+}
+function compareNodes(a, b) {
+	const [left, right] = [keyOf(a), keyOf(b)];
+	return compareLists(left.domains, right.domains, compareText) || compareLists(left.name, right.name, comparePart);
+}
+function splitName(name) {
+	const parts = [];
+	for (const match of name.matchAll(/(\D*)(\d*)/g)) {
+		const [all, word = "", digits = ""] = match;
+		if (all !== "") parts.push({
+			word,
+			number: numberOf(digits)
+		});
+	}
+	return parts;
+}
+function numberOf(digits) {
+	const number = Number(digits);
+	return number < 2 ** 64 ? number : 0;
+}
+function keyOf(node) {
+	const known = keys.get(node);
+	if (known !== void 0) return known;
+	const key = {
+		domains: (node.domains ?? []).map((entry) => entry.domain),
+		name: splitName(nodeName(node))
+	};
+	keys.set(node, key);
+	return key;
+}
+function compareText(a, b) {
+	return a === b ? 0 : a < b ? -1 : 1;
+}
+function comparePart(a, b) {
+	return compareText(a.word, b.word) || a.number - b.number;
+}
+function compareLists(a, b, compare) {
+	const shared = Math.min(a.length, b.length);
+	for (let index = 0; index < shared; index += 1) {
+		const order = compare(a[index], b[index]);
+		if (order !== 0) return order;
+	}
+	return a.length - b.length;
+}
+// src/draw/map/scene.ts
+function buildScene(parts) {
+	const { layout, look, now, fitOf } = parts;
+	const nodes = layout.names.map((name) => parts.nodes.get(name)).filter((node) => node !== void 0);
+	return {
+		layout,
+		nodes,
+		columns: columnsFor(nodes.reduce((most, node) => Math.max(most, ...cellRows(node).map((row) => row.cells)), 1)),
+		look,
+		now,
+		fits: fitOf === void 0 ? void 0 : nodes.map(fitOf)
+	};
+}
+function hasSameGround(before, after) {
+	return before.layout === after.layout && before.columns === after.columns && before.look.by === after.look.by && before.fits === void 0 === (after.fits === void 0);
+}
+function changedTiles(before, after) {
+	const changed = [];
+	after.nodes.forEach((node, position) => {
+		if (before.nodes[position] === node ? looksDifferent(node, position, before, after) : true) changed.push(position);
+	});
+	return changed;
+}
+function looksDifferent(node, position, before, after) {
+	const [old, fit] = [before.fits?.[position], after.fits?.[position]];
+	if (old?.kind !== fit?.kind || old?.brief !== fit?.brief || old?.why !== fit?.why) return true;
+	if (after.look.by === "gang" || after.look.by === "state") return false;
+	return cellRows(node).flatMap((row) => row.runs).some((run) => fillKey(run, before.look) !== fillKey(run, after.look));
+}
+function nodesByGang(nodes) {
+	const positions = new Map();
+	nodes.forEach((node, position) => {
+		const gangs = new Set();
+		for (const row of cellRows(node)) {
+			for (const run of row.runs) if (run.gang !== void 0) gangs.add(run.gang);
+			for (const bracket of row.brackets) gangs.add(bracket.gang);
+		}
+		for (const gang of gangs) {
+			const known = positions.get(gang);
+			if (known === void 0) positions.set(gang, [position]);
+			else known.push(position);
+		}
+	});
+	return positions;
+}
+function positionOf(scene, name) {
+	const position = name === void 0 ? void 0 : scene.layout.positions.get(name);
+	return position !== void 0 && scene.nodes[position] !== void 0 && nodeName(scene.nodes[position]) === name ? position : void 0;
+}
+// src/draw/node/fit.ts
 var LARGEST = 1e5;
 function readFit(text) {
 	const match = /^\s*(?:(\d{1,6})\s*[x×*]\s*)?(\d{1,6})\s*(?::\s*(\S+))?\s*$/i.exec(text ?? "");
@@ -3262,167 +3423,6 @@ function off(why, brief) {
 		why,
 		brief
 	};
-}
-// src/draw/order.ts
-var keys = new WeakMap();
-function nodeName(node) {
-	return node.metadata.name;
-}
-function sortNodes(nodes) {
-	return [...nodes].sort(compareNodes);
-}
-function compareNodes(a, b) {
-	const [left, right] = [keyOf(a), keyOf(b)];
-	return compareLists(left.domains, right.domains, compareText) || compareLists(left.name, right.name, comparePart);
-}
-function splitName(name) {
-	const parts = [];
-	for (const match of name.matchAll(/(\D*)(\d*)/g)) {
-		const [all, word = "", digits = ""] = match;
-		if (all !== "") parts.push({
-			word,
-			number: numberOf(digits)
-		});
-	}
-	return parts;
-}
-function numberOf(digits) {
-	const number = Number(digits);
-	return number < 2 ** 64 ? number : 0;
-}
-function keyOf(node) {
-	const known = keys.get(node);
-	if (known !== void 0) return known;
-	const key = {
-		domains: (node.domains ?? []).map((entry) => entry.domain),
-		name: splitName(nodeName(node))
-	};
-	keys.set(node, key);
-	return key;
-}
-function compareText(a, b) {
-	return a === b ? 0 : a < b ? -1 : 1;
-}
-function comparePart(a, b) {
-	return compareText(a.word, b.word) || a.number - b.number;
-}
-function compareLists(a, b, compare) {
-	const shared = Math.min(a.length, b.length);
-	for (let index = 0; index < shared; index += 1) {
-		const order = compare(a[index], b[index]);
-		if (order !== 0) return order;
-	}
-	return a.length - b.length;
-}
-// src/draw/tile.ts
-var LARGE_FROM = 250;
-var CELLS_FROM = 26;
-var NAMES_FROM = 76;
-var JOBS_FROM = 112;
-function detailFor(width) {
-	if (width < CELLS_FROM) return "bar";
-	if (width < NAMES_FROM) return "cells";
-	return width < JOBS_FROM ? "names" : "jobs";
-}
-function tileParts(width, height, rows) {
-	const detail = detailFor(width);
-	const [lineHeight, textSize] = width < LARGE_FROM ? [14, 11] : [18, 13];
-	if (detail === "bar") return {
-		detail,
-		name: 0,
-		cells: {
-			x: 0,
-			y: 0,
-			width,
-			height
-		},
-		linesTop: height,
-		lines: 0,
-		lineHeight,
-		textSize
-	};
-	const padding = Math.min(Math.max(width / 32, 1.5), 6);
-	const name = detail === "cells" ? 0 : Math.min(Math.max(height * .34, 13), lineHeight + 6);
-	const top = name === 0 ? padding : name + padding / 2;
-	const below = height - top - padding;
-	const least = Math.min(12 * rows + 2 * (rows - 1), below);
-	const lines = detail === "jobs" ? Math.max(Math.floor((below - Math.max(least, below * .3) - 3) / lineHeight), 0) : 0;
-	const cellHeight = Math.min(below - lines * lineHeight - (lines > 0 ? 4 : 0), lines > 0 ? 40 * rows : below);
-	return {
-		detail,
-		name,
-		cells: {
-			x: padding,
-			y: top,
-			width: width - 2 * padding,
-			height: cellHeight
-		},
-		linesTop: top + cellHeight + 4,
-		lines,
-		lineHeight,
-		textSize
-	};
-}
-function columnsFor(cells) {
-	return 2 ** Math.ceil(Math.log2(Math.min(Math.max(cells, 1), 16)));
-}
-function rowRect(parts, row, rows) {
-	const gap = parts.detail === "bar" ? 0 : 2;
-	const height = (parts.cells.height - gap * (rows - 1)) / rows;
-	return {
-		...parts.cells,
-		y: parts.cells.y + row * (height + gap),
-		height
-	};
-}
-// src/draw/scene.ts
-function buildScene(parts) {
-	const { layout, look, now, fitOf } = parts;
-	const nodes = layout.names.map((name) => parts.nodes.get(name)).filter((node) => node !== void 0);
-	return {
-		layout,
-		nodes,
-		columns: columnsFor(nodes.reduce((most, node) => Math.max(most, ...cellRows(node).map((row) => row.cells)), 1)),
-		look,
-		now,
-		fits: fitOf === void 0 ? void 0 : nodes.map(fitOf)
-	};
-}
-function hasSameGround(before, after) {
-	return before.layout === after.layout && before.columns === after.columns && before.look.by === after.look.by && before.fits === void 0 === (after.fits === void 0);
-}
-function changedTiles(before, after) {
-	const changed = [];
-	after.nodes.forEach((node, position) => {
-		if (before.nodes[position] === node ? looksDifferent(node, position, before, after) : true) changed.push(position);
-	});
-	return changed;
-}
-function looksDifferent(node, position, before, after) {
-	const [old, fit] = [before.fits?.[position], after.fits?.[position]];
-	if (old?.kind !== fit?.kind || old?.brief !== fit?.brief || old?.why !== fit?.why) return true;
-	if (after.look.by === "gang" || after.look.by === "state") return false;
-	return cellRows(node).flatMap((row) => row.runs).some((run) => fillKey(run, before.look) !== fillKey(run, after.look));
-}
-function nodesByGang(nodes) {
-	const positions = new Map();
-	nodes.forEach((node, position) => {
-		const gangs = new Set();
-		for (const row of cellRows(node)) {
-			for (const run of row.runs) if (run.gang !== void 0) gangs.add(run.gang);
-			for (const bracket of row.brackets) gangs.add(bracket.gang);
-		}
-		for (const gang of gangs) {
-			const known = positions.get(gang);
-			if (known === void 0) positions.set(gang, [position]);
-			else known.push(position);
-		}
-	});
-	return positions;
-}
-function positionOf(scene, name) {
-	const position = name === void 0 ? void 0 : scene.layout.positions.get(name);
-	return position !== void 0 && scene.nodes[position] !== void 0 && nodeName(scene.nodes[position]) === name ? position : void 0;
 }
 // src/views/nodes/model.ts
 var STEP_MS$1 = 15e3;
@@ -3553,102 +3553,7 @@ function CloseButton() {
 		children: a(Icon, { name: "cross" })
 	});
 }
-// src/draw/camera.ts
-var GLIDE_MS = 160;
-var Camera = class {
-	#map = {
-		width: 1,
-		height: 1
-	};
-	#window = {
-		width: 1,
-		height: 1
-	};
-	#view = {
-		scale: 1,
-		x: 0,
-		y: 0
-	};
-	#glide;
-	#isFitted = true;
-	get view() {
-		return this.#view;
-	}
-	get target() {
-		return this.#glide?.to ?? this.#view;
-	}
-	get isGliding() {
-		return this.#glide !== void 0;
-	}
-	setSizes(map, window) {
-		const written = this.#isFitted ? void 0 : writeView(this.#view, this.#map, this.#window);
-		[this.#map, this.#window, this.#glide] = [
-			map,
-			window,
-			void 0
-		];
-		this.#view = readView(written, map, window) ?? fitView(map, window);
-	}
-	read(text) {
-		const view = readView(text, this.#map, this.#window);
-		this.#isFitted = view === void 0;
-		this.#glide = void 0;
-		this.#view = view ?? fitView(this.#map, this.#window);
-	}
-	write() {
-		return this.#isFitted ? void 0 : writeView(this.target, this.#map, this.#window);
-	}
-	pan(dx, dy) {
-		this.#jump(panBy(this.#view, dx, dy));
-	}
-	zoom(at, factor) {
-		this.#jump(zoomAt(this.#view, at, factor, zoomLimits(this.#map, this.#window)));
-	}
-	glideZoom(at, factor, now) {
-		this.#go(zoomAt(this.target, at, factor, zoomLimits(this.#map, this.#window)), now);
-	}
-	glideFit(now) {
-		this.#go(fitView(this.#map, this.#window), now);
-		this.#isFitted = true;
-	}
-	glideTo(rect, mostScale, now) {
-		const scale = Math.min(fitView(rect, this.#window).scale, mostScale);
-		const x = this.#window.width / 2 - (rect.x + rect.width / 2) * scale;
-		const y = this.#window.height / 2 - (rect.y + rect.height / 2) * scale;
-		this.#go({
-			scale,
-			x,
-			y
-		}, now);
-	}
-	reveal(rect, now) {
-		const view = reveal(this.target, rect, this.#window);
-		if (view !== this.target) this.#go(view, now);
-	}
-	advance(now) {
-		const glide = this.#glide;
-		if (glide === void 0) return;
-		const part = Math.min(Math.max((now - glide.start) / GLIDE_MS, 0), 1);
-		if (part === 1) this.#glide = void 0;
-		this.#view = part === 1 ? glide.to : between(glide.from, glide.to, 1 - (1 - part) ** 3);
-	}
-	#jump(view) {
-		this.#glide = void 0;
-		this.#isFitted = false;
-		this.#view = clampView(view, this.#map, this.#window);
-	}
-	#go(view, now) {
-		this.#isFitted = false;
-		const to = clampView(view, this.#map, this.#window);
-		if (now === void 0) this.#jump(to);
-		else this.#glide = {
-			from: this.#view,
-			to,
-			start: now
-		};
-	}
-};
-// src/draw/domains.ts
+// src/draw/node/domains.ts
 var SEPARATOR = "/";
 var NO_DOMAIN = "no domain";
 function groupByDomain(nodes) {
@@ -3706,7 +3611,7 @@ function buildGroup(paths, first, end, depth) {
 		children: groupLevel(paths, first + direct, end, depth + 1)
 	};
 }
-// src/draw/describe.ts
+// src/draw/node/describe.ts
 var MAX_JOBS$1 = 4;
 var STATE_WORDS = {
 	running: "held by a running job",
@@ -3756,7 +3661,106 @@ function holdText(hold) {
 	if (devices.length > 0) return `${gangTitle(hold)}:${devices.join("+")}`;
 	return hold.pods === 1 ? gangTitle(hold) : `${gangTitle(hold)} (${hold.pods} pods)`;
 }
-// src/draw/frames.ts
+// src/views/nodes/MapTip.tsx
+var DISTANCE$1 = 8;
+function MapTip({ controller }) {
+	const box = T(null);
+	const pointed = controller.pointed.value;
+	const scene = controller.scene.value;
+	const node = pointed === void 0 ? void 0 : scene?.nodes[pointed.hit.position];
+	F(() => {
+		const element = box.current;
+		const room = element?.parentElement;
+		if (!element || !room || !pointed) return;
+		const { tile } = pointed;
+		const top = tile.y + tile.height + DISTANCE$1 + element.offsetHeight <= room.clientHeight ? tile.y + tile.height + DISTANCE$1 : tile.y - DISTANCE$1 - element.offsetHeight;
+		const left = Math.min(Math.max(tile.x + tile.width / 2 - element.offsetWidth / 2, 4), room.clientWidth - element.offsetWidth - 4);
+		element.style.transform = `translate(${Math.round(left)}px, ${Math.round(Math.max(top, 4))}px)`;
+	});
+	if (node === void 0 || pointed === void 0 || scene === void 0) return null;
+	const fit = scene.fits?.[pointed.hit.position];
+	const place = domainText(node);
+	return a("div", {
+		class: "map-tip",
+		ref: box,
+		"aria-hidden": "true",
+		children: [
+			a("div", {
+				class: "map-tip-head",
+				children: [a("strong", { children: a(Name, { text: nodeName(node) }) }), a("span", { children: stateWord(node) })]
+			}),
+			devicesOf(node).map((counts) => a("div", { children: [
+				counts.free,
+				" of ",
+				counts.total,
+				" ",
+				a(Name, { text: counts.device }),
+				" free"
+			] }, counts.device)),
+			place !== "" && a("div", {
+				class: "dim",
+				children: a(Name, { text: place })
+			}),
+			pointed.hit.cell ? a(CellText, {
+				hit: pointed.hit.cell,
+				now: scene.now
+			}) : a(HolderText, { texts: holders(node, scene.now) }),
+			pointed.hit.cell && (node.reservedFor ?? []).slice(0, 2).map((hold) => a("div", { children: [
+				"reserved for ",
+				a(Name, { text: gangTitle(hold) }),
+				startText(hold, scene.now)
+			] }, gangTitle(hold))),
+			fit && fit.why !== "" && a("div", {
+				class: "map-tip-fit",
+				children: [fit.kind === "off" ? "does not fit: " : "fits ", a(Text, {
+					text: fit.why,
+					max: 160
+				})]
+			})
+		]
+	});
+}
+function CellText({ hit, now }) {
+	const { run } = hit;
+	if (run.gang === void 0) return a("div", {
+		class: "map-tip-cell",
+		children: [
+			run.devices,
+			" ",
+			STATE_WORDS[run.state]
+		]
+	});
+	const job = queue.jobs.value.get(run.gang);
+	const end = job?.expectedEnd === void 0 ? void 0 : formatUntil(job.expectedEnd, now);
+	return a("div", {
+		class: "map-tip-cell",
+		children: [
+			run.devices,
+			" of ",
+			a(Name, { text: gangTitle(gangOfKey(run.gang)) }),
+			run.state !== "running" && ` (${run.state})`,
+			job && a("div", {
+				class: "dim",
+				children: [
+					"queue ",
+					a(Name, { text: job.queue }),
+					end !== void 0 && (end === "now" ? ", ends now" : `, ends in ${end}`)
+				]
+			})
+		]
+	});
+}
+function HolderText({ texts }) {
+	if (texts.length === 0) return null;
+	return a("div", {
+		class: "map-tip-cell",
+		children: texts.slice(0, 4).map((text) => a("div", { children: a(Text, {
+			text,
+			max: 100
+		}) }, text))
+	});
+}
+// src/draw/base/frames.ts
 var FramePlanner = class {
 	#run;
 	#handle;
@@ -3774,7 +3778,7 @@ var FramePlanner = class {
 		this.#handle = void 0;
 	}
 };
-// src/draw/gestures.ts
+// src/draw/base/gestures.ts
 var DRAG_FROM = 5;
 var LINE_PIXELS = 16;
 var PAGE_PIXELS = 400;
@@ -3956,7 +3960,7 @@ function spread(options) {
 	}
 	return [...kept].sort((a, b) => a - b);
 }
-// src/draw/layout.ts
+// src/draw/layout/layout.ts
 var TILE = {
 	width: 64,
 	height: 32
@@ -4173,7 +4177,147 @@ function headerOf(outermost, depth, levelsBelow) {
 function levelsBelow(group) {
 	return group.children.reduce((most, child) => Math.max(most, 1 + levelsBelow(child)), 0);
 }
-// src/draw/hit.ts
+// src/draw/layout/walk.ts
+function walk(layout, position, direction) {
+	switch (direction) {
+		case "left": return Math.max(position - 1, 0);
+		case "right": return Math.min(position + 1, layout.names.length - 1);
+		case "up":
+		case "down": return walkVertically(layout, position, direction === "up" ? -1 : 1);
+	}
+}
+function walkGrid(layout, position, step) {
+	const grid = gridOf(layout, position);
+	const index = grid === void 0 ? -1 : layout.grids.indexOf(grid);
+	return layout.grids[index + step]?.first ?? (step < 0 ? 0 : layout.names.length - 1);
+}
+function walkVertically(layout, position, sign) {
+	const grid = gridOf(layout, position);
+	const from = tileOf(layout, position);
+	if (grid === void 0 || from === void 0) return position;
+	const inside = position + sign * grid.columns;
+	if (inside >= grid.first && inside < grid.first + grid.count) return inside;
+	return nearestBeyond(layout, from, sign) ?? position;
+}
+function nearestBeyond(layout, from, sign) {
+	let best;
+	let least = Number.POSITIVE_INFINITY;
+	for (const grid of layout.grids) {
+		if (!(sign > 0 ? grid.y + grid.height > from.y + from.height : grid.y < from.y)) continue;
+		for (let index = 0; index < grid.count; index += 1) {
+			const position = grid.first + index;
+			const tile = tileOf(layout, position);
+			const down = (tile.y - from.y) * sign;
+			if (down <= 0) continue;
+			const distance = down + 3 * Math.abs(tile.x - from.x);
+			if (distance < least) [best, least] = [position, distance];
+		}
+	}
+	return best;
+}
+// src/draw/map/camera.ts
+var GLIDE_MS = 160;
+var Camera = class {
+	#map = {
+		width: 1,
+		height: 1
+	};
+	#window = {
+		width: 1,
+		height: 1
+	};
+	#view = {
+		scale: 1,
+		x: 0,
+		y: 0
+	};
+	#glide;
+	#isFitted = true;
+	get view() {
+		return this.#view;
+	}
+	get target() {
+		return this.#glide?.to ?? this.#view;
+	}
+	get isGliding() {
+		return this.#glide !== void 0;
+	}
+	setSizes(map, window) {
+		const written = this.#isFitted ? void 0 : writeView(this.#view, this.#map, this.#window);
+		[this.#map, this.#window, this.#glide] = [
+			map,
+			window,
+			void 0
+		];
+		this.#view = readView(written, map, window) ?? fitView(map, window);
+	}
+	read(text) {
+		const view = readView(text, this.#map, this.#window);
+		this.#isFitted = view === void 0;
+		this.#glide = void 0;
+		this.#view = view ?? fitView(this.#map, this.#window);
+	}
+	write() {
+		return this.#isFitted ? void 0 : writeView(this.target, this.#map, this.#window);
+	}
+	pan(dx, dy) {
+		this.#jump(panBy(this.#view, dx, dy));
+	}
+	zoom(at, factor) {
+		this.#jump(zoomAt(this.#view, at, factor, zoomLimits(this.#map, this.#window)));
+	}
+	glideZoom(at, factor, now) {
+		this.#go(zoomAt(this.target, at, factor, zoomLimits(this.#map, this.#window)), now);
+	}
+	glideFit(now) {
+		this.#go(fitView(this.#map, this.#window), now);
+		this.#isFitted = true;
+	}
+	glideTo(rect, mostScale, now) {
+		const scale = Math.min(fitView(rect, this.#window).scale, mostScale);
+		const x = this.#window.width / 2 - (rect.x + rect.width / 2) * scale;
+		const y = this.#window.height / 2 - (rect.y + rect.height / 2) * scale;
+		this.#go({
+			scale,
+			x,
+			y
+		}, now);
+	}
+	reveal(rect, now) {
+		const view = reveal(this.target, rect, this.#window);
+		if (view !== this.target) this.#go(view, now);
+	}
+	advance(now) {
+		const glide = this.#glide;
+		if (glide === void 0) return;
+		const part = Math.min(Math.max((now - glide.start) / GLIDE_MS, 0), 1);
+		if (part === 1) this.#glide = void 0;
+		this.#view = part === 1 ? glide.to : between(glide.from, glide.to, 1 - (1 - part) ** 3);
+	}
+	#jump(view) {
+		this.#glide = void 0;
+		this.#isFitted = false;
+		this.#view = clampView(view, this.#map, this.#window);
+	}
+	#go(view, now) {
+		this.#isFitted = false;
+		const to = clampView(view, this.#map, this.#window);
+		if (now === void 0) this.#jump(to);
+		else this.#glide = {
+			from: this.#view,
+			to,
+			start: now
+		};
+	}
+};
+// src/draw/base/geometry.ts
+function contains(rect, at) {
+	return at.x >= rect.x && at.x < rect.x + rect.width && at.y >= rect.y && at.y < rect.y + rect.height;
+}
+function overlaps(a, b) {
+	return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+// src/draw/layout/hit.ts
 function nodeAt(layout, at) {
 	const grid = layout.grids.find((candidate) => contains(candidate, at));
 	if (grid === void 0) return void 0;
@@ -4216,13 +4360,7 @@ function visitTilesIn(grid, area, visit) {
 		if (index < grid.count) visit(grid.first + index, tileIn(grid, index));
 	}
 }
-function contains(rect, at) {
-	return at.x >= rect.x && at.x < rect.x + rect.width && at.y >= rect.y && at.y < rect.y + rect.height;
-}
-function overlaps(a, b) {
-	return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
-}
-// src/draw/text.ts
+// src/draw/base/fit-text.ts
 var ELLIPSIS = "…";
 var MAX_CHARACTERS = 200;
 var MAX_WIDTHS = 2e4;
@@ -4248,7 +4386,7 @@ function widthOf(context, text) {
 	widths.set(key, width);
 	return width;
 }
-// src/draw/paint-boxes.ts
+// src/draw/map/paint-boxes.ts
 var LABEL = {
 	least: 10,
 	most: 14,
@@ -4295,7 +4433,7 @@ function drawLabel(context, brush, box, view) {
 	const text = fitText(context, box.label, width, "end");
 	context.fillText(text, left, rect.y + Math.round(box.header * view.scale / 2));
 }
-// src/draw/paint-node.ts
+// src/draw/map/paint-node.ts
 function paintNode(node, tile, paint) {
 	const { ratio } = paint.brush;
 	const rows = cellRows(node);
@@ -4426,7 +4564,7 @@ function deviceRect(rect, tile, ratio, inset) {
 		height: Math.max(bottom - y, 1)
 	};
 }
-// src/draw/paint-text.ts
+// src/draw/map/paint-text.ts
 var SWATCH = 8;
 function paintText(node, tile, paint) {
 	const { ratio } = paint.brush;
@@ -4549,7 +4687,7 @@ function paintSwatch(paint, run, x, y, size) {
 	context.fillStyle = brush.patterns[pattern];
 	context.fillRect(x + 1, y + 1, size - 2, size - 2);
 }
-// src/draw/layer.ts
+// src/draw/map/layer.ts
 var FAST_NODES = 300;
 var MOST_STRETCH = 1.7;
 var MapLayer = class {
@@ -4715,7 +4853,7 @@ function createSurface(width, height) {
 		context: canvas.getContext("2d", { alpha: false })
 	};
 }
-// src/draw/map.ts
+// src/draw/map/map.ts
 var VEIL = .82;
 var ClusterMap = class {
 	#canvas;
@@ -4888,44 +5026,6 @@ var ClusterMap = class {
 		ring(2.5, 2, brush.theme.focus);
 	}
 };
-// src/draw/walk.ts
-function walk(layout, position, direction) {
-	switch (direction) {
-		case "left": return Math.max(position - 1, 0);
-		case "right": return Math.min(position + 1, layout.names.length - 1);
-		case "up":
-		case "down": return walkVertically(layout, position, direction === "up" ? -1 : 1);
-	}
-}
-function walkGrid(layout, position, step) {
-	const grid = gridOf(layout, position);
-	const index = grid === void 0 ? -1 : layout.grids.indexOf(grid);
-	return layout.grids[index + step]?.first ?? (step < 0 ? 0 : layout.names.length - 1);
-}
-function walkVertically(layout, position, sign) {
-	const grid = gridOf(layout, position);
-	const from = tileOf(layout, position);
-	if (grid === void 0 || from === void 0) return position;
-	const inside = position + sign * grid.columns;
-	if (inside >= grid.first && inside < grid.first + grid.count) return inside;
-	return nearestBeyond(layout, from, sign) ?? position;
-}
-function nearestBeyond(layout, from, sign) {
-	let best;
-	let least = Number.POSITIVE_INFINITY;
-	for (const grid of layout.grids) {
-		if (!(sign > 0 ? grid.y + grid.height > from.y + from.height : grid.y < from.y)) continue;
-		for (let index = 0; index < grid.count; index += 1) {
-			const position = grid.first + index;
-			const tile = tileOf(layout, position);
-			const down = (tile.y - from.y) * sign;
-			if (down <= 0) continue;
-			const distance = down + 3 * Math.abs(tile.x - from.x);
-			if (distance < least) [best, least] = [position, distance];
-		}
-	}
-	return best;
-}
 // src/views/nodes/map-controller.ts
 var DWELL_MS = 140;
 var SETTLE_MS$1 = 350;
@@ -5225,7 +5325,7 @@ function grown(tile, times) {
 		height: tile.height + 2 * dy
 	};
 }
-// src/draw/layout-keeper.ts
+// src/draw/layout/layout-keeper.ts
 var ASPECT_STEPS = 4;
 var LayoutKeeper = class {
 	#layout;
@@ -5258,7 +5358,7 @@ function isSamePlace(before, after) {
 	const [left, right] = [before.domains ?? [], after.domains ?? []];
 	return left.length === right.length && left.every((entry, index) => entry.domain === right[index]?.domain && entry.level === right[index]?.level);
 }
-// src/views/follow-canvas.ts
+// src/parts/follow-canvas.ts
 function followSize(element, report) {
 	const read = () => report({
 		width: element.clientWidth,
@@ -5323,105 +5423,6 @@ function followScene(size, controller) {
 			fitOf: fitOf.value
 		});
 		f(() => controller.setScene(scene));
-	});
-}
-// src/views/nodes/MapTip.tsx
-var DISTANCE$1 = 8;
-function MapTip({ controller }) {
-	const box = T(null);
-	const pointed = controller.pointed.value;
-	const scene = controller.scene.value;
-	const node = pointed === void 0 ? void 0 : scene?.nodes[pointed.hit.position];
-	F(() => {
-		const element = box.current;
-		const room = element?.parentElement;
-		if (!element || !room || !pointed) return;
-		const { tile } = pointed;
-		const top = tile.y + tile.height + DISTANCE$1 + element.offsetHeight <= room.clientHeight ? tile.y + tile.height + DISTANCE$1 : tile.y - DISTANCE$1 - element.offsetHeight;
-		const left = Math.min(Math.max(tile.x + tile.width / 2 - element.offsetWidth / 2, 4), room.clientWidth - element.offsetWidth - 4);
-		element.style.transform = `translate(${Math.round(left)}px, ${Math.round(Math.max(top, 4))}px)`;
-	});
-	if (node === void 0 || pointed === void 0 || scene === void 0) return null;
-	const fit = scene.fits?.[pointed.hit.position];
-	const place = domainText(node);
-	return a("div", {
-		class: "map-tip",
-		ref: box,
-		"aria-hidden": "true",
-		children: [
-			a("div", {
-				class: "map-tip-head",
-				children: [a("strong", { children: a(Name, { text: nodeName(node) }) }), a("span", { children: stateWord(node) })]
-			}),
-			devicesOf(node).map((counts) => a("div", { children: [
-				counts.free,
-				" of ",
-				counts.total,
-				" ",
-				a(Name, { text: counts.device }),
-				" free"
-			] }, counts.device)),
-			place !== "" && a("div", {
-				class: "dim",
-				children: a(Name, { text: place })
-			}),
-			pointed.hit.cell ? a(CellText, {
-				hit: pointed.hit.cell,
-				now: scene.now
-			}) : a(HolderText, { texts: holders(node, scene.now) }),
-			pointed.hit.cell && (node.reservedFor ?? []).slice(0, 2).map((hold) => a("div", { children: [
-				"reserved for ",
-				a(Name, { text: gangTitle(hold) }),
-				startText(hold, scene.now)
-			] }, gangTitle(hold))),
-			fit && fit.why !== "" && a("div", {
-				class: "map-tip-fit",
-				children: [fit.kind === "off" ? "does not fit: " : "fits ", a(Text, {
-					text: fit.why,
-					max: 160
-				})]
-			})
-		]
-	});
-}
-function CellText({ hit, now }) {
-	const { run } = hit;
-	if (run.gang === void 0) return a("div", {
-		class: "map-tip-cell",
-		children: [
-			run.devices,
-			" ",
-			STATE_WORDS[run.state]
-		]
-	});
-	const job = queue.jobs.value.get(run.gang);
-	const end = job?.expectedEnd === void 0 ? void 0 : formatUntil(job.expectedEnd, now);
-	return a("div", {
-		class: "map-tip-cell",
-		children: [
-			run.devices,
-			" of ",
-			a(Name, { text: gangTitle(gangOfKey(run.gang)) }),
-			run.state !== "running" && ` (${run.state})`,
-			job && a("div", {
-				class: "dim",
-				children: [
-					"queue ",
-					a(Name, { text: job.queue }),
-					end !== void 0 && (end === "now" ? ", ends now" : `, ends in ${end}`)
-				]
-			})
-		]
-	});
-}
-function HolderText({ texts }) {
-	if (texts.length === 0) return null;
-	return a("div", {
-		class: "map-tip-cell",
-		children: texts.slice(0, 4).map((text) => a("div", { children: a(Text, {
-			text,
-			max: 100
-		}) }, text))
 	});
 }
 // src/views/nodes/MapCanvas.tsx
@@ -5714,7 +5715,7 @@ function NodeRow({ node, hasPlaces }) {
 		]
 	});
 }
-// src/draw/holes.ts
+// src/draw/node/holes.ts
 function holesBySize(nodes, device) {
 	const holes = new Map();
 	for (const node of nodes) {
@@ -6278,19 +6279,6 @@ function Actions({ id }) {
 		]
 	});
 }
-// src/views/plan/cursor.ts
-function moveCursor(area, line, column) {
-	const offset = offsetOf(area.value, line, column);
-	area.focus({ preventScroll: true });
-	area.setSelectionRange(offset, offset);
-	const { lineHeight, fontSize } = getComputedStyle(area);
-	const height = Number.parseFloat(lineHeight);
-	const top = (line - 1) * height;
-	if (!(top >= area.scrollTop && top + height <= area.scrollTop + area.clientHeight)) area.scrollTop = top - area.clientHeight / 2;
-	const left = (column - 1) * Number.parseFloat(fontSize) * .6;
-	if (left < area.scrollLeft || left > area.scrollLeft + area.clientWidth - 40) area.scrollLeft = left - area.clientWidth / 2;
-	area.scrollIntoView({ block: "nearest" });
-}
 // src/views/plan/PlannedJobCard.tsx
 function PlannedJobCard({ job }) {
 	const id = P();
@@ -6502,6 +6490,19 @@ function Notes({ notes }) {
 		})
 	});
 }
+// src/views/plan/cursor.ts
+function moveCursor(area, line, column) {
+	const offset = offsetOf(area.value, line, column);
+	area.focus({ preventScroll: true });
+	area.setSelectionRange(offset, offset);
+	const { lineHeight, fontSize } = getComputedStyle(area);
+	const height = Number.parseFloat(lineHeight);
+	const top = (line - 1) * height;
+	if (!(top >= area.scrollTop && top + height <= area.scrollTop + area.clientHeight)) area.scrollTop = top - area.clientHeight / 2;
+	const left = (column - 1) * Number.parseFloat(fontSize) * .6;
+	if (left < area.scrollLeft || left > area.scrollLeft + area.clientWidth - 40) area.scrollLeft = left - area.clientWidth / 2;
+	area.scrollIntoView({ block: "nearest" });
+}
 // src/views/Plan.tsx
 function Plan() {
 	useTitle("Plan");
@@ -6578,7 +6579,7 @@ function NotHere() {
 		]
 	});
 }
-// src/app/queue-tree.ts
+// src/app/queue/queue-tree.ts
 function buildQueueTree(queues) {
 	const children = new Map();
 	for (const queue of queues.values()) {
@@ -7136,7 +7137,56 @@ function stepRow(rows, from, step) {
 	const next = from === void 0 ? 0 : (current < 0 ? jobs.length - 1 : current) + step;
 	return jobs[Math.min(Math.max(next, 0), jobs.length - 1)];
 }
-// src/draw/free-curve.ts
+// src/views/timeline/describe-job.ts
+function describeJob(job, now) {
+	const name = gangTitle({
+		namespace: job.metadata.namespace ?? "",
+		name: job.metadata.name
+	});
+	const place = job.position === void 0 ? "" : `, number ${job.position} of its queue`;
+	return `${name}, queue ${job.queue}: ${phaseOf(job)} for ${formatAge(job.since, now)}, ${countOf(job.gpus, "GPU")}${place}, ${foreseen(job, now)}.`;
+}
+function foreseen(job, now) {
+	return describeEta(job, now) ?? (isPending(job) ? "no known start" : "no known end");
+}
+// src/views/timeline/TimelineCard.tsx
+function TimelineCard({ controller }) {
+	const key = controller.chosen.value;
+	const job = key === void 0 ? void 0 : queue.jobs.value.get(key);
+	if (key === void 0 || job === void 0) return null;
+	return a("section", {
+		class: "map-card timeline-card",
+		"aria-label": "Chosen job",
+		children: [
+			a("div", {
+				class: "map-card-head",
+				children: [a("strong", { children: a(JobLink, { job: gangOfKey(key) }) }), a("button", {
+					type: "button",
+					class: "icon-button",
+					"aria-label": "End the choice",
+					onClick: () => controller.endChoice(),
+					children: a(Icon, { name: "cross" })
+				})]
+			}),
+			a("div", {
+				class: "map-card-row",
+				children: [a(PhaseBadge, { phase: phaseOf(job) }), a("span", { children: foreseen(job, now.value) })]
+			}),
+			a("div", {
+				class: "map-card-row",
+				children: [a("span", { children: [
+					countOf(job.gpus, "GPU"),
+					", ",
+					countOf(job.pods, "pod")
+				] }), a("a", {
+					href: urls.nodes({ job: key }),
+					children: "show on map"
+				})]
+			})
+		]
+	});
+}
+// src/draw/timeline/free-curve.ts
 function foreseenCurve(jobs, totals, now) {
 	const changes = [];
 	let held = 0;
@@ -7208,7 +7258,7 @@ function curveAt(curve, at) {
 	}
 	return curve.steps[low]?.gpus;
 }
-// src/draw/time-scale.ts
+// src/draw/timeline/time-scale.ts
 var MINUTE = 6e4;
 var HOUR = 60 * MINUTE;
 var DAY = 24 * HOUR;
@@ -7348,56 +7398,112 @@ var urlWindow = O(() => {
 function firstWindow() {
 	return openingWindow([...queue.jobs.peek().values()].map((job) => Date.parse(job.expectedEnd ?? "")), now.peek().getTime());
 }
-// src/views/timeline/describe-job.ts
-function describeJob(job, now) {
-	const name = gangTitle({
-		namespace: job.metadata.namespace ?? "",
-		name: job.metadata.name
+// src/views/timeline/TimelineTip.tsx
+var DISTANCE = 14;
+function TimelineTip({ controller }) {
+	const box = T(null);
+	const pointed = controller.pointed.value;
+	F(() => {
+		const element = box.current;
+		const room = element?.parentElement;
+		if (!element || !room || !pointed) return;
+		const { x, y } = pointed.at;
+		const top = y + DISTANCE + element.offsetHeight <= room.clientHeight ? y + DISTANCE : y - DISTANCE - element.offsetHeight;
+		const left = Math.min(x + DISTANCE, room.clientWidth - element.offsetWidth - 4);
+		element.style.transform = `translate(${Math.round(Math.max(left, 4))}px, ${Math.round(Math.max(top, 4))}px)`;
 	});
-	const place = job.position === void 0 ? "" : `, number ${job.position} of its queue`;
-	return `${name}, queue ${job.queue}: ${phaseOf(job)} for ${formatAge(job.since, now)}, ${countOf(job.gpus, "GPU")}${place}, ${foreseen(job, now)}.`;
+	if (pointed === void 0) return null;
+	const { row, gpus, time } = pointed;
+	return a("div", {
+		class: "map-tip",
+		ref: box,
+		"aria-hidden": "true",
+		children: [row && a(JobText, {
+			job: row.job,
+			time
+		}), gpus !== void 0 && time !== void 0 && a("div", { children: [
+			a("strong", { children: formatClock(new Date(time), now.value) }),
+			": ",
+			formatCount(gpus),
+			" ",
+			curve.value.kind === "free" ? `of ${formatCount(curve.value.top)} GPUs free` : "GPUs held by the listed jobs",
+			", no promise"
+		] })]
+	});
 }
-function foreseen(job, now) {
-	return describeEta(job, now) ?? (isPending(job) ? "no known start" : "no known end");
-}
-// src/views/timeline/TimelineCard.tsx
-function TimelineCard({ controller }) {
-	const key = controller.chosen.value;
-	const job = key === void 0 ? void 0 : queue.jobs.value.get(key);
-	if (key === void 0 || job === void 0) return null;
-	return a("section", {
-		class: "map-card timeline-card",
-		"aria-label": "Chosen job",
-		children: [
-			a("div", {
-				class: "map-card-head",
-				children: [a("strong", { children: a(JobLink, { job: gangOfKey(key) }) }), a("button", {
-					type: "button",
-					class: "icon-button",
-					"aria-label": "End the choice",
-					onClick: () => controller.endChoice(),
-					children: a(Icon, { name: "cross" })
-				})]
-			}),
-			a("div", {
-				class: "map-card-row",
-				children: [a(PhaseBadge, { phase: phaseOf(job) }), a("span", { children: foreseen(job, now.value) })]
-			}),
-			a("div", {
-				class: "map-card-row",
-				children: [a("span", { children: [
-					countOf(job.gpus, "GPU"),
-					", ",
-					countOf(job.pods, "pod")
-				] }), a("a", {
-					href: urls.nodes({ job: key }),
-					children: "show on map"
-				})]
+function JobText({ job, time }) {
+	const reason = describeReason(job);
+	return a($, { children: [
+		a("div", {
+			class: "map-tip-head",
+			children: [a("strong", { children: a(Name, { text: gangTitle({
+				namespace: job.metadata.namespace ?? "",
+				name: job.metadata.name
+			}) }) }), time !== void 0 && a("span", {
+				class: "dim",
+				children: formatClock(new Date(time), now.value)
+			})]
+		}),
+		a("div", { children: [
+			phaseOf(job),
+			" for ",
+			formatAge(job.since, now.value),
+			", ",
+			countOf(job.gpus, "GPU"),
+			", ",
+			foreseen(job, now.value)
+		] }),
+		job.user !== void 0 && a("div", {
+			class: "dim",
+			children: a(Name, { text: job.user })
+		}),
+		reason !== "" && a("div", {
+			class: "dim",
+			children: a(Text, {
+				text: reason,
+				max: 160
 			})
-		]
-	});
+		})
+	] });
 }
-// src/draw/paint-axis.ts
+// src/draw/timeline/frame.ts
+var AXIS = 26;
+var CURVE = 76;
+var NARROW = 620;
+function frameOf(window) {
+	const labels = window.width < NARROW ? 112 : 248;
+	const width = Math.max(window.width - labels, 1);
+	const top = 102;
+	const height = Math.max(window.height - top, 1);
+	return {
+		labels,
+		axis: {
+			x: labels,
+			y: 0,
+			width,
+			height: AXIS
+		},
+		curve: {
+			x: labels,
+			y: AXIS,
+			width,
+			height: CURVE
+		},
+		rows: {
+			x: 0,
+			y: top,
+			width: window.width,
+			height
+		},
+		bars: {
+			x: labels,
+			y: top,
+			width,
+			height
+		}
+	};
+}
+// src/draw/timeline/paint-axis.ts
 var NOW_WIDTH = 36;
 function paintAxis(paint, ticks) {
 	const { context, theme, frame, scale } = paint;
@@ -7432,7 +7538,7 @@ function paintNow(paint, height) {
 function crisp(place, ratio) {
 	return Math.round(place * ratio) / ratio;
 }
-// src/draw/paint-curve.ts
+// src/draw/timeline/paint-curve.ts
 var PADDING = {
 	top: 14,
 	bottom: 8
@@ -7508,7 +7614,7 @@ function paintLabels(paint, curve) {
 	context.fillStyle = theme.faint;
 	context.fillText(fitText(context, `now ${formatCount(now)}${of}`, width, "start"), 10, y + height / 2 + 9);
 }
-// src/draw/job-spans.ts
+// src/draw/timeline/job-spans.ts
 function spansOf(job, now, past = []) {
 	return isPending(job) ? pendingSpans(job, now, past) : placedSpans(job, now, past);
 }
@@ -7572,7 +7678,7 @@ function parse(time) {
 	const at = Date.parse(time ?? "");
 	return Number.isNaN(at) ? void 0 : at;
 }
-// src/draw/paint-bars.ts
+// src/draw/timeline/paint-bars.ts
 var MARGIN = 4;
 var OPEN_LENGTH = 56;
 function paintBars(paint, spans, colour, top) {
@@ -7674,7 +7780,7 @@ function paintNote(paint, text, middle, colour) {
 	context.fillStyle = colour;
 	context.fillText(text, x, middle + .5);
 }
-// src/draw/paint-rows.ts
+// src/draw/timeline/paint-rows.ts
 var LEAST_THUMB = 24;
 function paintRows(paint, scene) {
 	const { context, frame } = paint;
@@ -7756,44 +7862,7 @@ function paintScrollBar(paint, scene) {
 	context.fillStyle = theme.freeLine;
 	context.fillRect(frame.rows.width - 6, top, 5, length);
 }
-// src/draw/timeline-frame.ts
-var AXIS = 26;
-var CURVE = 76;
-var NARROW = 620;
-function frameOf(window) {
-	const labels = window.width < NARROW ? 112 : 248;
-	const width = Math.max(window.width - labels, 1);
-	const top = 102;
-	const height = Math.max(window.height - top, 1);
-	return {
-		labels,
-		axis: {
-			x: labels,
-			y: 0,
-			width,
-			height: AXIS
-		},
-		curve: {
-			x: labels,
-			y: AXIS,
-			width,
-			height: CURVE
-		},
-		rows: {
-			x: 0,
-			y: top,
-			width: window.width,
-			height
-		},
-		bars: {
-			x: labels,
-			y: top,
-			width,
-			height
-		}
-	};
-}
-// src/draw/timeline.ts
+// src/draw/timeline/timeline.ts
 var Timeline = class {
 	#canvas;
 	#context;
@@ -8060,74 +8129,6 @@ var TimelineController = class {
 		return Math.min(Math.max(scroll, 0), this.#timeline.scrollRoom(this.#scene.rows));
 	}
 };
-// src/views/timeline/TimelineTip.tsx
-var DISTANCE = 14;
-function TimelineTip({ controller }) {
-	const box = T(null);
-	const pointed = controller.pointed.value;
-	F(() => {
-		const element = box.current;
-		const room = element?.parentElement;
-		if (!element || !room || !pointed) return;
-		const { x, y } = pointed.at;
-		const top = y + DISTANCE + element.offsetHeight <= room.clientHeight ? y + DISTANCE : y - DISTANCE - element.offsetHeight;
-		const left = Math.min(x + DISTANCE, room.clientWidth - element.offsetWidth - 4);
-		element.style.transform = `translate(${Math.round(Math.max(left, 4))}px, ${Math.round(Math.max(top, 4))}px)`;
-	});
-	if (pointed === void 0) return null;
-	const { row, gpus, time } = pointed;
-	return a("div", {
-		class: "map-tip",
-		ref: box,
-		"aria-hidden": "true",
-		children: [row && a(JobText, {
-			job: row.job,
-			time
-		}), gpus !== void 0 && time !== void 0 && a("div", { children: [
-			a("strong", { children: formatClock(new Date(time), now.value) }),
-			": ",
-			formatCount(gpus),
-			" ",
-			curve.value.kind === "free" ? `of ${formatCount(curve.value.top)} GPUs free` : "GPUs held by the listed jobs",
-			", no promise"
-		] })]
-	});
-}
-function JobText({ job, time }) {
-	const reason = describeReason(job);
-	return a($, { children: [
-		a("div", {
-			class: "map-tip-head",
-			children: [a("strong", { children: a(Name, { text: gangTitle({
-				namespace: job.metadata.namespace ?? "",
-				name: job.metadata.name
-			}) }) }), time !== void 0 && a("span", {
-				class: "dim",
-				children: formatClock(new Date(time), now.value)
-			})]
-		}),
-		a("div", { children: [
-			phaseOf(job),
-			" for ",
-			formatAge(job.since, now.value),
-			", ",
-			countOf(job.gpus, "GPU"),
-			", ",
-			foreseen(job, now.value)
-		] }),
-		job.user !== void 0 && a("div", {
-			class: "dim",
-			children: a(Name, { text: job.user })
-		}),
-		reason !== "" && a("div", {
-			class: "dim",
-			children: a(Text, {
-				text: reason,
-				max: 160
-			})
-		})
-	] });
-}
 // src/views/timeline/TimelineCanvas.tsx
 function TimelineCanvas({ rows }) {
 	const frame = T(null);

@@ -15,12 +15,12 @@ import "./style/map.css";
 
 import { render } from "preact";
 
-import { startClock } from "./app/clock";
-import { startKeys } from "./app/keys";
-import { startRouter } from "./app/route";
-import { keepCurrent } from "./app/sync";
-import { startTheme } from "./app/theme";
-import { startViewport } from "./app/viewport";
+import { keepCurrent } from "./app/live/sync";
+import { startTheme } from "./app/look/theme";
+import { startKeys } from "./app/page/keys";
+import { startRouter } from "./app/page/route";
+import { startViewport } from "./app/page/viewport";
+import { startClock } from "./app/server/clock";
 import { App } from "./views/App";
 
 startTheme();

@@ -1,7 +1,8 @@
 import type { ComponentChildren } from "preact";
 
-import { type Tone, phaseLook } from "../app/phases";
-import { Icon, type IconName } from "./Icon";
+import type { IconName } from "../app/look/icons";
+import { type Tone, phaseLook } from "../app/look/phases";
+import { Icon } from "./Icon";
 import { Name } from "./Text";
 
 /** A state: an icon, a word and a colour. */

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 
-import { Icon, type IconName } from "./Icon";
+import type { IconName } from "../app/look/icons";
+import { Icon } from "./Icon";
 
 const ICONS: Readonly<Record<"info" | "warning" | "bad", IconName>> = {
   info: "info",

@@ -1,6 +1,6 @@
-import { countOf, formatAmount, resourceLabel } from "../app/format";
-import { type QuotaAmounts, quotaBarParts } from "../app/quota-bar";
-import type { QueueResource } from "../wire";
+import { type QuotaAmounts, quotaBarParts } from "../app/queue/quota-bar";
+import { countOf, formatAmount, resourceLabel } from "../app/text/format";
+import type { QueueResource } from "../wire/cluster";
 import { Name } from "./Text";
 
 /** One resource of one flavor of a queue: a bar, and its numbers. */

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import { copyText } from "../app/copy";
+import { copyText } from "../app/page/copy";
 import { Icon } from "./Icon";
 
 const SHOWN_MS = 1_500;

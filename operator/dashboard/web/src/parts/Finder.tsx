@@ -1,8 +1,9 @@
 import { useId, useState } from "preact/hooks";
 
-import type { Hit } from "../app/find";
-import { navigate } from "../app/route";
-import { Icon, type IconName } from "./Icon";
+import type { Hit } from "../app/find/find";
+import type { IconName } from "../app/look/icons";
+import { navigate } from "../app/page/route";
+import { Icon } from "./Icon";
 import { Name } from "./Text";
 
 const ICONS: Readonly<Record<Hit["kind"], IconName>> = {

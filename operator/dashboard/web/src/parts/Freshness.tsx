@@ -1,7 +1,7 @@
-import { now } from "../app/clock";
-import { formatAge, formatClockSeconds, formatDateTime } from "../app/format";
-import { type Freshness as State, queueFreshness } from "../app/freshness";
-import { refusal } from "../app/store";
+import { type Freshness as State, queueFreshness } from "../app/live/freshness";
+import { refusal } from "../app/live/store";
+import { now } from "../app/server/clock";
+import { formatAge, formatClockSeconds, formatDateTime } from "../app/text/format";
 
 /** The age of the jobs on the screen, always in sight. */
 export function Freshness() {

@@ -1,8 +1,8 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 
-import { countOf } from "../app/format";
-import { RANK_STATES, type RankCell, type RankState, countStates, splitByNode } from "../app/gang";
-import { cleanLine, cutText } from "../app/text";
+import { RANK_STATES, type RankCell, type RankState, countStates, splitByNode } from "../app/job/gang";
+import { cleanLine, cutText } from "../app/text/clean";
+import { countOf } from "../app/text/format";
 import { Legend } from "./Legend";
 import { RankDetails } from "./RankDetails";
 import { Name } from "./Text";

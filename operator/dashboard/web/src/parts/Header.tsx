@@ -1,8 +1,9 @@
-import { page, query, urls } from "../app/route";
-import { session } from "../app/store";
-import { cycleTheme, themeChoice } from "../app/theme";
+import { session } from "../app/live/store";
+import type { IconName } from "../app/look/icons";
+import { cycleTheme, themeChoice } from "../app/look/theme";
+import { page, query, urls } from "../app/page/route";
 import { Freshness } from "./Freshness";
-import { Icon, type IconName } from "./Icon";
+import { Icon } from "./Icon";
 import { Search } from "./Search";
 import { Name } from "./Text";
 

@@ -1,5 +1,5 @@
-import { shortcutGroups } from "../app/keys";
-import { session } from "../app/store";
+import { session } from "../app/live/store";
+import { shortcutGroups } from "../app/page/keys";
 import { Dialog } from "./Dialog";
 import { Text } from "./Text";
 

@@ -1,9 +1,9 @@
-import { now } from "../app/clock";
-import { formatCount, jobLabel } from "../app/format";
-import { canNeverStart, describeEta, describeReason, phaseOf } from "../app/jobs";
-import { urls } from "../app/route";
-import { cutText } from "../app/text";
-import type { JobState } from "../wire";
+import { canNeverStart, describeEta, describeReason, phaseOf } from "../app/job/jobs";
+import { urls } from "../app/page/route";
+import { now } from "../app/server/clock";
+import { cutText } from "../app/text/clean";
+import { formatCount, jobLabel } from "../app/text/format";
+import type { JobState } from "../wire/cluster";
 import { PhaseBadge } from "./Badge";
 import { Name, Text } from "./Text";
 import { Age } from "./Time";

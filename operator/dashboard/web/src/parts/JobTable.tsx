@@ -1,13 +1,13 @@
 import { useComputed } from "@preact/signals";
 import { useMemo, useRef, useState } from "preact/hooks";
 
-import { countOf } from "../app/format";
-import { type JobOrder, type SortColumn, nextOrder, sortJobs } from "../app/jobs";
-import { comparePausedOrder } from "../app/paused-order";
-import { urls } from "../app/route";
-import { jobKey, queue } from "../app/store";
-import { isNarrow } from "../app/viewport";
-import type { JobState } from "../wire";
+import { type JobOrder, type SortColumn, nextOrder, sortJobs } from "../app/job/jobs";
+import { comparePausedOrder } from "../app/list/paused-order";
+import { jobKey, queue } from "../app/live/store";
+import { urls } from "../app/page/route";
+import { isNarrow } from "../app/page/viewport";
+import { countOf } from "../app/text/format";
+import type { JobState } from "../wire/cluster";
 import { Icon } from "./Icon";
 import { JobCells } from "./JobCells";
 import { VirtualRows } from "./VirtualRows";

@@ -1,10 +1,10 @@
 import { useEffect } from "preact/hooks";
 
-import { announce } from "../app/announce";
-import { now } from "../app/clock";
-import { describeProblem, describeRetry } from "../app/problem-text";
-import type { Problem } from "../app/store";
-import { retryNow } from "../app/sync";
+import { describeProblem, describeRetry } from "../app/live/problem-text";
+import type { Problem } from "../app/live/store";
+import { retryNow } from "../app/live/sync";
+import { announce } from "../app/page/announce";
+import { now } from "../app/server/clock";
 import { Name, Text } from "./Text";
 
 /** The cause why data have never arrived, the next request, and a button. */

@@ -1,4 +1,4 @@
-import { findAll } from "../app/searchable";
+import { findAll } from "../app/find/searchable";
 import { Dialog } from "./Dialog";
 import { Finder } from "./Finder";
 

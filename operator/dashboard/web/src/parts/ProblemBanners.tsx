@@ -1,13 +1,13 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
-import { announce } from "../app/announce";
-import { now, skew } from "../app/clock";
-import { formatClockSeconds, formatSeconds } from "../app/format";
-import { queueFreshness } from "../app/freshness";
-import { describeProblem, describeRetry } from "../app/problem-text";
-import { firstVersion, queue, session } from "../app/store";
-import { retryNow } from "../app/sync";
+import { queueFreshness } from "../app/live/freshness";
+import { describeProblem, describeRetry } from "../app/live/problem-text";
+import { firstVersion, queue, session } from "../app/live/store";
+import { retryNow } from "../app/live/sync";
+import { announce } from "../app/page/announce";
+import { now, skew } from "../app/server/clock";
+import { formatClockSeconds, formatSeconds } from "../app/text/format";
 import { Banner } from "./Banner";
 import { Text } from "./Text";
 

@@ -1,10 +1,10 @@
-import type { RankCell } from "../app/gang";
-import { RANK_STATES } from "../app/gang";
+import type { RankCell } from "../app/job/gang";
+import { RANK_STATES } from "../app/job/gang";
 import { Facts } from "./Card";
 import { Icon } from "./Icon";
-import { NodeLink } from "./links";
 import { Name, Text } from "./Text";
 import { Ago, Until } from "./Time";
+import { NodeLink } from "./links";
 
 /** One rank: its pod, node, exit code and last line. */
 export function RankDetails({ cell, onClose }: { readonly cell: RankCell; readonly onClose: () => void }) {

@@ -1,4 +1,4 @@
-import { findRows } from "../app/searchable";
+import { findRows } from "../app/find/searchable";
 import { Finder } from "./Finder";
 
 const INPUT_ID = "search";

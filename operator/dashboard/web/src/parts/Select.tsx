@@ -1,4 +1,4 @@
-import { cleanLine, cutText } from "../app/text";
+import { cleanLine, cutText } from "../app/text/clean";
 
 const OPTION_LENGTH = 60;
 

@@ -1,5 +1,5 @@
-import { urls } from "../app/route";
-import type { Sentence as Spans, Span } from "../wire-job";
+import { urls } from "../app/page/route";
+import type { Sentence as Spans, Span } from "../wire/job";
 import { Text } from "./Text";
 
 /** A sentence of the server, word for word. What a span names is a link. */

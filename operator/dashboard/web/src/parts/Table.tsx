@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-import { isNarrow } from "../app/viewport";
+import { isNarrow } from "../app/page/viewport";
 
 /** A column of a short table. */
 export interface Column<Row> {

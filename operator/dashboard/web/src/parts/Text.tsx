@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 
-import { cleanLine, cleanLines, cutText } from "../app/text";
+import { cleanLine, cleanLines, cutText } from "../app/text/clean";
 
 /** Characters that one click on "more" adds. */
 const MORE = 20_000;

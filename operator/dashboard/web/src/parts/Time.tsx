@@ -1,8 +1,8 @@
 /** Times, by the clock of the server. */
 
-import { now } from "../app/clock";
-import { formatAge, formatClock, formatDateTime, formatUntil } from "../app/format";
-import type { Time } from "../wire";
+import { now } from "../app/server/clock";
+import { formatAge, formatClock, formatDateTime, formatUntil } from "../app/text/format";
+import type { Time } from "../wire/cluster";
 
 interface TimeProps {
   readonly time: Time;

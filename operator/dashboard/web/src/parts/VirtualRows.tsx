@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
-import { viewport } from "../app/viewport";
-import { rowsInView } from "../app/virtual";
+import { rowsInView } from "../app/list/virtual";
+import { viewport } from "../app/page/viewport";
 
 const OVERSCAN = 12;
 

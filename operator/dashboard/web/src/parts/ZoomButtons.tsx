@@ -1,4 +1,5 @@
-import { Icon, type IconName } from "./Icon";
+import type { IconName } from "../app/look/icons";
+import { Icon } from "./Icon";
 
 /** The buttons of a drawing that can be zoomed. Its keys do the same. */
 export function ZoomButtons(props: { readonly whole: string; readonly zoomIn: () => void; readonly zoomOut: () => void; readonly showWhole: () => void }) {

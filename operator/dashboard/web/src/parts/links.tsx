@@ -1,8 +1,8 @@
 /** Links to the pages of jobs, nodes and queues. The router handles clicks on them. */
 
-import { jobLabel } from "../app/format";
-import { urls } from "../app/route";
-import type { JobRef } from "../wire";
+import { urls } from "../app/page/route";
+import { jobLabel } from "../app/text/format";
+import type { JobRef } from "../wire/cluster";
 import { Name } from "./Text";
 
 /** A link to a job, with its namespace. */

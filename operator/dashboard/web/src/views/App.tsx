@@ -1,20 +1,20 @@
 import { useEffect, useState } from "preact/hooks";
 
-import { announcement, toast } from "../app/announce";
-import { queueFreshness } from "../app/freshness";
-import { page, query } from "../app/route";
-import { refusal } from "../app/store";
-import { useArrival } from "../app/title";
+import { queueFreshness } from "../app/live/freshness";
+import { refusal } from "../app/live/store";
+import { announcement, toast } from "../app/page/announce";
+import { page, query } from "../app/page/route";
+import { useArrival } from "../app/page/title";
 import { Header } from "../parts/Header";
 import { Help } from "../parts/Help";
 import { Palette } from "../parts/Palette";
 import { ProblemBanners } from "../parts/ProblemBanners";
-import { useGlobalShortcuts } from "./global-shortcuts";
 import { Home } from "./Home";
 import { Jobs } from "./Jobs";
 import { LatePage } from "./LatePage";
 import { NotFound } from "./NotFound";
 import { Refused } from "./Refused";
+import { useGlobalShortcuts } from "./global-shortcuts";
 
 type Overlay = "help" | "palette" | undefined;
 

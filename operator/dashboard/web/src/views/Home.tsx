@@ -1,20 +1,20 @@
 import { useComputed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
-import { queueFreshness } from "../app/freshness";
-import { urls } from "../app/route";
-import { follow, jobKey, queue, scope, session } from "../app/store";
-import { headsOfQueues, ownJobs, summarizeJobs } from "../app/summary";
-import { useTitle } from "../app/title";
+import { queueFreshness } from "../app/live/freshness";
+import { follow, jobKey, queue, scope, session } from "../app/live/store";
+import { urls } from "../app/page/route";
+import { useTitle } from "../app/page/title";
+import { headsOfQueues, ownJobs, summarizeJobs } from "../app/queue/summary";
 import { Empty, Loading } from "../parts/Banner";
 import { Card } from "../parts/Card";
 import { Command } from "../parts/Copy";
-import { JobLink, QueueLink } from "../parts/links";
 import { ListProblem } from "../parts/ListProblem";
 import { Table } from "../parts/Table";
 import { Name } from "../parts/Text";
 import { Age } from "../parts/Time";
-import type { JobState } from "../wire";
+import { JobLink, QueueLink } from "../parts/links";
+import type { JobState } from "../wire/cluster";
 import { Changes } from "./home/Changes";
 import { Eta } from "./home/Eta";
 import { JobLine } from "./home/JobLine";

@@ -1,19 +1,19 @@
 import { useComputed } from "@preact/signals";
 
-import { jobLabel } from "../app/format";
-import { writeManifest } from "../app/plan-manifest";
-import { replaceDraft } from "../app/planner";
-import { type Polled, usePolled } from "../app/poll";
-import { describeProblem } from "../app/problem-text";
-import { navigate, urls } from "../app/route";
-import { jobKey, queue, session } from "../app/store";
-import { useTitle } from "../app/title";
+import { type Polled, usePolled } from "../app/live/poll";
+import { describeProblem } from "../app/live/problem-text";
+import { jobKey, queue, session } from "../app/live/store";
+import { navigate, urls } from "../app/page/route";
+import { useTitle } from "../app/page/title";
+import { writeManifest } from "../app/plan/manifest";
+import { replaceDraft } from "../app/plan/planner";
+import { jobLabel } from "../app/text/format";
 import { Banner, Loading } from "../parts/Banner";
 import { Icon } from "../parts/Icon";
 import { Name, Text } from "../parts/Text";
 import { Clock } from "../parts/Time";
-import type { JobRef } from "../wire";
-import type { StatusReport, TrainingJob, WhyAnswer } from "../wire-job";
+import type { JobRef } from "../wire/cluster";
+import type { StatusReport, TrainingJob, WhyAnswer } from "../wire/job";
 import { JobBody } from "./job/JobBody";
 
 /** Pods and events are in no stream. */

@@ -1,20 +1,20 @@
 import { useComputed } from "@preact/signals";
 
-import { countOf, formatCount } from "../app/format";
-import { queueFreshness } from "../app/freshness";
-import { type JobFilter, type JobOrder, filterJobs, readFilter, readOrder, writeOrder } from "../app/jobs";
-import { query, search, setQuery } from "../app/route";
-import { queue, scope, session } from "../app/store";
-import { summarizeJobs } from "../app/summary";
-import { useTitle } from "../app/title";
+import { type JobFilter, type JobOrder, filterJobs, readFilter, readOrder, writeOrder } from "../app/job/jobs";
+import { queueFreshness } from "../app/live/freshness";
+import { queue, scope, session } from "../app/live/store";
+import { query, search, setQuery } from "../app/page/route";
+import { useTitle } from "../app/page/title";
+import { summarizeJobs } from "../app/queue/summary";
+import { countOf, formatCount } from "../app/text/format";
 import { Empty, Loading } from "../parts/Banner";
 import { JobTable } from "../parts/JobTable";
 import { ProblemText } from "../parts/ListProblem";
 import { Name } from "../parts/Text";
-import type { JobState } from "../wire";
+import type { JobState } from "../wire/cluster";
+import { LatePage } from "./LatePage";
 import { JobFilters } from "./jobs/JobFilters";
 import { useNamespaceScope } from "./jobs/namespace-scope";
-import { LatePage } from "./LatePage";
 
 /** All jobs, as `trellis queue` lists them: as a table or on a timeline. */
 export function Jobs({ isTimeline }: { readonly isTimeline: boolean }) {

@@ -2,8 +2,8 @@ import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
-import { arrival } from "../app/route";
-import { focusHeading } from "../app/title";
+import { arrival } from "../app/page/route";
+import { focusHeading } from "../app/page/title";
 import { Banner, Loading } from "../parts/Banner";
 
 /** The pages of pages.js. */

@@ -1,23 +1,23 @@
 import { useEffect } from "preact/hooks";
 
-import { nodesFreshness } from "../app/freshness";
-import { urls } from "../app/route";
-import { command } from "../app/shell-quote";
-import { follow, nodes, session } from "../app/store";
-import { useTitle } from "../app/title";
-import { stateWord } from "../draw/devices";
+import { nodesFreshness } from "../app/live/freshness";
+import { follow, nodes, session } from "../app/live/store";
+import { urls } from "../app/page/route";
+import { useTitle } from "../app/page/title";
+import { command } from "../app/text/shell-quote";
+import { stateWord } from "../draw/node/devices";
 import { Badge } from "../parts/Badge";
 import { Banner, Empty } from "../parts/Banner";
 import { Card } from "../parts/Card";
 import { Command } from "../parts/Copy";
 import { Icon } from "../parts/Icon";
 import { Name, Text } from "../parts/Text";
-import type { NodeState } from "../wire";
-import { NodeCells } from "./node/NodeCells";
-import { AvoidingJobs, HoldingJobs, KeptPlaces, Reservations } from "./node/NodeJobs";
-import { NodeFacts } from "./node/NodeFacts";
-import { NodeResources } from "./node/NodeResources";
+import type { NodeState } from "../wire/cluster";
 import { JobsNamingNode } from "./node/JobsNamingNode";
+import { NodeCells } from "./node/NodeCells";
+import { NodeFacts } from "./node/NodeFacts";
+import { AvoidingJobs, HoldingJobs, KeptPlaces, Reservations } from "./node/NodeJobs";
+import { NodeResources } from "./node/NodeResources";
 import { NodesNotHere, NoRightToNodes } from "./nodes/NoNodes";
 
 /** One node: its capacity and use, who holds it, and whether it takes pods. */

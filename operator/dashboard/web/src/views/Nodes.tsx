@@ -1,20 +1,20 @@
 import { useEffect } from "preact/hooks";
 
-import { countOf, formatClockSeconds, formatCount } from "../app/format";
-import { nodesFreshness, queueFreshness } from "../app/freshness";
-import { useShortcuts } from "../app/keys";
-import { describeProblem } from "../app/problem-text";
-import { follow, nodes, session, type Problem } from "../app/store";
-import { useTitle } from "../app/title";
+import { nodesFreshness, queueFreshness } from "../app/live/freshness";
+import { describeProblem } from "../app/live/problem-text";
+import { follow, nodes, session, type Problem } from "../app/live/store";
+import { useShortcuts } from "../app/page/keys";
+import { useTitle } from "../app/page/title";
+import { countOf, formatClockSeconds, formatCount } from "../app/text/format";
 import { Banner, Empty } from "../parts/Banner";
 import { Text } from "../parts/Text";
 import { MapCanvas } from "./nodes/MapCanvas";
 import { MapLegend } from "./nodes/MapLegend";
-import { cycleColour, isTable, sortedNodes, toggleTable } from "./nodes/model";
 import { NodesNotHere, NoRightToNodes } from "./nodes/NoNodes";
 import { NodeTable } from "./nodes/NodeTable";
 import { Sums } from "./nodes/Sums";
 import { Toolbar } from "./nodes/Toolbar";
+import { cycleColour, isTable, sortedNodes, toggleTable } from "./nodes/model";
 
 /** The page of nodes: the cluster map, or the same rows as a table, beside their sums. */
 export function NodesView() {

@@ -1,5 +1,5 @@
-import { path, urls } from "../app/route";
-import { useTitle } from "../app/title";
+import { path, urls } from "../app/page/route";
+import { useTitle } from "../app/page/title";
 import { Text } from "../parts/Text";
 
 /** A URL that names no page. */

@@ -3,15 +3,15 @@ import "../style/plan.css";
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
-import { useShortcuts } from "../app/keys";
-import { cancelPlan, isPlanning, keepDrafts, planDraft } from "../app/planner";
-import { session } from "../app/store";
-import { useTitle } from "../app/title";
+import { session } from "../app/live/store";
+import { useShortcuts } from "../app/page/keys";
+import { useTitle } from "../app/page/title";
+import { cancelPlan, isPlanning, keepDrafts, planDraft } from "../app/plan/planner";
 import { Banner } from "../parts/Banner";
 import { Editor } from "./plan/Editor";
-import { hasFiles, loadFiles } from "./plan/files";
-import { moveCursor } from "./plan/cursor";
 import { Outcome } from "./plan/Outcome";
+import { moveCursor } from "./plan/cursor";
+import { hasFiles, loadFiles } from "./plan/files";
 
 /** What would become of a job, before it is submitted. */
 export function Plan() {

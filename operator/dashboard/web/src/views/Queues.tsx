@@ -1,12 +1,12 @@
 import { useComputed } from "@preact/signals";
 
-import { countOf } from "../app/format";
-import { queueFreshness } from "../app/freshness";
-import { type QuotaRow, barScale, boundedResources, mainResources, readQuotaRows } from "../app/quota-bar";
-import { type QueueNode, buildQueueTree, flattenTree } from "../app/queue-tree";
-import { query, setQuery, urls } from "../app/route";
-import { queue } from "../app/store";
-import { useTitle } from "../app/title";
+import { queueFreshness } from "../app/live/freshness";
+import { queue } from "../app/live/store";
+import { query, setQuery, urls } from "../app/page/route";
+import { useTitle } from "../app/page/title";
+import { type QueueNode, buildQueueTree, flattenTree } from "../app/queue/queue-tree";
+import { type QuotaRow, barScale, boundedResources, mainResources, readQuotaRows } from "../app/queue/quota-bar";
+import { countOf } from "../app/text/format";
 import { Empty, Loading } from "../parts/Banner";
 import { ListProblem } from "../parts/ListProblem";
 import { QueueRow } from "./queue/QueueRow";

@@ -1,12 +1,12 @@
 import { useEffect } from "preact/hooks";
 
-import { announce } from "../app/announce";
-import { describeProblem } from "../app/problem-text";
-import { urls } from "../app/route";
-import { command } from "../app/shell-quote";
-import type { Problem } from "../app/store";
-import { retryNow } from "../app/sync";
-import { useTitle } from "../app/title";
+import { describeProblem } from "../app/live/problem-text";
+import type { Problem } from "../app/live/store";
+import { retryNow } from "../app/live/sync";
+import { announce } from "../app/page/announce";
+import { urls } from "../app/page/route";
+import { useTitle } from "../app/page/title";
+import { command } from "../app/text/shell-quote";
 import { Command } from "../parts/Copy";
 import { Text } from "../parts/Text";
 

@@ -1,8 +1,8 @@
 import { useEffect, useMemo } from "preact/hooks";
 
-import { follow, session } from "../app/store";
-import { buildRows } from "../draw/timeline-rows";
-import type { JobState } from "../wire";
+import { follow, session } from "../app/live/store";
+import { buildRows } from "../draw/timeline/rows";
+import type { JobState } from "../wire/cluster";
 import { TimelineCanvas } from "./timeline/TimelineCanvas";
 import { TimelineLegend } from "./timeline/TimelineLegend";
 

@@ -1,9 +1,9 @@
 /** Shortcuts that work on every page. */
 
-import { copyLink } from "../app/copy";
-import { useShortcuts } from "../app/keys";
-import { type Page, canGoBack, navigate, page, query, setQuery, urls } from "../app/route";
-import { session } from "../app/store";
+import { session } from "../app/live/store";
+import { copyLink } from "../app/page/copy";
+import { useShortcuts } from "../app/page/keys";
+import { type Page, canGoBack, navigate, page, query, setQuery, urls } from "../app/page/route";
 import { focusSearch } from "../parts/Search";
 
 /** Adds the shortcuts of all pages. */

@@ -1,7 +1,7 @@
 /** Objects for tests. */
 
-import type { JobState, QueueState } from "../../src/wire";
-import type { PodLine, StatusReport, TaskGroup, TrainingJobStatus } from "../../src/wire-job";
+import type { JobState, QueueState } from "../../src/wire/cluster";
+import type { PodLine, StatusReport, TaskGroup, TrainingJobStatus } from "../../src/wire/job";
 
 /** Returns a pending job. */
 export function makeJob(name: string, more: Partial<JobState> = {}): JobState {

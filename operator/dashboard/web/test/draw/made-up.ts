@@ -1,6 +1,6 @@
 /** Made-up clusters for tests, for pictures and for the measurement of frames. The same seed gives the same cluster. */
 
-import type { JobState, NodeDomain, NodeHold, NodeState, QueueState } from "../../src/wire";
+import type { JobState, NodeDomain, NodeHold, NodeState, QueueState } from "../../src/wire/cluster";
 
 /** Kubernetes name of the device. */
 export const GPU = "nvidia.com/gpu";

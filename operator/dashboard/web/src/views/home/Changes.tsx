@@ -1,11 +1,11 @@
-import type { JobChange } from "../../app/changes";
-import { countOf } from "../../app/format";
-import { phaseOf } from "../../app/jobs";
-import { changes, session } from "../../app/store";
+import { phaseOf } from "../../app/job/jobs";
+import type { JobChange } from "../../app/live/changes";
+import { changes, session } from "../../app/live/store";
+import { countOf } from "../../app/text/format";
 import { Card } from "../../parts/Card";
-import { JobLink } from "../../parts/links";
 import { Name } from "../../parts/Text";
 import { Ago } from "../../parts/Time";
+import { JobLink } from "../../parts/links";
 
 const MAX_SHOWN = 8;
 

@@ -1,6 +1,6 @@
-import { now } from "../../app/clock";
-import { canNeverStart, describeEta } from "../../app/jobs";
-import type { JobState } from "../../wire";
+import { canNeverStart, describeEta } from "../../app/job/jobs";
+import { now } from "../../app/server/clock";
+import type { JobState } from "../../wire/cluster";
 
 /** The expected start or end of a job. */
 export function Eta({ job }: { readonly job: JobState }) {

@@ -1,12 +1,12 @@
-import { countOf } from "../../app/format";
-import { describeReason, isPending, phaseOf } from "../../app/jobs";
-import { urls } from "../../app/route";
-import { jobLabel } from "../../app/format";
+import { describeReason, isPending, phaseOf } from "../../app/job/jobs";
+import { urls } from "../../app/page/route";
+import { countOf } from "../../app/text/format";
+import { jobLabel } from "../../app/text/format";
 import { PhaseBadge } from "../../parts/Badge";
-import { QueueLink } from "../../parts/links";
 import { Name, Text } from "../../parts/Text";
 import { Age } from "../../parts/Time";
-import type { JobState } from "../../wire";
+import { QueueLink } from "../../parts/links";
+import type { JobState } from "../../wire/cluster";
 import { Eta } from "./Eta";
 
 /** A job in two lines: what it is, and why it waits or how it runs. */

@@ -1,8 +1,8 @@
-import { barScale, mainResources, readQuotaRows } from "../../app/quota-bar";
-import { urls } from "../../app/route";
-import { queue, session } from "../../app/store";
-import { Card } from "../../parts/Card";
+import { queue, session } from "../../app/live/store";
+import { urls } from "../../app/page/route";
+import { barScale, mainResources, readQuotaRows } from "../../app/queue/quota-bar";
 import { QuotaBar } from "../../parts/Bar";
+import { Card } from "../../parts/Card";
 import { QueueLink } from "../../parts/links";
 
 const MAX_QUEUES = 5;

@@ -1,13 +1,13 @@
 import { useComputed } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 
-import { countOf, formatCount } from "../../app/format";
-import { urls } from "../../app/route";
-import { nodes } from "../../app/store";
-import { type JobSummary, summarizeDevices } from "../../app/summary";
-import { JobLink } from "../../parts/links";
+import { nodes } from "../../app/live/store";
+import { urls } from "../../app/page/route";
+import { type JobSummary, summarizeDevices } from "../../app/queue/summary";
+import { countOf, formatCount } from "../../app/text/format";
 import { Name } from "../../parts/Text";
 import { Age } from "../../parts/Time";
+import { JobLink } from "../../parts/links";
 
 /** The cluster in four numbers. */
 export function Tiles({ summary, isLoading }: { readonly summary: JobSummary; readonly isLoading: boolean }) {

@@ -1,12 +1,12 @@
-import { type AttemptBar, type TimeMark, type TimeSpan, buildAttemptBar } from "../../app/attempts";
-import { now } from "../../app/clock";
-import { formatClock, formatDateTime, formatSeconds, formatUntil } from "../../app/format";
+import { type AttemptBar, type TimeMark, type TimeSpan, buildAttemptBar } from "../../app/job/attempts";
+import { now } from "../../app/server/clock";
+import { formatClock, formatDateTime, formatSeconds, formatUntil } from "../../app/text/format";
 import { Card } from "../../parts/Card";
 import { Legend } from "../../parts/Legend";
-import { NodeLink } from "../../parts/links";
 import { Name, Text } from "../../parts/Text";
 import { Ago } from "../../parts/Time";
-import type { LastFailure, TrainingJob, TrainingJobStatus } from "../../wire-job";
+import { NodeLink } from "../../parts/links";
+import type { LastFailure, TrainingJob, TrainingJobStatus } from "../../wire/job";
 
 /** Attempts of the job: a bar of time, and how attempts ended. */
 export function Attempts({ job }: { readonly job: TrainingJob }) {

@@ -1,8 +1,8 @@
-import { command } from "../../app/shell-quote";
-import { session } from "../../app/store";
+import { session } from "../../app/live/store";
+import { command } from "../../app/text/shell-quote";
 import { Card } from "../../parts/Card";
 import { Command } from "../../parts/Copy";
-import type { JobRef } from "../../wire";
+import type { JobRef } from "../../wire/cluster";
 
 /** Commands about the job, to copy into a terminal. The page itself changes nothing. */
 export function Commands({ job, phase }: { readonly job: JobRef; readonly phase: string | undefined }) {

@@ -2,7 +2,7 @@ import { Card } from "../../parts/Card";
 import { Icon } from "../../parts/Icon";
 import { Name, Text } from "../../parts/Text";
 import { Ago } from "../../parts/Time";
-import type { EventLine, StatusReport } from "../../wire-job";
+import type { EventLine, StatusReport } from "../../wire/job";
 
 /** The last events of the job, the newest first. */
 export function Events(props: { readonly events: readonly EventLine[]; readonly unread: StatusReport["unread"] }) {

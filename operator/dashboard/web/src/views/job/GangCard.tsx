@@ -1,14 +1,14 @@
 import { useMemo } from "preact/hooks";
 
-import { type RankCell, buildGang } from "../../app/gang";
-import { countOf } from "../../app/format";
+import { type RankCell, buildGang } from "../../app/job/gang";
+import { countOf } from "../../app/text/format";
 import { Card } from "../../parts/Card";
 import { Gang } from "../../parts/Gang";
-import { NodeLink } from "../../parts/links";
 import { Table } from "../../parts/Table";
 import { Name, Text } from "../../parts/Text";
 import { Until } from "../../parts/Time";
-import type { LevelPlacement, MissingPods, StatusReport } from "../../wire-job";
+import { NodeLink } from "../../parts/links";
+import type { LevelPlacement, MissingPods, StatusReport } from "../../wire/job";
 
 const MAX_BAD = 6;
 

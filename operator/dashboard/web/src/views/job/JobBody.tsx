@@ -1,5 +1,5 @@
-import type { JobRef, JobState } from "../../wire";
-import type { StatusReport, WhyAnswer } from "../../wire-job";
+import type { JobRef, JobState } from "../../wire/cluster";
+import type { StatusReport, WhyAnswer } from "../../wire/job";
 import { Attempts } from "./Attempts";
 import { Commands } from "./Commands";
 import { Events } from "./Events";

@@ -1,12 +1,12 @@
-import { describeRuntime } from "../../app/attempts";
-import { now } from "../../app/clock";
-import { countOf } from "../../app/format";
+import { describeRuntime } from "../../app/job/attempts";
+import { now } from "../../app/server/clock";
+import { countOf } from "../../app/text/format";
 import { Card, Facts } from "../../parts/Card";
-import { NodeLinks, QueueLink } from "../../parts/links";
 import { Name, Text } from "../../parts/Text";
 import { Ago, Until } from "../../parts/Time";
-import type { JobState } from "../../wire";
-import type { TrainingJob } from "../../wire-job";
+import { NodeLinks, QueueLink } from "../../parts/links";
+import type { JobState } from "../../wire/cluster";
+import type { TrainingJob } from "../../wire/job";
 
 const DEFAULT_RESTARTS = 3;
 const DEFAULT_DISRUPTIONS = 100;

@@ -1,11 +1,11 @@
-import { countOf, formatAmount } from "../../app/format";
+import { countOf, formatAmount } from "../../app/text/format";
 import { SegmentBar } from "../../parts/Bar";
 import { Card } from "../../parts/Card";
-import { NodeLink, NodeLinks } from "../../parts/links";
 import { Table } from "../../parts/Table";
 import { Name, Text } from "../../parts/Text";
-import type { Amount } from "../../wire";
-import type { Candidate, ExcludedNodes, Explanation, TaskGroupNodes } from "../../wire-job";
+import { NodeLink, NodeLinks } from "../../parts/links";
+import type { Amount } from "../../wire/cluster";
+import type { Candidate, ExcludedNodes, Explanation, TaskGroupNodes } from "../../wire/job";
 
 /** How the nodes match each task group: what keeps off which nodes, and where there is most room. */
 export function NodeFit({ explanation }: { readonly explanation: Explanation }) {

@@ -1,7 +1,8 @@
+import type { IconName } from "../../app/look/icons";
 import { Card } from "../../parts/Card";
-import { Icon, type IconName } from "../../parts/Icon";
+import { Icon } from "../../parts/Icon";
 import { Name, Text } from "../../parts/Text";
-import type { ObjectLine, StatusReport } from "../../wire-job";
+import type { ObjectLine, StatusReport } from "../../wire/job";
 
 const STATES: Readonly<Record<string, { readonly text: string; readonly icon: IconName; readonly isBad: boolean }>> = {
   there: { text: "there", icon: "check", isBad: false },

@@ -1,10 +1,10 @@
-import type { Tone } from "../../app/phases";
+import type { IconName } from "../../app/look/icons";
+import type { Tone } from "../../app/look/phases";
 import { Badge } from "../../parts/Badge";
 import { Card } from "../../parts/Card";
 import { CopyButton } from "../../parts/Copy";
-import type { IconName } from "../../parts/Icon";
 import { Text } from "../../parts/Text";
-import type { PolicyVerdict } from "../../wire-job";
+import type { PolicyVerdict } from "../../wire/job";
 
 const LOOKS: Readonly<Record<string, { readonly tone: Tone; readonly icon: IconName }>> = {
   Allowed: { tone: "good", icon: "check" },

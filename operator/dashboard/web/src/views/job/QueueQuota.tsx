@@ -1,9 +1,9 @@
-import { countOf } from "../../app/format";
-import { barScale, mainResources, readQuotaRows } from "../../app/quota-bar";
+import { barScale, mainResources, readQuotaRows } from "../../app/queue/quota-bar";
+import { countOf } from "../../app/text/format";
 import { QuotaBar } from "../../parts/Bar";
 import { Card } from "../../parts/Card";
 import { QueueLink } from "../../parts/links";
-import type { QueueState } from "../../wire";
+import type { QueueState } from "../../wire/cluster";
 
 /** The quota of the job's queue. */
 export function QueueQuota({ queue }: { readonly queue: QueueState }) {

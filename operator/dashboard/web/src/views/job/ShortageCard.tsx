@@ -1,10 +1,10 @@
-import { formatAmount, parseQuantity } from "../../app/format";
+import { formatAmount, parseQuantity } from "../../app/text/format";
 import { SegmentBar } from "../../parts/Bar";
 import { Card, type Fact, Facts } from "../../parts/Card";
-import { JobLink, QueueLink } from "../../parts/links";
 import { Name, Text } from "../../parts/Text";
-import type { Quantity } from "../../wire";
-import type { Shortage } from "../../wire-job";
+import { JobLink, QueueLink } from "../../parts/links";
+import type { Quantity } from "../../wire/cluster";
+import type { Shortage } from "../../wire/job";
 
 /** The numbers of what the job lacks. The terms are those of `trellis explain`. */
 export function ShortageCard({ shortage }: { readonly shortage: Shortage }) {

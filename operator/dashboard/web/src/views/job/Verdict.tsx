@@ -1,13 +1,13 @@
-import { countOf } from "../../app/format";
-import { isPending } from "../../app/jobs";
-import { phaseLook } from "../../app/phases";
+import { isPending } from "../../app/job/jobs";
+import { phaseLook } from "../../app/look/phases";
+import { countOf } from "../../app/text/format";
 import { PhaseBadge } from "../../parts/Badge";
 import { Icon } from "../../parts/Icon";
 import { Sentence } from "../../parts/Sentence";
 import { Name, Text } from "../../parts/Text";
 import { Age, Until } from "../../parts/Time";
-import type { JobState } from "../../wire";
-import type { StatusReport, WhyAnswer } from "../../wire-job";
+import type { JobState } from "../../wire/cluster";
+import type { StatusReport, WhyAnswer } from "../../wire/job";
 
 /** The answer to "why does it wait, and when does it start", in the words of `trellis explain`. */
 export function Verdict(props: {

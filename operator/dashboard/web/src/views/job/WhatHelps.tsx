@@ -1,9 +1,10 @@
-import { urls } from "../../app/route";
+import type { IconName } from "../../app/look/icons";
+import { urls } from "../../app/page/route";
 import { Card } from "../../parts/Card";
-import { Icon, type IconName } from "../../parts/Icon";
+import { Icon } from "../../parts/Icon";
 import { Sentence, nodesOf } from "../../parts/Sentence";
 import { Text } from "../../parts/Text";
-import type { Answer, AnswerSection } from "../../wire-job";
+import type { Answer, AnswerSection } from "../../wire/job";
 
 const ICONS: Readonly<Record<string, IconName>> = {
   preemption: "stop",

@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 
-import { type Json, writeYaml } from "../../app/yaml";
+import { type Json, writeYaml } from "../../app/text/yaml";
 import { CopyButton } from "../../parts/Copy";
 import { Text } from "../../parts/Text";
 

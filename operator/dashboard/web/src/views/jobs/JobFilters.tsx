@@ -1,10 +1,10 @@
 import { useComputed } from "@preact/signals";
 
-import { type JobFilter, type JobOrder, SORT_COLUMNS, phaseOf, readOrder, writeOrder } from "../../app/jobs";
-import { query, setQuery } from "../../app/route";
-import { queue, session } from "../../app/store";
-import { cleanLine } from "../../app/text";
-import { isNarrow } from "../../app/viewport";
+import { type JobFilter, type JobOrder, SORT_COLUMNS, phaseOf, readOrder, writeOrder } from "../../app/job/jobs";
+import { queue, session } from "../../app/live/store";
+import { query, setQuery } from "../../app/page/route";
+import { isNarrow } from "../../app/page/viewport";
+import { cleanLine } from "../../app/text/clean";
 import { Icon } from "../../parts/Icon";
 import { Select } from "../../parts/Select";
 import { NamespaceFilter } from "./NamespaceFilter";

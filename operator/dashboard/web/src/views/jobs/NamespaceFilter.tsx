@@ -1,7 +1,7 @@
 import { useId } from "preact/hooks";
 
-import { setQuery } from "../../app/route";
-import { scope, session } from "../../app/store";
+import { scope, session } from "../../app/live/store";
+import { setQuery } from "../../app/page/route";
 import { Select } from "../../parts/Select";
 import { rememberedNamespaces } from "./namespace-scope";
 

@@ -2,8 +2,8 @@
 
 import { useSignalEffect } from "@preact/signals";
 
-import { query } from "../../app/route";
-import { scope, session } from "../../app/store";
+import { scope, session } from "../../app/live/store";
+import { query } from "../../app/page/route";
 
 const STORAGE_KEY = "trellis-namespaces";
 const MAX_REMEMBERED = 12;

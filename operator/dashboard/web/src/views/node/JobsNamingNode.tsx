@@ -1,5 +1,5 @@
-import { jobKey, queue } from "../../app/store";
-import { phaseOf } from "../../app/jobs";
+import { phaseOf } from "../../app/job/jobs";
+import { jobKey, queue } from "../../app/live/store";
 import { PhaseBadge } from "../../parts/Badge";
 import { Card } from "../../parts/Card";
 import { JobLink } from "../../parts/links";

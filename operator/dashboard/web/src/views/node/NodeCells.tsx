@@ -1,16 +1,16 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-import { theme } from "../../app/theme";
-import { queue } from "../../app/store";
-import { RectBatch } from "../../draw/batch";
-import { cellRows } from "../../draw/cells";
-import { addRun } from "../../draw/fills";
-import { fillOf } from "../../draw/look";
-import { buildPatterns } from "../../draw/patterns";
-import { themeOf } from "../../draw/theme";
+import { queue } from "../../app/live/store";
+import { theme } from "../../app/look/theme";
+import { RectBatch } from "../../draw/base/batch";
+import { buildPatterns } from "../../draw/base/patterns";
+import { themeOf } from "../../draw/base/theme";
+import { addRun } from "../../draw/map/fills";
+import { fillOf } from "../../draw/map/look";
+import { cellRows } from "../../draw/node/cells";
 import { Card } from "../../parts/Card";
 import { Name } from "../../parts/Text";
-import type { NodeState } from "../../wire";
+import type { NodeState } from "../../wire/cluster";
 
 /** Size of the strip, in CSS pixels. */
 const STRIP = { width: 520, height: 30, gap: 6 } as const;

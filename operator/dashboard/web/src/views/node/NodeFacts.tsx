@@ -1,7 +1,7 @@
 import { Card, Facts } from "../../parts/Card";
 import { Name } from "../../parts/Text";
 import { Age } from "../../parts/Time";
-import type { NodeState } from "../../wire";
+import type { NodeState } from "../../wire/cluster";
 
 /** Domains, taints and age of a node. */
 export function NodeFacts({ node }: { readonly node: NodeState }) {

@@ -1,13 +1,13 @@
-import { now } from "../../app/clock";
-import { describeEta } from "../../app/jobs";
-import { queue } from "../../app/store";
-import { gangKey } from "../../draw/gang";
+import { describeEta } from "../../app/job/jobs";
+import { queue } from "../../app/live/store";
+import { now } from "../../app/server/clock";
+import { gangKey } from "../../draw/base/gang";
 import { Card } from "../../parts/Card";
-import { JobLink, QueueLink } from "../../parts/links";
 import { Table, type Column } from "../../parts/Table";
 import { Name } from "../../parts/Text";
 import { Until } from "../../parts/Time";
-import type { JobState, NodeHold, NodeState } from "../../wire";
+import { JobLink, QueueLink } from "../../parts/links";
+import type { JobState, NodeHold, NodeState } from "../../wire/cluster";
 
 const jobOf = (hold: NodeHold): JobState | undefined => queue.jobs.value.get(gangKey(hold));
 

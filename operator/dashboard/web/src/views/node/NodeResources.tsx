@@ -1,8 +1,8 @@
-import { formatAmount, parseQuantity } from "../../app/format";
+import { formatAmount, parseQuantity } from "../../app/text/format";
 import { Card } from "../../parts/Card";
 import { Table, type Column } from "../../parts/Table";
 import { Name } from "../../parts/Text";
-import type { NodeResource, NodeState } from "../../wire";
+import type { NodeResource, NodeState } from "../../wire/cluster";
 
 const COLUMNS: readonly Column<NodeResource>[] = [
   { title: "Resource", cell: (row) => <Name text={row.resource} /> },

@@ -1,7 +1,7 @@
 import { useId } from "preact/hooks";
 
-import { setQuery } from "../../app/route";
-import { fitSentence } from "../../draw/fit";
+import { setQuery } from "../../app/page/route";
+import { fitSentence } from "../../draw/node/fit";
 import { Icon } from "../../parts/Icon";
 import { fitQuery, fitSummary, fitText } from "./model";
 

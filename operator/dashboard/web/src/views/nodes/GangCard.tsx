@@ -1,12 +1,12 @@
-import { countOf } from "../../app/format";
-import { describeEta, phaseOf } from "../../app/jobs";
-import { now } from "../../app/clock";
-import { queue } from "../../app/store";
-import { gangOfKey } from "../../draw/gang";
+import { describeEta, phaseOf } from "../../app/job/jobs";
+import { queue } from "../../app/live/store";
+import { now } from "../../app/server/clock";
+import { countOf } from "../../app/text/format";
+import { gangOfKey } from "../../draw/base/gang";
 import { PhaseBadge } from "../../parts/Badge";
 import { Icon } from "../../parts/Icon";
-import { JobLink, QueueLink } from "../../parts/links";
 import { Name, Text } from "../../parts/Text";
+import { JobLink, QueueLink } from "../../parts/links";
 import { chooseGang, chosenGang, chosenQueue, gangNodes, litGangs } from "./model";
 
 /** The chosen job or queue, with links to its page. */

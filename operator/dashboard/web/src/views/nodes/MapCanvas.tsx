@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { useShortcuts } from "../../app/keys";
-import { ZOOM_STEP } from "../../draw/zoom";
+import { useShortcuts } from "../../app/page/keys";
+import { ZOOM_STEP } from "../../draw/map/zoom";
 import { ZoomButtons } from "../../parts/ZoomButtons";
 import { GangCard } from "./GangCard";
+import { MapTip } from "./MapTip";
 import { MapController } from "./map-controller";
 import { followAll } from "./map-follow";
-import { MapTip } from "./MapTip";
 import { gangNodes } from "./model";
 
 /** The map with its buttons, the tip at the pointer, and the card of the chosen job. */

@@ -1,14 +1,14 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-import { theme } from "../../app/theme";
-import { RectBatch } from "../../draw/batch";
-import { CELL_STATES, type CellState } from "../../draw/cells";
-import { STATE_WORDS } from "../../draw/describe";
-import { addRun } from "../../draw/fills";
-import { fillOf, type ColourBy } from "../../draw/look";
-import { buildPatterns } from "../../draw/patterns";
-import { themeOf } from "../../draw/theme";
-import { TIME_STEPS } from "../../draw/time-left";
+import { theme } from "../../app/look/theme";
+import { RectBatch } from "../../draw/base/batch";
+import { buildPatterns } from "../../draw/base/patterns";
+import { themeOf } from "../../draw/base/theme";
+import { TIME_STEPS } from "../../draw/base/time-left";
+import { addRun } from "../../draw/map/fills";
+import { fillOf, type ColourBy } from "../../draw/map/look";
+import { CELL_STATES, type CellState } from "../../draw/node/cells";
+import { STATE_WORDS } from "../../draw/node/describe";
 import { Legend, type LegendEntry } from "../../parts/Legend";
 import { colourBy, fitQuery } from "./model";
 

@@ -1,13 +1,13 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-import { formatUntil } from "../../app/format";
-import { queue } from "../../app/store";
-import type { CellHit } from "../../draw/hit";
-import { holders, startText, STATE_WORDS } from "../../draw/describe";
-import { devicesOf, stateWord } from "../../draw/devices";
-import { domainText } from "../../draw/domains";
-import { gangOfKey, gangTitle } from "../../draw/gang";
-import { nodeName } from "../../draw/order";
+import { queue } from "../../app/live/store";
+import { formatUntil } from "../../app/text/format";
+import { gangOfKey, gangTitle } from "../../draw/base/gang";
+import type { CellHit } from "../../draw/layout/hit";
+import { holders, startText, STATE_WORDS } from "../../draw/node/describe";
+import { devicesOf, stateWord } from "../../draw/node/devices";
+import { domainText } from "../../draw/node/domains";
+import { nodeName } from "../../draw/node/order";
 import { Name, Text } from "../../parts/Text";
 import type { MapController } from "./map-controller";
 

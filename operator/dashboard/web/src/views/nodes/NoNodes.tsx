@@ -1,16 +1,16 @@
-import { formatCount, resourceLabel } from "../../app/format";
-import { nodesFreshness, queueFreshness } from "../../app/freshness";
-import { urls } from "../../app/route";
-import { command } from "../../app/shell-quote";
-import { queue, session, type Problem } from "../../app/store";
-import { wholeUnits } from "../../draw/quantity";
-import { isDevice } from "../../draw/devices";
+import { nodesFreshness, queueFreshness } from "../../app/live/freshness";
+import { queue, session, type Problem } from "../../app/live/store";
+import { urls } from "../../app/page/route";
+import { formatCount, resourceLabel } from "../../app/text/format";
+import { command } from "../../app/text/shell-quote";
+import { isDevice } from "../../draw/node/devices";
+import { wholeUnits } from "../../draw/node/quantity";
 import { Loading } from "../../parts/Banner";
 import { Card } from "../../parts/Card";
 import { Command } from "../../parts/Copy";
 import { ProblemText } from "../../parts/ListProblem";
-import { QueueLink } from "../../parts/links";
 import { Name, Text } from "../../parts/Text";
+import { QueueLink } from "../../parts/links";
 
 /** Name of the role that an administrator may create. */
 const ROLE = "trellis-read-nodes";

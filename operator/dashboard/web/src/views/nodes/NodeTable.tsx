@@ -1,12 +1,12 @@
-import { urls } from "../../app/route";
-import { now } from "../../app/clock";
-import { VirtualRows } from "../../parts/VirtualRows";
+import { urls } from "../../app/page/route";
+import { now } from "../../app/server/clock";
+import { holders } from "../../draw/node/describe";
+import { devicesOf, stateWord } from "../../draw/node/devices";
+import { domainText } from "../../draw/node/domains";
+import { nodeName } from "../../draw/node/order";
 import { Name, Text } from "../../parts/Text";
-import { holders } from "../../draw/describe";
-import { devicesOf, stateWord } from "../../draw/devices";
-import { domainText } from "../../draw/domains";
-import { nodeName } from "../../draw/order";
-import type { NodeState } from "../../wire";
+import { VirtualRows } from "../../parts/VirtualRows";
+import type { NodeState } from "../../wire/cluster";
 import { fitOf, litGangs, sortedNodes } from "./model";
 
 /** Height of a row, in CSS pixels. `style/map.css` has the same number. */

@@ -1,6 +1,6 @@
-import { countOf, formatCount } from "../../app/format";
-import { POD_SIZES, type DeviceSums } from "../../draw/devices";
-import { holesBySize, largestGangs, type Hole } from "../../draw/holes";
+import { countOf, formatCount } from "../../app/text/format";
+import { POD_SIZES, type DeviceSums } from "../../draw/node/devices";
+import { holesBySize, largestGangs, type Hole } from "../../draw/node/holes";
 import { Name } from "../../parts/Text";
 import { fitQuery, mainDevice, sortedNodes, sums } from "./model";
 

@@ -1,6 +1,6 @@
-import { COLOUR_BY, type ColourBy } from "../../draw/look";
-import { chooseColour, colourBy, isTable, toggleTable } from "./model";
+import { COLOUR_BY, type ColourBy } from "../../draw/map/look";
 import { FitForm } from "./FitForm";
+import { chooseColour, colourBy, isTable, toggleTable } from "./model";
 
 const COLOUR_LABELS: Readonly<Record<ColourBy, string>> = {
   gang: "Job",

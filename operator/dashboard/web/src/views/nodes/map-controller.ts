@@ -2,19 +2,19 @@
 
 import { signal } from "@preact/signals";
 
-import { announce } from "../../app/announce";
-import { navigate, query, setQuery, urls } from "../../app/route";
-import { Camera } from "../../draw/camera";
-import { describeNode } from "../../draw/describe";
-import type { Point, Size } from "../../draw/flow";
-import { FramePlanner } from "../../draw/frames";
-import { listenToGestures, wheelFactor, wheelPixels } from "../../draw/gestures";
-import { ClusterMap, type MapHit } from "../../draw/map";
-import { tileOf, TILE, type Rect } from "../../draw/layout";
-import { positionOf, type MapScene } from "../../draw/scene";
-import type { Theme } from "../../draw/theme";
-import { walk, walkGrid, type Direction } from "../../draw/walk";
-import { ZOOM_STEP } from "../../draw/zoom";
+import { announce } from "../../app/page/announce";
+import { navigate, query, setQuery, urls } from "../../app/page/route";
+import { FramePlanner } from "../../draw/base/frames";
+import type { Point, Rect, Size } from "../../draw/base/geometry";
+import { listenToGestures, wheelFactor, wheelPixels } from "../../draw/base/gestures";
+import type { Theme } from "../../draw/base/theme";
+import { tileOf, TILE } from "../../draw/layout/layout";
+import { walk, walkGrid, type Direction } from "../../draw/layout/walk";
+import { Camera } from "../../draw/map/camera";
+import { ClusterMap, type MapHit } from "../../draw/map/map";
+import { positionOf, type MapScene } from "../../draw/map/scene";
+import { ZOOM_STEP } from "../../draw/map/zoom";
+import { describeNode } from "../../draw/node/describe";
 import { chooseGang, litGangs } from "./model";
 
 /** Time for which the pointer rests on a gang before all others are dimmed, in milliseconds. */

@@ -2,12 +2,12 @@
 
 import { effect, signal, untracked } from "@preact/signals";
 
-import { query } from "../../app/route";
-import { nodes } from "../../app/store";
-import type { Size } from "../../draw/flow";
-import { LayoutKeeper } from "../../draw/layout-keeper";
-import { buildScene } from "../../draw/scene";
-import { followSize, followTheme } from "../follow-canvas";
+import { nodes } from "../../app/live/store";
+import { query } from "../../app/page/route";
+import type { Size } from "../../draw/base/geometry";
+import { LayoutKeeper } from "../../draw/layout/layout-keeper";
+import { buildScene } from "../../draw/map/scene";
+import { followSize, followTheme } from "../../parts/follow-canvas";
 import type { MapController } from "./map-controller";
 import { fitOf, litGangs, look, sortedNodes } from "./model";
 

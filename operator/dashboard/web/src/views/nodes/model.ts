@@ -2,14 +2,14 @@
 
 import { computed } from "@preact/signals";
 
-import { now } from "../../app/clock";
-import { query, setQuery } from "../../app/route";
-import { nodes, queue } from "../../app/store";
-import { sumDevices, type DeviceSums } from "../../draw/devices";
-import { deviceOf, readFit, rememberFits, sumFits } from "../../draw/fit";
-import { COLOUR_BY, readColourBy, type ColourBy, type LookContext } from "../../draw/look";
-import { sortNodes } from "../../draw/order";
-import { nodesByGang } from "../../draw/scene";
+import { nodes, queue } from "../../app/live/store";
+import { query, setQuery } from "../../app/page/route";
+import { now } from "../../app/server/clock";
+import { COLOUR_BY, readColourBy, type ColourBy, type LookContext } from "../../draw/map/look";
+import { nodesByGang } from "../../draw/map/scene";
+import { sumDevices, type DeviceSums } from "../../draw/node/devices";
+import { deviceOf, readFit, rememberFits, sumFits } from "../../draw/node/fit";
+import { sortNodes } from "../../draw/node/order";
 
 /** Colours and answers that depend on the time change at most this often, in milliseconds. */
 const STEP_MS = 15_000;

@@ -1,6 +1,7 @@
 import type { RefObject } from "preact";
 import { useId, useRef } from "preact/hooks";
 
+import { session } from "../../app/live/store";
 import {
   bringBack,
   cancelPlan,
@@ -12,8 +13,7 @@ import {
   setNamespace,
   setText,
   showExample,
-} from "../../app/planner";
-import { session } from "../../app/store";
+} from "../../app/plan/planner";
 import { CopyButton } from "../../parts/Copy";
 import { Text } from "../../parts/Text";
 import { loadFiles } from "./files";

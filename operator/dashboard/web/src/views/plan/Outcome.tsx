@@ -1,14 +1,14 @@
 import { useEffect, useRef } from "preact/hooks";
 
-import { countOf } from "../../app/format";
-import { describePlanFailure, submitCommand, summarizePlan } from "../../app/plan-words";
-import { type Outcome as Result, draft, isPlanning, outcome } from "../../app/planner";
-import { session } from "../../app/store";
+import { session } from "../../app/live/store";
+import { type Outcome as Result, draft, isPlanning, outcome } from "../../app/plan/planner";
+import { describePlanFailure, submitCommand, summarizePlan } from "../../app/plan/words";
+import { countOf } from "../../app/text/format";
 import { Banner, Empty } from "../../parts/Banner";
 import { Card } from "../../parts/Card";
 import { Command } from "../../parts/Copy";
 import { Text } from "../../parts/Text";
-import type { PlanAnswer } from "../../wire-plan";
+import type { PlanAnswer } from "../../wire/plan";
 import { PlannedJobCard } from "./PlannedJobCard";
 import { Problems } from "./Problems";
 

@@ -1,15 +1,15 @@
 import { useComputed } from "@preact/signals";
 import { useId } from "preact/hooks";
 
-import { type KnownNames, lineSentence, unnamedNodes, verdictLook } from "../../app/plan-words";
-import { urls } from "../../app/route";
-import { jobKey, queue, session } from "../../app/store";
+import { jobKey, queue, session } from "../../app/live/store";
+import { urls } from "../../app/page/route";
+import { type KnownNames, lineSentence, unnamedNodes, verdictLook } from "../../app/plan/words";
 import { Badge } from "../../parts/Badge";
 import { Icon } from "../../parts/Icon";
-import { JobLink, NodeLinks } from "../../parts/links";
 import { Sentence } from "../../parts/Sentence";
 import { Name, Text } from "../../parts/Text";
-import type { PlanSection, PlannedJob } from "../../wire-plan";
+import { JobLink, NodeLinks } from "../../parts/links";
+import type { PlanSection, PlannedJob } from "../../wire/plan";
 
 /** A job with its verdict, and what `trellis plan` prints about it. */
 export function PlannedJobCard({ job }: { readonly job: PlannedJob }) {

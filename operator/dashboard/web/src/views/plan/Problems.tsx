@@ -1,7 +1,7 @@
-import { countOf } from "../../app/format";
+import { countOf } from "../../app/text/format";
 import { Card } from "../../parts/Card";
 import { Text } from "../../parts/Text";
-import type { PlanProblem } from "../../wire-plan";
+import type { PlanProblem } from "../../wire/plan";
 
 /** All problems of the text. A click on one puts the cursor of the text area on its place. */
 export function Problems(props: {

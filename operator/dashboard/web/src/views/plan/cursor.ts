@@ -1,6 +1,6 @@
 /** The cursor of the text area. */
 
-import { offsetOf } from "../../app/plan-text";
+import { offsetOf } from "../../app/plan/draft";
 
 /** Moves the cursor to a line and a column, both from 1, and scrolls there. */
 export function moveCursor(area: HTMLTextAreaElement, line: number, column: number): void {

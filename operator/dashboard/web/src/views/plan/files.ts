@@ -1,10 +1,10 @@
 /** Files that the user chooses or drops. */
 
-import { countOf } from "../../app/format";
-import { joinFiles, mayFit } from "../../app/plan-text";
-import { draft, replaceDraft, reportFailure, tooLarge } from "../../app/planner";
-import { RequestError } from "../../app/request";
-import { cleanLine, cutText } from "../../app/text";
+import { joinFiles, mayFit } from "../../app/plan/draft";
+import { draft, replaceDraft, reportFailure, tooLarge } from "../../app/plan/planner";
+import { RequestError } from "../../app/server/request";
+import { cleanLine, cutText } from "../../app/text/clean";
+import { countOf } from "../../app/text/format";
 
 const NAME_LENGTH = 80;
 

@@ -1,6 +1,6 @@
 import { Badge } from "../../parts/Badge";
 import { Text } from "../../parts/Text";
-import type { QueueState } from "../../wire";
+import type { QueueState } from "../../wire/cluster";
 
 /** Whether a queue starts jobs. An active queue without a remark has no badge. */
 export function QueueBadge({ queue }: { readonly queue: QueueState }) {

@@ -1,15 +1,15 @@
 import { useComputed } from "@preact/signals";
 
-import { countOf, formatCount } from "../../app/format";
-import { describeReason } from "../../app/jobs";
-import { jobsOfQueues } from "../../app/queue-tree";
-import { urls } from "../../app/route";
-import { cutText } from "../../app/text";
-import { jobKey, queue as store } from "../../app/store";
-import { JobLink } from "../../parts/links";
+import { describeReason } from "../../app/job/jobs";
+import { jobKey, queue as store } from "../../app/live/store";
+import { urls } from "../../app/page/route";
+import { jobsOfQueues } from "../../app/queue/queue-tree";
+import { cutText } from "../../app/text/clean";
+import { countOf, formatCount } from "../../app/text/format";
 import { Name, Text } from "../../parts/Text";
 import { Age } from "../../parts/Time";
-import type { JobState } from "../../wire";
+import { JobLink } from "../../parts/links";
+import type { JobState } from "../../wire/cluster";
 import { Eta } from "../home/Eta";
 
 const MAX_JOBS = 8;

@@ -1,12 +1,12 @@
 import { useId } from "preact/hooks";
 
-import { countOf } from "../../app/format";
-import type { QuotaRow } from "../../app/quota-bar";
-import { type QueueNode, namesBelow } from "../../app/queue-tree";
+import { type QueueNode, namesBelow } from "../../app/queue/queue-tree";
+import type { QuotaRow } from "../../app/queue/quota-bar";
+import { countOf } from "../../app/text/format";
 import { QuotaBar } from "../../parts/Bar";
 import { Icon } from "../../parts/Icon";
-import { QueueLink } from "../../parts/links";
 import { Name } from "../../parts/Text";
+import { QueueLink } from "../../parts/links";
 import { QueueBadge } from "./QueueBadge";
 import { QueueJobLists } from "./QueueJobLists";
 

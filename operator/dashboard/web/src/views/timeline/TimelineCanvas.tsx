@@ -1,16 +1,16 @@
 import { effect, useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { now } from "../../app/clock";
-import { useShortcuts } from "../../app/keys";
-import type { Size } from "../../draw/flow";
-import type { TimelineRows } from "../../draw/timeline-rows";
+import { useShortcuts } from "../../app/page/keys";
+import { now } from "../../app/server/clock";
+import type { Size } from "../../draw/base/geometry";
+import type { TimelineRows } from "../../draw/timeline/rows";
 import { ZoomButtons } from "../../parts/ZoomButtons";
-import { followSize, followTheme } from "../follow-canvas";
-import { curve, urlWindow } from "./model";
+import { followSize, followTheme } from "../../parts/follow-canvas";
 import { TimelineCard } from "./TimelineCard";
-import { TimelineController } from "./timeline-controller";
 import { TimelineTip } from "./TimelineTip";
+import { curve, urlWindow } from "./model";
+import { TimelineController } from "./timeline-controller";
 
 /** The timeline with its buttons, the tip at the pointer, and the card of the chosen job. */
 export function TimelineCanvas({ rows }: { readonly rows: TimelineRows }) {

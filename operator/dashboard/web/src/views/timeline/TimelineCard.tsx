@@ -1,9 +1,9 @@
-import { now } from "../../app/clock";
-import { countOf } from "../../app/format";
-import { phaseOf } from "../../app/jobs";
-import { urls } from "../../app/route";
-import { queue } from "../../app/store";
-import { gangOfKey } from "../../draw/gang";
+import { phaseOf } from "../../app/job/jobs";
+import { queue } from "../../app/live/store";
+import { urls } from "../../app/page/route";
+import { now } from "../../app/server/clock";
+import { countOf } from "../../app/text/format";
+import { gangOfKey } from "../../draw/base/gang";
 import { PhaseBadge } from "../../parts/Badge";
 import { Icon } from "../../parts/Icon";
 import { JobLink } from "../../parts/links";

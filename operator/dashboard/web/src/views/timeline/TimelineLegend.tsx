@@ -1,4 +1,4 @@
-import { session } from "../../app/store";
+import { session } from "../../app/live/store";
 import { Legend, type LegendEntry } from "../../parts/Legend";
 import { totals } from "./model";
 

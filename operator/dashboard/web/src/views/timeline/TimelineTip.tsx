@@ -1,11 +1,11 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-import { now } from "../../app/clock";
-import { countOf, formatAge, formatClock, formatCount } from "../../app/format";
-import { describeReason, phaseOf } from "../../app/jobs";
-import { gangTitle } from "../../draw/gang";
+import { describeReason, phaseOf } from "../../app/job/jobs";
+import { now } from "../../app/server/clock";
+import { countOf, formatAge, formatClock, formatCount } from "../../app/text/format";
+import { gangTitle } from "../../draw/base/gang";
 import { Name, Text } from "../../parts/Text";
-import type { JobState } from "../../wire";
+import type { JobState } from "../../wire/cluster";
 import { foreseen } from "./describe-job";
 import { curve } from "./model";
 import type { TimelineController } from "./timeline-controller";

@@ -1,9 +1,9 @@
 /** Describes a job of the timeline in words, for screen readers and for the tip. Pure. */
 
-import { countOf, formatAge } from "../../app/format";
-import { describeEta, isPending, phaseOf } from "../../app/jobs";
-import { gangTitle } from "../../draw/gang";
-import type { JobState } from "../../wire";
+import { describeEta, isPending, phaseOf } from "../../app/job/jobs";
+import { countOf, formatAge } from "../../app/text/format";
+import { gangTitle } from "../../draw/base/gang";
+import type { JobState } from "../../wire/cluster";
 
 /** Returns one text for a job. */
 export function describeJob(job: JobState, now: Date): string {

@@ -2,12 +2,12 @@
 
 import { computed } from "@preact/signals";
 
-import { now } from "../../app/clock";
-import { query } from "../../app/route";
-import { nodes, queue } from "../../app/store";
-import { sumDevices } from "../../draw/devices";
-import { foreseenCurve, type GpuTotals } from "../../draw/free-curve";
-import { openingWindow, readWindow, type TimeWindow } from "../../draw/time-scale";
+import { nodes, queue } from "../../app/live/store";
+import { query } from "../../app/page/route";
+import { now } from "../../app/server/clock";
+import { sumDevices } from "../../draw/node/devices";
+import { foreseenCurve, type GpuTotals } from "../../draw/timeline/free-curve";
+import { openingWindow, readWindow, type TimeWindow } from "../../draw/timeline/time-scale";
 
 /** The GPUs of the nodes. Undefined: the user may not see nodes, or they have not arrived. */
 export const totals = computed<GpuTotals | undefined>(() => {

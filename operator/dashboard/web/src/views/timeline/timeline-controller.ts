@@ -2,20 +2,19 @@
 
 import { signal } from "@preact/signals";
 
-import { announce } from "../../app/announce";
-import { navigate, setQuery, urls } from "../../app/route";
-import { curveAt, type Curve } from "../../draw/free-curve";
-import type { Point, Size } from "../../draw/flow";
-import { FramePlanner } from "../../draw/frames";
-import { gangOfKey } from "../../draw/gang";
-import { contains } from "../../draw/hit";
-import { listenToGestures, wheelFactor, wheelPixels } from "../../draw/gestures";
-import type { Theme } from "../../draw/theme";
-import { Timeline } from "../../draw/timeline";
-import { rowOfJob, stepRow, type JobRow, type TimelineRows } from "../../draw/timeline-rows";
-import type { TimelineScene } from "../../draw/timeline-scene";
-import { panTime, writeHours, zoomTime, type TimeWindow } from "../../draw/time-scale";
-import { ZOOM_STEP } from "../../draw/zoom";
+import { announce } from "../../app/page/announce";
+import { navigate, setQuery, urls } from "../../app/page/route";
+import { FramePlanner } from "../../draw/base/frames";
+import { gangOfKey } from "../../draw/base/gang";
+import { type Point, type Size, contains } from "../../draw/base/geometry";
+import { listenToGestures, wheelFactor, wheelPixels } from "../../draw/base/gestures";
+import type { Theme } from "../../draw/base/theme";
+import { ZOOM_STEP } from "../../draw/map/zoom";
+import { curveAt, type Curve } from "../../draw/timeline/free-curve";
+import { rowOfJob, stepRow, type JobRow, type TimelineRows } from "../../draw/timeline/rows";
+import type { TimelineScene } from "../../draw/timeline/scene";
+import { panTime, writeHours, zoomTime, type TimeWindow } from "../../draw/timeline/time-scale";
+import { Timeline } from "../../draw/timeline/timeline";
 import { describeJob } from "./describe-job";
 import { firstWindow } from "./model";
 

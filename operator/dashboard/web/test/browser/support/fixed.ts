@@ -2,8 +2,8 @@
 
 import type { Page, Route } from "@playwright/test";
 
-import type { JobState, NodesAnswer, QueueAnswer, QueueState, Session } from "../../../src/wire";
-import type { Answer, Explanation, StatusReport, TrainingJob, WhyAnswer } from "../../../src/wire-job";
+import type { JobState, NodesAnswer, QueueAnswer, QueueState, Session } from "../../../src/wire/cluster";
+import type { Answer, Explanation, StatusReport, TrainingJob, WhyAnswer } from "../../../src/wire/job";
 import { GPU, NOW, hoursFromNow, makeCluster, makeHold, makeNode } from "../../draw/made-up";
 
 /** Half a minute after a whole one: ages in minutes are then the same for some seconds. */

@@ -1,0 +1,81 @@
+/** Stretches of time that the timeline draws for one job. Pure. Times are milliseconds since 1970. */
+
+import { canNeverStart, isPending } from "../../app/job/jobs";
+import type { JobState } from "../../wire/cluster";
+
+/** A stretch of time. An absent end is unknown. */
+export interface Span {
+  readonly from: number;
+  readonly to: number | undefined;
+}
+
+/** An attempt that has ended. */
+export interface PastRun {
+  readonly from: number;
+  readonly to: number;
+  /** Why it ended, in one word. */
+  readonly reason: string;
+}
+
+/** The stretches of one job. */
+export interface JobSpans {
+  /** Attempts that have ended. Empty until the server has a route for them. */
+  readonly past: readonly PastRun[];
+  /** The job waits or has waited: a thin line. */
+  readonly wait: Span | undefined;
+  /** The job waits for its foreseen start: a dotted line. */
+  readonly foreseenWait: Span | undefined;
+  /** The job holds its devices: a solid bar. */
+  readonly solid: Span | undefined;
+  /** The job is expected to hold them further: a hatched bar. */
+  readonly hatched: Span | undefined;
+  /** The job is expected to start: an outline. */
+  readonly outline: Span | undefined;
+  /** The expected end has passed. */
+  readonly isOverdue: boolean;
+  /** The job cannot start as it is. */
+  readonly isNever: boolean;
+}
+
+/** Returns what the timeline draws for a job. */
+export function spansOf(job: JobState, now: number, past: readonly PastRun[] = []): JobSpans {
+  return isPending(job) ? pendingSpans(job, now, past) : placedSpans(job, now, past);
+}
+
+function placedSpans(job: JobState, now: number, past: readonly PastRun[]): JobSpans {
+  const [submitted, since, end] = [parse(job.submitted), parse(job.since), parse(job.expectedEnd)];
+  const begin = Math.min(since ?? now, now);
+  const isOverdue = end !== undefined && end <= now;
+  return {
+    past,
+    wait: submitted !== undefined && submitted < begin ? { from: submitted, to: begin } : undefined,
+    foreseenWait: undefined,
+    solid: { from: begin, to: now },
+    hatched: isOverdue ? undefined : { from: now, to: end },
+    outline: undefined,
+    isOverdue,
+    isNever: false,
+  };
+}
+
+function pendingSpans(job: JobState, now: number, past: readonly PastRun[]): JobSpans {
+  const [submitted, start, end] = [parse(job.submitted), parse(job.expectedStart), parse(job.expectedEnd)];
+  const isNever = canNeverStart(job);
+  // A start in the past is due: the scheduler is about to act.
+  const begin = start === undefined || isNever ? undefined : Math.max(start, now);
+  return {
+    past,
+    wait: { from: Math.min(submitted ?? now, now), to: now },
+    foreseenWait: begin !== undefined && begin > now ? { from: now, to: begin } : undefined,
+    solid: undefined,
+    hatched: undefined,
+    outline: begin === undefined ? undefined : { from: begin, to: end !== undefined && end > begin ? end : undefined },
+    isOverdue: false,
+    isNever,
+  };
+}
+
+function parse(time: string | undefined): number | undefined {
+  const at = Date.parse(time ?? "");
+  return Number.isNaN(at) ? undefined : at;
+}
