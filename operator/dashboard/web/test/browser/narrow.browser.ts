@@ -4,7 +4,7 @@ import { listViews, openView } from "./support/all-views";
 import { TEAM_A, TestObjects, type WaitingJob, createWaitingJob } from "./support/cluster";
 import { expect, test } from "./support/test";
 import { findOverflow } from "./support/text-only";
-import { goTo, verdict } from "./support/views";
+import { card, goTo, verdict } from "./support/views";
 
 /** The jobs are the same for all tests of this file. */
 let jobs: WaitingJob;
@@ -41,4 +41,11 @@ test("home, the page of a job and the age of the data are usable at 360 px", asy
   await page.getByRole("combobox", { name: /^Go to/ }).fill(jobs.holder);
   await page.getByRole("option", { name: new RegExp(jobs.holder) }).tap();
   await expect(page.getByRole("heading", { level: 1 })).toHaveText(jobs.holder);
+});
+
+test("the home page of a user without jobs does not scroll to the side", async ({ dashboard }) => {
+  const { page } = await dashboard({ user: "viewer", context: { viewport: { width: 320, height: 640 } } });
+  await expect(card(page, "My jobs")).toContainText("No job of yours waits or runs.");
+  await expect(page.locator(".command").first()).toBeVisible();
+  expect(await findOverflow(page)).toEqual([]);
 });
