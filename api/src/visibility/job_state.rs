@@ -111,7 +111,7 @@ resource!(
         singular: "jobstate",
         short_names: &["jst"],
         namespaced: true,
-        verbs: &["get", "list"],
+        verbs: &["get", "list", "watch"],
     }
 );
 

@@ -79,7 +79,7 @@ pub struct VisibilityList<T> {
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// Time of the data, in milliseconds since 1970. The resources do not support watches.
+    /// Time of the data, in milliseconds since 1970. A watch may begin here for some minutes.
     #[serde(default)]
     pub resource_version: String,
 }
@@ -146,7 +146,8 @@ mod tests {
             }
             // A resource with the verb delete would be listed whenever a namespace is deleted.
             for verb in served.verbs {
-                assert!(["get", "list"].contains(verb), "{}: {verb}", served.plural);
+                let is_read = ["get", "list", "watch"].contains(verb);
+                assert!(is_read, "{}: {verb}", served.plural);
             }
             assert!(!served.verbs.is_empty(), "{}", served.plural);
             assert_eq!(served.plural, served.plural.to_lowercase());

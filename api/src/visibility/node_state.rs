@@ -132,6 +132,6 @@ resource!(
         singular: "nodestate",
         short_names: &["nst"],
         namespaced: false,
-        verbs: &["get", "list"],
+        verbs: &["get", "list", "watch"],
     }
 );

@@ -90,6 +90,6 @@ resource!(
         singular: "queuestate",
         short_names: &["qs"],
         namespaced: false,
-        verbs: &["get", "list"],
+        verbs: &["get", "list", "watch"],
     }
 );

@@ -108,7 +108,6 @@ async fn viewer_of_a_namespace_sees_only_its_jobs() {
             &["delete", "jst", "next", &namespace][..],
             "MethodNotAllowed",
         ),
-        (&["get", "jst", "--watch", &namespace], "watch"),
         (
             &["get", "jst", "--selector=a=b", &namespace],
             "labelSelector",

@@ -8,3 +8,4 @@ mod job_states;
 mod leader;
 mod operator_outage;
 mod queue_and_node_states;
+mod watch;

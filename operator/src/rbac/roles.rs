@@ -32,7 +32,7 @@ const READ: &[RuleRow] = &[
     // A RoleBinding does not grant access to these kinds, because they are cluster-scoped.
     ("trellis.dev", CLUSTER_SCOPED, READ_VERBS),
     ("trellis.dev", OPERATOR_RECORDS, READ_VERBS),
-    (GROUP, &["jobstates", "queuestates"], VIEW_VERBS),
+    (GROUP, &["jobstates", "queuestates"], READ_VERBS),
     (GROUP, &["explanations"], GET_VERBS),
 ];
 
@@ -73,7 +73,7 @@ const PLATFORM: &[RuleRow] = &[
     (
         GROUP,
         &["jobstates", "queuestates", "nodestates"],
-        VIEW_VERBS,
+        READ_VERBS,
     ),
     (GROUP, &["explanations"], GET_VERBS),
 ];
@@ -90,12 +90,10 @@ const AUTHENTICATED: &[RuleRow] = &[
         ],
         READ_VERBS,
     ),
-    (GROUP, &["queuestates"], VIEW_VERBS),
+    (GROUP, &["queuestates"], READ_VERBS),
 ];
 
 const READ_VERBS: &[&str] = &["get", "list", "watch"];
-/// Clients cannot watch these objects, because they are computed on request.
-const VIEW_VERBS: &[&str] = &["get", "list"];
 /// The operator computes these objects for one job at a time.
 const GET_VERBS: &[&str] = &["get"];
 const WRITE_VERBS: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];

@@ -115,7 +115,7 @@ pub(super) async fn review_access(
 }
 
 /// Denies a caller that lacks the right.
-pub(super) fn deny_missing_right(user: &UserInfo, right: RequiredRight<'_>) -> AccessDenied {
+pub(crate) fn deny_missing_right(user: &UserInfo, right: RequiredRight<'_>) -> AccessDenied {
     let name = user.username.as_deref().unwrap_or_default();
     AccessDenied::Forbidden(format!("{name:?} {}", missing_right_message(right)))
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::access::AccessDenied;
 
@@ -50,6 +50,17 @@ impl Failure {
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }
 
+    pub(crate) fn too_many_watches() -> Self {
+        let message = "too many watches are open: end one, or list again now and then";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, message)
+    }
+
+    /// The changes since a version are no longer known.
+    pub(crate) fn expired_version() -> Self {
+        let message = "the resourceVersion is too old, or of another leader: list again";
+        Self::new(StatusCode::GONE, message)
+    }
+
     pub(crate) fn standby() -> Self {
         let message = "this process stands by, and knows nothing: ask the one that leads";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
@@ -85,14 +96,23 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+impl Failure {
+    /// The `Status` object of the API server.
+    pub(crate) fn status(&self) -> Value {
+        let reason = match self.code {
+            StatusCode::GONE => "Expired".to_owned(),
+            code => code.canonical_reason().unwrap_or_default().replace(' ', ""),
+        };
+        json!({
+            "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+            "code": self.code.as_u16(), "message": self.message, "reason": reason,
+        })
+    }
+}
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let status = json!({
-            "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-            "code": self.code.as_u16(), "message": self.message,
-            "reason": self.code.canonical_reason().unwrap_or_default().replace(' ', ""),
-        });
-        let mut response = (self.code, Json(status)).into_response();
+        let mut response = (self.code, Json(self.status())).into_response();
         let comes_again = [
             StatusCode::TOO_MANY_REQUESTS,
             StatusCode::SERVICE_UNAVAILABLE,

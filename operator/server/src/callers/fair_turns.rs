@@ -29,7 +29,8 @@ impl<K: Ord> FairTurns<K> {
         Self::new(turns, turns)
     }
 
-    fn new(turns: usize, each: usize) -> Self {
+    /// Creates this many turns, of which one caller may hold `each`.
+    pub(crate) fn new(turns: usize, each: usize) -> Self {
         Self {
             all: Arc::new(Semaphore::new(turns)),
             max_per_caller: each,
@@ -40,6 +41,13 @@ impl<K: Ord> FairTurns<K> {
     /// Waits for a turn for this caller.
     pub(crate) async fn acquire(&self, caller: K) -> Result<FairTurn, AcquireError> {
         self.acquire_many(caller, 1).await
+    }
+
+    /// Returns a turn for this caller. None: all are taken.
+    pub(crate) fn try_acquire(&self, caller: K) -> Option<FairTurn> {
+        let own = self.turns_of_caller(caller).try_acquire_owned().ok()?;
+        let turn = self.all.clone().try_acquire_owned().ok()?;
+        Some([own, turn])
     }
 
     /// Waits for this many turns at once for this caller.

@@ -104,6 +104,39 @@ impl CallerLimits {
         }
     }
 
+    /// True if the API server has granted the right a moment ago.
+    fn is_granted(&self, user: &UserInfo, right: RequiredRight<'_>) -> bool {
+        let review = access::build_review(user.clone(), right);
+        let key = ttl_cache::review_key(&review.spec);
+        key.is_some_and(|key| self.granted_rights.contains(&key))
+    }
+
+    /// Asks the API server whether the user has the right.
+    async fn review(&self, user: &UserInfo, right: RequiredRight<'_>) -> Result<bool, Failure> {
+        let review = access::build_review(user.clone(), right);
+        let asked_at = Instant::now();
+        let allows = access::review_access(&self.client, &review).await?;
+        let key = ttl_cache::review_key(&review.spec);
+        if let Some(key) = key.filter(|_| allows) {
+            self.granted_rights.insert(key, asked_at, ());
+        }
+        Ok(allows)
+    }
+
+    /// True if a user that the API server has named still has the right.
+    pub(crate) async fn review_again(
+        &self,
+        user: &UserInfo,
+        right: RequiredRight<'_>,
+    ) -> Result<bool, Failure> {
+        if self.is_granted(user, right) {
+            return Ok(true);
+        }
+        let turn = self.review_turns.proxied.acquire(user_name(user)).await;
+        let _turn = turn.map_err(|_| Failure::unavailable())?;
+        self.review(user, right).await
+    }
+
     /// Returns the caller with these headers.
     pub(crate) fn caller<'a>(
         &'a self,
@@ -207,22 +240,11 @@ impl Caller<'_> {
         user: &UserInfo,
         right: RequiredRight<'_>,
     ) -> Result<bool, Failure> {
-        let review = access::build_review(user.clone(), right);
-        let review_key = ttl_cache::review_key(&review.spec);
-        let granted = &self.limits.granted_rights;
-        if review_key
-            .as_ref()
-            .is_some_and(|review_key| granted.contains(review_key))
-        {
+        if self.limits.is_granted(user, right) {
             return Ok(true);
         }
         let _turn = self.take_review_turn().await?;
-        let asked_at = Instant::now();
-        let allows = access::review_access(&self.limits.client, &review).await?;
-        if let Some(review_key) = review_key.filter(|_| allows) {
-            granted.insert(review_key, asked_at, ());
-        }
-        Ok(allows)
+        self.limits.review(user, right).await
     }
 
     async fn take_review_turn(&self) -> Result<FairTurn, Failure> {

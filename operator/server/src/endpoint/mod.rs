@@ -48,7 +48,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 };
 /// Connections reserved for the API server: one for each concurrent request, and further ones that
 /// the API server has not closed yet.
-const PROXY_CONNECTIONS: usize = 128;
+const PROXY_CONNECTIONS: usize = 128 + state::MAX_WATCHES;
 
 /// Content type of answers.
 const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/json");

@@ -9,11 +9,18 @@ use trellis_machine::threads;
 
 use super::serialized_answers::SnapshotDownload;
 use super::visibility::snapshot_view::SnapshotViews;
+use crate::callers::fair_turns::FairTurns;
 use crate::callers::{CallerLimits, Failure, RequestTurn};
 use crate::serve::Identity;
 use crate::snapshot;
 use crate::telemetry::LeaderSlot;
 use crate::webhook::Readiness;
+
+/// Most watches at once. Each holds a connection of the API server.
+pub(super) const MAX_WATCHES: usize = 256;
+
+/// Most watches of one user at once.
+const MAX_WATCHES_OF_USER: usize = 32;
 
 /// The endpoint of one process.
 pub(super) struct Endpoint {
@@ -26,6 +33,8 @@ pub(super) struct Endpoint {
     /// The last snapshot, shared by concurrent readers.
     download: Mutex<Weak<SnapshotDownload>>,
     pub(super) snapshot_views: SnapshotViews,
+    /// Places of watches, by user.
+    pub(super) watch_places: FairTurns<String>,
 }
 
 impl Endpoint {
@@ -42,6 +51,7 @@ impl Endpoint {
             callers: CallerLimits::new(client),
             download: Mutex::default(),
             snapshot_views: SnapshotViews::default(),
+            watch_places: FairTurns::new(MAX_WATCHES, MAX_WATCHES_OF_USER),
         }
     }
 }

@@ -16,6 +16,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -76,6 +77,11 @@ pub struct ConnectionLimits {
     /// Longest time for the last request of a connection after its lifetime.
     pub shutdown_timeout: Duration,
 }
+
+/// Marks an answer whose body may last for this long: the connection stays open after its lifetime
+/// until the answer has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct LongAnswer(pub Duration);
 
 /// Serves connections until `stop` is cancelled. Then it accepts no more connections, and running
 /// requests get a limited time to finish. Uses TLS with an identity, otherwise plain HTTP for
@@ -220,11 +226,19 @@ impl ConnectionServer {
         head_bytes: usize,
     ) -> anyhow::Result<()> {
         let router = TowerToHyperService::new(self.router.clone());
+        let longest_answer = Mutex::new(self.limits.shutdown_timeout);
         let service = service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(certificates.clone());
             let busy = Arc::new(place.mark_busy());
             let answers = router.call(request);
-            async move { answers.await.map(|answer| busy_until_written(answer, busy)) }
+            let longest_answer = &longest_answer;
+            async move {
+                let answer = answers.await?;
+                if let Some(LongAnswer(time)) = answer.extensions().get() {
+                    *longest_answer.lock() = self.limits.shutdown_timeout.max(*time);
+                }
+                Ok::<_, std::convert::Infallible>(busy_until_written(answer, busy))
+            }
         });
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -242,9 +256,14 @@ impl ConnectionServer {
             () = self.stop.cancelled() => {}
         }
         serving.as_mut().graceful_shutdown();
-        let last = tokio::time::timeout(self.limits.shutdown_timeout, serving);
+        let stop = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(self.limits.shutdown_timeout).await;
+        };
+        let longest_answer = *longest_answer.lock();
         tokio::select! {
-            ended = last => Ok(ended??),
+            ended = tokio::time::timeout(longest_answer, serving) => Ok(ended??),
+            () = stop => bail!("the server stops"),
             () = place.evicted.cancelled() => bail!(EVICTED),
         }
     }

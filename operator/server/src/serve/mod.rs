@@ -11,6 +11,6 @@ mod tls;
 
 pub use client_certificates::{ClientCertificates, Verification};
 pub use connection_limit::ReservedPlaces;
-pub use connections::{ConnectionLimits, bind, serve};
+pub use connections::{ConnectionLimits, LongAnswer, bind, serve};
 pub use self_signed::{CertificateKeeper, ManagedCertificate, TrustObject};
 pub use tls::{CertificateSource, Identity, Pem, ReloadingCertificate};

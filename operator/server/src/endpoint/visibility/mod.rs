@@ -2,7 +2,7 @@
 //! users who may read it. The aggregator of kube-apiserver forwards their requests here.
 //!
 //! `request` parses requests, `discovery` serves discovery documents, `snapshot_view` keeps
-//! snapshots, and `row_set` and `table` serialize. Each other module computes the rows of one
+//! snapshots, `row_set` and `table` serialize, and `watch` serves changes. Each other module computes the rows of one
 //! resource, and is pure.
 
 mod age;
@@ -12,11 +12,13 @@ mod explanations;
 mod forecasts;
 mod jobs;
 mod nodes;
+mod query;
 mod queues;
 mod request;
 mod row_set;
 pub(super) mod snapshot_view;
 mod table;
+mod watch;
 
 pub(super) use jobs::NOMINATED_MESSAGE;
 #[cfg(feature = "fixtures")]
@@ -57,14 +59,16 @@ pub(super) async fn serve(
     let request = ApiRequest::parse(&head)?;
     let right = match &request {
         ApiRequest::Document(_) => RequiredRight::Path(head.uri.path()),
-        ApiRequest::Object(object) => RequiredRight::Resource(ResourceRight {
-            resource: object.served.plural,
-            verb: object.verb,
-            namespace: object.namespace.as_deref(),
-            name: object.name.as_deref(),
-        }),
+        ApiRequest::Object(object) => RequiredRight::Resource(object.right()),
     };
     caller.authorize(&user, right).await?;
+    if let ApiRequest::Object(object) = &request
+        && object.verb == "watch"
+    {
+        object.check_supported()?;
+        endpoint.leader_context()?;
+        return watch::serve_watch(&endpoint, user, object.clone());
+    }
     // The API server uses discovery as a health check. So discovery needs no turn, however many
     // requests the API server forwards.
     let is_probe = caller.is_proxied() && matches!(request, ApiRequest::Document(_));
@@ -175,12 +179,9 @@ fn serve_rows<T: table::TableRow>(
     page: &RowSet<T>,
     encoding: Encoding,
 ) -> Result<EncodedBytes, Failure> {
-    let namespace = request.namespace.as_deref();
     match &request.name {
-        None => page.list(namespace, request.format, encoding),
-        Some(name) => page
-            .get(namespace, name, request.format)
-            .map(EncodedBytes::plain),
+        None => page.list(request, encoding),
+        Some(name) => page.get(request, name).map(EncodedBytes::plain),
     }
 }
 

@@ -2,11 +2,12 @@
 
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
-use serde::Deserialize;
 use trellis_api::visibility::{ALL_RESOURCES, GROUP, ServedResource, VERSION};
 
-use super::table::{Format, Include};
+use super::query::{RequestQuery, SelectedFields, WatchOptions};
+use super::table::{Format, Include, TableRow};
 use crate::callers::Failure;
+use crate::callers::access::ResourceRight;
 
 /// A parsed request.
 #[derive(Debug, PartialEq)]
@@ -46,7 +47,7 @@ pub(super) struct DiscoveryDocument {
 }
 
 /// Objects of a resource.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct ObjectRequest {
     /// Resource of the objects.
     pub(super) served: &'static ServedResource,
@@ -56,33 +57,14 @@ pub(super) struct ObjectRequest {
     pub(super) namespace: Option<String>,
     /// None: all objects.
     pub(super) name: Option<String>,
+    /// Objects that a field selector names, among those of the namespace.
+    pub(super) selected: SelectedFields,
     /// Format of the answer.
     pub(super) format: Format,
+    /// How to watch the objects, if the verb is `watch`.
+    pub(super) watch: WatchOptions,
     /// Error for an unsupported request. The server returns it after authorizing the caller.
     unsupported: Option<(StatusCode, String)>,
-}
-
-/// Parameters of a query. The parser ignores those that would only make the answer smaller or
-/// later, as the API allows. An example is `limit`, which kubectl sends.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct RequestQuery {
-    watch: Option<String>,
-    r#continue: Option<String>,
-    label_selector: Option<String>,
-    field_selector: Option<String>,
-    resource_version_match: Option<String>,
-    include_object: Option<String>,
-    #[serde(rename = "resourceVersion")]
-    _resource_version: Option<String>,
-    #[serde(rename = "limit")]
-    _limit: Option<String>,
-    #[serde(rename = "pretty")]
-    _pretty: Option<String>,
-    #[serde(rename = "timeout")]
-    _timeout: Option<String>,
-    #[serde(rename = "timeoutSeconds")]
-    _timeout_seconds: Option<String>,
 }
 
 impl ApiRequest {
@@ -171,6 +153,19 @@ fn parse_object(
     };
     let mut refused = query.as_ref().err().cloned();
     refused = refused.or_else(|| query.as_ref().ok()?.unsupported_parameter());
+    let mut watch = WatchOptions::default();
+    let mut selected = SelectedFields::default();
+    if let Ok(query) = &query {
+        match query.selected_fields() {
+            Ok(fields) => selected = fields,
+            Err(why) => refused = refused.or(Some(why)),
+        }
+        match query.watch_options() {
+            Ok(options) if is_watched => watch = options,
+            Err(why) if is_watched => refused = refused.or(Some(why)),
+            _ => {}
+        }
+    }
     let mut refused = refused.map(|why| (StatusCode::BAD_REQUEST, why));
     if !served.verbs.contains(&verb) {
         let verbs = served.verbs.join(" and ");
@@ -198,45 +193,43 @@ fn parse_object(
         verb,
         namespace: namespace.map(str::to_owned),
         name: name.map(str::to_owned),
+        selected,
         format: format.unwrap_or(Format::Json),
+        watch,
         unsupported: refused,
     }))
 }
 
 impl ObjectRequest {
+    /// The right that the request needs.
+    pub(super) fn right(&self) -> ResourceRight<'_> {
+        let one = self.name.as_deref().or(self.selected.name.as_deref());
+        ResourceRight {
+            resource: self.served.plural,
+            verb: self.verb,
+            namespace: self.namespace.as_deref(),
+            name: one,
+        }
+    }
+
+    /// Returns true if the request asks for this object.
+    pub(super) fn selects(&self, row: &impl TableRow) -> bool {
+        let metadata = row.metadata();
+        let is_there = |asked: &Option<String>, own: &Option<String>| {
+            asked.is_none() || asked.as_deref() == own.as_deref()
+        };
+        is_there(&self.namespace, &metadata.namespace)
+            && is_there(&self.name, &metadata.name)
+            && is_there(&self.selected.namespace, &metadata.namespace)
+            && is_there(&self.selected.name, &metadata.name)
+    }
+
     /// Fails if the request is not supported.
     pub(super) fn check_supported(&self) -> Result<(), Failure> {
         match &self.unsupported {
             None => Ok(()),
             Some((code, why)) => Err(Failure::new(*code, why)),
         }
-    }
-}
-
-impl RequestQuery {
-    fn is_watch(&self) -> bool {
-        matches!(self.watch.as_deref(), Some("true" | "1" | ""))
-    }
-
-    /// Returns why the query is not supported. None: it is supported.
-    fn unsupported_parameter(&self) -> Option<String> {
-        let is_given = |value: &Option<String>| value.as_deref().is_some_and(|v| !v.is_empty());
-        if is_given(&self.label_selector) {
-            return Some("labelSelector is not served: these objects have no labels; list them and select from what comes".to_owned());
-        }
-        if is_given(&self.field_selector) {
-            return Some("fieldSelector is not served: list them and select from what comes, or get one by its name".to_owned());
-        }
-        if is_given(&self.r#continue) {
-            return Some("continue is not served: a list is always whole, and none has given this; ask without it".to_owned());
-        }
-        if self.resource_version_match.as_deref() == Some("Exact") {
-            return Some(
-                "resourceVersionMatch=Exact is not served: nothing is kept; ask without it"
-                    .to_owned(),
-            );
-        }
-        None
     }
 }
 
@@ -262,6 +255,19 @@ fn accepts_aggregated(accepted: &str) -> bool {
         let parameters = ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
         is_json && parameters.iter().all(|part| parts.contains(part))
     })
+}
+
+#[cfg(test)]
+impl ObjectRequest {
+    /// Returns the request of a GET below the group's path.
+    pub(super) fn get(path: &str) -> Self {
+        let uri = format!("/apis/{GROUP}/{VERSION}{path}");
+        let request = axum::http::Request::get(uri).body(()).unwrap();
+        match ApiRequest::parse(&request.into_parts().0).unwrap() {
+            ApiRequest::Object(object) => object,
+            ApiRequest::Document(document) => panic!("{document:?}"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use serde::Serialize;
 use trellis_api::visibility::{self, GROUP};
 
 use super::encoding::{EncodedBytes, Encoding};
+use super::query::SelectedFields;
+use super::request::ObjectRequest;
 use super::table::{self, Format, TableRow};
 use crate::callers::Failure;
 
@@ -47,23 +49,20 @@ impl<T: TableRow> RowSet<T> {
         }
     }
 
-    /// Returns the rows of a namespace, or all.
+    /// Returns the rows that a request selects.
     pub(super) fn list(
         &self,
-        namespace: Option<&str>,
-        format: Format,
+        request: &ObjectRequest,
         encoding: Encoding,
     ) -> Result<EncodedBytes, Failure> {
-        let key = (namespace.map(str::to_owned), format, encoding);
+        let key = (request.namespace.clone(), request.format, encoding);
+        let is_shared = request.selected == SelectedFields::default();
         let answer = self.answers.lock().get(&key).cloned();
-        if let Some(answer) = answer {
+        if let Some(answer) = answer.filter(|_| is_shared) {
             return Ok(answer);
         }
-        let here = self
-            .rows
-            .iter()
-            .filter(|row| is_in_namespace(*row, namespace));
-        let bytes = match format {
+        let here = self.rows.iter().filter(|row| request.selects(*row));
+        let bytes = match request.format {
             Format::Json => serialize(&JsonList {
                 api_version: visibility::api_version(),
                 kind: format!("{}List", T::SERVED.kind),
@@ -76,24 +75,21 @@ impl<T: TableRow> RowSet<T> {
         }?;
         let answer = encoding.encode(bytes);
         let mut answers = self.answers.lock();
-        if answers.len() < MAX_SERIALIZED {
+        if is_shared && answers.len() < MAX_SERIALIZED {
             answers.insert(key, answer.clone());
         }
         Ok(answer)
     }
 
     /// Returns the row with this name.
-    pub(super) fn get(
-        &self,
-        namespace: Option<&str>,
-        name: &str,
-        format: Format,
-    ) -> Result<Bytes, Failure> {
-        let is_it = |row: &&T| {
-            row.metadata().name.as_deref() == Some(name) && is_in_namespace(*row, namespace)
-        };
-        let row = self.rows.iter().find(is_it);
-        serialize_row(row, name, format, self.at)
+    pub(super) fn get(&self, request: &ObjectRequest, name: &str) -> Result<Bytes, Failure> {
+        let row = self.rows.iter().find(|row| request.selects(*row));
+        serialize_row(row, name, request.format, self.at)
+    }
+
+    /// All rows.
+    pub(super) fn rows(&self) -> &[T] {
+        &self.rows
     }
 }
 
@@ -111,10 +107,6 @@ pub(super) fn serialize_row<T: TableRow>(
             serialize(&table::render_table(std::iter::once(row), include, at)?)
         }
     }
-}
-
-fn is_in_namespace<T: TableRow>(row: &T, namespace: Option<&str>) -> bool {
-    namespace.is_none_or(|namespace| row.metadata().namespace.as_deref() == Some(namespace))
 }
 
 /// Returns the API server's error for a missing object.

@@ -17,6 +17,7 @@ use trellis_scheduler::{Forecast, GangId, QueueName, Snapshot};
 use super::explanations::{self, Explainer, ExplanationSources, Priorities};
 use super::forecasts::ForecastCache;
 use super::row_set::RowSet;
+use super::watch::{WatchFeeds, Watched};
 use super::{jobs, nodes, queues};
 use crate::callers::{Failure, RequestTurn};
 use crate::endpoint::WaitingJobs;
@@ -44,11 +45,16 @@ pub(in crate::endpoint) struct SnapshotView {
     /// Only one request at a time computes an explanation, because the explainer caches its
     /// results.
     explainer: Arc<Mutex<Option<Explainer>>>,
+    feeds: Arc<WatchFeeds>,
 }
 
 impl SnapshotView {
     /// Requests a snapshot from the scheduler.
-    async fn new(context: Arc<Context>, forecasts: &ForecastCache) -> Result<Self, Failure> {
+    async fn new(
+        context: Arc<Context>,
+        forecasts: &ForecastCache,
+        feeds: Arc<WatchFeeds>,
+    ) -> Result<Self, Failure> {
         let began = Instant::now();
         let (answer, reports) = oneshot::channel();
         context.send_event(SchedulerEvent::AskQueues(answer));
@@ -70,6 +76,7 @@ impl SnapshotView {
             nodes: OnceLock::new(),
             waiting: OnceLock::new(),
             explainer: Arc::default(),
+            feeds,
         })
     }
 
@@ -88,7 +95,7 @@ impl SnapshotView {
     /// if the caller is gone.
     pub(super) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
-        turn: RequestTurn,
+        turn: impl Send + 'static,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let view = self.clone();
@@ -107,6 +114,13 @@ impl SnapshotView {
         self.positions.get_or_init(|| self.snapshot.positions())
     }
 
+    /// Hands rows to their readers.
+    fn share<T: Watched>(&self, rows: Vec<T>) -> RowSet<T> {
+        let rows = RowSet::new(self.time(), rows);
+        T::feed(&self.feeds).update(&self.context, self.time(), rows.rows());
+        rows
+    }
+
     /// Rows of jobs that wait or hold a place.
     pub(super) fn jobs(&self) -> &RowSet<JobState> {
         self.jobs.get_or_init(|| {
@@ -118,7 +132,7 @@ impl SnapshotView {
                 external_gang: |key: &_| jobs::ExternalGang::find(&self.context.cache, key),
                 queue: |name: &_| self.context.cache.queues.get(name),
             };
-            RowSet::new(self.time(), facts.rows())
+            self.share(facts.rows())
         })
     }
 
@@ -127,7 +141,7 @@ impl SnapshotView {
         self.queues.get_or_init(|| {
             let all = self.context.cache.queues.all();
             let rows = queues::rows(&all, &self.queue_reports, &self.snapshot);
-            RowSet::new(self.time(), rows)
+            self.share(rows)
         })
     }
 
@@ -138,7 +152,7 @@ impl SnapshotView {
                 let node = self.context.cache.nodes.get(&Key::new("", name))?;
                 node.metadata.creation_timestamp.clone()
             };
-            RowSet::new(self.time(), nodes::rows(&self.snapshot, created))
+            self.share(nodes::rows(&self.snapshot, created))
         })
     }
 }
@@ -207,9 +221,15 @@ impl SnapshotView {
 pub(in crate::endpoint) struct SnapshotViews {
     last: Arc<Mutex<Option<Arc<SnapshotView>>>>,
     forecasts: ForecastCache,
+    feeds: Arc<WatchFeeds>,
 }
 
 impl SnapshotViews {
+    /// The rows that can be watched.
+    pub(super) fn feeds(&self) -> &WatchFeeds {
+        &self.feeds
+    }
+
     /// Returns the current snapshot, or a recent one. One task at a time requests a new snapshot.
     /// It finishes even if its caller is gone, so that the next caller can use the result.
     pub(in crate::endpoint) async fn current(
@@ -217,15 +237,16 @@ impl SnapshotViews {
         context: &Arc<Context>,
     ) -> Result<Arc<SnapshotView>, Failure> {
         let (shared, forecasts) = (self.last.clone(), self.forecasts.clone());
+        let feeds = self.feeds.clone();
         let context = context.clone();
         let renewed = tokio::spawn(async move {
             let mut last = shared.clone().lock_owned().await;
             if let Some(last) = last.as_ref().filter(|last| last.is_fresh()) {
                 return Ok(last.clone());
             }
-            let view = Arc::new(SnapshotView::new(context, &forecasts).await?);
+            let view = Arc::new(SnapshotView::new(context, &forecasts, feeds.clone()).await?);
             *last = Some(view.clone());
-            tokio::spawn(drop_when_idle(shared, Arc::downgrade(&view)));
+            tokio::spawn(drop_when_idle(shared, Arc::downgrade(&view), feeds));
             Ok(view)
         });
         renewed.await.map_err(|_| Failure::unavailable())?
@@ -233,13 +254,19 @@ impl SnapshotViews {
 }
 
 /// Drops a snapshot once it has been kept long enough, unless a newer one has replaced it.
-async fn drop_when_idle(last: Arc<Mutex<Option<Arc<SnapshotView>>>>, view: Weak<SnapshotView>) {
+async fn drop_when_idle(
+    last: Arc<Mutex<Option<Arc<SnapshotView>>>>,
+    view: Weak<SnapshotView>,
+    feeds: Arc<WatchFeeds>,
+) {
     tokio::time::sleep(IDLE_TTL).await;
     let mut last = last.lock().await;
     let is_it = last
         .as_ref()
         .is_some_and(|last| Weak::ptr_eq(&Arc::downgrade(last), &view));
     if is_it {
+        // A reader of changes would have renewed it.
+        feeds.clear();
         *last = None;
     }
 }
@@ -251,7 +278,7 @@ mod tests {
     use trellis_scheduler::Engine;
 
     use super::super::encoding::Encoding;
-    use super::super::table::Format;
+    use super::super::request::ObjectRequest;
     use super::*;
 
     fn turn() -> RequestTurn {
@@ -312,7 +339,7 @@ mod tests {
         assert!(late.await.is_err());
         let rows = view.run(turn(), |view| {
             view.jobs()
-                .list(None, Format::Json, Encoding::Plain)
+                .list(&ObjectRequest::get("/jobstates"), Encoding::Plain)
                 .is_ok()
         });
         assert!(rows.await.ok().unwrap());

@@ -2,6 +2,9 @@
 
 use axum::http::Request;
 
+use std::time::Duration;
+
+use super::super::query::WatchStart;
 use super::*;
 
 const BASE: &str = "/apis/visibility.trellis.dev/v1alpha1";
@@ -42,7 +45,19 @@ fn list_and_get_requests_are_distinguished() {
 #[test]
 fn unsupported_request_is_refused_by_parameter_name() {
     for (path, accept, code, says) in [
-        ("/jobstates?watch=true", TABLE, 405, "watch"),
+        ("/namespaces/a/explanations?watch=true", TABLE, 405, "watch"),
+        (
+            "/jobstates?watch=1&resourceVersion=x",
+            TABLE,
+            400,
+            "resourceVersion",
+        ),
+        (
+            "/jobstates?watch=1&timeoutSeconds=x",
+            TABLE,
+            400,
+            "timeoutSeconds",
+        ),
         (
             "/jobstates?labelSelector=a%3Db",
             TABLE,
@@ -73,6 +88,25 @@ fn unsupported_request_is_refused_by_parameter_name() {
     // Parameters that do not change the answer are accepted.
     let taken = "/jobstates?limit=5&timeoutSeconds=3&resourceVersion=0&labelSelector=";
     assert!(parse_get(taken, TABLE).check_supported().is_ok());
+}
+
+#[test]
+fn watch_request_has_its_start_and_its_selection() {
+    let all = parse_get("/jobstates?watch=true", TABLE);
+    assert_eq!((all.verb, all.watch.start), ("watch", WatchStart::Now));
+    let one = "/namespaces/a/jobstates?watch=1&fieldSelector=metadata.name%3Dllm&resourceVersion=7&allowWatchBookmarks=true&timeoutSeconds=60";
+    let one = parse_get(one, "application/json");
+    assert!(one.check_supported().is_ok());
+    assert_eq!(one.watch.start, WatchStart::Version(7));
+    assert!(one.watch.bookmarks && !one.watch.ends_initial_events);
+    assert_eq!(one.watch.timeout, Some(Duration::from_secs(60)));
+    assert_eq!(one.right().name, Some("llm"));
+    let again = "/jobstates?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7";
+    let again = parse_get(again, "application/json").watch;
+    assert_eq!(
+        (again.start, again.ends_initial_events),
+        (WatchStart::Now, true)
+    );
 }
 
 #[test]

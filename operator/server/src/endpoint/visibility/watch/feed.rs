@@ -1,0 +1,199 @@
+//! The rows of one resource for all its readers.
+
+use std::sync::{Arc, Weak};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use trellis_api::visibility::{JobState, NodeState, QueueState};
+use trellis_dispatch::context::Context;
+
+use super::cache::{Change, Version, WatchCache};
+use super::event::versioned;
+use super::news::News;
+use crate::callers::Failure;
+use crate::endpoint::visibility::row_set::RowSet;
+use crate::endpoint::visibility::snapshot_view::{SnapshotView, SnapshotViews};
+use crate::endpoint::visibility::table::TableRow;
+
+/// The rows of all resources that can be watched.
+#[derive(Default)]
+pub(in crate::endpoint::visibility) struct WatchFeeds {
+    jobs: WatchFeed<JobState>,
+    queues: WatchFeed<QueueState>,
+    nodes: WatchFeed<NodeState>,
+}
+
+impl WatchFeeds {
+    /// Forgets all rows. Readers start anew.
+    pub(in crate::endpoint::visibility) fn clear(&self) {
+        self.jobs.clear();
+        self.queues.clear();
+        self.nodes.clear();
+    }
+}
+
+/// A resource that can be watched.
+pub(in crate::endpoint::visibility) trait Watched:
+    TableRow + News + Clone + Send + Sync + 'static
+{
+    /// The rows of a snapshot.
+    fn rows(view: &SnapshotView) -> &RowSet<Self>;
+    /// The feed of the resource.
+    fn feed(feeds: &WatchFeeds) -> &WatchFeed<Self>;
+    /// The row with this version of its object.
+    fn with_version(&self, version: Version) -> Self;
+}
+
+impl Watched for JobState {
+    fn rows(view: &SnapshotView) -> &RowSet<Self> {
+        view.jobs()
+    }
+
+    fn feed(feeds: &WatchFeeds) -> &WatchFeed<Self> {
+        &feeds.jobs
+    }
+
+    fn with_version(&self, version: Version) -> Self {
+        let metadata = versioned(&self.metadata, version);
+        Self {
+            metadata,
+            ..self.clone()
+        }
+    }
+}
+
+impl Watched for QueueState {
+    fn rows(view: &SnapshotView) -> &RowSet<Self> {
+        view.queues()
+    }
+
+    fn feed(feeds: &WatchFeeds) -> &WatchFeed<Self> {
+        &feeds.queues
+    }
+
+    fn with_version(&self, version: Version) -> Self {
+        let metadata = versioned(&self.metadata, version);
+        Self {
+            metadata,
+            ..self.clone()
+        }
+    }
+}
+
+impl Watched for NodeState {
+    fn rows(view: &SnapshotView) -> &RowSet<Self> {
+        view.nodes()
+    }
+
+    fn feed(feeds: &WatchFeeds) -> &WatchFeed<Self> {
+        &feeds.nodes
+    }
+
+    fn with_version(&self, version: Version) -> Self {
+        let metadata = versioned(&self.metadata, version);
+        Self {
+            metadata,
+            ..self.clone()
+        }
+    }
+}
+
+/// The rows of one resource, and their last changes.
+pub(in crate::endpoint::visibility) struct WatchFeed<T> {
+    state: Mutex<FeedState<T>>,
+    /// Tells readers of each new version.
+    versions: watch::Sender<Version>,
+    /// One reader at a time renews the rows for all.
+    renewal: tokio::sync::Mutex<()>,
+}
+
+struct FeedState<T> {
+    /// The leadership whose rows these are. Another one does not know their versions.
+    context: Weak<Context>,
+    cache: WatchCache<T>,
+}
+
+impl<T> Default for WatchFeed<T> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(FeedState {
+                context: Weak::new(),
+                cache: WatchCache::default(),
+            }),
+            versions: watch::Sender::default(),
+            renewal: tokio::sync::Mutex::default(),
+        }
+    }
+}
+
+/// The changes that a reader has not had, and their version.
+pub(super) struct NewChanges<T> {
+    pub(super) changes: Vec<Arc<Change<T>>>,
+    pub(super) version: Version,
+}
+
+impl<T: Watched> WatchFeed<T> {
+    /// Takes the rows of a snapshot of this leadership.
+    pub(in crate::endpoint::visibility) fn update(
+        &self,
+        context: &Arc<Context>,
+        at: Timestamp,
+        rows: &[T],
+    ) {
+        let mut state = self.state.lock();
+        if !std::ptr::eq(state.context.as_ptr(), Arc::as_ptr(context)) {
+            *state = FeedState {
+                context: Arc::downgrade(context),
+                cache: WatchCache::default(),
+            };
+        }
+        state.cache.update(at, rows);
+        let version = state.cache.version().unwrap_or_default();
+        drop(state);
+        self.versions.send_replace(version);
+    }
+
+    /// Tells of each new version.
+    pub(super) fn subscribe(&self) -> watch::Receiver<Version> {
+        self.versions.subscribe()
+    }
+
+    /// Renews the rows, unless they are recent.
+    pub(super) async fn renew(
+        &self,
+        views: &SnapshotViews,
+        context: &Arc<Context>,
+    ) -> Result<(), Failure> {
+        let _renewal = self.renewal.lock().await;
+        let view = views.current(context).await?;
+        if self.state.lock().cache.version() == Some(view.time().as_millisecond()) {
+            return Ok(());
+        }
+        // The view hands its rows to this feed.
+        view.run((), |view| {
+            T::rows(view);
+        })
+        .await
+    }
+
+    /// Returns all rows and their version. None: there are none yet.
+    pub(super) fn rows(&self) -> Option<(Vec<Arc<T>>, Version)> {
+        let state = self.state.lock();
+        let version = state.cache.version()?;
+        Some((state.cache.rows().cloned().collect(), version))
+    }
+
+    /// Returns the changes since a version. None: they are not known.
+    pub(super) fn changes_since(&self, version: Version) -> Option<NewChanges<T>> {
+        let state = self.state.lock();
+        Some(NewChanges {
+            changes: state.cache.changes_since(version)?,
+            version: state.cache.version()?,
+        })
+    }
+
+    fn clear(&self) {
+        self.state.lock().cache = WatchCache::default();
+    }
+}

@@ -1,0 +1,70 @@
+//! Watches of rows: a client gets the changes of a list instead of the list again.
+//!
+//! `cache` keeps the rows and their last changes, `news` decides what is a change, `feed` shares
+//! both among all readers of a resource, `event` serializes, and `stream` serves one reader.
+//!
+//! A watch begins at the `resourceVersion` of a list, or with all rows. It holds no turn of the
+//! requests, but one of its own places.
+
+mod cache;
+mod event;
+mod feed;
+mod news;
+mod stream;
+
+pub(super) use feed::{WatchFeeds, Watched};
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use k8s_openapi::api::authentication::v1::UserInfo;
+use trellis_api::visibility::{JobState, NodeState, QueueState};
+
+use super::request::ObjectRequest;
+use crate::callers::Failure;
+use crate::callers::fair_turns::FairTurn;
+use crate::endpoint::state::Endpoint;
+use crate::serve::LongAnswer;
+
+/// Serves a watch for this user, who has the right to it.
+pub(super) fn serve_watch(
+    endpoint: &Arc<Endpoint>,
+    user: UserInfo,
+    request: ObjectRequest,
+) -> Result<Response, Failure> {
+    let name = user.username.clone().unwrap_or_default();
+    let place = endpoint.watch_places.try_acquire(name);
+    let place = place.ok_or_else(Failure::too_many_watches)?;
+    match request.served.plural {
+        plural if plural == JobState::SERVED.plural => {
+            Ok(respond::<JobState>(endpoint, user, request, place))
+        }
+        plural if plural == QueueState::SERVED.plural => {
+            Ok(respond::<QueueState>(endpoint, user, request, place))
+        }
+        plural if plural == NodeState::SERVED.plural => {
+            Ok(respond::<NodeState>(endpoint, user, request, place))
+        }
+        plural => Err(Failure::no_such_resource(plural)),
+    }
+}
+
+fn respond<T: Watched>(
+    endpoint: &Arc<Endpoint>,
+    user: UserInfo,
+    request: ObjectRequest,
+    place: FairTurn,
+) -> Response {
+    let content_type = [(header::CONTENT_TYPE, request.format.content_type())];
+    let reader = stream::Reader::<T>::new(endpoint.clone(), user, request, place);
+    let mut response = (content_type, Body::from_stream(reader.into_stream())).into_response();
+    response
+        .extensions_mut()
+        .insert(LongAnswer(stream::MAX_WATCH));
+    response
+}
+
+#[cfg(test)]
+mod tests;

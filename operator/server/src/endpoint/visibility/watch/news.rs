@@ -1,0 +1,177 @@
+//! Tells a row with news from a row that has only moved a little. Pure.
+//!
+//! Estimates and positions move all the time. If each move were an event, the end of one job would
+//! cost an event for each job behind it, for each reader.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use trellis_api::quantity::Amount;
+use trellis_api::queue::DecayedUsage;
+use trellis_api::visibility::{JobState, NodeState, QueueState};
+
+/// Smallest change of an estimate that is news.
+const MIN_CHANGE: SignedDuration = SignedDuration::from_secs(5);
+
+/// Parts of a number or time within which a change is no news.
+const PARTS: i32 = 100;
+
+/// A row whose changes are events.
+pub(in crate::endpoint::visibility) trait News: PartialEq {
+    /// Returns true if a reader of the old row misses nothing in the new one.
+    fn is_same(&self, new: &Self, _now: Timestamp) -> bool {
+        self == new
+    }
+}
+
+impl News for JobState {
+    /// The first hundred positions are exact. A later position, and an expected time, may be wrong
+    /// by one percent.
+    fn is_same(&self, new: &Self, now: Timestamp) -> bool {
+        let starts = (&self.expected_start, &new.expected_start);
+        let ends = (&self.expected_end, &new.expected_end);
+        is_same_estimate(starts, now)
+            && is_same_estimate(ends, now)
+            && is_same_position(self.position, new.position)
+            && *self
+                == Self {
+                    expected_start: self.expected_start.clone(),
+                    expected_end: self.expected_end.clone(),
+                    position: self.position,
+                    metadata: self.metadata.clone(),
+                    ..new.clone()
+                }
+    }
+}
+
+impl News for QueueState {
+    /// Decayed usage changes at each moment. It may be wrong by one percent.
+    fn is_same(&self, new: &Self, _now: Timestamp) -> bool {
+        let (old_usage, new_usage) = (&self.decayed_usage, &new.decayed_usage);
+        let mut pairs = old_usage.iter().zip(new_usage);
+        let is_same_usage = old_usage.len() == new_usage.len()
+            && pairs.all(|(old, new)| old.resource == new.resource && is_near(old, new));
+        is_same_usage
+            && *self
+                == Self {
+                    decayed_usage: self.decayed_usage.clone(),
+                    decayed_time: self.decayed_time.clone(),
+                    ..new.clone()
+                }
+    }
+}
+
+impl News for NodeState {}
+
+/// Returns true if the position has moved by less than one percent.
+fn is_same_position(old: Option<u32>, new: Option<u32>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => {
+            let part = old.min(new).checked_div(PARTS.unsigned_abs());
+            old.abs_diff(new) <= part.unwrap_or_default()
+        }
+        (old, new) => old == new,
+    }
+}
+
+/// Returns true if the amount has moved by at most one percent.
+fn is_near(old: &DecayedUsage, new: &DecayedUsage) -> bool {
+    let units = |usage: &DecayedUsage| usage.amount.amount().map(Amount::floor_units);
+    match (units(old), units(new)) {
+        (Ok(old), Ok(new)) => {
+            let moved = new.saturating_sub(old).saturating_abs();
+            moved.saturating_mul(PARTS.into()) <= old.saturating_abs()
+        }
+        _ => old.amount == new.amount,
+    }
+}
+
+/// Returns true if an expected time has moved by at most five seconds, or by one percent of the time
+/// that is left.
+fn is_same_estimate(times: (&Option<Time>, &Option<Time>), now: Timestamp) -> bool {
+    let (old, new) = match times {
+        (None, None) => return true,
+        (Some(old), Some(new)) => (old.0, new.0),
+        _ => return false,
+    };
+    let moved = new.duration_since(old).abs();
+    let left = old.duration_since(now).abs();
+    let part = left.checked_div(PARTS).unwrap_or_default();
+    moved <= MIN_CHANGE.max(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn job(start: &str) -> JobState {
+        JobState {
+            expected_start: Some(Time(time(start))),
+            ..JobState::new("ml", "llm", "default")
+        }
+    }
+
+    fn queue(used: &str, pending: i64) -> QueueState {
+        serde_json::from_value(serde_json::json!({
+            "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
+            "metadata": {"name": "research"}, "weight": 1, "pending": pending, "admitted": 9,
+            "decayedUsage": [{"resource": "nvidia.com/gpu", "amount": used}],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn small_moves_of_decayed_usage_are_no_news() {
+        let now = Timestamp::UNIX_EPOCH;
+        let old = queue("1000", 1);
+        assert!(old.is_same(&queue("1010", 1), now));
+        assert!(!old.is_same(&queue("1011", 1), now));
+        assert!(!old.is_same(&queue("989", 1), now));
+        assert!(!old.is_same(&queue("1000", 2), now));
+    }
+
+    #[test]
+    fn small_moves_of_an_estimate_are_no_news() {
+        let now = time("2026-01-01T12:00:00Z");
+        let old = job("2026-01-01T13:00:00Z");
+        for (start, same) in [
+            ("2026-01-01T13:00:05Z", true),
+            ("2026-01-01T13:00:36Z", true),
+            ("2026-01-01T13:00:37Z", false),
+            ("2026-01-01T12:59:24Z", true),
+            ("2026-01-01T12:59:23Z", false),
+        ] {
+            assert_eq!(old.is_same(&job(start), now), same, "{start}");
+        }
+        assert!(!old.is_same(&JobState::new("ml", "llm", "default"), now));
+        let other = JobState {
+            gpus: 8,
+            ..old.clone()
+        };
+        assert!(!old.is_same(&other, now));
+    }
+
+    #[test]
+    fn first_positions_are_exact_and_later_ones_within_a_percent() {
+        let at = |position| JobState {
+            position,
+            ..JobState::new("ml", "llm", "default")
+        };
+        for (old, new, same) in [
+            (Some(1), Some(2), false),
+            (Some(100), Some(99), false),
+            (Some(101), Some(100), true),
+            (Some(1000), Some(991), true),
+            (Some(1000), Some(989), false),
+            (Some(1), None, false),
+            (None, Some(1), false),
+            (None, None, true),
+        ] {
+            let is_same = at(old).is_same(&at(new), Timestamp::UNIX_EPOCH);
+            assert_eq!(is_same, same, "{old:?} {new:?}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The events of one reader.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use futures::Stream;
+use k8s_openapi::api::authentication::v1::UserInfo;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::cache::{Change, Version};
+use super::event::{write_bookmark, write_changes, write_error, write_initial};
+use super::feed::{WatchFeed, Watched};
+use crate::callers::Failure;
+use crate::callers::access::{self, RequiredRight};
+use crate::callers::fair_turns::FairTurn;
+use crate::endpoint::state::Endpoint;
+use crate::endpoint::visibility::query::WatchStart;
+use crate::endpoint::visibility::request::ObjectRequest;
+
+/// Interval between looks at the scheduler while nothing else renews the rows.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Interval of bookmarks. A reader without news knows by them that its rows are current.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Interval between reviews of the reader's right.
+const REVIEW_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Longest watch, as kube-apiserver's `--min-request-timeout`. The client watches again from where
+/// the watch has ended.
+pub(super) const MAX_WATCH: Duration = Duration::from_secs(1800);
+
+/// A reader of one resource.
+pub(super) struct Reader<T> {
+    endpoint: Arc<Endpoint>,
+    user: UserInfo,
+    request: ObjectRequest,
+    versions: watch::Receiver<Version>,
+    /// The rows that the reader knows. None: none yet.
+    known: Option<Version>,
+    next_renewal: Instant,
+    next_bookmark: Instant,
+    next_review: Instant,
+    end: Instant,
+    /// True: an error has been sent, so the stream ends.
+    has_failed: bool,
+    /// Held while the reader is there.
+    _place: FairTurn,
+    _resource: std::marker::PhantomData<T>,
+}
+
+impl<T: Watched> Reader<T> {
+    pub(super) fn new(
+        endpoint: Arc<Endpoint>,
+        user: UserInfo,
+        request: ObjectRequest,
+        place: FairTurn,
+    ) -> Self {
+        let now = Instant::now();
+        let after = |time: Duration| now.checked_add(time).unwrap_or(now);
+        let longest = request.watch.timeout.unwrap_or(MAX_WATCH).min(MAX_WATCH);
+        Self {
+            versions: feed_of::<T>(&endpoint).subscribe(),
+            known: match request.watch.start {
+                WatchStart::Version(version) => Some(version),
+                WatchStart::Now => None,
+            },
+            endpoint,
+            user,
+            request,
+            next_renewal: now,
+            next_bookmark: after(BOOKMARK_INTERVAL),
+            next_review: after(REVIEW_INTERVAL),
+            end: after(longest),
+            has_failed: false,
+            _place: place,
+            _resource: std::marker::PhantomData,
+        }
+    }
+
+    /// Returns the events, each in a line.
+    pub(super) fn into_stream(
+        self,
+    ) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> + Send {
+        futures::stream::unfold(self, async |mut reader| {
+            let part = reader.next_part().await?;
+            Some((Ok(Bytes::from(part)), reader))
+        })
+    }
+
+    /// Returns the next events, at least one. None: the watch has ended.
+    async fn next_part(&mut self) -> Option<Vec<u8>> {
+        while !self.has_failed {
+            let mut part = Vec::new();
+            if let Err(failure) = self.step(&mut part).await {
+                self.has_failed = true;
+                // The client lists again, and learns then that no replica leads.
+                if failure.code() != StatusCode::SERVICE_UNAVAILABLE.as_u16() {
+                    write_error(&failure, &mut part).ok()?;
+                }
+            }
+            if !part.is_empty() {
+                return Some(part);
+            }
+            let wake = self.next_renewal.min(self.next_review).min(self.end);
+            tokio::select! {
+                changed = self.versions.changed() => changed.ok()?,
+                () = tokio::time::sleep_until(wake) => {}
+            }
+            if Instant::now() >= self.end {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Does what is due, and writes events.
+    async fn step(&mut self, part: &mut Vec<u8>) -> Result<(), Failure> {
+        let now = Instant::now();
+        if now >= self.next_review {
+            self.next_review = now.checked_add(REVIEW_INTERVAL).unwrap_or(now);
+            self.review().await?;
+        }
+        if now >= self.next_renewal {
+            self.next_renewal = now.checked_add(RENEWAL_INTERVAL).unwrap_or(now);
+            let context = self.endpoint.leader_context()?;
+            let views = &self.endpoint.snapshot_views;
+            feed_of::<T>(&self.endpoint).renew(views, &context).await?;
+        }
+        match self.known {
+            None => self.write_rows(part)?,
+            Some(version) => self.write_changes_since(version, part)?,
+        }
+        if self.request.watch.bookmarks && part.is_empty() && now >= self.next_bookmark {
+            self.next_bookmark = now.checked_add(BOOKMARK_INTERVAL).unwrap_or(now);
+            let version = self.known.unwrap_or_default();
+            write_bookmark::<T>(self.request.format, version, false, part)?;
+        }
+        Ok(())
+    }
+
+    fn write_rows(&mut self, part: &mut Vec<u8>) -> Result<(), Failure> {
+        let rows = feed_of::<T>(&self.endpoint).rows();
+        let (rows, version) = rows.ok_or_else(Failure::unavailable)?;
+        let rows = rows.iter().map(AsRef::as_ref);
+        let selected = rows.filter(|row| self.request.selects(*row));
+        write_initial(selected, self.request.format, version, part)?;
+        if self.request.watch.ends_initial_events {
+            write_bookmark::<T>(self.request.format, version, true, part)?;
+        }
+        self.known = Some(version);
+        Ok(())
+    }
+
+    fn write_changes_since(&mut self, version: Version, part: &mut Vec<u8>) -> Result<(), Failure> {
+        let new = feed_of::<T>(&self.endpoint).changes_since(version);
+        let new = new.ok_or_else(Failure::expired_version)?;
+        let changes: Vec<&Change<T>> = new
+            .changes
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|change| self.request.selects(&*change.row))
+            .collect();
+        write_changes(&changes, self.request.format, new.version, part)?;
+        self.known = Some(new.version);
+        Ok(())
+    }
+
+    /// Fails if the reader no longer has the right.
+    async fn review(&self) -> Result<(), Failure> {
+        let right = RequiredRight::Resource(self.request.right());
+        match self.endpoint.callers.review_again(&self.user, right).await {
+            Ok(false) => Err(access::deny_missing_right(&self.user, right).into()),
+            // The API server does not answer at the moment. The next review decides.
+            Ok(true) | Err(_) => Ok(()),
+        }
+    }
+}
+
+fn feed_of<T: Watched>(endpoint: &Endpoint) -> &WatchFeed<T> {
+    T::feed(endpoint.snapshot_views.feeds())
+}
