@@ -2373,6 +2373,12 @@ function parsePath(path) {
 				page: "node",
 				name: first
 			};
+		case "policies":
+			if (second !== void 0) return { page: "notFound" };
+			return first === void 0 ? { page: "policies" } : {
+				page: "policy",
+				name: first
+			};
 		case "plan": return first === void 0 ? { page: "plan" } : { page: "notFound" };
 		case "jobs":
 			if (first === void 0 || second === void 0) return { page: "notFound" };
@@ -2412,6 +2418,11 @@ var urls = {
 	queue: (name) => `/queues/${encodePart(name)}`,
 	nodes: (query = {}) => withQuery("/nodes", query),
 	node: (name) => `/nodes/${encodePart(name)}`,
+	policies: (query = {}) => withQuery("/policies", query),
+	policy: ({ kind, namespace, name }) => withQuery(`/policies/${encodePart(name)}`, {
+		kind,
+		namespace
+	}),
 	plan: "/plan",
 	job: (job) => `/jobs/${encodePart(job.namespace)}/${encodePart(job.name)}`
 };
@@ -2691,6 +2702,7 @@ var ICON_PATHS = {
 	jobs: "M5.5 4h8M5.5 8h8M5.5 12h8M2.5 4h.01M2.5 8h.01M2.5 12h.01",
 	queues: "M3 2.5v9.5a1 1 0 0 0 1 1h2.5M3 7.5h3.5M8.5 5.5h5v4h-5zM8.5 11.25h5v3.25h-5z",
 	nodes: "M2.5 2.5h4.5v4.5H2.5zM9 2.5h4.5v4.5H9zM2.5 9h4.5v4.5H2.5zM9 9h4.5v4.5H9z",
+	policies: "M8 1.75l5 2v4c0 3-2 5.2-5 6.5-3-1.3-5-3.5-5-6.5v-4zM5.8 8l1.6 1.6 2.9-3.1",
 	plan: "M3.5 2h6l3 3v9h-9zM5.7 9.3l1.6 1.6 3-3.4",
 	timeline: "M2.5 4h5M5.5 8h6M8.5 12h5",
 	search: "M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM10.6 10.6 14 14",
@@ -2862,6 +2874,11 @@ var PAGES = [
 		kind: "page",
 		label: "Timeline",
 		href: urls.timeline()
+	},
+	{
+		kind: "page",
+		label: "Policies",
+		href: urls.policies()
 	},
 	{
 		kind: "page",
@@ -3116,6 +3133,12 @@ var AREAS = [
 		href: urls.nodes(),
 		icon: "nodes",
 		pages: ["nodes", "node"]
+	},
+	{
+		name: "Policies",
+		href: urls.policies(),
+		icon: "policies",
+		pages: ["policies", "policy"]
 	},
 	{
 		name: "Plan",
@@ -3723,6 +3746,31 @@ function Clock({ time }) {
 		children: formatClock(time, now.value)
 	});
 }
+// src/app/policy/policy-ref.ts
+function refOfId(id) {
+	const [first, second, third, ...rest] = id.split("/");
+	if (!first || !second || rest.length > 0) return void 0;
+	if (third === void 0) return {
+		kind: "ClusterJobPolicy",
+		name: first
+	};
+	return {
+		kind: "JobPolicy",
+		namespace: first,
+		name: second
+	};
+}
+function isIdOf(id, policy) {
+	const ref = refOfId(id);
+	return ref?.kind === policy.kind && ref.namespace === policy.namespace && ref.name === policy.name;
+}
+function findPolicies(answer, name, kind) {
+	const isKind = (own) => kind === void 0 || kind === own;
+	return {
+		jobPolicies: answer.jobPolicies.filter((policy) => policy.name === name && isKind(policy.kind)),
+		quotaPolicies: isKind("QuotaPolicy") ? answer.quotaPolicies.filter((policy) => policy.name === name) : []
+	};
+}
 // src/parts/links.tsx
 function JobLink({ job }) {
 	return a("a", {
@@ -3741,6 +3789,13 @@ function QueueLink({ name }) {
 		href: urls.queue(name),
 		children: a(Name, { text: name })
 	});
+}
+function PolicyIdLink({ id }) {
+	const ref = refOfId(id);
+	return ref ? a("a", {
+		href: urls.policy(ref),
+		children: a(Name, { text: id })
+	}) : a(Name, { text: id });
 }
 function NodeLinks({ names }) {
 	return a($, { children: names.map((name, place) => a("span", { children: [place > 0 && ", ", a(NodeLink, { name })] }, name)) });
@@ -4360,6 +4415,36 @@ function Heads({ jobs }) {
 		]
 	});
 }
+// src/app/page/namespace-scope.ts
+var STORAGE_KEY = "trellis-namespaces";
+var MAX_REMEMBERED = 12;
+function useNamespaceScope() {
+	useSignalEffect(() => {
+		const current = session.value;
+		if (!current) return;
+		if (current.may.allJobs) {
+			scope.value = void 0;
+			return;
+		}
+		const namespace = query.value.get("namespace") || current.namespace;
+		scope.value = namespace;
+		remember(namespace);
+	});
+}
+function rememberedNamespaces() {
+	try {
+		const stored = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "[]");
+		return Array.isArray(stored) ? stored.filter((name) => typeof name === "string") : [];
+	} catch {
+		return [];
+	}
+}
+function remember(namespace) {
+	const others = rememberedNamespaces().filter((name) => name !== namespace);
+	try {
+		localStorage.setItem(STORAGE_KEY, JSON.stringify([namespace, ...others].slice(0, MAX_REMEMBERED)));
+	} catch {}
+}
 // src/app/list/paused-order.ts
 function comparePausedOrder(shown, current) {
 	const currentKeys = new Set(current);
@@ -4844,37 +4929,7 @@ function Select(props) {
 		}, value))]
 	});
 }
-// src/views/jobs/namespace-scope.ts
-var STORAGE_KEY = "trellis-namespaces";
-var MAX_REMEMBERED = 12;
-function useNamespaceScope() {
-	useSignalEffect(() => {
-		const current = session.value;
-		if (!current) return;
-		if (current.may.allJobs) {
-			scope.value = void 0;
-			return;
-		}
-		const namespace = query.value.get("namespace") || current.namespace;
-		scope.value = namespace;
-		remember(namespace);
-	});
-}
-function rememberedNamespaces() {
-	try {
-		const stored = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "[]");
-		return Array.isArray(stored) ? stored.filter((name) => typeof name === "string") : [];
-	} catch {
-		return [];
-	}
-}
-function remember(namespace) {
-	const others = rememberedNamespaces().filter((name) => name !== namespace);
-	try {
-		localStorage.setItem(STORAGE_KEY, JSON.stringify([namespace, ...others].slice(0, MAX_REMEMBERED)));
-	} catch {}
-}
-// src/views/jobs/NamespaceFilter.tsx
+// src/parts/NamespaceFilter.tsx
 function NamespaceFilter(props) {
 	const id = P();
 	const set = (namespace) => setQuery({ namespace }, { step: true });
@@ -5235,6 +5290,11 @@ function useGlobalShortcuts(overlays) {
 			run: () => navigate(urls.nodes())
 		},
 		{
+			keys: "g o",
+			label: "Policies",
+			run: () => navigate(urls.policies())
+		},
+		{
 			keys: "g p",
 			label: "Plan",
 			run: () => navigate(urls.plan)
@@ -5254,7 +5314,8 @@ function moveRow(step) {
 var PARENTS = {
 	job: urls.jobs(),
 	queue: urls.queues,
-	node: urls.nodes()
+	node: urls.nodes(),
+	policy: urls.policies()
 };
 function goBack() {
 	const focused = document.activeElement;
@@ -5320,6 +5381,8 @@ function CurrentView() {
 		case "queue": return a(LatePage, { show: ({ Queue }) => a(Queue, { name: current.name }, current.name) });
 		case "nodes": return a(LatePage, { show: ({ NodesView }) => a(NodesView, {}) });
 		case "node": return a(LatePage, { show: ({ NodeView }) => a(NodeView, { name: current.name }, current.name) });
+		case "policies": return a(LatePage, { show: ({ Policies }) => a(Policies, {}) });
+		case "policy": return a(LatePage, { show: ({ PolicyView }) => a(PolicyView, { name: current.name }, `${current.name}?${search.value}`) });
 		case "plan": return a(LatePage, { show: ({ Plan }) => a(Plan, {}) });
 		case "job": return a(LatePage, { show: ({ Job }) => a(Job, { job: current }, `${current.namespace}/${current.name}`) });
 		case "notFound": return a(NotFound, {});
@@ -5346,4 +5409,4 @@ startKeys();
 var root = document.getElementById("app");
 if (root) Q(a(App, {}), root);
 keepCurrent();
-export { jobKey as $, Loading as A, serverTime as At, cutText as B, P as Bt, ProblemText as C, jobLabel as Ct, Facts as D, get as Dt, Card as E, RequestError as Et, command as F, r as Ft, query as G, nodesFreshness as H, d$2 as Ht, Icon as I, x$1 as It, urls as J, search as K, a as L, y$1 as Lt, describeProblem as M, useSignal as Mt, Name as N, O as Nt, Banner as O, post as Ot, Text as P, f$1 as Pt, follow as Q, useTitle as R, A$1 as Rt, ListProblem as S, formatUntil as St, CopyButton as T, resourceLabel as Tt, queueFreshness as U, w$2 as Ut, announce as V, T$1 as Vt, navigate as W, $ as Wt, theme as X, useShortcuts as Y, whenShown as Z, Age as _, formatClock as _t, barScale as a, canNeverStart as at, Until as b, formatDateTime as bt, readQuotaRows as c, filterJobs as ct, phaseLook as d, readOrder as dt, nodes as et, Eta as f, sortJobs as ft, QueueLink as g, formatAmount as gt, NodeLinks as h, formatAge as ht, SegmentBar as i, session as it, asSentence as j, useComputed as jt, Empty as k, now as kt, Badge as l, isPending as lt, NodeLink as m, countOf as mt, VirtualRows as n, refusal as nt, boundedResources as o, describeEta as ot, JobLink as p, writeOrder as pt, setQuery as q, QuotaBar as r, refuse as rt, mainResources as s, describeReason as st, JobTable as t, queue as tt, PhaseBadge as u, phaseOf as ut, Ago as v, formatClockSeconds as vt, Command as w, parseQuantity as wt, Table as x, formatSeconds as xt, Clock as y, formatCount as yt, cleanLine as z, F$1 as zt };
+export { urls as $, CopyButton as A, parseQuantity as At, command as B, f$1 as Bt, Ago as C, formatClock as Ct, ListProblem as D, formatSeconds as Dt, Table as E, formatDateTime as Et, Loading as F, now as Ft, cutText as G, F$1 as Gt, a as H, x$1 as Ht, asSentence as I, serverTime as It, queueFreshness as J, d$2 as Jt, announce as K, P as Kt, describeProblem as L, useComputed as Lt, Facts as M, RequestError as Mt, Banner as N, get as Nt, ProblemText as O, formatUntil as Ot, Empty as P, post as Pt, setQuery as Q, Name as R, useSignal as Rt, Age as S, formatAmount as St, Until as T, formatCount as Tt, useTitle as U, y$1 as Ut, Icon as V, r as Vt, cleanLine as W, A$1 as Wt, query as X, $ as Xt, navigate as Y, w$2 as Yt, search as Z, NodeLinks as _, readOrder as _t, QuotaBar as a, nodes as at, findPolicies as b, countOf as bt, boundedResources as c, refuse as ct, Badge as d, canNeverStart as dt, useShortcuts as et, PhaseBadge as f, describeEta as ft, NodeLink as g, phaseOf as gt, JobLink as h, isPending as ht, useNamespaceScope as i, jobKey as it, Card as j, resourceLabel as jt, Command as k, jobLabel as kt, mainResources as l, scope as lt, Eta as m, filterJobs as mt, JobTable as n, whenShown as nt, SegmentBar as o, queue as ot, phaseLook as p, describeReason as pt, nodesFreshness as q, T$1 as qt, VirtualRows as r, follow as rt, barScale as s, refusal as st, NamespaceFilter as t, theme as tt, readQuotaRows as u, session as ut, PolicyIdLink as v, sortJobs as vt, Clock as w, formatClockSeconds as wt, isIdOf as x, formatAge as xt, QueueLink as y, writeOrder as yt, Text as z, O as zt };

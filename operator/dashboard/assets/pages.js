@@ -1,4 +1,4 @@
-import { $ as jobKey, A as Loading, At as serverTime, B as cutText, Bt as P, C as ProblemText, Ct as jobLabel, D as Facts, Dt as get, E as Card, Et as RequestError, F as command, Ft as r, G as query, H as nodesFreshness, Ht as d, I as Icon, It as x, J as urls, K as search, L as a, Lt as y, M as describeProblem, Mt as useSignal, N as Name, Nt as O, O as Banner, Ot as post, P as Text, Pt as f, Q as follow, R as useTitle, Rt as A, S as ListProblem, St as formatUntil, T as CopyButton, Tt as resourceLabel, U as queueFreshness, Ut as w, V as announce, Vt as T, W as navigate, Wt as $, X as theme, Y as useShortcuts, Z as whenShown, _ as Age, _t as formatClock, a as barScale, at as canNeverStart, b as Until, bt as formatDateTime, c as readQuotaRows, ct as filterJobs, d as phaseLook, dt as readOrder, et as nodes, f as Eta, ft as sortJobs, g as QueueLink, gt as formatAmount, h as NodeLinks, ht as formatAge, i as SegmentBar, it as session, j as asSentence, jt as useComputed, k as Empty, kt as now, l as Badge, lt as isPending, m as NodeLink, mt as countOf, n as VirtualRows, nt as refusal, o as boundedResources, ot as describeEta, p as JobLink, pt as writeOrder, q as setQuery, r as QuotaBar, rt as refuse, s as mainResources, st as describeReason, t as JobTable, tt as queue, u as PhaseBadge, ut as phaseOf, v as Ago, vt as formatClockSeconds, w as Command, wt as parseQuantity, x as Table, xt as formatSeconds, y as Clock, yt as formatCount, z as cleanLine, zt as F } from "./app.js";
+import { $ as urls, A as CopyButton, At as parseQuantity, B as command, Bt as f, C as Ago, Ct as formatClock, D as ListProblem, Dt as formatSeconds, E as Table, Et as formatDateTime, F as Loading, Ft as now, G as cutText, Gt as F, H as a, Ht as x, I as asSentence, It as serverTime, J as queueFreshness, Jt as d, K as announce, Kt as P, L as describeProblem, Lt as useComputed, M as Facts, Mt as RequestError, N as Banner, Nt as get, O as ProblemText, Ot as formatUntil, P as Empty, Pt as post, Q as setQuery, R as Name, Rt as useSignal, S as Age, St as formatAmount, T as Until, Tt as formatCount, U as useTitle, Ut as y, V as Icon, Vt as r, W as cleanLine, Wt as A, X as query, Xt as $, Y as navigate, Yt as w, Z as search, _ as NodeLinks, _t as readOrder, a as QuotaBar, at as nodes, b as findPolicies, bt as countOf, c as boundedResources, ct as refuse, d as Badge, dt as canNeverStart, et as useShortcuts, f as PhaseBadge, ft as describeEta, g as NodeLink, gt as phaseOf, h as JobLink, ht as isPending, i as useNamespaceScope, it as jobKey, j as Card, jt as resourceLabel, k as Command, kt as jobLabel, l as mainResources, lt as scope, m as Eta, mt as filterJobs, n as JobTable, nt as whenShown, o as SegmentBar, ot as queue, p as phaseLook, pt as describeReason, q as nodesFreshness, qt as T, r as VirtualRows, rt as follow, s as barScale, st as refusal, t as NamespaceFilter, tt as theme, u as readQuotaRows, ut as session, v as PolicyIdLink, vt as sortJobs, w as Clock, wt as formatClockSeconds, x as isIdOf, xt as formatAge, y as QueueLink, yt as writeOrder, z as Text, zt as O } from "./app.js";
 // src/app/live/poll.ts
 var SHORTEST_MS = 1500;
 var LONGEST_MS = 6e4;
@@ -1456,7 +1456,7 @@ function ObjectState({ object, hasEnded }) {
 		})
 	] })] });
 }
-// src/views/job/Policy.tsx
+// src/parts/PolicyDecision.tsx
 var LOOKS = {
 	Allowed: {
 		tone: "good",
@@ -1467,57 +1467,68 @@ var LOOKS = {
 		icon: "ban"
 	}
 };
-function Policy({ policy }) {
+function DecisionBadge({ policy }) {
 	const decision = policy.decision ?? "Undecided";
 	const look = LOOKS[decision] ?? {
 		tone: "waiting",
 		icon: "clock"
 	};
-	return a(Card, {
-		title: "Policy",
-		aside: a(Badge, {
-			tone: look.tone,
-			icon: look.icon,
-			children: a(Text, {
-				text: decision,
-				max: 40
-			})
-		}),
-		children: a("div", {
-			class: "card-text policy",
-			children: [
-				a(List, {
-					title: "Decided by",
-					texts: policy.policies
-				}),
-				(policy.missingPermits ?? []).map((permit) => a("div", { children: [a("h3", { children: ["Missing permit ", a(CopyButton, {
-					text: permit,
-					what: "permit"
-				})] }), a("pre", { children: a(Text, {
-					text: permit,
-					max: 4e3,
-					lines: true
-				}) })] }, permit)),
-				a(List, {
-					title: "Errors",
-					texts: policy.errors,
-					isBad: true
-				}),
-				a(List, {
-					title: "Would be denied, if enforced",
-					texts: policy.warnings
-				})
-			]
+	return a(Badge, {
+		tone: look.tone,
+		icon: look.icon,
+		children: a(Text, {
+			text: decision,
+			max: 40
 		})
 	});
 }
-function List(props) {
+function DecisionDetails({ policy }) {
+	const ids = policy.policies ?? [];
+	return a("div", {
+		class: "policy",
+		children: [
+			ids.length > 0 && a($, { children: [a("h3", { children: "Decided by" }), a("ul", {
+				class: "plain",
+				children: ids.map((id) => a("li", { children: a(PolicyIdLink, { id }) }, id))
+			})] }),
+			(policy.missingPermits ?? []).map((permit) => a("div", { children: [a("h3", { children: ["Missing permit ", a(CopyButton, {
+				text: permit,
+				what: "permit"
+			})] }), a("pre", { children: a(Text, {
+				text: permit,
+				max: 4e3,
+				lines: true
+			}) })] }, permit)),
+			a(TextList, {
+				title: "Errors",
+				texts: policy.errors,
+				isBad: true
+			}),
+			a(TextList, {
+				title: "Would be denied, if enforced",
+				texts: policy.warnings
+			})
+		]
+	});
+}
+function TextList(props) {
 	const texts = props.texts ?? [];
 	if (texts.length === 0) return null;
 	return a($, { children: [a("h3", { children: props.title }), a("ul", {
 		class: props.isBad ? "plain is-bad" : "plain",
 		children: texts.map((text) => a("li", { children: a(Text, { text }) }, text))
 	})] });
+}
+// src/views/job/Policy.tsx
+function Policy({ policy }) {
+	return a(Card, {
+		title: "Policy",
+		aside: a(DecisionBadge, { policy }),
+		children: a("div", {
+			class: "card-text",
+			children: a(DecisionDetails, { policy })
+		})
+	});
 }
 // src/views/job/QueueQuota.tsx
 function QueueQuota({ queue }) {
@@ -1837,14 +1848,14 @@ function JobBody(props) {
 	] });
 }
 // src/views/Job.tsx
-var POLL_MS = 1e4;
+var POLL_MS$1 = 1e4;
 function Job({ job }) {
 	const label = jobLabel(job.name);
 	const isExternal = label !== job.name;
 	const row = useComputed(() => queue.jobs.value.get(jobKey(job))).value;
 	const address = session.value && `/api/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`;
-	const status = usePolled(isExternal ? void 0 : address, POLL_MS, row);
-	const why = usePolled(address && `${address}/why`, POLL_MS, row);
+	const status = usePolled(isExternal ? void 0 : address, POLL_MS$1, row);
+	const why = usePolled(address && `${address}/why`, POLL_MS$1, row);
 	const word = why.answer?.answer.word || row?.phase || status.answer?.job.status?.phase;
 	useTitle(`${job.namespace}/${label}${word ? ` · ${word}` : ""}`);
 	const isEmpty = !why.answer && !status.answer;
@@ -3216,8 +3227,8 @@ function sortNodes(nodes) {
 	return [...nodes].sort(compareNodes);
 }
 function compareNodes(a, b) {
-	const [left, right] = [keyOf(a), keyOf(b)];
-	return compareLists(left.domains, right.domains, compareText) || compareLists(left.name, right.name, comparePart);
+	const [left, right] = [keyOf$1(a), keyOf$1(b)];
+	return compareLists(left.domains, right.domains, compareText$1) || compareLists(left.name, right.name, comparePart);
 }
 function splitName(name) {
 	const parts = [];
@@ -3234,7 +3245,7 @@ function numberOf(digits) {
 	const number = Number(digits);
 	return number < 2 ** 64 ? number : 0;
 }
-function keyOf(node) {
+function keyOf$1(node) {
 	const known = keys.get(node);
 	if (known !== void 0) return known;
 	const key = {
@@ -3244,11 +3255,11 @@ function keyOf(node) {
 	keys.set(node, key);
 	return key;
 }
-function compareText(a, b) {
+function compareText$1(a, b) {
 	return a === b ? 0 : a < b ? -1 : 1;
 }
 function comparePart(a, b) {
-	return compareText(a.word, b.word) || a.number - b.number;
+	return compareText$1(a.word, b.word) || a.number - b.number;
 }
 function compareLists(a, b, compare) {
 	const shared = Math.min(a.length, b.length);
@@ -3612,7 +3623,7 @@ function buildGroup(paths, first, end, depth) {
 	};
 }
 // src/draw/node/describe.ts
-var MAX_JOBS$1 = 4;
+var MAX_JOBS$3 = 4;
 var STATE_WORDS = {
 	running: "held by a running job",
 	starting: "held by a starting job",
@@ -3633,11 +3644,11 @@ function describeNode(node, now) {
 }
 function holders(node, now) {
 	const jobs = node.jobs ?? [];
-	const more = jobs.length - MAX_JOBS$1;
-	const avoided = (node.excludedBy ?? []).slice(0, MAX_JOBS$1).map(gangTitle);
+	const more = jobs.length - MAX_JOBS$3;
+	const avoided = (node.excludedBy ?? []).slice(0, MAX_JOBS$3).map(gangTitle);
 	return [
 		...node.schedulable ? [] : (node.reasons ?? []).map((reason) => reason.message),
-		...jobs.slice(0, MAX_JOBS$1).map((hold) => `${holdText(hold)}${stateSuffix(hold)}`),
+		...jobs.slice(0, MAX_JOBS$3).map((hold) => `${holdText(hold)}${stateSuffix(hold)}`),
 		...more > 0 ? [more === 1 ? "1 more job" : `${more} more jobs`] : [],
 		...node.otherPods > 0 ? [node.otherPods === 1 ? "1 other pod" : `${node.otherPods} other pods`] : [],
 		...(node.reservedFor ?? []).map((hold) => `reserved for ${holdText(hold)}${startText(hold, now)}`),
@@ -6579,6 +6590,666 @@ function NotHere() {
 		]
 	});
 }
+// src/app/policy/policy-state.ts
+var BAD_IF_TRUE = ["Stalled", "Degraded"];
+function policyState(policy) {
+	const conditions = policy.status?.conditions ?? [];
+	const isTrue = (type) => conditions.some((own) => own.type === type && own.status === "True");
+	const active = conditions.find((own) => own.type === "Active");
+	const problems = conditions.filter((own) => BAD_IF_TRUE.includes(own.type) && own.status === "True");
+	if (!active || isOutdated(policy)) return {
+		word: "Not read yet",
+		tone: "waiting",
+		icon: "clock",
+		problems,
+		rank: 2
+	};
+	if (active.status !== "True") return {
+		word: "Not active",
+		tone: "bad",
+		icon: "ban",
+		problems: problems.length > 0 ? problems : [active],
+		rank: 0
+	};
+	if (isTrue("Stalled") || isTrue("Degraded")) return {
+		word: "Degraded",
+		tone: "bad",
+		icon: "warning",
+		problems,
+		rank: 1
+	};
+	return {
+		word: "Active",
+		tone: "good",
+		icon: "check",
+		problems: [],
+		rank: 4
+	};
+}
+function isOutdated({ generation, status }) {
+	return generation !== void 0 && status?.observedGeneration !== void 0 && status.observedGeneration < generation;
+}
+function violationCount(policy) {
+	return policy.status?.violationCount ?? policy.status?.violations?.length ?? 0;
+}
+function violationWords(policy) {
+	if (policy.enforcement === "Deny") return policy.onViolation === "Evict" ? "run and are evicted" : "run, and would be refused now";
+	return policy.enforcement === "Warn" ? "are warned" : "would be denied";
+}
+function sortJobPolicies(policies) {
+	return policies.toSorted((a, b) => rankOf(a) - rankOf(b) || violationCount(b) - violationCount(a) || compareText(keyOf(a), keyOf(b)));
+}
+function rankOf(policy) {
+	const { rank } = policyState(policy);
+	return violationCount(policy) > 0 ? Math.min(rank, 3) : rank;
+}
+function keyOf(policy) {
+	return `${policy.kind} ${policy.namespace ?? ""} ${policy.name}`;
+}
+function sortQuotaPolicies(policies) {
+	const rank = (policy) => {
+		const own = policyState(policy).rank;
+		return (policy.status?.fullCount ?? 0) > 0 ? Math.min(own, 3) : own;
+	};
+	return policies.toSorted((a, b) => rank(a) - rank(b) || compareText(a.name, b.name));
+}
+var DECISIONS = ["Denied", "Undecided"];
+function sortVerdicts(jobs) {
+	const rank = ({ policy }) => {
+		const place = DECISIONS.indexOf(policy.decision ?? "Undecided");
+		return place < 0 ? DECISIONS.length : place;
+	};
+	return jobs.toSorted((a, b) => rank(a) - rank(b) || compareText(a.namespace, b.namespace) || compareText(a.name, b.name));
+}
+function compareText(a, b) {
+	if (a === b) return 0;
+	return a < b ? -1 : 1;
+}
+// src/app/policy/quota-use.ts
+var LABELS = {
+	runningJobs: "running jobs",
+	queuedJobs: "pending jobs",
+	gpuHours: "GPU-hours"
+};
+function readUseBar(use, limits) {
+	const used = parseQuantity(use.used) ?? 0;
+	const max = parseQuantity(use.max) ?? 0;
+	const resource = use.limit.slice(flavorEnd(use.limit));
+	const hours = use.limit === "gpuHours" ? limits.gpuHours?.windowHours : void 0;
+	const label = LABELS[use.limit] ?? limitLabel(use.limit);
+	return {
+		label: hours === void 0 ? label : `${label} in the last ${formatSeconds(hours * 3600)}`,
+		used: formatAmount(resource, use.used),
+		max: formatAmount(resource, use.max),
+		percent: max > 0 ? Math.min(100, Math.max(0, used / max * 100)) : 100,
+		isFull: used >= max
+	};
+}
+function flavorEnd(limit) {
+	const slash = limit.indexOf("/");
+	if (slash < 0 || limit.slice(0, slash).includes(".")) return 0;
+	return slash + 1;
+}
+function limitLabel(limit) {
+	const end = flavorEnd(limit);
+	return end === 0 ? limit : `${limit.slice(end)} (${limit.slice(0, end - 1)})`;
+}
+function holderLabel(holder) {
+	if (holder.requester === void 0) return "all together";
+	return holder.requester === "" ? "unknown users" : holder.requester;
+}
+function subjectTexts({ subject }) {
+	const texts = [
+		subject.team !== void 0 && `team ${subject.team}`,
+		subject.queueName !== void 0 && `queue ${subject.queueName} and the queues below it`,
+		subject.requester !== void 0 && `user ${subject.requester}, and unknown users`,
+		subject.serviceAccountName !== void 0 && `ServiceAccount ${subject.serviceAccountName}`,
+		subject.namespaceSelector !== void 0 && selectorText(subject.namespaceSelector)
+	].filter((text) => text !== false);
+	return texts.length > 0 ? texts : ["every job"];
+}
+function perJobTexts(limits) {
+	return [
+		limits.podsPerJob !== void 0 && `at most ${limits.podsPerJob} pods`,
+		limits.gpusPerJob !== void 0 && `at most ${limits.gpusPerJob} GPUs`,
+		limits.runtimeSecondsPerJob !== void 0 && `at most ${formatSeconds(limits.runtimeSecondsPerJob)} of running time`
+	].filter((text) => text !== false);
+}
+function selectorText(selector) {
+	const labels = Object.entries(selector?.matchLabels ?? {}).map(([key, value]) => `${key}=${value}`);
+	const expressions = (selector?.matchExpressions ?? []).map(({ key, operator, values = [] }) => values.length > 0 ? `${key} ${operator} (${values.join(", ")})` : `${key} ${operator}`);
+	const all = [...labels, ...expressions];
+	return all.length > 0 ? `namespaces with ${all.join(", ")}` : "all namespaces";
+}
+// src/views/policy/PolicyBadges.tsx
+function PolicyStateBadge({ state }) {
+	return a(Badge, {
+		tone: state.tone,
+		icon: state.icon,
+		children: state.word
+	});
+}
+function Enforcement({ enforcement }) {
+	return a("span", {
+		class: "policy-mode",
+		children: a(Name, { text: enforcement })
+	});
+}
+// src/views/policy/PolicyConditions.tsx
+function PolicyConditions({ conditions }) {
+	if (conditions.length === 0) return null;
+	return a("ul", {
+		class: "policy-conditions",
+		children: conditions.map((condition) => a("li", { children: [
+			a("b", { children: a(Name, { text: condition.type }) }),
+			" ",
+			a(Name, { text: condition.status }),
+			", ",
+			a(Name, { text: condition.reason }),
+			": ",
+			a(Text, {
+				text: condition.message,
+				max: 1e3
+			}),
+			" ",
+			a("span", {
+				class: "dim",
+				children: a(Ago, { time: condition.lastTransitionTime })
+			})
+		] }, condition.type))
+	});
+}
+// src/views/policy/JobPolicyRow.tsx
+function JobPolicyRow({ policy }) {
+	const state = policyState(policy);
+	const violations = violationCount(policy);
+	return a("li", {
+		class: "policy-row",
+		children: [
+			a("div", {
+				class: "policy-row-head",
+				children: [
+					a("a", {
+						class: "policy-name",
+						href: urls.policy(policy),
+						"data-row": true,
+						children: [policy.namespace !== void 0 && a("span", {
+							class: "namespace",
+							children: [a(Name, { text: policy.namespace }), "/"]
+						}), a(Name, { text: policy.name })]
+					}),
+					a(PolicyStateBadge, { state }),
+					a(Enforcement, { enforcement: policy.enforcement }),
+					violations > 0 && a("span", {
+						class: "waits",
+						children: [
+							countOf(violations, "job"),
+							" ",
+							violationWords(policy)
+						]
+					})
+				]
+			}),
+			a("p", {
+				class: "dim",
+				children: [
+					policy.kind,
+					", ",
+					a(Text, { text: policy.namespace === void 0 ? selectorText(policy.namespaceSelector) : `namespace ${policy.namespace}` }),
+					",",
+					" ",
+					countOf(policy.status?.policyIds?.length ?? 0, "policy", "policies"),
+					" in effect"
+				]
+			}),
+			a(PolicyConditions, { conditions: state.problems })
+		]
+	});
+}
+// src/views/policy/PolicyNotes.tsx
+function PolicyNotes({ answer, problem }) {
+	return a($, { children: [answer && problem && a(Banner, {
+		tone: "warning",
+		title: "The policies are old",
+		children: a(Text, {
+			text: describeProblem(problem).text,
+			max: 1e3
+		})
+	}), answer && answer.notes.length > 0 && a(Banner, {
+		tone: "info",
+		title: "Not everything is shown",
+		children: answer.notes.map((note) => a("div", { children: a(Text, {
+			text: note,
+			max: 1e3
+		}) }, note))
+	})] });
+}
+// src/views/policy/PolicyProblem.tsx
+function PolicyProblem({ problem }) {
+	const { title, text } = describeProblem(problem);
+	return a("div", {
+		class: "page-text",
+		children: [a("h2", { children: title }), a("p", { children: a(Text, {
+			text,
+			max: 2e3
+		}) })]
+	});
+}
+// src/views/policy/QuotaBars.tsx
+function QuotaBars({ policy, most }) {
+	const holders = policy.status?.holders ?? [];
+	const all = policy.status?.holderCount ?? holders.length;
+	const shown = holders.slice(0, most);
+	if (holders.length === 0) return a("p", {
+		class: "dim",
+		children: "No usage is known yet."
+	});
+	return a($, { children: [a("ul", {
+		class: "policy-holders",
+		children: shown.map((holder) => a("li", { children: a(Holder, {
+			holder,
+			policy
+		}) }, holder.requester ?? " subject"))
+	}), all > shown.length && a("p", {
+		class: "dim",
+		children: [countOf(all - shown.length, "more holder"), " with more room"]
+	})] });
+}
+function Holder({ holder, policy }) {
+	return a($, { children: [holder.requester !== void 0 && a("h3", { children: a(Name, { text: holderLabel(holder) }) }), holder.uses.map((use) => {
+		const bar = readUseBar(use, policy.limits);
+		return a("div", {
+			class: bar.isFull ? "policy-use is-full" : "policy-use",
+			children: [
+				a("span", {
+					class: "policy-use-label",
+					children: a(Name, { text: bar.label })
+				}),
+				a("div", {
+					class: "policy-use-bar",
+					"aria-hidden": "true",
+					children: a("div", { style: { width: `${bar.percent}%` } })
+				}),
+				a("span", {
+					class: "policy-use-numbers",
+					children: [
+						a("b", { children: a(Name, { text: bar.used }) }),
+						" ",
+						"of ",
+						a(Name, { text: bar.max }),
+						bar.isFull && a("span", {
+							class: "waits",
+							children: " full"
+						})
+					]
+				})
+			]
+		}, use.limit);
+	})] });
+}
+// src/views/policy/QuotaPolicyRow.tsx
+var MAX_HOLDERS$1 = 3;
+function QuotaPolicyRow({ policy }) {
+	const state = policyState(policy);
+	const perJob = perJobTexts(policy.limits);
+	return a("li", {
+		class: "policy-row",
+		children: [
+			a("div", {
+				class: "policy-row-head",
+				children: [
+					a("a", {
+						class: "policy-name",
+						href: urls.policy({
+							kind: "QuotaPolicy",
+							name: policy.name
+						}),
+						"data-row": true,
+						children: a(Name, { text: policy.name })
+					}),
+					a(PolicyStateBadge, { state }),
+					a(Enforcement, { enforcement: policy.enforcement })
+				]
+			}),
+			a("p", {
+				class: "dim",
+				children: [
+					a(Text, { text: subjectTexts(policy).join("; ") }),
+					policy.each === "Requester" && ", for each user",
+					perJob.length > 0 && `; each job: ${perJob.join(", ")}`
+				]
+			}),
+			a(PolicyConditions, { conditions: state.problems }),
+			a(QuotaBars, {
+				policy,
+				most: MAX_HOLDERS$1
+			})
+		]
+	});
+}
+// src/views/policy/VerdictList.tsx
+function VerdictList(props) {
+	const shown = sortVerdicts(props.jobs).slice(0, props.most);
+	return a($, { children: [a("ul", {
+		class: "policy-jobs",
+		children: shown.map((job) => a("li", { children: [
+			a("div", {
+				class: "policy-row-head",
+				children: [
+					a(JobLink, { job }),
+					job.phase !== void 0 && a(PhaseBadge, { phase: job.phase }),
+					a(DecisionBadge, { policy: job.policy })
+				]
+			}),
+			job.refusal && a("p", { children: a(Text, { text: job.refusal.message }) }),
+			a(DecisionDetails, { policy: job.policy })
+		] }, `${job.namespace}/${job.name}`))
+	}), props.count > shown.length && a("p", {
+		class: "card-foot",
+		children: [countOf(props.count - shown.length, "more job"), " of this kind"]
+	})] });
+}
+// src/views/policy/use-policies.ts
+var POLL_MS = 15e3;
+function usePolicies() {
+	useNamespaceScope();
+	const current = session.value;
+	const asked = query.value.get("namespace") || void 0;
+	const namespace = current?.may.allJobs === false ? scope.value : asked;
+	const suffix = namespace === void 0 ? "" : `?namespace=${encodeURIComponent(namespace)}`;
+	return {
+		...usePolled(current && `/api/policies${suffix}`, POLL_MS, void 0),
+		namespace
+	};
+}
+// src/views/Policies.tsx
+var MAX_JOBS$2 = 20;
+function Policies() {
+	useTitle("Policies");
+	const { answer, problem, namespace } = usePolicies();
+	return a("div", {
+		class: "page",
+		children: [
+			a("div", {
+				class: "page-head",
+				children: [a("h1", { children: "Policies" }), answer && a("p", {
+					class: "counts",
+					children: [a("span", { children: countOf(answer.jobPolicies.length, "job policy", "job policies") }), a("span", { children: countOf(answer.quotaPolicies.length, "quota policy", "quota policies") })]
+				})]
+			}),
+			a("div", {
+				class: "toolbar",
+				children: a(NamespaceFilter, {
+					value: namespace,
+					namespaces: namespacesOf(answer)
+				})
+			}),
+			a(PolicyNotes, {
+				answer,
+				problem
+			}),
+			!answer && problem && a(PolicyProblem, { problem }),
+			!answer && !problem && a(Loading, { rows: 8 }),
+			answer && a(PolicyCards, { answer }),
+			a(Command, {
+				label: "Same in a terminal",
+				text: "kubectl get clusterjobpolicies,jobpolicies,quotapolicies -A"
+			})
+		]
+	});
+}
+function PolicyCards({ answer }) {
+	const isUnread = (...kinds) => kinds.every((kind) => answer.unread.includes(kind));
+	return a($, { children: [
+		a(Card, {
+			title: "Jobs that policies deny or warn",
+			children: isUnread("trainingjobs") ? a(Unread, { kinds: "TrainingJobs" }) : answer.jobs.length === 0 ? a(Empty, {
+				icon: "check",
+				title: "Policies allow every job, without a warning."
+			}) : a(VerdictList, {
+				jobs: answer.jobs,
+				count: answer.jobCount,
+				most: MAX_JOBS$2
+			})
+		}),
+		a(Card, {
+			title: "Job policies",
+			children: answer.jobPolicies.length > 0 ? a("ul", {
+				class: "policy-rows",
+				children: sortJobPolicies(answer.jobPolicies).map((policy) => a(JobPolicyRow, { policy }, keyOf(policy)))
+			}) : isUnread("clusterjobpolicies", "jobpolicies") ? a(Unread, { kinds: "ClusterJobPolicies and JobPolicies" }) : isUnread("clusterjobpolicies") ? a(Empty, { title: "This namespace has no JobPolicy." }) : a(Empty, {
+				icon: "warning",
+				title: "There is no job policy, so each job is refused.",
+				children: a("p", {
+					class: "dim",
+					children: "A request that no policy permits is denied. The chart has a starter set: its value starterPolicies."
+				})
+			})
+		}),
+		a(Card, {
+			title: "Quota policies",
+			children: answer.quotaPolicies.length > 0 ? a("ul", {
+				class: "policy-rows",
+				children: sortQuotaPolicies(answer.quotaPolicies).map((policy) => a(QuotaPolicyRow, { policy }, policy.name))
+			}) : isUnread("quotapolicies") ? a(Unread, { kinds: "QuotaPolicies" }) : a(Empty, { title: "No quota policy limits teams, queues or users." })
+		})
+	] });
+}
+function Unread({ kinds }) {
+	return a(Empty, {
+		title: `${kinds} could not be read.`,
+		children: a("p", {
+			class: "dim",
+			children: "The note above says why. If a right is missing: the ClusterRole trellis-view has it. Ask an administrator."
+		})
+	});
+}
+function namespacesOf(answer) {
+	const names = new Set();
+	for (const job of queue.jobs.value.values()) if (job.metadata.namespace !== void 0) names.add(job.metadata.namespace);
+	for (const { namespace } of [...answer?.jobPolicies ?? [], ...answer?.jobs ?? []]) if (namespace !== void 0) names.add(namespace);
+	return [...names].sort();
+}
+// src/views/policy/JobPolicyBody.tsx
+var MAX_JOBS$1 = 50;
+var MAX_TEXT = 8e3;
+function JobPolicyBody({ policy, jobs }) {
+	const state = policyState(policy);
+	const deciding = jobs.filter(({ policy: verdict }) => verdict.policies?.some((id) => isIdOf(id, policy)));
+	const place = policy.namespace === void 0 ? [] : ["-n", policy.namespace];
+	return a($, { children: [
+		a("div", {
+			class: "queue-page",
+			children: [a("div", { children: [a(Violations, { policy }), a(Card, {
+				title: "Jobs that it decides on",
+				children: deciding.length === 0 ? a(Empty, {
+					icon: "check",
+					title: "It denies no job that waits, and none has a warning."
+				}) : a(VerdictList, {
+					jobs: deciding,
+					count: deciding.length,
+					most: MAX_JOBS$1
+				})
+			})] }), a(Card, {
+				title: policy.kind,
+				aside: a(PolicyStateBadge, { state }),
+				children: [a(Facts, { facts: [
+					policy.namespace !== void 0 && {
+						term: "Namespace",
+						value: a(Name, { text: policy.namespace })
+					},
+					{
+						term: "Enforcement",
+						value: a(Name, { text: policy.enforcement })
+					},
+					policy.enforcement === "Deny" && {
+						term: "On violation",
+						value: a(Name, { text: policy.onViolation })
+					},
+					policy.namespace === void 0 && {
+						term: "Applies to",
+						value: a(Text, { text: selectorText(policy.namespaceSelector) })
+					},
+					{
+						term: "Tests",
+						value: policy.testCount
+					},
+					{
+						term: "In effect",
+						value: a(Ids, { ids: policy.status?.policyIds ?? [] })
+					}
+				] }), a("div", {
+					class: "card-text",
+					children: a(PolicyConditions, { conditions: policy.status?.conditions ?? [] })
+				})]
+			})]
+		}),
+		a(Card, {
+			title: "Text",
+			aside: a(CopyButton, {
+				text: policy.cedar,
+				what: "policies"
+			}),
+			children: a("div", {
+				class: "card-text policy",
+				children: a("pre", {
+					tabIndex: 0,
+					children: a(Text, {
+						text: policy.cedar,
+						max: MAX_TEXT,
+						lines: true
+					})
+				})
+			})
+		}),
+		a(Command, {
+			label: "Same in a terminal",
+			text: command("kubectl", "get", policy.kind.toLowerCase(), policy.name, ...place, "-o", "yaml")
+		})
+	] });
+}
+function Ids({ ids }) {
+	if (ids.length === 0) return a($, { children: "none" });
+	return a("ul", { children: ids.map((id) => a("li", { children: a(Name, { text: id }) }, id)) });
+}
+function Violations({ policy }) {
+	const violations = policy.status?.violations ?? [];
+	const all = violationCount(policy);
+	if (all === 0) return null;
+	return a(Card, {
+		title: `${countOf(all, "job")} ${violationWords(policy)}`,
+		children: [a("ul", {
+			class: "policy-jobs",
+			children: violations.map((violation) => a("li", { children: [
+				a(JobLink, { job: {
+					namespace: violation.namespace,
+					name: violation.job
+				} }),
+				a("p", { children: a(Text, { text: violation.message }) }),
+				a("p", {
+					class: "dim",
+					children: violation.policies.map((id, place) => a("span", { children: [place > 0 && ", ", a(PolicyIdLink, { id })] }, id))
+				})
+			] }, `${violation.namespace}/${violation.job}`))
+		}), all > violations.length && a("p", {
+			class: "card-foot",
+			children: [countOf(all - violations.length, "more job"), " of this kind"]
+		})]
+	});
+}
+// src/views/policy/QuotaPolicyBody.tsx
+var MAX_HOLDERS = 20;
+function QuotaPolicyBody({ policy }) {
+	const perJob = perJobTexts(policy.limits);
+	return a($, { children: [a("div", {
+		class: "queue-page",
+		children: [a(Card, {
+			title: "Usage",
+			children: a("div", {
+				class: "card-text",
+				children: a(QuotaBars, {
+					policy,
+					most: MAX_HOLDERS
+				})
+			})
+		}), a(Card, {
+			title: "QuotaPolicy",
+			aside: a(PolicyStateBadge, { state: policyState(policy) }),
+			children: [a(Facts, { facts: [
+				{
+					term: "Limits",
+					value: subjectTexts(policy).map((text) => a("div", { children: a(Text, { text }) }, text))
+				},
+				{
+					term: "Holder",
+					value: policy.each === "Requester" ? "each user" : "all jobs together"
+				},
+				{
+					term: "Without room",
+					value: a(Enforced, { enforcement: policy.enforcement })
+				},
+				perJob.length > 0 && {
+					term: "Each job",
+					value: perJob.join(", ")
+				},
+				policy.status?.gpuHoursLeft !== void 0 && {
+					term: "GPU-hours left",
+					value: a(Name, { text: policy.status.gpuHoursLeft })
+				}
+			] }), a("div", {
+				class: "card-text",
+				children: a(PolicyConditions, { conditions: policy.status?.conditions ?? [] })
+			})]
+		})]
+	}), a(Command, {
+		label: "Same in a terminal",
+		text: command("kubectl", "get", "quotapolicy", policy.name, "-o", "yaml")
+	})] });
+}
+var EFFECTS = {
+	Queue: "jobs wait",
+	Deny: "jobs are refused",
+	Warn: "jobs run, with a warning"
+};
+function Enforced({ enforcement }) {
+	const effect = EFFECTS[enforcement];
+	return a($, { children: [effect !== void 0 && `${effect}, `, a(Name, { text: enforcement })] });
+}
+// src/views/Policy.tsx
+function PolicyView({ name }) {
+	useTitle(`Policy ${name}`);
+	const { answer, problem } = usePolicies();
+	const kind = query.value.get("kind") ?? void 0;
+	const found = answer && findPolicies(answer, name, kind);
+	const isEmpty = found !== void 0 && found.jobPolicies.length + found.quotaPolicies.length === 0;
+	return a("div", {
+		class: "page",
+		children: [
+			a("div", {
+				class: "page-head",
+				children: [a("p", {
+					class: "crumbs",
+					children: a("a", {
+						href: urls.policies(),
+						children: "Policies"
+					})
+				}), a("h1", { children: a(Name, { text: name }) })]
+			}),
+			a(PolicyNotes, {
+				answer,
+				problem
+			}),
+			!answer && problem && a(PolicyProblem, { problem }),
+			!answer && !problem && a(Loading, { rows: 8 }),
+			isEmpty && a("p", { children: "No policy that you may list has this name. It may have been deleted." }),
+			answer && found?.jobPolicies.map((policy) => a(JobPolicyBody, {
+				policy,
+				jobs: answer.jobs
+			}, keyOf(policy))),
+			found?.quotaPolicies.map((policy) => a(QuotaPolicyBody, { policy }, policy.name))
+		]
+	});
+}
 // src/app/queue/queue-tree.ts
 function buildQueueTree(queues) {
 	const children = new Map();
@@ -8272,4 +8943,4 @@ function TimelineView({ jobs }) {
 		children: [a(TimelineCanvas, { rows }), a(TimelineLegend, {})]
 	});
 }
-export { Job, NodeView, NodesView, Plan, Queue, Queues, TimelineView };
+export { Job, NodeView, NodesView, Plan, Policies, PolicyView, Queue, Queues, TimelineView };

@@ -24,21 +24,37 @@ pub async fn list<K>(api: &Api<K>, params: &ListParams) -> Result<Option<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    let mut objects = Vec::new();
+    list_parts(api, params, Some).await
+}
+
+/// Lists a part of each object of a kind, page by page. No more than one page of whole objects is
+/// in memory. Returns None if the cluster does not know the kind.
+///
+/// # Errors
+/// If the objects cannot be read.
+pub async fn list_parts<K, T>(
+    api: &Api<K>,
+    params: &ListParams,
+    take_part: impl Fn(K) -> Option<T>,
+) -> Result<Option<Vec<T>>, ApiFailure>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let mut parts = Vec::new();
     let mut params = params.clone().limit(PAGE_SIZE);
     let mut restarts = 0_usize;
     loop {
         match api.list(&params).await {
             Ok(page) => {
-                objects.extend(page.items);
+                parts.extend(page.items.into_iter().filter_map(&take_part));
                 match page.metadata.continue_.filter(|c| !c.is_empty()) {
                     Some(token) => params.continue_token = Some(token),
-                    None => return Ok(Some(objects)),
+                    None => return Ok(Some(parts)),
                 }
             }
             Err(kube::Error::Api(status)) if status.code == 410 && restarts < RESTARTS => {
                 restarts = restarts.saturating_add(1);
-                objects.clear();
+                parts.clear();
                 params.continue_token = None;
             }
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),

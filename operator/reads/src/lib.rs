@@ -13,6 +13,7 @@ pub mod events;
 pub mod explain;
 pub mod nodes;
 pub mod pods;
+pub mod policies;
 pub mod queue;
 mod read_error;
 mod reader;
@@ -21,7 +22,7 @@ pub mod report;
 pub mod text;
 pub mod visibility;
 
-pub use api_reads::{ApiFailure, ErrorHints, get_optional, list};
+pub use api_reads::{ApiFailure, ErrorHints, get_optional, list, list_parts};
 pub use read_error::{ReadError, ReadFailure};
 pub use reader::Reader;
 pub use remedy::remedy;

@@ -1,10 +1,11 @@
-//! The answers to the page. Each has the content of a command's `-o json`.
+//! The answers to the page. Each has the content of a command's `-o json`, if one has it.
 
 mod job;
 mod lists;
 mod names;
 mod open;
 mod plan;
+mod policies;
 mod session;
 mod stream;
 
@@ -12,5 +13,6 @@ pub(crate) use job::{job_report, job_why};
 pub(crate) use lists::{list_nodes, list_queue};
 pub(crate) use open::open_page;
 pub(crate) use plan::plan_jobs;
+pub(crate) use policies::list_policies;
 pub(crate) use session::describe_session;
 pub(crate) use stream::stream_changes;

@@ -122,10 +122,12 @@ fn job_list() -> Value {
             "since": "2026-01-01T10:00:00Z"}]})
 }
 
-const DATA_ROUTES: [&str; 6] = [
+const DATA_ROUTES: [&str; 8] = [
     "/api/session",
     "/api/queue",
     "/api/nodes",
+    "/api/policies",
+    "/api/policies?namespace=ml",
     "/api/stream?queue=1",
     "/api/jobs/ml/llm",
     "/api/jobs/ml/llm/why",
@@ -240,6 +242,35 @@ async fn only_documented_methods_are_served() {
     }
 }
 
+/// A kind that the user may not list is a note: the page shows the other kinds.
+#[tokio::test]
+async fn policies_without_rights_are_notes() {
+    let failure = |code: u16| {
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "no", "reason": "r", "code": code})
+    };
+    for (code, status) in [
+        (403, StatusCode::OK),
+        (401, StatusCode::UNAUTHORIZED),
+        (500, StatusCode::BAD_GATEWAY),
+    ] {
+        let scene = local(client(code, failure(code)));
+        let link = scene.links.create_code().unwrap();
+        let (_, body) = open(&scene, &link).await;
+        let key = body["key"].as_str().unwrap();
+        let own = request(Method::GET, "/api/policies").header("trellis-key", key);
+        let (answered, headers, body) = send(&scene.router, own.body(Body::empty()).unwrap()).await;
+        assert_eq!(answered, status, "{body}");
+        assert_eq!(headers["cache-control"], "no-store");
+        if code == 403 {
+            assert_eq!(body["jobPolicies"], json!([]));
+            assert_eq!(body["unread"].as_array().unwrap().len(), 4);
+            assert_eq!(body["notes"].as_array().unwrap().len(), 4);
+            assert!(body["time"].is_string());
+        }
+    }
+}
+
 #[tokio::test]
 async fn missing_right_and_unknown_user_are_told_apart() {
     let failure = |code: u16| {
@@ -277,6 +308,8 @@ async fn names_in_paths_are_names_of_objects() {
         "/api/queue?namespace=..%2F..%2Fsecrets",
         "/api/queue?namespace=a%2Fjobstates%3Flimit=1",
         "/api/stream?queue=1&namespace=..",
+        "/api/policies?namespace=..%2F..%2Fsecrets",
+        "/api/policies?namespace=ml&name=a",
     ] {
         let wrong = request(Method::GET, path).header("trellis-key", key);
         let (status, _, body) = send(&scene.router, wrong.body(Body::empty()).unwrap()).await;

@@ -12,6 +12,7 @@ import "./style/queues.css";
 import "./style/job.css";
 import "./style/gang.css";
 import "./style/map.css";
+import "./style/policy.css";
 
 import { render } from "preact";
 

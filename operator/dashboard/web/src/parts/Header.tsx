@@ -20,6 +20,7 @@ const AREAS: readonly Area[] = [
   { name: "Timeline", href: urls.timeline(), icon: "timeline", pages: ["timeline"] },
   { name: "Queues", href: urls.queues, icon: "queues", pages: ["queues", "queue"] },
   { name: "Nodes", href: urls.nodes(), icon: "nodes", pages: ["nodes", "node"] },
+  { name: "Policies", href: urls.policies(), icon: "policies", pages: ["policies", "policy"] },
   { name: "Plan", href: urls.plan, icon: "plan", pages: ["plan"] },
 ];
 

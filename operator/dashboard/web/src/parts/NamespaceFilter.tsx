@@ -1,9 +1,9 @@
 import { useId } from "preact/hooks";
 
-import { scope, session } from "../../app/live/store";
-import { setQuery } from "../../app/page/route";
-import { Select } from "../../parts/Select";
-import { rememberedNamespaces } from "./namespace-scope";
+import { scope, session } from "../app/live/store";
+import { rememberedNamespaces } from "../app/page/namespace-scope";
+import { setQuery } from "../app/page/route";
+import { Select } from "./Select";
 
 /** The namespace: one of those with jobs, or, without the right to all of them, one to type. */
 export function NamespaceFilter(props: {

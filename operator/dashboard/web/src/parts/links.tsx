@@ -1,6 +1,7 @@
-/** Links to the pages of jobs, nodes and queues. The router handles clicks on them. */
+/** Links to the pages of jobs, nodes, queues and policies. The router handles clicks on them. */
 
 import { urls } from "../app/page/route";
+import { refOfId } from "../app/policy/policy-ref";
 import { jobLabel } from "../app/text/format";
 import type { JobRef } from "../wire/cluster";
 import { Name } from "./Text";
@@ -29,6 +30,18 @@ export function QueueLink({ name }: { readonly name: string }) {
     <a href={urls.queue(name)}>
       <Name text={name} />
     </a>
+  );
+}
+
+/** The id of a policy, with a link to its object. A fixed rule of Trellis is no object. */
+export function PolicyIdLink({ id }: { readonly id: string }) {
+  const ref = refOfId(id);
+  return ref ? (
+    <a href={urls.policy(ref)}>
+      <Name text={id} />
+    </a>
+  ) : (
+    <Name text={id} />
   );
 }
 

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { queueFreshness } from "../app/live/freshness";
 import { refusal } from "../app/live/store";
 import { announcement, toast } from "../app/page/announce";
-import { page, query } from "../app/page/route";
+import { page, query, search } from "../app/page/route";
 import { useArrival } from "../app/page/title";
 import { Header } from "../parts/Header";
 import { Help } from "../parts/Help";
@@ -73,6 +73,10 @@ function CurrentView() {
       return <LatePage show={({ NodesView }) => <NodesView />} />;
     case "node":
       return <LatePage show={({ NodeView }) => <NodeView key={current.name} name={current.name} />} />;
+    case "policies":
+      return <LatePage show={({ Policies }) => <Policies />} />;
+    case "policy":
+      return <LatePage show={({ PolicyView }) => <PolicyView key={`${current.name}?${search.value}`} name={current.name} />} />;
     case "plan":
       return <LatePage show={({ Plan }) => <Plan />} />;
     case "job":

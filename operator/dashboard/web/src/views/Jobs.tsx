@@ -3,6 +3,7 @@ import { useComputed } from "@preact/signals";
 import { type JobFilter, type JobOrder, filterJobs, readFilter, readOrder, writeOrder } from "../app/job/jobs";
 import { queueFreshness } from "../app/live/freshness";
 import { queue, scope, session } from "../app/live/store";
+import { useNamespaceScope } from "../app/page/namespace-scope";
 import { query, search, setQuery } from "../app/page/route";
 import { useTitle } from "../app/page/title";
 import { summarizeJobs } from "../app/queue/summary";
@@ -14,7 +15,6 @@ import { Name } from "../parts/Text";
 import type { JobState } from "../wire/cluster";
 import { LatePage } from "./LatePage";
 import { JobFilters } from "./jobs/JobFilters";
-import { useNamespaceScope } from "./jobs/namespace-scope";
 
 /** All jobs, as `trellis queue` lists them: as a table or on a timeline. */
 export function Jobs({ isTimeline }: { readonly isTimeline: boolean }) {

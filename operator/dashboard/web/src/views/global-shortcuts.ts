@@ -29,6 +29,7 @@ export function useGlobalShortcuts(overlays: {
     { keys: "g t", label: "Timeline", run: () => navigate(urls.timeline()) },
     { keys: "g u", label: "Queues", run: () => navigate(urls.queues) },
     { keys: "g n", label: "Nodes", run: () => navigate(urls.nodes()) },
+    { keys: "g o", label: "Policies", run: () => navigate(urls.policies()) },
     { keys: "g p", label: "Plan", run: () => navigate(urls.plan) },
   ]);
 }
@@ -51,9 +52,10 @@ const PARENTS: Partial<Record<Page["page"], string>> = {
   job: urls.jobs(),
   queue: urls.queues,
   node: urls.nodes(),
+  policy: urls.policies(),
 };
 
-/** Leaves a row, else the page of one job, queue or node. */
+/** Leaves a row, else the page of one job, queue, node or policy. */
 function goBack(): void {
   const focused = document.activeElement;
   if (focused instanceof HTMLElement && focused.matches("[data-row]")) {

@@ -181,6 +181,7 @@ test("two keys go to each area, and keys that are typed are text", async ({ dash
     ["t", "/queue?view=timeline", "Timeline"],
     ["u", "/queues", "Queues"],
     ["n", "/nodes", "Nodes"],
+    ["o", "/policies", "Policies"],
     ["h", "/", "Home"],
   ] as const) {
     await page.keyboard.press("g");

@@ -12,6 +12,8 @@ const ROUTES = [
   "/api/queue",
   "/api/queue?namespace=team-a",
   "/api/nodes",
+  "/api/policies",
+  "/api/policies?namespace=team-a",
   "/api/jobs/team-a/some-job",
   "/api/jobs/team-a/some-job/why",
   "/api/stream?queue=1",
@@ -20,7 +22,7 @@ const ROUTES = [
 /** Routes that read a body. */
 const POSTS = ["/api/open", "/api/plan"] as const;
 
-const FILES = ["/", "/queue", "/jobs/team-a/some-job", "/app.js", "/app.css", "/icon.svg"] as const;
+const FILES = ["/", "/queue", "/policies", "/jobs/team-a/some-job", "/app.js", "/app.css", "/icon.svg"] as const;
 
 interface ErrorAnswer {
   readonly error: { readonly kind: string; readonly message: string };

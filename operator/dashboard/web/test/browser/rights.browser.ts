@@ -169,6 +169,8 @@ function viewsOf({ own, ownWaiting }: TwoTeams): readonly string[] {
     "/nodes",
     "/nodes?view=table",
     "/nodes/gpu-0",
+    "/policies",
+    "/policies/starter",
     `/jobs/${TEAM_A}/${own}`,
     `/jobs/${TEAM_A}/${ownWaiting}`,
   ];
@@ -267,6 +269,7 @@ test("a user without rights is told on each page which right is missing and whic
     ["/queues", "jobstates.visibility.trellis.dev", "trellis-view"],
     ["/nodes", "nodestates.visibility.trellis.dev", "trellis-platform"],
     ["/nodes/gpu-0", "nodestates.visibility.trellis.dev", "trellis-platform"],
+    ["/policies", "clusterjobpolicies.trellis.dev", "trellis-view"],
     [`/jobs/${TEAM_A}/${teams.own}`, "trainingjobs.trellis.dev", "trellis-view"],
   ] as const) {
     await goTo(page, view);

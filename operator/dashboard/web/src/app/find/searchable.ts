@@ -13,6 +13,7 @@ const PAGES: readonly Hit[] = [
   { kind: "page", label: "Nodes", href: urls.nodes() },
   { kind: "page", label: "Table of nodes", href: urls.nodes({ view: "table" }) },
   { kind: "page", label: "Timeline", href: urls.timeline() },
+  { kind: "page", label: "Policies", href: urls.policies() },
   { kind: "page", label: "Plan", href: urls.plan },
 ];
 

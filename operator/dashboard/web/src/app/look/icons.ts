@@ -6,6 +6,7 @@ export const ICON_PATHS = {
   jobs: "M5.5 4h8M5.5 8h8M5.5 12h8M2.5 4h.01M2.5 8h.01M2.5 12h.01",
   queues: "M3 2.5v9.5a1 1 0 0 0 1 1h2.5M3 7.5h3.5M8.5 5.5h5v4h-5zM8.5 11.25h5v3.25h-5z",
   nodes: "M2.5 2.5h4.5v4.5H2.5zM9 2.5h4.5v4.5H9zM2.5 9h4.5v4.5H2.5zM9 9h4.5v4.5H9z",
+  policies: "M8 1.75l5 2v4c0 3-2 5.2-5 6.5-3-1.3-5-3.5-5-6.5v-4zM5.8 8l1.6 1.6 2.9-3.1",
   plan: "M3.5 2h6l3 3v9h-9zM5.7 9.3l1.6 1.6 3-3.4",
   timeline: "M2.5 4h5M5.5 8h6M8.5 12h5",
   search: "M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM10.6 10.6 14 14",

@@ -2,8 +2,8 @@
 
 import { useSignalEffect } from "@preact/signals";
 
-import { scope, session } from "../../app/live/store";
-import { query } from "../../app/page/route";
+import { scope, session } from "../live/store";
+import { query } from "./route";
 
 const STORAGE_KEY = "trellis-namespaces";
 const MAX_REMEMBERED = 12;

@@ -3,6 +3,7 @@
 import { batch, computed, signal } from "@preact/signals";
 
 import type { JobRef } from "../../wire/cluster";
+import type { PolicyRef } from "../policy/policy-ref";
 
 /** A page with the names that its URL holds. */
 export type Page =
@@ -12,6 +13,8 @@ export type Page =
   | { readonly page: "queue"; readonly name: string }
   | { readonly page: "nodes" }
   | { readonly page: "node"; readonly name: string }
+  | { readonly page: "policies" }
+  | { readonly page: "policy"; readonly name: string }
   | { readonly page: "plan" }
   | { readonly page: "job"; readonly namespace: string; readonly name: string }
   | { readonly page: "notFound" };
@@ -34,6 +37,9 @@ export function parsePath(path: string): Page {
     case "nodes":
       if (second !== undefined) return { page: "notFound" };
       return first === undefined ? { page: "nodes" } : { page: "node", name: first };
+    case "policies":
+      if (second !== undefined) return { page: "notFound" };
+      return first === undefined ? { page: "policies" } : { page: "policy", name: first };
     case "plan":
       return first === undefined ? { page: "plan" } : { page: "notFound" };
     case "jobs":
@@ -77,6 +83,9 @@ export const urls = {
   queue: (name: string): string => `/queues/${encodePart(name)}`,
   nodes: (query: QueryChanges = {}): string => withQuery("/nodes", query),
   node: (name: string): string => `/nodes/${encodePart(name)}`,
+  policies: (query: QueryChanges = {}): string => withQuery("/policies", query),
+  /** The kind and the namespace tell policies of one name apart. */
+  policy: ({ kind, namespace, name }: PolicyRef): string => withQuery(`/policies/${encodePart(name)}`, { kind, namespace }),
   plan: "/plan",
   job: (job: JobRef): string => `/jobs/${encodePart(job.namespace)}/${encodePart(job.name)}`,
 } as const;

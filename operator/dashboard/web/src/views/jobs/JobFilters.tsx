@@ -6,8 +6,8 @@ import { query, setQuery } from "../../app/page/route";
 import { isNarrow } from "../../app/page/viewport";
 import { cleanLine } from "../../app/text/clean";
 import { Icon } from "../../parts/Icon";
+import { NamespaceFilter } from "../../parts/NamespaceFilter";
 import { Select } from "../../parts/Select";
-import { NamespaceFilter } from "./NamespaceFilter";
 
 /** What the list of jobs shows. The filters are in the URL. */
 export function JobFilters({ filter, isTimeline }: { readonly filter: JobFilter; readonly isTimeline: boolean }) {

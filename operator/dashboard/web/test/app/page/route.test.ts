@@ -13,12 +13,14 @@ test("paths name pages", () => {
   expect(parsePath("/queues/vision")).toEqual({ page: "queue", name: "vision" });
   expect(parsePath("/nodes")).toEqual({ page: "nodes" });
   expect(parsePath("/nodes/gpu-0.example.org")).toEqual({ page: "node", name: "gpu-0.example.org" });
+  expect(parsePath("/policies")).toEqual({ page: "policies" });
+  expect(parsePath("/policies/h100")).toEqual({ page: "policy", name: "h100" });
   expect(parsePath("/plan")).toEqual({ page: "plan" });
   expect(parsePath("/jobs/ml/podgroup.sweep")).toEqual({ page: "job", namespace: "ml", name: "podgroup.sweep" });
 });
 
 test("other paths are not found", () => {
-  for (const path of ["/jobs", "/jobs/ml", "/jobs/ml/llm/logs", "/queue/x", "/plan/x", "/nodes/a/b", "/x", "/%", "/nodes/%ff"]) {
+  for (const path of ["/jobs", "/jobs/ml", "/jobs/ml/llm/logs", "/queue/x", "/plan/x", "/nodes/a/b", "/policies/a/b", "/x", "/%", "/nodes/%ff"]) {
     expect(parsePath(path), path).toEqual({ page: "notFound" });
   }
 });
@@ -32,6 +34,7 @@ test("name survives its URL, whatever it holds", () => {
       expect(parsePath(pathOf(urls.job({ namespace: a, name: b })))).toEqual({ page: "job", namespace: a, name: b });
       expect(parsePath(pathOf(urls.node(a)))).toEqual({ page: "node", name: a });
       expect(parsePath(pathOf(urls.queue(a)))).toEqual({ page: "queue", name: a });
+      expect(parsePath(pathOf(urls.policy({ kind: "JobPolicy", namespace: b, name: a })))).toEqual({ page: "policy", name: a });
     }),
     { numRuns: 2_000 },
   );

@@ -31,6 +31,8 @@ export function listViews(jobs: () => WaitingJob): readonly View[] {
     { name: "node", path: () => "/nodes/gpu-0", ready: (page) => expect(card(page, "Resources")).toBeVisible() },
     { name: "waiting job", path: () => `/jobs/${TEAM_A}/${jobs().waiting}`, ready: (page) => expect(card(page, "What would help")).toBeVisible() },
     { name: "running job", path: () => `/jobs/${TEAM_A}/${jobs().holder}`, ready: (page) => expect(card(page, "Gang")).toBeVisible() },
+    { name: "policies", path: () => "/policies", ready: (page) => expect(card(page, "Job policies")).toContainText("starter") },
+    { name: "policy", path: () => "/policies/starter", ready: (page) => expect(card(page, "ClusterJobPolicy")).toBeVisible() },
     { name: "plan", path: () => "/plan", ready: (page) => expect(page.getByRole("button", { name: "Plan it" })).toBeVisible() },
     { name: "no page", path: () => "/none", ready: (page) => expect(page.getByRole("heading", { level: 1 })).toBeVisible() },
   ];
