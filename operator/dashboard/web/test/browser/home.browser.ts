@@ -56,10 +56,14 @@ test("the timeline describes the job under the keyboard with the numbers of `tre
   const { page } = await dashboard({ path: `/queue?view=timeline&text=${waiting}` });
   const timeline = page.getByRole("application", { name: "Timeline of jobs" });
   await timeline.focus();
-  await timeline.press("ArrowDown");
+  const spoken = page.getByRole("status").filter({ hasText: waiting });
+  // The list of the scheduler gets the job some seconds later.
+  await expect(async () => {
+    await timeline.press("ArrowDown");
+    await expect(spoken).toHaveCount(1, { timeout: 500 });
+  }).toPass({ timeout: 20_000 });
   let job: JobRow | undefined;
   await expect.poll(async () => (job = (await readJobs()).find((row) => row.metadata.name === waiting))?.position).toBeDefined();
-  const spoken = page.getByRole("status").filter({ hasText: waiting });
   await expect(spoken).toContainText(`${TEAM_A}/${waiting}, queue ${job?.queue}: Queued for`);
   await expect(spoken).toContainText(`${job?.gpus} GPUs, number ${job?.position} of its queue`);
   await timeline.press("Enter");
