@@ -5,15 +5,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use trellis_gang::key::Key;
 
-use super::news::News;
+use super::news::{Look, News};
 use crate::endpoint::visibility::table::TableRow;
 
 /// Most changes to keep. A reader that is further behind starts with a new list.
 const MAX_CHANGES: usize = 50_000;
+
+/// Interval between renewals of all positions.
+const POSITIONS_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 
 /// Most versions to keep.
 const MAX_VERSIONS: usize = 1_000;
@@ -53,6 +56,8 @@ pub(super) struct WatchCache<T> {
     /// The versions from which a reader can go on, the oldest first. Empty: there are no rows yet.
     versions: VecDeque<Version>,
     changes: VecDeque<Arc<Change<T>>>,
+    /// Time at which all positions were renewed.
+    positions_renewed: Timestamp,
 }
 
 impl<T> Default for WatchCache<T> {
@@ -61,6 +66,7 @@ impl<T> Default for WatchCache<T> {
             rows: BTreeMap::new(),
             versions: VecDeque::new(),
             changes: VecDeque::new(),
+            positions_renewed: Timestamp::UNIX_EPOCH,
         }
     }
 }
@@ -73,12 +79,19 @@ impl<T: TableRow + News + Clone> WatchCache<T> {
         if before.is_some_and(|before| before >= version) {
             return;
         }
+        let look = Look {
+            now: at,
+            renews_positions: at.duration_since(self.positions_renewed) >= POSITIONS_INTERVAL,
+        };
+        if look.renews_positions {
+            self.positions_renewed = at;
+        }
         let mut old = std::mem::take(&mut self.rows);
         for row in rows {
             let key = Key::from_meta(row.metadata());
             let known = old.remove(&key);
             let kind = match &known {
-                Some(known) if known.is_same(row, at) => None,
+                Some(known) if known.is_same(row, look) => None,
                 Some(_) => Some(ChangeKind::Modified),
                 None => Some(ChangeKind::Added),
             };

@@ -15,23 +15,35 @@ const MIN_CHANGE: SignedDuration = SignedDuration::from_secs(5);
 /// Parts of a number or time within which a change is no news.
 const PARTS: i32 = 100;
 
+/// Positions up to this one are exact in each event.
+const EXACT_POSITIONS: u32 = 100;
+
+/// The circumstances of a look at the rows.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::endpoint::visibility) struct Look {
+    /// Time of the rows.
+    pub(super) now: Timestamp,
+    /// True: each position is news. All later positions are renewed together, so that they stay in
+    /// the order of the queue.
+    pub(super) renews_positions: bool,
+}
+
 /// A row whose changes are events.
 pub(in crate::endpoint::visibility) trait News: PartialEq {
     /// Returns true if a reader of the old row misses nothing in the new one.
-    fn is_same(&self, new: &Self, _now: Timestamp) -> bool {
+    fn is_same(&self, new: &Self, _look: Look) -> bool {
         self == new
     }
 }
 
 impl News for JobState {
-    /// The first hundred positions are exact. A later position, and an expected time, may be wrong
-    /// by one percent.
-    fn is_same(&self, new: &Self, now: Timestamp) -> bool {
+    /// An expected time may be wrong by one percent, and a late position until the next renewal.
+    fn is_same(&self, new: &Self, look: Look) -> bool {
         let starts = (&self.expected_start, &new.expected_start);
         let ends = (&self.expected_end, &new.expected_end);
-        is_same_estimate(starts, now)
-            && is_same_estimate(ends, now)
-            && is_same_position(self.position, new.position)
+        is_same_estimate(starts, look.now)
+            && is_same_estimate(ends, look.now)
+            && is_same_position(self.position, new.position, look)
             && *self
                 == Self {
                     expected_start: self.expected_start.clone(),
@@ -45,7 +57,7 @@ impl News for JobState {
 
 impl News for QueueState {
     /// Decayed usage changes at each moment. It may be wrong by one percent.
-    fn is_same(&self, new: &Self, _now: Timestamp) -> bool {
+    fn is_same(&self, new: &Self, _look: Look) -> bool {
         let (old_usage, new_usage) = (&self.decayed_usage, &new.decayed_usage);
         let mut pairs = old_usage.iter().zip(new_usage);
         let is_same_usage = old_usage.len() == new_usage.len()
@@ -62,15 +74,10 @@ impl News for QueueState {
 
 impl News for NodeState {}
 
-/// Returns true if the position has moved by less than one percent.
-fn is_same_position(old: Option<u32>, new: Option<u32>) -> bool {
-    match (old, new) {
-        (Some(old), Some(new)) => {
-            let part = old.min(new).checked_div(PARTS.unsigned_abs());
-            old.abs_diff(new) <= part.unwrap_or_default()
-        }
-        (old, new) => old == new,
-    }
+/// Returns true if a position is the same, or both are late.
+fn is_same_position(old: Option<u32>, new: Option<u32>, look: Look) -> bool {
+    let is_late = |position: Option<u32>| position.is_some_and(|at| at > EXACT_POSITIONS);
+    old == new || !look.renews_positions && is_late(old) && is_late(new)
 }
 
 /// Returns true if the amount has moved by at most one percent.
@@ -103,6 +110,11 @@ fn is_same_estimate(times: (&Option<Time>, &Option<Time>), now: Timestamp) -> bo
 mod tests {
     use super::*;
 
+    const LOOK: Look = Look {
+        now: Timestamp::UNIX_EPOCH,
+        renews_positions: false,
+    };
+
     fn time(text: &str) -> Timestamp {
         text.parse().unwrap()
     }
@@ -125,7 +137,7 @@ mod tests {
 
     #[test]
     fn small_moves_of_decayed_usage_are_no_news() {
-        let now = Timestamp::UNIX_EPOCH;
+        let now = LOOK;
         let old = queue("1000", 1);
         assert!(old.is_same(&queue("1010", 1), now));
         assert!(!old.is_same(&queue("1011", 1), now));
@@ -135,7 +147,10 @@ mod tests {
 
     #[test]
     fn small_moves_of_an_estimate_are_no_news() {
-        let now = time("2026-01-01T12:00:00Z");
+        let now = Look {
+            now: time("2026-01-01T12:00:00Z"),
+            ..LOOK
+        };
         let old = job("2026-01-01T13:00:00Z");
         for (start, same) in [
             ("2026-01-01T13:00:05Z", true),
@@ -155,23 +170,25 @@ mod tests {
     }
 
     #[test]
-    fn first_positions_are_exact_and_later_ones_within_a_percent() {
+    fn first_positions_are_exact_and_later_ones_after_a_renewal() {
         let at = |position| JobState {
             position,
             ..JobState::new("ml", "llm", "default")
         };
         for (old, new, same) in [
             (Some(1), Some(2), false),
-            (Some(100), Some(99), false),
-            (Some(101), Some(100), true),
-            (Some(1000), Some(991), true),
-            (Some(1000), Some(989), false),
+            (Some(101), Some(100), false),
+            (Some(999), Some(101), true),
             (Some(1), None, false),
             (None, Some(1), false),
             (None, None, true),
         ] {
-            let is_same = at(old).is_same(&at(new), Timestamp::UNIX_EPOCH);
-            assert_eq!(is_same, same, "{old:?} {new:?}");
+            assert_eq!(at(old).is_same(&at(new), LOOK), same, "{old:?} {new:?}");
+            let renewal = Look {
+                renews_positions: true,
+                ..LOOK
+            };
+            assert_eq!(at(old).is_same(&at(new), renewal), old == new);
         }
     }
 }
