@@ -11,6 +11,7 @@
 mod api_reads;
 pub mod events;
 pub mod explain;
+pub mod live;
 pub mod nodes;
 pub mod pods;
 pub mod policies;

@@ -1,38 +1,67 @@
-//! The nodes as the scheduler sees them.
+//! The nodes, as the scheduler sees them.
 
 use kube::Api;
 use trellis_api::visibility::NodeState;
 
-use crate::visibility::{self, VisibilityAnswer};
+use crate::live::{LiveList, LiveObjects};
+use crate::visibility::VisibilityAnswer;
 use crate::{ErrorHints, ReadError, Reader};
+
+/// All nodes, kept current.
+#[derive(Debug)]
+pub struct NodeFollower(LiveList<NodeState>);
+
+impl NodeFollower {
+    /// Reads all nodes.
+    ///
+    /// # Errors
+    /// If the nodes cannot be read.
+    pub async fn start(reader: &Reader) -> Result<Self, ReadError> {
+        let api = Api::<NodeState>::all(reader.client.clone());
+        let mut follower = Self(LiveList::new(api, reader.scheduler_timeout));
+        follower.renew().await?;
+        Ok(follower)
+    }
+
+    /// Waits until the nodes are known to be current again.
+    ///
+    /// # Errors
+    /// If the nodes cannot be read.
+    pub async fn renew(&mut self) -> Result<(), ReadError> {
+        let hints = || ErrorHints {
+            rights:
+                "the ClusterRole trellis-platform has it: list nodestates.visibility.trellis.dev"
+                    .to_owned(),
+            without_cluster: None,
+        };
+        let answer = self.0.renew().await;
+        match answer.map_err(|error| error.into_read_error(&hints()))? {
+            VisibilityAnswer::Available(()) | VisibilityAnswer::NotFound => Ok(()),
+            VisibilityAnswer::Denied(message) => {
+                let reason = format!("{message}: {}", hints().rights);
+                Err(ReadError::denied(reason))
+            }
+            VisibilityAnswer::Unauthorized(message) => Err(ReadError::unauthorized(message)),
+            VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(reason.to_owned())),
+        }
+    }
+
+    /// The nodes of the last look.
+    #[must_use]
+    pub const fn nodes(&self) -> &LiveObjects<NodeState> {
+        self.0.objects()
+    }
+}
 
 /// Reads all nodes, in no order.
 ///
 /// # Errors
 /// If the nodes cannot be read.
 pub async fn read_nodes(reader: &Reader) -> Result<Vec<NodeState>, ReadError> {
-    let api = Api::<NodeState>::all(reader.client.clone());
-    let answer = visibility::list_objects(&api, reader.scheduler_timeout).await;
-    let answer = answer.map_err(|error| ReadError {
-        failure: error.kind(),
-        message: error.explain(&hints()),
-    })?;
-    match answer {
-        VisibilityAnswer::Available(nodes) => Ok(nodes),
-        VisibilityAnswer::NotFound => Ok(Vec::new()),
-        VisibilityAnswer::Denied(message) => {
-            let reason = format!("{message}: {}", hints().rights);
-            Err(ReadError::denied(reason))
-        }
-        VisibilityAnswer::Unauthorized(message) => Err(ReadError::unauthorized(message)),
-        VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(reason.to_owned())),
-    }
-}
-
-fn hints() -> ErrorHints {
-    ErrorHints {
-        rights: "the ClusterRole trellis-platform has it: list nodestates.visibility.trellis.dev"
-            .to_owned(),
-        without_cluster: None,
-    }
+    let follower = NodeFollower::start(reader).await?;
+    Ok(follower
+        .nodes()
+        .values()
+        .map(|node| (**node).clone())
+        .collect())
 }

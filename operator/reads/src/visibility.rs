@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use kube::api::ListParams;
+use kube::api::{ListParams, ObjectList};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -28,6 +28,18 @@ pub enum VisibilityAnswer<T> {
 }
 
 impl<T> VisibilityAnswer<T> {
+    /// Converts the object, if it is available.
+    #[must_use]
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> VisibilityAnswer<U> {
+        match self {
+            Self::Available(told) => VisibilityAnswer::Available(convert(told)),
+            Self::NotFound => VisibilityAnswer::NotFound,
+            Self::Unavailable(reason) => VisibilityAnswer::Unavailable(reason),
+            Self::Denied(message) => VisibilityAnswer::Denied(message),
+            Self::Unauthorized(message) => VisibilityAnswer::Unauthorized(message),
+        }
+    }
+
     /// Returns the object, if it is available.
     #[must_use]
     pub fn into_option(self) -> Option<T> {
@@ -59,7 +71,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub async fn list_objects<K>(
     api: &Api<K>,
     patience: Option<Duration>,
-) -> Result<VisibilityAnswer<Vec<K>>, ApiFailure>
+) -> Result<VisibilityAnswer<ObjectList<K>>, ApiFailure>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
@@ -67,7 +79,7 @@ where
     let unpaged = ListParams::default();
     match with_timeout(patience, retry_while_busy(|| api.list(&unpaged))).await {
         None => Ok(VisibilityAnswer::Unavailable(NO_ANSWER)),
-        Some(Ok(list)) => Ok(VisibilityAnswer::Available(list.items)),
+        Some(Ok(list)) => Ok(VisibilityAnswer::Available(list)),
         Some(Err(error)) => classify_error::<K, _>("list", error, true),
     }
 }

@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 use trellis_api::visibility::{JobState, QueueState};
-use trellis_reads::ApiFailure;
-use trellis_reads::queue::{JobScope, QueueReads, read_queues};
+use trellis_reads::queue::{JobScope, QueueFollower, QueueReads, read_queues};
+use trellis_reads::{ApiFailure, ReadError, Reader};
 
 use crate::command_view::{CommandView, ViewError, show_view};
 use crate::output::{self, OutputFormat, Tone, paint};
@@ -22,6 +24,9 @@ use crate::target::NamespaceOptions;
 use job_table::JobFilter;
 use queue_format::QueueOutputFormat;
 pub(crate) use queue_summary::format_nominal;
+
+/// Shortest time between two refreshes.
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Options of `trellis queue`.
 #[derive(clap::Args, Clone, Debug)]
@@ -43,10 +48,10 @@ pub struct QueueOptions {
     /// Show only jobs that hold nodes.
     #[arg(long)]
     running: bool,
-    /// Refresh the output every few seconds.
+    /// Refresh the output after each change.
     #[arg(short, long)]
     watch: bool,
-    /// Time between two refreshes, in seconds.
+    /// Longest time between two refreshes, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
     /// Output for scripts (json, yaml, name) or with more columns (wide).
@@ -99,15 +104,47 @@ pub fn run(options: &QueueOptions) -> anyhow::Result<ExitCode> {
             }
             false => None,
         };
+        let interval = Duration::from_secs(options.interval);
+        // The scheduler does not know labels, so a selection is read anew at the interval.
+        let is_followed = options.watch && options.selector.is_none();
+        let follower = Mutex::new(None);
         let look = async || {
-            let selector = options.selector.as_deref();
-            let reads = read_queues(&site.reader, options.job_scope(), selector).await?;
+            let reads = match is_followed {
+                true => follow_queues(&mut *follower.lock().await, &site.reader, options).await?,
+                false => {
+                    let selector = options.selector.as_deref();
+                    read_queues(&site.reader, options.job_scope(), selector).await?
+                }
+            };
             build_view(&reads, options, me.as_deref())
         };
-        let every = options.watch.then(|| Duration::from_secs(options.interval));
+        let pause = match is_followed {
+            true => MIN_REFRESH_INTERVAL,
+            false => interval,
+        };
+        let every = options.watch.then_some(pause);
         let format = options.output.and_then(QueueOutputFormat::as_output_format);
         Ok(show_view(format, every, look).await?.into())
     })
+}
+
+/// Reads the queues at first, and later waits for a change. The ages in the output change, too, so
+/// it waits at most for the interval.
+async fn follow_queues(
+    follower: &mut Option<QueueFollower>,
+    reader: &Reader,
+    options: &QueueOptions,
+) -> Result<QueueReads, ReadError> {
+    let Some(known) = follower else {
+        let started = QueueFollower::start(reader, options.job_scope()).await?;
+        return Ok(follower.insert(started).reads());
+    };
+    let interval = Duration::from_secs(options.interval);
+    if let Ok(Err(error)) = timeout(interval, known.renew()).await {
+        *follower = None;
+        return Err(error);
+    }
+    Ok(known.reads())
 }
 
 fn build_view(

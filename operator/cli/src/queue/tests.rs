@@ -7,7 +7,6 @@ fn queue_view(jobs: Value, queues: Value) -> QueueReads {
         jobs: serde_json::from_value(jobs).unwrap(),
         queues: serde_json::from_value(queues).unwrap(),
         notes: Vec::new(),
-        is_complete: true,
     }
 }
 

@@ -32,12 +32,16 @@ impl<T> Default for Rows<T> {
 
 impl<T: Row> Rows<T> {
     /// Takes the rows of a new read. A row without news stays the row of `before`.
-    pub(crate) fn renew(before: &Self, read: Vec<T>, reading: Reading) -> Self {
-        let rows = read.into_iter().map(|row| {
+    pub(crate) fn renew<'r>(
+        before: &Self,
+        read: impl Iterator<Item = &'r Arc<T>>,
+        reading: Reading,
+    ) -> Self {
+        let rows = read.map(|row| {
             let key = row.key();
-            let old = before.0.get(&key).filter(|old| old.is_same(&row, reading));
-            let row = old.cloned().unwrap_or_else(|| Arc::new(row));
-            (key, row)
+            let old = before.0.get(&key);
+            let old = old.filter(|old| Arc::ptr_eq(old, row) || old.is_same(row, reading));
+            (key, old.unwrap_or(row).clone())
         });
         Self(rows.collect())
     }
@@ -95,8 +99,9 @@ mod tests {
         #[test]
         fn changes_applied_to_the_old_rows_give_the_new_rows(old in numbers(), new in numbers()) {
             let now = Reading { now: k8s_openapi::jiff::Timestamp::UNIX_EPOCH, has_orders: true };
-            let before = Rows::renew(&Rows::default(), old, now);
-            let after = Rows::renew(&before, new.clone(), now);
+            let shared = |rows: &[Number]| -> Vec<_> { rows.iter().cloned().map(Arc::new).collect() };
+            let before = Rows::renew(&Rows::default(), shared(&old).iter(), now);
+            let after = Rows::renew(&before, shared(&new).iter(), now);
             let changes = after.changes_since(&before);
             let mut applied = before.0.clone();
             for key in &changes.gone {

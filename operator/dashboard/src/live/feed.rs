@@ -1,4 +1,4 @@
-//! One list of one user, read again and again while a tab follows it.
+//! One list of one user, kept current by watches while a tab follows it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,8 +9,8 @@ use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use trellis_api::visibility::{JobState, NodeState, QueueState};
-use trellis_reads::nodes::read_nodes;
-use trellis_reads::queue::{JobScope, read_queues};
+use trellis_reads::nodes::NodeFollower;
+use trellis_reads::queue::{JobScope, QueueFollower};
 use trellis_reads::{ReadError, Reader};
 
 use super::diff::Rows;
@@ -18,11 +18,8 @@ use super::order::QueueOrders;
 use super::row::Reading;
 use crate::answer::Refusal;
 
-/// Time between two reads of the queue, as in `trellis queue --watch`.
-const QUEUE_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Time between two reads of the nodes.
-const NODES_INTERVAL: Duration = Duration::from_secs(10);
+/// Time after a failed read.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Number of past moments whose changes can be told.
 const MAX_MOMENTS: usize = 16;
@@ -88,7 +85,6 @@ pub(crate) enum LastRead {
 #[derive(Debug)]
 pub(crate) struct Feed {
     name: ListName,
-    reader: Reader,
     versions: Arc<Versions>,
     last: watch::Sender<Option<LastRead>>,
     moments: Mutex<VecDeque<Arc<Moment>>>,
@@ -102,13 +98,6 @@ impl ListName {
             Self::Nodes => "nodes",
         }
     }
-
-    fn interval(&self) -> Duration {
-        match self {
-            Self::Queue { .. } => QUEUE_INTERVAL,
-            Self::Nodes => NODES_INTERVAL,
-        }
-    }
 }
 
 impl Feed {
@@ -116,12 +105,12 @@ impl Feed {
     pub(crate) fn start(name: ListName, reader: Reader, versions: Arc<Versions>) -> Arc<Self> {
         let feed = Arc::new(Self {
             name,
-            reader,
             versions,
             last: watch::Sender::new(None),
             moments: Mutex::default(),
         });
-        tokio::spawn(read_repeatedly(Arc::downgrade(&feed)));
+        let reads = read_repeatedly(feed.name.clone(), reader, Arc::downgrade(&feed));
+        tokio::spawn(reads);
         feed
     }
 
@@ -153,70 +142,89 @@ impl Feed {
         moments.find(|moment| moment.version == version).cloned()
     }
 
-    async fn read(&self) -> LastRead {
-        let now = Timestamp::now();
-        let before = self.moments.lock().back().cloned();
-        match self.read_content(before.as_deref(), now).await {
-            Err(error) => LastRead::Failed(error.into()),
-            Ok(mut content) => {
-                let same = before.filter(|before| !content.differs(before));
-                content.version = match &same {
-                    Some(same) => same.version,
-                    None => self.versions.next(),
+    /// Takes the content of a look.
+    fn take(&self, source: &Source) {
+        let mut moments = self.moments.lock();
+        let before = moments.back().cloned();
+        let mut content = source.moment(before.as_deref(), Timestamp::now());
+        let same = before.filter(|before| !content.differs(before));
+        content.version = match &same {
+            Some(same) => same.version,
+            None => self.versions.next(),
+        };
+        let content = Arc::new(content);
+        if same.is_some() {
+            moments.pop_back();
+        }
+        moments.push_back(content.clone());
+        if moments.len() > MAX_MOMENTS {
+            moments.pop_front();
+        }
+        drop(moments);
+        self.last.send_replace(Some(LastRead::Content(content)));
+    }
+}
+
+/// Where the content of a list comes from.
+enum Source {
+    Queue(Box<QueueFollower>),
+    Nodes(Box<NodeFollower>),
+}
+
+impl Source {
+    async fn start(name: &ListName, reader: &Reader) -> Result<Self, ReadError> {
+        match name {
+            ListName::Queue { namespace } => {
+                let (reader, scope) = match namespace {
+                    Some(namespace) => (reader.in_namespace(namespace), JobScope::Own),
+                    None => (reader.clone(), JobScope::AllOrOwn),
                 };
-                let content = Arc::new(content);
-                let mut moments = self.moments.lock();
-                if same.is_some() {
-                    moments.pop_back();
-                }
-                moments.push_back(content.clone());
-                if moments.len() > MAX_MOMENTS {
-                    moments.pop_front();
-                }
-                LastRead::Content(content)
+                let follower = QueueFollower::start(&reader, scope).await?;
+                Ok(Self::Queue(Box::new(follower)))
             }
+            ListName::Nodes => Ok(Self::Nodes(Box::new(NodeFollower::start(reader).await?))),
         }
     }
 
-    async fn read_content(
-        &self,
-        before: Option<&Moment>,
-        now: Timestamp,
-    ) -> Result<Moment, ReadError> {
+    async fn renew(&mut self) -> Result<(), ReadError> {
+        match self {
+            Self::Queue(queue) => queue.renew().await,
+            Self::Nodes(nodes) => nodes.renew().await,
+        }
+    }
+
+    /// The content of the last look. Rows without news are those of `before`.
+    fn moment(&self, before: Option<&Moment>, now: Timestamp) -> Moment {
         let empty = Moment::empty(now);
         let before = before.unwrap_or(&empty);
-        match &self.name {
-            ListName::Queue { namespace } => {
-                let (reader, scope) = match namespace {
-                    Some(namespace) => (self.reader.in_namespace(namespace), JobScope::Own),
-                    None => (self.reader.clone(), JobScope::AllOrOwn),
-                };
-                let read = read_queues(&reader, scope, None).await?;
+        match self {
+            Self::Queue(queue) => {
                 let reading = Reading {
                     now,
-                    has_orders: read.is_complete,
+                    has_orders: queue.is_complete(),
                 };
                 let none = Rows::default();
                 let old_queues = before.queues.as_ref().unwrap_or(&none);
-                let queues = read.queues;
-                Ok(Moment {
-                    orders: read.is_complete.then(|| QueueOrders::read(&read.jobs)),
-                    jobs: Rows::renew(&before.jobs, read.jobs, reading),
-                    queues: queues.map(|queues| Rows::renew(old_queues, queues, reading)),
-                    notes: read.notes,
+                let jobs = queue.jobs();
+                let queues = queue.queues();
+                let orders = || QueueOrders::read(jobs.values().map(AsRef::as_ref));
+                Moment {
+                    orders: queue.is_complete().then(orders),
+                    jobs: Rows::renew(&before.jobs, jobs.values(), reading),
+                    queues: queues.map(|queues| Rows::renew(old_queues, queues.values(), reading)),
+                    notes: queue.notes().to_vec(),
                     ..empty
-                })
+                }
             }
-            ListName::Nodes => {
-                let read = read_nodes(&self.reader).await?;
+            Self::Nodes(nodes) => {
                 let reading = Reading {
                     now,
                     has_orders: false,
                 };
-                Ok(Moment {
-                    nodes: Rows::renew(&before.nodes, read, reading),
+                Moment {
+                    nodes: Rows::renew(&before.nodes, nodes.nodes().values(), reading),
                     ..empty
-                })
+                }
             }
         }
     }
@@ -249,15 +257,28 @@ impl Moment {
     }
 }
 
-async fn read_repeatedly(feed: Weak<Feed>) {
-    loop {
+/// Follows the list until the feed is dropped.
+async fn read_repeatedly(name: ListName, reader: Reader, feed: Weak<Feed>) {
+    let mut source = None;
+    while feed.strong_count() > 0 {
+        let read = match &mut source {
+            None => Source::start(&name, &reader)
+                .await
+                .map(|started| source = Some(started)),
+            Some(source) => source.renew().await,
+        };
         let Some(current) = feed.upgrade() else {
             return;
         };
-        let read = current.read().await;
-        current.last.send_replace(Some(read));
-        let interval = current.name.interval();
-        drop(current);
-        tokio::time::sleep(interval).await;
+        if let Some(source) = source.as_ref().filter(|_| read.is_ok()) {
+            current.take(source);
+        }
+        if let Err(error) = read {
+            let failed = LastRead::Failed(error.into());
+            current.last.send_replace(Some(failed));
+            drop(current);
+            source = None;
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct QueueOrders(BTreeMap<String, Vec<String>>);
 
 impl QueueOrders {
     /// Reads the orders from the positions of the jobs.
-    pub(crate) fn read(jobs: &[JobState]) -> Self {
+    pub(crate) fn read<'j>(jobs: impl Iterator<Item = &'j JobState>) -> Self {
         let mut queues: BTreeMap<String, Vec<(u32, String)>> = BTreeMap::new();
         for job in jobs {
             if let Some(position) = job.position {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     fn orders(names: &[&str]) -> QueueOrders {
-        QueueOrders::read(&waiting(names))
+        QueueOrders::read(waiting(names).iter())
     }
 
     #[test]

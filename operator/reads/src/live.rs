@@ -1,0 +1,194 @@
+//! Objects of the visibility API, kept current by a watch.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt as _, Stream, StreamExt as _};
+use kube::api::WatchParams;
+use kube::core::WatchEvent;
+use kube::{Api, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::ApiFailure;
+use crate::visibility::{VisibilityAnswer, list_objects};
+
+/// Longest time without an event. The scheduler sends a bookmark every five seconds.
+const MAX_SILENCE: Duration = Duration::from_secs(15);
+
+/// Time in which changes are taken together.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+
+/// Shortest time between two lists. It is their interval if the user may not watch, or the operator is
+/// too old for it.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Duration of a watch, after which the next one goes on.
+const WATCH_SECONDS: u32 = 290;
+
+/// Namespace and name of an object.
+type ObjectName = (String, String);
+
+/// Objects by namespace and name. An object without news is the same allocation as before.
+pub type LiveObjects<K> = BTreeMap<ObjectName, Arc<K>>;
+
+type Events<K> = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<K>>> + Send>>;
+
+/// All objects of a kind, kept current by a watch.
+pub struct LiveList<K> {
+    api: Api<K>,
+    patience: Option<Duration>,
+    objects: LiveObjects<K>,
+    /// Version of the objects. None: they must be listed.
+    version: Option<String>,
+    events: Option<Events<K>>,
+    /// False: the objects are listed at an interval.
+    can_watch: bool,
+    poll_interval: Duration,
+    next_list: Instant,
+}
+
+impl<K> Debug for LiveList<K> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("LiveList")
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K> LiveList<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    /// Follows these objects. `patience` is the timeout of a list; None: no timeout.
+    #[must_use]
+    pub fn new(api: Api<K>, patience: Option<Duration>) -> Self {
+        Self {
+            api,
+            patience,
+            objects: BTreeMap::new(),
+            version: None,
+            events: None,
+            can_watch: true,
+            poll_interval: POLL_INTERVAL,
+            next_list: Instant::now(),
+        }
+    }
+
+    /// The objects of the last look.
+    #[must_use]
+    pub const fn objects(&self) -> &LiveObjects<K> {
+        &self.objects
+    }
+
+    /// Lists the objects at the first call, and later waits until they are known to be current
+    /// again: after each change, and else after some seconds. A caller may drop the future.
+    ///
+    /// # Errors
+    /// If the cluster cannot be reached. The next call lists the objects again.
+    pub async fn renew(&mut self) -> Result<VisibilityAnswer<()>, ApiFailure> {
+        if let Some(version) = self.version.clone() {
+            if self.can_watch && self.take_events(version).await {
+                return Ok(VisibilityAnswer::Available(()));
+            }
+            // A watch that breaks again and again must not become a list after a list.
+            sleep_until(self.next_list).await;
+            self.version = None;
+            self.events = None;
+        }
+        self.list().await
+    }
+
+    async fn list(&mut self) -> Result<VisibilityAnswer<()>, ApiFailure> {
+        let listed = list_objects(&self.api, self.patience).await?;
+        Ok(listed.map(|list| {
+            let objects = list.items.into_iter();
+            let objects = objects.map(|object| (name_of(&object), Arc::new(object)));
+            self.objects = objects.collect();
+            self.version = list.metadata.resource_version;
+            self.next_list = Instant::now()
+                .checked_add(self.poll_interval)
+                .unwrap_or_else(Instant::now);
+        }))
+    }
+
+    /// Takes the next events. Returns false if the objects must be listed again.
+    async fn take_events(&mut self, version: String) -> bool {
+        let Some(first) = self.next_event(version).await else {
+            return false;
+        };
+        if !self.apply(first) {
+            return false;
+        }
+        sleep(DEBOUNCE).await;
+        while let Some(events) = &mut self.events {
+            match events.next().now_or_never() {
+                None => break,
+                Some(Some(Ok(event))) => {
+                    if !self.apply(event) {
+                        return false;
+                    }
+                }
+                // The next call watches again.
+                Some(_) => self.events = None,
+            }
+        }
+        true
+    }
+
+    /// Returns the next event, of a new watch if there is none. None: the watch cannot go on.
+    async fn next_event(&mut self, version: String) -> Option<WatchEvent<K>> {
+        // A watch that has ended goes on once.
+        for _ in 0..2 {
+            if self.events.is_none() {
+                let params = WatchParams::default().timeout(WATCH_SECONDS);
+                match self.api.watch(&params, &version).await {
+                    Ok(events) => self.events = Some(Box::pin(events)),
+                    Err(kube::Error::Api(status)) if matches!(status.code, 403 | 405) => {
+                        self.can_watch = false;
+                        return None;
+                    }
+                    Err(_) => return None,
+                }
+            }
+            let next = timeout(MAX_SILENCE, self.events.as_mut()?.next()).await;
+            match next {
+                Ok(Some(Ok(event))) => return Some(event),
+                Ok(None) => self.events = None,
+                Ok(Some(Err(_))) | Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// Applies an event. Returns false if the watch cannot go on.
+    fn apply(&mut self, event: WatchEvent<K>) -> bool {
+        let version = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let version = object.resource_version();
+                self.objects.insert(name_of(&object), Arc::new(object));
+                version
+            }
+            WatchEvent::Deleted(object) => {
+                self.objects.remove(&name_of(&object));
+                object.resource_version()
+            }
+            WatchEvent::Bookmark(bookmark) => Some(bookmark.metadata.resource_version),
+            WatchEvent::Error(_) => return false,
+        };
+        self.version = version.or_else(|| self.version.take());
+        true
+    }
+}
+
+fn name_of(object: &impl Resource<DynamicType = ()>) -> ObjectName {
+    let meta = object.meta();
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    (text(&meta.namespace), text(&meta.name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! The queues, kept current by watches.
+
+use kube::Api;
+use trellis_api::visibility::{JobState, QueueState};
+
+use super::{JobScope, QueueReads};
+use crate::live::{LiveList, LiveObjects};
+use crate::visibility::VisibilityAnswer;
+use crate::{ApiFailure, ReadError, Reader};
+
+/// The jobs and the queues, kept current.
+#[derive(Debug)]
+pub struct QueueFollower {
+    reader: Reader,
+    scope: JobScope,
+    jobs: LiveList<JobState>,
+    /// None: the user may not see the queues.
+    queues: Option<LiveList<QueueState>>,
+    notes: Vec<String>,
+    /// True: the jobs are those of all namespaces.
+    is_complete: bool,
+}
+
+impl QueueFollower {
+    /// Reads the jobs and the queues.
+    ///
+    /// # Errors
+    /// If the jobs cannot be read. Queues that the user may not see are no error.
+    pub async fn start(reader: &Reader, scope: JobScope) -> Result<Self, ReadError> {
+        let mut is_complete = scope != JobScope::Own;
+        let mut jobs = match is_complete {
+            true => Api::all(reader.client.clone()),
+            false => own_jobs(reader),
+        };
+        let mut notes = Vec::new();
+        let mut list = LiveList::new(jobs.clone(), reader.scheduler_timeout);
+        let mut answer = renew_jobs(reader, &mut list).await?;
+        if let VisibilityAnswer::Denied(_) = answer
+            && scope == JobScope::AllOrOwn
+        {
+            is_complete = false;
+            jobs = own_jobs(reader);
+            list = LiveList::new(jobs, reader.scheduler_timeout);
+            answer = renew_jobs(reader, &mut list).await?;
+            notes.push(format!(
+                "only jobs of namespace {:?}: to see all jobs, you need the right to list jobstates.visibility.trellis.dev in all namespaces",
+                reader.namespace
+            ));
+        }
+        check(reader, scope, answer)?;
+        let all = Api::<QueueState>::all(reader.client.clone());
+        let mut queues = LiveList::new(all, reader.scheduler_timeout);
+        let seen = queues.renew().await;
+        let seen = seen.map_err(|error| explain_list(reader, error))?;
+        Ok(Self {
+            reader: reader.clone(),
+            scope,
+            jobs: list,
+            queues: seen.into_option().map(|()| queues),
+            notes,
+            is_complete,
+        })
+    }
+
+    /// Waits until jobs or queues are known to be current again. A caller may drop the future.
+    ///
+    /// # Errors
+    /// If the jobs cannot be read.
+    pub async fn renew(&mut self) -> Result<(), ReadError> {
+        let queues = async {
+            match &mut self.queues {
+                Some(queues) => queues.renew().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            jobs = renew_jobs(&self.reader, &mut self.jobs) => {
+                check(&self.reader, self.scope, jobs?)
+            }
+            seen = queues => {
+                let seen = seen.map_err(|error| explain_list(&self.reader, error))?;
+                if seen.into_option().is_none() {
+                    self.queues = None;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The jobs of the last look.
+    #[must_use]
+    pub const fn jobs(&self) -> &LiveObjects<JobState> {
+        self.jobs.objects()
+    }
+
+    /// The queues of the last look. None: the user may not see them.
+    #[must_use]
+    pub fn queues(&self) -> Option<&LiveObjects<QueueState>> {
+        self.queues.as_ref().map(LiveList::objects)
+    }
+
+    /// Facts that are missing, with the reasons.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Returns true if the jobs are those of all namespaces.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// A copy of the last look.
+    #[must_use]
+    pub fn reads(&self) -> QueueReads {
+        let queues = self.queues();
+        QueueReads {
+            jobs: self.jobs().values().map(|job| (**job).clone()).collect(),
+            queues: queues.map(|queues| queues.values().map(|queue| (**queue).clone()).collect()),
+            notes: self.notes.clone(),
+        }
+    }
+}
+
+fn own_jobs(reader: &Reader) -> Api<JobState> {
+    Api::namespaced(reader.client.clone(), &reader.namespace)
+}
+
+async fn renew_jobs(
+    reader: &Reader,
+    jobs: &mut LiveList<JobState>,
+) -> Result<VisibilityAnswer<()>, ReadError> {
+    let answer = jobs.renew().await;
+    answer.map_err(|error| explain_list(reader, error))
+}
+
+fn explain_list(reader: &Reader, error: ApiFailure) -> ReadError {
+    reader.read_error(error, "list jobstates.visibility.trellis.dev")
+}
+
+/// Fails if the jobs could not be read.
+fn check(reader: &Reader, scope: JobScope, answer: VisibilityAnswer<()>) -> Result<(), ReadError> {
+    match answer {
+        VisibilityAnswer::Available(()) | VisibilityAnswer::NotFound => Ok(()),
+        VisibilityAnswer::Denied(message) => {
+            let place = match scope {
+                JobScope::All => {
+                    "all namespaces; without -A, the command reads the namespace of the context"
+                        .to_owned()
+                }
+                JobScope::AllOrOwn | JobScope::Own => format!("namespace {:?}", reader.namespace),
+            };
+            Err(ReadError::denied(format!(
+                "{message}: ask for the ClusterRole trellis-view, or view, in {place}"
+            )))
+        }
+        VisibilityAnswer::Unauthorized(message) => Err(ReadError::unauthorized(message)),
+        VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(format!(
+            "{reason}; `kubectl get tj -A` shows phases and reasons without it"
+        ))),
+    }
+}
