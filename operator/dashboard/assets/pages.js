@@ -7064,7 +7064,7 @@ function JobPolicyBody({ policy, jobs }) {
 				title: "Jobs that it decides on",
 				children: deciding.length === 0 ? a(Empty, {
 					icon: "check",
-					title: "It denies no job that waits, and none has a warning."
+					title: "It denies no job that waits."
 				}) : a(VerdictList, {
 					jobs: deciding,
 					count: deciding.length,

@@ -49,3 +49,12 @@ test("the home page of a user without jobs does not scroll to the side", async (
   await expect(page.locator(".command").first()).toBeVisible();
   expect(await findOverflow(page)).toEqual([]);
 });
+
+for (const width of [360, 320]) {
+  test(`the links to all areas are in sight at ${width} px`, async ({ dashboard }) => {
+    const { page } = await dashboard({ context: { viewport: { width, height: 640 } } });
+    const links = page.getByRole("navigation", { name: "Areas" }).getByRole("link");
+    await expect(links).toHaveCount(7);
+    for (const link of await links.all()) await expect(link).toBeInViewport({ ratio: 1 });
+  });
+}

@@ -29,7 +29,7 @@ export function JobPolicyBody({ policy, jobs }: { readonly policy: JobPolicy; re
           <Violations policy={policy} />
           <Card title="Jobs that it decides on">
             {deciding.length === 0 ? (
-              <Empty icon="check" title="It denies no job that waits, and none has a warning." />
+              <Empty icon="check" title="It denies no job that waits." />
             ) : (
               <VerdictList jobs={deciding} count={deciding.length} most={MAX_JOBS} />
             )}
