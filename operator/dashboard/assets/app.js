@@ -5085,7 +5085,11 @@ function Jobs({ isTimeline }) {
 				filter: filter.value,
 				isTimeline
 			}),
-			freshness.state === "failed" ? a(ProblemText, { problem: freshness.problem }) : freshness.state === "loading" ? a(Loading, { rows: 12 }) : jobs.value.length === 0 ? a(NoJobs, { filter: filter.value }) : isTimeline ? a(LatePage, { show: ({ TimelineView }) => a(TimelineView, { jobs: jobs.value }) }) : a(JobList, { jobs: jobs.value })
+			freshness.state === "failed" ? a(ProblemText, { problem: freshness.problem }) : freshness.state === "loading" ? a(Loading, { rows: 12 }) : isTimeline ? a(LatePage, { show: ({ TimelineView }) => a(TimelineView, {
+				jobs: jobs.value,
+				filter: filter.value,
+				empty: a(NoJobs, { filter: filter.value })
+			}) }) : jobs.value.length === 0 ? a(NoJobs, { filter: filter.value }) : a(JobList, { jobs: jobs.value })
 		]
 	});
 }

@@ -110,7 +110,7 @@ function literal(text, pad) {
 }
 var PLAIN = /^[A-Za-z_/.][A-Za-z0-9_./@:-]*(?: [A-Za-z0-9_./@:(),-]+)*$/;
 var AMOUNT = /^\d+(?:m|k|M|G|T|Ki|Mi|Gi|Ti|Pi)$/;
-var WORDS = new Set([
+var WORDS$1 = new Set([
 	"true",
 	"false",
 	"null",
@@ -127,7 +127,7 @@ function scalar(value) {
 	return AMOUNT.test(value) || isPlain(value) ? value : quoteText(value);
 }
 function isPlain(text) {
-	const isSpecial = WORDS.has(text.toLowerCase()) || /^\.(inf|nan|\d|\.*$)/i.test(text) || /:(?: |$)/.test(text);
+	const isSpecial = WORDS$1.has(text.toLowerCase()) || /^\.(inf|nan|\d|\.*$)/i.test(text) || /:(?: |$)/.test(text);
 	return PLAIN.test(text) && !isSpecial;
 }
 var UNSEEN = /[\u007f-\u00a0\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
@@ -3412,7 +3412,7 @@ function tooFewFree(node, counts, context) {
 	const holds = (node.jobs ?? []).map((hold) => ({
 		hold,
 		devices: devicesOfHold(hold, counts.device),
-		end: endOf(context, gangKey(hold))
+		end: endOf$1(context, gangKey(hold))
 	})).filter((entry) => entry.devices > 0);
 	const enough = holds.filter((entry) => entry.devices >= missing);
 	const next = (enough.length > 0 ? enough : holds).sort((a, b) => a.end - b.end || b.devices - a.devices)[0];
@@ -3423,7 +3423,7 @@ function tooFewFree(node, counts, context) {
 	if (counts.others > 0) return `${head}: pods of no job hold ${counts.others}`;
 	return counts.kept > 0 ? `${head}: ${counts.kept} kept for a job that restarts` : head;
 }
-function endOf(context, gang) {
+function endOf$1(context, gang) {
 	const end = Date.parse(context.jobs.get(gang)?.expectedEnd ?? "");
 	return Number.isNaN(end) ? Number.POSITIVE_INFINITY : end;
 }
@@ -7743,37 +7743,141 @@ function scalesByResource(rows) {
 	const byResource = Map.groupBy(rows, ({ row }) => row.resource);
 	return new Map([...byResource].map(([resource, own]) => [resource, barScale(own.map((row) => row.amounts))]));
 }
-function buildRows(jobs) {
-	const rows = [];
-	const sorted = sortJobs(jobs, {
+// src/app/job/ended-attempts.ts
+function endKind(ended) {
+	if (ended.preempted) return "preempted";
+	if (ended.phase === "Complete") return "complete";
+	if (ended.phase === "Failed") return "failed";
+	if (ended.phase === "Suspended") return "suspended";
+	if (ended.failure) return "failed";
+	return ended.phase === void 0 ? "deleted" : "other";
+}
+var WORDS = {
+	complete: "Complete",
+	failed: "Failed",
+	preempted: "Preempted",
+	suspended: "Suspended",
+	deleted: "Deleted"
+};
+function endWord(ended) {
+	const kind = endKind(ended);
+	return kind === "other" ? ended.reason ?? "Ended" : WORDS[kind];
+}
+var BRIEF = 160;
+function describeCause(ended) {
+	const text = ended.failure ? describeFailure(ended.failure) : ended.message ?? "";
+	const cut = cutText(cleanLine(text), BRIEF);
+	return cut.isCut ? `${cut.text}…` : cut.text;
+}
+function describeFailure({ pod, reason, exitCode, lastLine }) {
+	return `${pod} ${reason}${exitCode === void 0 ? "" : `, exit code ${exitCode}`}${lastLine ? `: ${lastLine}` : ""}`;
+}
+function describeAttempt(ended, now) {
+	const cause = describeCause(ended);
+	const held = formatAge(ended.placed, new Date(ended.ended));
+	const head = `attempt ${ended.attempt}: ${endWord(ended)} ${formatAge(ended.ended, now)} ago after ${held}`;
+	return cause === "" ? head : `${head}, ${cause.replace(/[.\s]+$/, "")}`;
+}
+function jobKeyOf(ended) {
+	return `${ended.metadata.namespace ?? ""}/${ended.job}`;
+}
+function groupByJob(attempts) {
+	const groups = new Map();
+	for (const ended of attempts) {
+		const key = jobKeyOf(ended);
+		const group = groups.get(key);
+		if (group) group.push(ended);
+		else groups.set(key, [ended]);
+	}
+	return groups;
+}
+function matchesEnded(ended, filter) {
+	if (filter.queue !== void 0 && ended.queue !== filter.queue) return false;
+	if (filter.namespace !== void 0 && ended.metadata.namespace !== filter.namespace) return false;
+	if (filter.user !== void 0 && ended.user !== filter.user) return false;
+	if (filter.state !== void 0 && ended.phase !== filter.state) return false;
+	const words = (filter.text ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+	if (words.length === 0) return true;
+	const text = [
+		jobKeyOf(ended),
+		ended.user,
+		ended.queue,
+		ended.reason,
+		ended.message?.slice(0, 400)
+	].join("\n").toLowerCase();
+	return words.every((word) => text.includes(word));
+}
+// src/app/live/ended-attempts.ts
+var EVERY_MS = 15e3;
+function useEndedAttempts(namespace, trigger) {
+	const suffix = namespace === void 0 ? "" : `?namespace=${encodeURIComponent(namespace)}`;
+	return usePolled(session.value && `/api/attempts${suffix}`, EVERY_MS, trigger);
+}
+function describeAttemptsProblem({ answer, problem }) {
+	if (problem === void 0) return void 0;
+	if (answer !== void 0) return `Ended attempts are old: ${asSentence(problem.message)}`;
+	return `Ended attempts are not known: ${asSentence(problem.message)} An older operator does not remember them.`;
+}
+var NO_PAST = new Map();
+function buildRows(jobs, past = NO_PAST, gone = NO_PAST) {
+	const live = groupBy(sortJobs(jobs, {
 		column: void 0,
 		descending: false
-	});
-	for (let first = 0; first < sorted.length;) {
-		const queue = sorted[first]?.queue ?? "";
-		let end = first + 1;
-		while (end < sorted.length && sorted[end]?.queue === queue) end += 1;
-		const own = sorted.slice(first, end);
-		const placed = own.filter((job) => !isPending(job));
-		const gpus = placed.reduce((sum, job) => sum + job.gpus, 0);
-		rows.push({
-			kind: "queue",
-			queue,
-			placed: placed.length,
-			pending: own.length - placed.length,
-			gpus
-		});
-		rows.push(...own.map((job) => ({
-			kind: "job",
-			key: `${job.metadata.namespace ?? ""}/${job.metadata.name}`,
-			job
-		})));
-		first = end;
-	}
+	}), (job) => job.queue);
+	const ended = groupBy([...gone.values()], (attempts) => attempts.at(-1)?.queue ?? "");
+	const rows = [...new Set([...live.keys(), ...ended.keys()])].sort().flatMap((queue) => rowsOfQueue(queue, live.get(queue) ?? [], ended.get(queue) ?? [], past));
 	return {
 		rows,
 		tops: topsOf(rows)
 	};
+}
+function groupBy(items, keyOf) {
+	const groups = new Map();
+	for (const item of items) {
+		const group = groups.get(keyOf(item));
+		if (group) group.push(item);
+		else groups.set(keyOf(item), [item]);
+	}
+	return groups;
+}
+function rowsOfQueue(queue, own, gone, past) {
+	const placed = own.filter((job) => !isPending(job));
+	const gpus = placed.reduce((sum, job) => sum + job.gpus, 0);
+	const head = {
+		kind: "queue",
+		queue,
+		placed: placed.length,
+		pending: own.length - placed.length,
+		gpus,
+		ended: gone.length
+	};
+	const last = [...gone].sort((a, b) => endOf(b) - endOf(a)).slice(0, 50);
+	return [
+		head,
+		...own.map((job) => {
+			const key = `${job.metadata.namespace ?? ""}/${job.metadata.name}`;
+			return {
+				kind: "job",
+				key,
+				job,
+				past: past.get(key) ?? [],
+				gpus: job.gpus
+			};
+		}),
+		...last.flatMap((attempts) => {
+			const ended = attempts.at(-1);
+			return ended ? [{
+				kind: "job",
+				key: jobKeyOf(ended),
+				job: void 0,
+				past: attempts,
+				gpus: ended.gpus
+			}] : [];
+		})
+	];
+}
+function endOf(attempts) {
+	return Date.parse(attempts.at(-1)?.ended ?? "");
 }
 function topsOf(rows) {
 	const tops = [0];
@@ -7809,6 +7913,20 @@ function stepRow(rows, from, step) {
 	return jobs[Math.min(Math.max(next, 0), jobs.length - 1)];
 }
 // src/views/timeline/describe-job.ts
+function describeRow(row, now) {
+	const { job } = row;
+	const head = job === void 0 ? `${gangTitle(gangOfKey(row.key))}, queue ${row.past.at(-1)?.queue ?? ""}: neither pending nor placed.` : describeJob(job, now);
+	const lines = shownAttempts(row.past).map((ended) => `${capital(describeAttempt(ended, now))}.`);
+	const more = row.past.length - lines.length;
+	return [
+		head,
+		...lines,
+		...more > 0 ? [`${countOf(more, "earlier attempt")}.`] : []
+	].join(" ");
+}
+function shownAttempts(past) {
+	return past.slice(-3).reverse();
+}
 function describeJob(job, now) {
 	const name = gangTitle({
 		namespace: job.metadata.namespace ?? "",
@@ -7820,11 +7938,14 @@ function describeJob(job, now) {
 function foreseen(job, now) {
 	return describeEta(job, now) ?? (isPending(job) ? "no known start" : "no known end");
 }
+function capital(text) {
+	return text.charAt(0).toUpperCase() + text.slice(1);
+}
 // src/views/timeline/TimelineCard.tsx
 function TimelineCard({ controller }) {
-	const key = controller.chosen.value;
-	const job = key === void 0 ? void 0 : queue.jobs.value.get(key);
-	if (key === void 0 || job === void 0) return null;
+	const row = controller.chosenRow.value;
+	if (row === void 0) return null;
+	const { key, job, past } = row;
 	return a("section", {
 		class: "map-card timeline-card",
 		"aria-label": "Chosen job",
@@ -7839,11 +7960,10 @@ function TimelineCard({ controller }) {
 					children: a(Icon, { name: "cross" })
 				})]
 			}),
-			a("div", {
+			job && a($, { children: [a("div", {
 				class: "map-card-row",
 				children: [a(PhaseBadge, { phase: phaseOf(job) }), a("span", { children: foreseen(job, now.value) })]
-			}),
-			a("div", {
+			}), a("div", {
 				class: "map-card-row",
 				children: [a("span", { children: [
 					countOf(job.gpus, "GPU"),
@@ -7853,7 +7973,11 @@ function TimelineCard({ controller }) {
 					href: urls.nodes({ job: key }),
 					children: "show on map"
 				})]
-			})
+			})] }),
+			shownAttempts(past).map((ended) => a("p", {
+				class: "timeline-attempt",
+				children: capital(describeAttempt(ended, now.value))
+			}, ended.metadata.name))
 		]
 	});
 }
@@ -8084,37 +8208,61 @@ function TimelineTip({ controller }) {
 		element.style.transform = `translate(${Math.round(Math.max(left, 4))}px, ${Math.round(Math.max(top, 4))}px)`;
 	});
 	if (pointed === void 0) return null;
-	const { row, gpus, time } = pointed;
+	const { row, ended, gpus, time } = pointed;
 	return a("div", {
 		class: "map-tip",
 		ref: box,
 		"aria-hidden": "true",
-		children: [row && a(JobText, {
-			job: row.job,
-			time
-		}), gpus !== void 0 && time !== void 0 && a("div", { children: [
-			a("strong", { children: formatClock(new Date(time), now.value) }),
-			": ",
-			formatCount(gpus),
-			" ",
-			curve.value.kind === "free" ? `of ${formatCount(curve.value.top)} GPUs free` : "GPUs held by the listed jobs",
-			", no promise"
-		] })]
+		children: [
+			row && a("div", {
+				class: "map-tip-head",
+				children: [a("strong", { children: a(Name, { text: gangTitle(gangOfKey(row.key)) }) }), time !== void 0 && a("span", {
+					class: "dim",
+					children: formatClock(new Date(time), now.value)
+				})]
+			}),
+			row && a(RowText, {
+				row,
+				ended
+			}),
+			gpus !== void 0 && time !== void 0 && a("div", { children: [
+				a("strong", { children: formatClock(new Date(time), now.value) }),
+				": ",
+				formatCount(gpus),
+				" ",
+				curve.value.kind === "free" ? `of ${formatCount(curve.value.top)} GPUs free` : "GPUs held by the listed jobs",
+				", no promise"
+			] })
+		]
 	});
 }
-function JobText({ job, time }) {
+function RowText({ row, ended }) {
+	const shown = ended ?? (row.job === void 0 ? row.past.at(-1) : void 0);
+	if (shown !== void 0) return a(AttemptText, { ended: shown });
+	return row.job === void 0 ? null : a(JobText, { job: row.job });
+}
+function AttemptText({ ended }) {
+	return a($, { children: [
+		a("div", { children: capital(describeAttempt(ended, now.value)) }),
+		a("div", {
+			class: "dim",
+			children: [
+				countOf(ended.gpus, "GPU"),
+				", ",
+				formatClock(ended.placed, now.value),
+				" to ",
+				formatClock(ended.ended, now.value)
+			]
+		}),
+		ended.user !== void 0 && a("div", {
+			class: "dim",
+			children: a(Name, { text: ended.user })
+		})
+	] });
+}
+function JobText({ job }) {
 	const reason = describeReason(job);
 	return a($, { children: [
-		a("div", {
-			class: "map-tip-head",
-			children: [a("strong", { children: a(Name, { text: gangTitle({
-				namespace: job.metadata.namespace ?? "",
-				name: job.metadata.name
-			}) }) }), time !== void 0 && a("span", {
-				class: "dim",
-				children: formatClock(new Date(time), now.value)
-			})]
-		}),
 		a("div", { children: [
 			phaseOf(job),
 			" for ",
@@ -8136,6 +8284,38 @@ function JobText({ job, time }) {
 			})
 		})
 	] });
+}
+// src/draw/timeline/past-runs.ts
+var runs = new WeakMap();
+function pastRun(ended) {
+	const known = runs.get(ended);
+	if (known !== void 0) return known;
+	const [from, to, saved] = [
+		Date.parse(ended.placed),
+		Date.parse(ended.ended),
+		Date.parse(ended.checkpoint ?? "")
+	];
+	const checkpoint = saved >= from && saved <= to ? saved : void 0;
+	const run = {
+		from: Math.min(from, to),
+		to,
+		end: endKind(ended),
+		checkpoint
+	};
+	runs.set(ended, run);
+	return run;
+}
+function attemptAt(attempts, at, reach) {
+	let nearest;
+	for (const ended of attempts) {
+		const { from, to } = pastRun(ended);
+		const distance = Math.max(from - at, at - to, 0);
+		if (distance <= reach && (nearest === void 0 || distance < nearest.distance)) nearest = {
+			ended,
+			distance
+		};
+	}
+	return nearest?.ended;
 }
 // src/draw/timeline/frame.ts
 var AXIS = 26;
@@ -8287,8 +8467,23 @@ function paintLabels(paint, curve) {
 }
 // src/draw/timeline/job-spans.ts
 function spansOf(job, now, past = []) {
+	if (job === void 0) return {
+		...NOTHING,
+		past
+	};
 	return isPending(job) ? pendingSpans(job, now, past) : placedSpans(job, now, past);
 }
+var NOTHING = {
+	past: [],
+	wait: void 0,
+	foreseenWait: void 0,
+	solid: void 0,
+	hatched: void 0,
+	outline: void 0,
+	isOverdue: false,
+	isNever: false,
+	isGone: true
+};
 function placedSpans(job, now, past) {
 	const [submitted, since, end] = [
 		parse(job.submitted),
@@ -8314,7 +8509,8 @@ function placedSpans(job, now, past) {
 		},
 		outline: void 0,
 		isOverdue,
-		isNever: false
+		isNever: false,
+		isGone: false
 	};
 }
 function pendingSpans(job, now, past) {
@@ -8342,12 +8538,70 @@ function pendingSpans(job, now, past) {
 			to: end !== void 0 && end > begin ? end : void 0
 		},
 		isOverdue: false,
-		isNever
+		isNever,
+		isGone: false
 	};
 }
 function parse(time) {
 	const at = Date.parse(time ?? "");
 	return Number.isNaN(at) ? void 0 : at;
+}
+// src/draw/timeline/paint-run.ts
+var INSET = 3;
+var REACH$1 = 4;
+function paintRun(paint, run, colour, y, height) {
+	const { context, theme, frame, scale, ratio } = paint;
+	const edge = frame.bars.x + frame.bars.width;
+	const left = crisp(Math.min(Math.max(placeOf(scale, run.from), frame.bars.x - 10), edge + 10), ratio);
+	const end = crisp(Math.min(placeOf(scale, run.to), edge + 10), ratio);
+	if (end < frame.bars.x - 10 || left > edge) return;
+	const width = Math.max(end - left, 2);
+	const [top, size] = [y + INSET, height - 6];
+	context.fillStyle = theme.ground;
+	context.fillRect(left, top, width, size);
+	context.globalAlpha = .45;
+	context.fillStyle = colour;
+	context.fillRect(left, top, width, size);
+	context.globalAlpha = 1;
+	if (run.checkpoint !== void 0) {
+		context.fillStyle = theme.ink;
+		context.fillRect(crisp(placeOf(scale, run.checkpoint), ratio) - .75, top - 2, 1.5, size + 4);
+	}
+	paintMark(paint, run.end, left + width, y + height / 2);
+}
+function paintMark({ context, theme }, end, x, y) {
+	context.strokeStyle = end === "failed" ? theme.bad : theme.ink;
+	context.lineWidth = end === "failed" ? 2 : 1.5;
+	context.beginPath();
+	switch (end) {
+		case "complete": return;
+		case "failed":
+			context.moveTo(x - REACH$1, y - REACH$1);
+			context.lineTo(x + REACH$1, y + REACH$1);
+			context.moveTo(x - REACH$1, y + REACH$1);
+			context.lineTo(x + REACH$1, y - REACH$1);
+			break;
+		case "preempted":
+			context.moveTo(x + 1, y - REACH$1 - 1);
+			context.lineTo(x - REACH$1 - 1, y);
+			context.lineTo(x + 1, y + REACH$1 + 1);
+			context.fillStyle = theme.ground;
+			context.fill();
+			break;
+		case "suspended":
+			context.moveTo(x + 2, y - REACH$1);
+			context.lineTo(x + 2, y + REACH$1);
+			context.moveTo(x + 5, y - REACH$1);
+			context.lineTo(x + 5, y + REACH$1);
+			break;
+		case "deleted":
+			context.arc(x + REACH$1, y, 3, 0, 2 * Math.PI);
+			break;
+		case "other":
+			context.moveTo(x, y - REACH$1 - 2);
+			context.lineTo(x, y + REACH$1 + 2);
+	}
+	context.stroke();
 }
 // src/draw/timeline/paint-bars.ts
 var MARGIN = 4;
@@ -8356,12 +8610,8 @@ function paintBars(paint, spans, colour, top) {
 	const { context, theme, patterns } = paint;
 	const [y, height] = [top + MARGIN, 14];
 	const middle = top + 11;
-	for (const run of spans.past) {
-		context.globalAlpha = .45;
-		fillSpan(paint, run, y + 3, height - 6, colour);
-		context.globalAlpha = 1;
-	}
 	if (spans.wait !== void 0) fillSpan(paint, spans.wait, middle - 1, 2, theme.faint);
+	for (const run of spans.past) paintRun(paint, run, colour, y, height);
 	if (spans.foreseenWait !== void 0) dotSpan(paint, spans.foreseenWait, middle, theme.faint);
 	if (spans.hatched !== void 0) {
 		const tail = boundsOf(paint, spans.hatched);
@@ -8380,7 +8630,7 @@ function paintBars(paint, spans, colour, top) {
 	}
 	if (spans.isOverdue) paintNote(paint, "overdue", middle, theme.bad);
 	if (spans.isNever) paintNote(paint, "never as it is", middle, theme.bad);
-	else if (spans.solid === void 0 && spans.outline === void 0) paintNote(paint, "no known start", middle, theme.faint);
+	else if (spans.solid === void 0 && spans.outline === void 0 && !spans.isGone) paintNote(paint, "no known start", middle, theme.faint);
 }
 function boundsOf(paint, span) {
 	const { frame, scale, ratio } = paint;
@@ -8485,8 +8735,12 @@ function paintGroup(paint, row, top) {
 	const after = Math.max(10 + context.measureText(name).width + 14, frame.labels + 6);
 	context.font = `11px ${theme.font}`;
 	context.fillStyle = theme.faint;
-	const counts = `${formatCount(row.placed)} placed, hold ${formatCount(row.gpus)} GPUs; ${formatCount(row.pending)} pending`;
+	const counts = `${formatCount(row.placed)} placed, hold ${formatCount(row.gpus)} GPUs; ${formatCount(row.pending)} pending${endedText(row.ended)}`;
 	context.fillText(fitText(context, counts, frame.rows.width - after - 12, "start"), after, middle);
+}
+function endedText(ended) {
+	if (ended === 0) return "";
+	return `; ${formatCount(ended)} ended${ended > 50 ? `, the last 50 are shown` : ""}`;
 }
 function paintJob(paint, scene, row, index, top) {
 	const { context, theme, frame } = paint;
@@ -8498,7 +8752,7 @@ function paintJob(paint, scene, row, index, top) {
 	context.beginPath();
 	context.rect(frame.bars.x, top, frame.bars.width, 22);
 	context.clip();
-	paintBars(paint, spansOf(row.job, scene.now), theme.gangs[colourNumber(row.key)] ?? theme.unknown, top);
+	paintBars(paint, spansOf(row.job, scene.now, row.past.map(pastRun)), theme.gangs[colourNumber(row.key)] ?? theme.unknown, top);
 	context.restore();
 	paintLabel(paint, row, top);
 	if (index !== scene.focus) return;
@@ -8509,19 +8763,16 @@ function paintJob(paint, scene, row, index, top) {
 function paintLabel(paint, row, top) {
 	const { context, theme, frame } = paint;
 	const middle = top + 11 + .5;
-	const gpus = formatCount(row.job.gpus);
+	const gpus = formatCount(row.gpus);
 	context.textBaseline = "middle";
 	context.font = `11px ${theme.font}`;
 	context.fillStyle = theme.faint;
 	context.textAlign = "right";
 	context.fillText(gpus, frame.labels - 10, middle);
 	context.textAlign = "left";
-	context.fillStyle = theme.ink;
+	context.fillStyle = row.job === void 0 ? theme.faint : theme.ink;
 	const room = frame.labels - 32 - context.measureText(gpus).width;
-	const title = gangTitle({
-		namespace: row.job.metadata.namespace ?? "",
-		name: row.job.metadata.name
-	});
+	const title = gangTitle(gangOfKey(row.key));
 	context.fillText(fitText(context, title, room, "end"), 14, middle);
 }
 function paintScrollBar(paint, scene) {
@@ -8609,9 +8860,11 @@ var Timeline = class {
 // src/views/timeline/timeline-controller.ts
 var SETTLE_MS = 350;
 var KEY_PAN = 1 / 8;
+var REACH = 6;
 var TimelineController = class {
 	pointed = y(void 0);
 	chosen = y(void 0);
+	chosenRow = y(void 0);
 	#timeline;
 	#frames = new FramePlanner(() => this.#timeline.draw(this.#scene));
 	#stopGestures;
@@ -8653,9 +8906,12 @@ var TimelineController = class {
 		this.#frames.plan();
 	}
 	setRows(rows) {
+		const focus = rowOfJob(rows, this.chosen.peek());
+		const row = focus === void 0 ? void 0 : rows.rows[focus];
+		this.chosenRow.value = row?.kind === "job" ? row : void 0;
 		this.#change({
 			rows,
-			focus: rowOfJob(rows, this.chosen.peek()),
+			focus,
 			hover: void 0
 		});
 		this.#change({ scroll: this.#limitScroll(this.#scene.scroll) });
@@ -8755,14 +9011,20 @@ var TimelineController = class {
 		const found = hit?.row === void 0 ? void 0 : this.#scene.rows.rows[hit.row];
 		const row = found?.kind === "job" ? found : void 0;
 		const gpus = at !== void 0 && hit?.at !== void 0 && contains(this.#timeline.frame.curve, at) && hit?.at !== void 0 ? curveAt(this.#scene.curve, hit.at) : void 0;
+		const ended = row && hit?.at !== void 0 ? attemptAt(row.past, hit.at, this.#reach()) : void 0;
 		this.pointed.value = at !== void 0 && (row !== void 0 || gpus !== void 0) ? {
 			row,
+			ended,
 			gpus,
 			at,
 			time: hit?.at
 		} : void 0;
 		const hover = row === void 0 ? void 0 : hit?.row;
 		if (hover !== this.#scene.hover) this.#change({ hover });
+	}
+	#reach() {
+		const { back, ahead } = this.#scene.window;
+		return REACH / this.#timeline.frame.bars.width * (back + ahead);
 	}
 	#click(at) {
 		const { row } = this.#timeline.hit(this.#scene, at);
@@ -8772,6 +9034,7 @@ var TimelineController = class {
 		const row = index === void 0 ? void 0 : this.#scene.rows.rows[index];
 		const isJob = row?.kind === "job";
 		this.chosen.value = isJob ? row.key : void 0;
+		this.chosenRow.value = isJob ? row : void 0;
 		this.#change({ focus: isJob ? index : void 0 });
 		return true;
 	}
@@ -8781,7 +9044,7 @@ var TimelineController = class {
 		if (index === void 0 || row?.kind !== "job") return true;
 		this.#choose(index);
 		this.#reveal(index);
-		announce(describeJob(row.job, new Date(this.#scene.now)));
+		announce(describeRow(row, new Date(this.#scene.now)));
 		return true;
 	}
 	#reveal(index) {
@@ -8907,7 +9170,71 @@ var ENTRIES = [
 		text: "foreseen start"
 	}
 ];
-function TimelineLegend() {
+var ENDED = [
+	{
+		sample: a(Mark, {}),
+		text: "ended attempt, complete"
+	},
+	{
+		sample: a(Mark, { children: a("path", {
+			class: "time-mark-bad",
+			d: "M14 2l8 8M14 10l8-8"
+		}) }),
+		text: "failed"
+	},
+	{
+		sample: a(Mark, { children: a("path", {
+			class: "time-mark time-mark-notch",
+			d: "M19 1l-6 5 6 5"
+		}) }),
+		text: "preempted"
+	},
+	{
+		sample: a(Mark, { children: a("path", {
+			class: "time-mark",
+			d: "M20 2v8M23 2v8"
+		}) }),
+		text: "suspended"
+	},
+	{
+		sample: a(Mark, { children: a("circle", {
+			class: "time-mark",
+			cx: "22",
+			cy: "6",
+			r: "3"
+		}) }),
+		text: "job deleted"
+	},
+	{
+		sample: a(Mark, { children: a("path", {
+			class: "time-mark",
+			d: "M18 0v12"
+		}) }),
+		text: "ended otherwise"
+	},
+	{
+		sample: a(Mark, { children: a("path", {
+			class: "time-mark",
+			d: "M9 1v10"
+		}) }),
+		text: "last checkpoint"
+	}
+];
+function Mark({ children }) {
+	return a("svg", {
+		class: "time-past",
+		viewBox: "0 0 26 12",
+		width: "26",
+		height: "12",
+		children: [a("rect", {
+			x: "0",
+			y: "2",
+			width: "18",
+			height: "8"
+		}), children]
+	});
+}
+function TimelineLegend({ problem }) {
 	return a("div", {
 		class: "timeline-legend",
 		children: [
@@ -8915,6 +9242,11 @@ function TimelineLegend() {
 				label: "Bars",
 				entries: ENTRIES
 			}),
+			a(Legend, {
+				label: "Ended attempts",
+				entries: ENDED
+			}),
+			problem !== void 0 && a("p", { children: problem }),
 			a("p", { children: [
 				a("strong", { children: "No promise." }),
 				" The forecast assumes that placed jobs end when they are expected to, that no further job passes those that wait, and that nodes stay as they are. A job without a known end keeps its GPUs.",
@@ -8923,7 +9255,7 @@ function TimelineLegend() {
 			] }),
 			a("p", {
 				class: "dim",
-				children: "This page shows jobs that are pending or placed. Attempts that have ended are not recorded yet: their place is left of the solid bars."
+				children: "The leader of the scheduler remembers ended attempts for 24 hours. After a change of leader, only the last attempts of completed jobs are known."
 			})
 		]
 	});
@@ -8934,13 +9266,33 @@ function curveText() {
 	return "The curve starts from the free GPUs of nodes that take pods.";
 }
 // src/views/Timeline.tsx
-function TimelineView({ jobs }) {
+function TimelineView(props) {
+	const { jobs, filter } = props;
 	const mayListNodes = session.value?.may.nodes === true;
 	A(() => mayListNodes ? follow("nodes") : void 0, [mayListNodes]);
-	const rows = w(() => buildRows(jobs), [jobs]);
+	const polled = useEndedAttempts(scope.value);
+	const attempts = polled.answer?.attempts;
+	const past = w(() => groupByJob(attempts ?? []), [attempts]);
+	const matching = w(() => groupByJob((attempts ?? []).filter((own) => matchesEnded(own, filter))), [attempts, filter]);
+	const all = queue.jobs.value;
+	const gone = w(() => new Map([...matching.keys()].filter((key) => !all.has(key)).map((key) => [key, past.get(key) ?? []])), [
+		matching,
+		past,
+		all
+	]);
+	const rows = w(() => buildRows(jobs, past, gone), [
+		jobs,
+		past,
+		gone
+	]);
+	const problem = describeAttemptsProblem(polled);
+	if (rows.rows.length === 0) return a($, { children: [props.empty, problem !== void 0 && a("p", {
+		class: "dim",
+		children: problem
+	})] });
 	return a("div", {
 		class: "timeline drawing",
-		children: [a(TimelineCanvas, { rows }), a(TimelineLegend, {})]
+		children: [a(TimelineCanvas, { rows }), a(TimelineLegend, { problem })]
 	});
 }
 export { Job, NodeView, NodesView, Plan, Policies, PolicyView, Queue, Queues, TimelineView };

@@ -39,10 +39,14 @@ export function Jobs({ isTimeline }: { readonly isTimeline: boolean }) {
         <ProblemText problem={freshness.problem} />
       ) : freshness.state === "loading" ? (
         <Loading rows={12} />
+      ) : isTimeline ? (
+        <LatePage
+          show={({ TimelineView }) => (
+            <TimelineView jobs={jobs.value} filter={filter.value} empty={<NoJobs filter={filter.value} />} />
+          )}
+        />
       ) : jobs.value.length === 0 ? (
         <NoJobs filter={filter.value} />
-      ) : isTimeline ? (
-        <LatePage show={({ TimelineView }) => <TimelineView jobs={jobs.value} />} />
       ) : (
         <JobList jobs={jobs.value} />
       )}

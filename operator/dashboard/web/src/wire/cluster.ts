@@ -59,6 +59,8 @@ export interface JobState {
   readonly phase?: JobPhase;
   readonly reason?: string;
   readonly message?: string;
+  /** Number of the current attempt, from 1. */
+  readonly attempt?: number;
   /** Position in the order of its queue, from 1. Absent: placed, or its victims are leaving. */
   readonly position?: number;
   readonly gpus: number;

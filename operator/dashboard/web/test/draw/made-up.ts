@@ -1,5 +1,6 @@
 /** Made-up clusters for tests, for pictures and for the measurement of frames. The same seed gives the same cluster. */
 
+import type { EndedAttempt } from "../../src/wire/attempt";
 import type { JobState, NodeDomain, NodeHold, NodeState, QueueState } from "../../src/wire/cluster";
 
 /** Kubernetes name of the device. */
@@ -93,6 +94,27 @@ export function makeHold(namespace: string, name: string, devices: number, state
 /** Returns a time some hours from {@link NOW}. */
 export function hoursFromNow(hours: number): string {
   return new Date(NOW.getTime() + hours * 3_600_000).toISOString().replace(/\.\d+Z$/, "Z");
+}
+
+/** Returns an attempt of a job that was placed and ended some hours from {@link NOW}. */
+export function makeAttempt(job: string, attempt: number, [placed, ended]: readonly [number, number], more: Partial<EndedAttempt> = {}): EndedAttempt {
+  return {
+    metadata: { namespace: "ml", name: `${job}.${attempt}.${NOW.getTime() + ended * 3_600_000}` },
+    job,
+    uid: `uid-${job}`,
+    attempt,
+    queue: "ml",
+    user: "ada@example.org",
+    gpus: 8,
+    nodeCount: 1,
+    placed: hoursFromNow(placed),
+    running: hoursFromNow(placed + 0.02),
+    ended: hoursFromNow(ended),
+    phase: "Complete",
+    reason: "Complete",
+    message: "all pods have succeeded",
+    ...more,
+  };
 }
 
 const TEAMS = ["ml", "vision", "speech", "rl", "search"];

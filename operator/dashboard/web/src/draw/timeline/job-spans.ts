@@ -2,6 +2,7 @@
 
 import { canNeverStart, isPending } from "../../app/job/jobs";
 import type { JobState } from "../../wire/cluster";
+import type { PastRun } from "./past-runs";
 
 /** A stretch of time. An absent end is unknown. */
 export interface Span {
@@ -9,17 +10,9 @@ export interface Span {
   readonly to: number | undefined;
 }
 
-/** An attempt that has ended. */
-export interface PastRun {
-  readonly from: number;
-  readonly to: number;
-  /** Why it ended, in one word. */
-  readonly reason: string;
-}
-
 /** The stretches of one job. */
 export interface JobSpans {
-  /** Attempts that have ended. Empty until the server has a route for them. */
+  /** Attempts that have ended: pale bars, with a mark for how they ended. */
   readonly past: readonly PastRun[];
   /** The job waits or has waited: a thin line. */
   readonly wait: Span | undefined;
@@ -35,12 +28,27 @@ export interface JobSpans {
   readonly isOverdue: boolean;
   /** The job cannot start as it is. */
   readonly isNever: boolean;
+  /** The job is neither pending nor placed: it has only a past. */
+  readonly isGone: boolean;
 }
 
-/** Returns what the timeline draws for a job. */
-export function spansOf(job: JobState, now: number, past: readonly PastRun[] = []): JobSpans {
+/** Returns what the timeline draws for a job. An absent job has only a past. */
+export function spansOf(job: JobState | undefined, now: number, past: readonly PastRun[] = []): JobSpans {
+  if (job === undefined) return { ...NOTHING, past };
   return isPending(job) ? pendingSpans(job, now, past) : placedSpans(job, now, past);
 }
+
+const NOTHING: JobSpans = {
+  past: [],
+  wait: undefined,
+  foreseenWait: undefined,
+  solid: undefined,
+  hatched: undefined,
+  outline: undefined,
+  isOverdue: false,
+  isNever: false,
+  isGone: true,
+};
 
 function placedSpans(job: JobState, now: number, past: readonly PastRun[]): JobSpans {
   const [submitted, since, end] = [parse(job.submitted), parse(job.since), parse(job.expectedEnd)];
@@ -55,6 +63,7 @@ function placedSpans(job: JobState, now: number, past: readonly PastRun[]): JobS
     outline: undefined,
     isOverdue,
     isNever: false,
+    isGone: false,
   };
 }
 
@@ -72,6 +81,7 @@ function pendingSpans(job: JobState, now: number, past: readonly PastRun[]): Job
     outline: begin === undefined ? undefined : { from: begin, to: end !== undefined && end > begin ? end : undefined },
     isOverdue: false,
     isNever,
+    isGone: false,
   };
 }
 

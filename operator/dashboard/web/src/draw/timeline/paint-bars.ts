@@ -2,6 +2,7 @@
 
 import type { JobSpans, Span } from "./job-spans";
 import { crisp } from "./paint-axis";
+import { paintRun } from "./paint-run";
 import { JOB_HEIGHT } from "./rows";
 import type { TimelinePaint } from "./scene";
 import { placeOf } from "./time-scale";
@@ -17,12 +18,9 @@ export function paintBars(paint: TimelinePaint, spans: JobSpans, colour: string,
   const { context, theme, patterns } = paint;
   const [y, height] = [top + MARGIN, JOB_HEIGHT - 2 * MARGIN];
   const middle = top + JOB_HEIGHT / 2;
-  for (const run of spans.past) {
-    context.globalAlpha = 0.45;
-    fillSpan(paint, run, y + 3, height - 6, colour);
-    context.globalAlpha = 1;
-  }
   if (spans.wait !== undefined) fillSpan(paint, spans.wait, middle - 1, 2, theme.faint);
+  // Between its attempts the job waited, so that their bars cover its line.
+  for (const run of spans.past) paintRun(paint, run, colour, y, height);
   if (spans.foreseenWait !== undefined) dotSpan(paint, spans.foreseenWait, middle, theme.faint);
   if (spans.hatched !== undefined) {
     const tail = boundsOf(paint, spans.hatched);
@@ -41,7 +39,7 @@ export function paintBars(paint: TimelinePaint, spans: JobSpans, colour: string,
   }
   if (spans.isOverdue) paintNote(paint, "overdue", middle, theme.bad);
   if (spans.isNever) paintNote(paint, "never as it is", middle, theme.bad);
-  else if (spans.solid === undefined && spans.outline === undefined) paintNote(paint, "no known start", middle, theme.faint);
+  else if (spans.solid === undefined && spans.outline === undefined && !spans.isGone) paintNote(paint, "no known start", middle, theme.faint);
 }
 
 function boundsOf(paint: TimelinePaint, span: Span): { readonly left: number; readonly width: number } {

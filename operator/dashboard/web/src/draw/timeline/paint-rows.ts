@@ -2,10 +2,11 @@
 
 import { formatCount } from "../../app/text/format";
 import { fitText } from "../base/fit-text";
-import { colourNumber, gangTitle } from "../base/gang";
+import { colourNumber, gangOfKey, gangTitle } from "../base/gang";
 import { spansOf } from "./job-spans";
+import { pastRun } from "./past-runs";
 import { paintBars } from "./paint-bars";
-import { GROUP_HEIGHT, heightOf, JOB_HEIGHT, rowAt, type GroupRow, type JobRow } from "./rows";
+import { GROUP_HEIGHT, heightOf, JOB_HEIGHT, MAX_ENDED, rowAt, type GroupRow, type JobRow } from "./rows";
 import type { TimelinePaint, TimelineScene } from "./scene";
 
 /** Least height of the thumb of the scroll bar, in CSS pixels. */
@@ -45,8 +46,13 @@ function paintGroup(paint: TimelinePaint, row: GroupRow, top: number): void {
   const after = Math.max(10 + context.measureText(name).width + 14, frame.labels + 6);
   context.font = `11px ${theme.font}`;
   context.fillStyle = theme.faint;
-  const counts = `${formatCount(row.placed)} placed, hold ${formatCount(row.gpus)} GPUs; ${formatCount(row.pending)} pending`;
+  const counts = `${formatCount(row.placed)} placed, hold ${formatCount(row.gpus)} GPUs; ${formatCount(row.pending)} pending${endedText(row.ended)}`;
   context.fillText(fitText(context, counts, frame.rows.width - after - 12, "start"), after, middle);
+}
+
+function endedText(ended: number): string {
+  if (ended === 0) return "";
+  return `; ${formatCount(ended)} ended${ended > MAX_ENDED ? `, the last ${MAX_ENDED} are shown` : ""}`;
 }
 
 function paintJob(paint: TimelinePaint, scene: TimelineScene, row: JobRow, index: number, top: number): void {
@@ -59,7 +65,7 @@ function paintJob(paint: TimelinePaint, scene: TimelineScene, row: JobRow, index
   context.beginPath();
   context.rect(frame.bars.x, top, frame.bars.width, JOB_HEIGHT);
   context.clip();
-  paintBars(paint, spansOf(row.job, scene.now), theme.gangs[colourNumber(row.key)] ?? theme.unknown, top);
+  paintBars(paint, spansOf(row.job, scene.now, row.past.map(pastRun)), theme.gangs[colourNumber(row.key)] ?? theme.unknown, top);
   context.restore();
   paintLabel(paint, row, top);
   if (index !== scene.focus) return;
@@ -71,16 +77,16 @@ function paintJob(paint: TimelinePaint, scene: TimelineScene, row: JobRow, index
 function paintLabel(paint: TimelinePaint, row: JobRow, top: number): void {
   const { context, theme, frame } = paint;
   const middle = top + JOB_HEIGHT / 2 + 0.5;
-  const gpus = formatCount(row.job.gpus);
+  const gpus = formatCount(row.gpus);
   context.textBaseline = "middle";
   context.font = `11px ${theme.font}`;
   context.fillStyle = theme.faint;
   context.textAlign = "right";
   context.fillText(gpus, frame.labels - 10, middle);
   context.textAlign = "left";
-  context.fillStyle = theme.ink;
+  context.fillStyle = row.job === undefined ? theme.faint : theme.ink;
   const room = frame.labels - 32 - context.measureText(gpus).width;
-  const title = gangTitle({ namespace: row.job.metadata.namespace ?? "", name: row.job.metadata.name });
+  const title = gangTitle(gangOfKey(row.key));
   context.fillText(fitText(context, title, room, "end"), 14, middle);
 }
 

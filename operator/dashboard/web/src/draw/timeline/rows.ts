@@ -1,6 +1,11 @@
-/** Rows of the timeline: a heading for each queue, and below it its jobs in the order of `trellis queue`. Pure. */
+/**
+ * Rows of the timeline: a heading for each queue, below it its jobs in the order of `trellis queue`, and
+ * at last the jobs that only have ended attempts. Pure.
+ */
 
+import { jobKeyOf } from "../../app/job/ended-attempts";
 import { isPending, sortJobs } from "../../app/job/jobs";
+import type { EndedAttempt } from "../../wire/attempt";
 import type { JobState } from "../../wire/cluster";
 
 /** Heights of rows, in CSS pixels. */
@@ -16,6 +21,8 @@ export interface GroupRow {
   readonly pending: number;
   /** GPUs that its placed jobs hold. */
   readonly gpus: number;
+  /** Jobs that only have ended attempts. At most {@link MAX_ENDED} of them have a row. */
+  readonly ended: number;
 }
 
 /** A job. */
@@ -23,8 +30,16 @@ export interface JobRow {
   readonly kind: "job";
   /** `namespace/name`. */
   readonly key: string;
-  readonly job: JobState;
+  /** Absent: the job is neither pending nor placed. */
+  readonly job: JobState | undefined;
+  /** Its ended attempts, in the order of their ends. */
+  readonly past: readonly EndedAttempt[];
+  /** GPUs of the job, or of its last attempt. */
+  readonly gpus: number;
 }
+
+/** Jobs without a pending or placed job that have a row in each queue: those that ended last. */
+export const MAX_ENDED = 50;
 
 /** A row of the timeline. */
 export type TimelineRow = GroupRow | JobRow;
@@ -36,22 +51,51 @@ export interface TimelineRows {
   readonly tops: readonly number[];
 }
 
-/** Returns the rows of jobs. */
-export function buildRows(jobs: readonly JobState[]): TimelineRows {
-  const rows: TimelineRow[] = [];
-  const sorted = sortJobs(jobs, { column: undefined, descending: false });
-  for (let first = 0; first < sorted.length; ) {
-    const queue = sorted[first]?.queue ?? "";
-    let end = first + 1;
-    while (end < sorted.length && sorted[end]?.queue === queue) end += 1;
-    const own = sorted.slice(first, end);
-    const placed = own.filter((job) => !isPending(job));
-    const gpus = placed.reduce((sum, job) => sum + job.gpus, 0);
-    rows.push({ kind: "queue", queue, placed: placed.length, pending: own.length - placed.length, gpus });
-    rows.push(...own.map((job): JobRow => ({ kind: "job", key: `${job.metadata.namespace ?? ""}/${job.metadata.name}`, job })));
-    first = end;
-  }
+/** Ended attempts by `namespace/name`. Those of a job are in the order of their ends. */
+export type Past = ReadonlyMap<string, readonly EndedAttempt[]>;
+
+const NO_PAST: Past = new Map();
+
+/** Returns the rows of jobs with their ended attempts. `gone` has the attempts of all other jobs that get a row. */
+export function buildRows(jobs: readonly JobState[], past: Past = NO_PAST, gone: Past = NO_PAST): TimelineRows {
+  const live = groupBy(sortJobs(jobs, { column: undefined, descending: false }), (job) => job.queue);
+  const ended = groupBy([...gone.values()], (attempts) => attempts.at(-1)?.queue ?? "");
+  const queues = [...new Set([...live.keys(), ...ended.keys()])].sort();
+  const rows = queues.flatMap((queue) => rowsOfQueue(queue, live.get(queue) ?? [], ended.get(queue) ?? [], past));
   return { rows, tops: topsOf(rows) };
+}
+
+/** As Map.groupBy, which Node.js 20 lacks. */
+function groupBy<Item>(items: Iterable<Item>, keyOf: (item: Item) => string): ReadonlyMap<string, readonly Item[]> {
+  const groups = new Map<string, Item[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item));
+    if (group) group.push(item);
+    else groups.set(keyOf(item), [item]);
+  }
+  return groups;
+}
+
+function rowsOfQueue(queue: string, own: readonly JobState[], gone: readonly (readonly EndedAttempt[])[], past: Past): TimelineRow[] {
+  const placed = own.filter((job) => !isPending(job));
+  const gpus = placed.reduce((sum, job) => sum + job.gpus, 0);
+  const head: GroupRow = { kind: "queue", queue, placed: placed.length, pending: own.length - placed.length, gpus, ended: gone.length };
+  const last = [...gone].sort((a, b) => endOf(b) - endOf(a)).slice(0, MAX_ENDED);
+  return [
+    head,
+    ...own.map((job): JobRow => {
+      const key = `${job.metadata.namespace ?? ""}/${job.metadata.name}`;
+      return { kind: "job", key, job, past: past.get(key) ?? [], gpus: job.gpus };
+    }),
+    ...last.flatMap((attempts): readonly JobRow[] => {
+      const ended = attempts.at(-1);
+      return ended ? [{ kind: "job", key: jobKeyOf(ended), job: undefined, past: attempts, gpus: ended.gpus }] : [];
+    }),
+  ];
+}
+
+function endOf(attempts: readonly EndedAttempt[]): number {
+  return Date.parse(attempts.at(-1)?.ended ?? "");
 }
 
 function topsOf(rows: readonly TimelineRow[]): readonly number[] {

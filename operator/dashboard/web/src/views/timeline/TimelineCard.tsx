@@ -1,5 +1,5 @@
+import { describeAttempt } from "../../app/job/ended-attempts";
 import { phaseOf } from "../../app/job/jobs";
-import { queue } from "../../app/live/store";
 import { urls } from "../../app/page/route";
 import { now } from "../../app/server/clock";
 import { countOf } from "../../app/text/format";
@@ -7,14 +7,14 @@ import { gangOfKey } from "../../draw/base/gang";
 import { PhaseBadge } from "../../parts/Badge";
 import { Icon } from "../../parts/Icon";
 import { JobLink } from "../../parts/links";
-import { foreseen } from "./describe-job";
+import { capital, foreseen, shownAttempts } from "./describe-job";
 import type { TimelineController } from "./timeline-controller";
 
-/** The chosen job, with links to its page and to its place on the map. */
+/** The chosen job with its last attempts, and links to its page and to its place on the map. */
 export function TimelineCard({ controller }: { readonly controller: TimelineController }) {
-  const key = controller.chosen.value;
-  const job = key === undefined ? undefined : queue.jobs.value.get(key);
-  if (key === undefined || job === undefined) return null;
+  const row = controller.chosenRow.value;
+  if (row === undefined) return null;
+  const { key, job, past } = row;
   return (
     <section class="map-card timeline-card" aria-label="Chosen job">
       <div class="map-card-head">
@@ -25,16 +25,25 @@ export function TimelineCard({ controller }: { readonly controller: TimelineCont
           <Icon name="cross" />
         </button>
       </div>
-      <div class="map-card-row">
-        <PhaseBadge phase={phaseOf(job)} />
-        <span>{foreseen(job, now.value)}</span>
-      </div>
-      <div class="map-card-row">
-        <span>
-          {countOf(job.gpus, "GPU")}, {countOf(job.pods, "pod")}
-        </span>
-        <a href={urls.nodes({ job: key })}>show on map</a>
-      </div>
+      {job && (
+        <>
+          <div class="map-card-row">
+            <PhaseBadge phase={phaseOf(job)} />
+            <span>{foreseen(job, now.value)}</span>
+          </div>
+          <div class="map-card-row">
+            <span>
+              {countOf(job.gpus, "GPU")}, {countOf(job.pods, "pod")}
+            </span>
+            <a href={urls.nodes({ job: key })}>show on map</a>
+          </div>
+        </>
+      )}
+      {shownAttempts(past).map((ended) => (
+        <p key={ended.metadata.name} class="timeline-attempt">
+          {capital(describeAttempt(ended, now.value))}
+        </p>
+      ))}
     </section>
   );
 }

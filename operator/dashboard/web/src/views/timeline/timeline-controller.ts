@@ -11,11 +11,13 @@ import { listenToGestures, wheelFactor, wheelPixels } from "../../draw/base/gest
 import type { Theme } from "../../draw/base/theme";
 import { ZOOM_STEP } from "../../draw/map/zoom";
 import { curveAt, type Curve } from "../../draw/timeline/free-curve";
+import { attemptAt } from "../../draw/timeline/past-runs";
 import { rowOfJob, stepRow, type JobRow, type TimelineRows } from "../../draw/timeline/rows";
 import type { TimelineScene } from "../../draw/timeline/scene";
 import { panTime, writeHours, zoomTime, type TimeWindow } from "../../draw/timeline/time-scale";
 import { Timeline } from "../../draw/timeline/timeline";
-import { describeJob } from "./describe-job";
+import type { EndedAttempt } from "../../wire/attempt";
+import { describeRow } from "./describe-job";
 import { firstWindow } from "./model";
 
 /** Time after the last move after which the URL takes the window, in milliseconds. */
@@ -24,10 +26,15 @@ const SETTLE_MS = 350;
 /** Part of the window by which the arrow keys move it. */
 const KEY_PAN = 1 / 8;
 
+/** Distance within which the pointer reaches an ended attempt, in CSS pixels: most are narrow. */
+const REACH = 6;
+
 /** A row at the pointer, or a place of the curve. */
 export interface PointedPlace {
   /** The job at the pointer. Absent: the pointer is at the curve. */
   readonly row: JobRow | undefined;
+  /** The ended attempt at the pointer. */
+  readonly ended: EndedAttempt | undefined;
   /** GPUs of the curve at the pointer. Absent: the pointer is at a row, or before now. */
   readonly gpus: number | undefined;
   /** Place of the pointer, in CSS pixels. */
@@ -42,6 +49,8 @@ export class TimelineController {
   readonly pointed = signal<PointedPlace | undefined>(undefined);
   /** The chosen job. */
   readonly chosen = signal<string | undefined>(undefined);
+  /** The row of the chosen job. */
+  readonly chosenRow = signal<JobRow | undefined>(undefined);
   readonly #timeline: Timeline;
   readonly #frames = new FramePlanner(() => this.#timeline.draw(this.#scene));
   readonly #stopGestures: () => void;
@@ -84,7 +93,10 @@ export class TimelineController {
 
   /** Sets the rows. The focused job keeps its focus. */
   setRows(rows: TimelineRows): void {
-    this.#change({ rows, focus: rowOfJob(rows, this.chosen.peek()), hover: undefined });
+    const focus = rowOfJob(rows, this.chosen.peek());
+    const row = focus === undefined ? undefined : rows.rows[focus];
+    this.chosenRow.value = row?.kind === "job" ? row : undefined;
+    this.#change({ rows, focus, hover: undefined });
     this.#change({ scroll: this.#limitScroll(this.#scene.scroll) });
   }
 
@@ -208,9 +220,16 @@ export class TimelineController {
     const row = found?.kind === "job" ? found : undefined;
     const isCurve = at !== undefined && hit?.at !== undefined && contains(this.#timeline.frame.curve, at);
     const gpus = isCurve && hit?.at !== undefined ? curveAt(this.#scene.curve, hit.at) : undefined;
-    this.pointed.value = at !== undefined && (row !== undefined || gpus !== undefined) ? { row, gpus, at, time: hit?.at } : undefined;
+    const ended = row && hit?.at !== undefined ? attemptAt(row.past, hit.at, this.#reach()) : undefined;
+    this.pointed.value = at !== undefined && (row !== undefined || gpus !== undefined) ? { row, ended, gpus, at, time: hit?.at } : undefined;
     const hover = row === undefined ? undefined : hit?.row;
     if (hover !== this.#scene.hover) this.#change({ hover });
+  }
+
+  /** Returns the time within which the pointer reaches an attempt, in milliseconds. */
+  #reach(): number {
+    const { back, ahead } = this.#scene.window;
+    return (REACH / this.#timeline.frame.bars.width) * (back + ahead);
   }
 
   #click(at: Point): void {
@@ -222,6 +241,7 @@ export class TimelineController {
     const row = index === undefined ? undefined : this.#scene.rows.rows[index];
     const isJob = row?.kind === "job";
     this.chosen.value = isJob ? row.key : undefined;
+    this.chosenRow.value = isJob ? row : undefined;
     this.#change({ focus: isJob ? index : undefined });
     return true;
   }
@@ -232,7 +252,7 @@ export class TimelineController {
     if (index === undefined || row?.kind !== "job") return true;
     this.#choose(index);
     this.#reveal(index);
-    announce(describeJob(row.job, new Date(this.#scene.now)));
+    announce(describeRow(row, new Date(this.#scene.now)));
     return true;
   }
 

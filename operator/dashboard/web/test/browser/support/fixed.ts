@@ -2,9 +2,10 @@
 
 import type { Page, Route } from "@playwright/test";
 
+import type { AttemptsAnswer } from "../../../src/wire/attempt";
 import type { JobState, NodesAnswer, QueueAnswer, QueueState, Session } from "../../../src/wire/cluster";
 import type { Answer, Explanation, StatusReport, TrainingJob, WhyAnswer } from "../../../src/wire/job";
-import { GPU, NOW, hoursFromNow, makeCluster, makeHold, makeNode } from "../../draw/made-up";
+import { GPU, NOW, hoursFromNow, makeAttempt, makeCluster, makeHold, makeNode } from "../../draw/made-up";
 
 /** Half a minute after a whole one: ages in minutes are then the same for some seconds. */
 const MOMENT = new Date(NOW.getTime() + 30_000);
@@ -17,6 +18,8 @@ export const WAITING_JOB = { namespace: "team-a", name: "llm" } as const;
 
 const MESSAGE =
   "needs 64 nvidia.com/gpu, 58 are free on 12 matching nodes: 6 are missing; gangs hold 38, other pods 0; it is next for free capacity, and starts at 2026-03-02T13:03:00Z at the latest if running gangs end on time";
+
+const PREEMPTION = "made room for vision/urgent (priority 1000), because research held more than its quota";
 
 const session: Session = {
   user,
@@ -111,7 +114,7 @@ const trainingJob: TrainingJob = {
     restarts: 0,
     disruptions: 1,
     queuedTime: hoursFromNow(-2),
-    lastPreemption: { message: "made room for vision/urgent (priority 1000), because research held more than its quota", attempt: 1, time: hoursFromNow(-2) },
+    lastPreemption: { message: PREEMPTION, attempt: 1, time: hoursFromNow(-2) },
     checkpoint: { lastTime: hoursFromNow(-2.1) },
     policy: { decision: "Allowed", requester: user, policies: ["starter/images", "starter/queues", "starter/submit"] },
   },
@@ -195,10 +198,26 @@ const why: WhyAnswer = { time, job: trainingJob, explanation, queue: queues[1] a
 
 const JOB_PATH = `/api/jobs/${WAITING_JOB.namespace}/${WAITING_JOB.name}`;
 
+const attempts: AttemptsAnswer = {
+  time,
+  attempts: [
+    makeAttempt("ranker-2", 1, [-20, -15], { metadata: { namespace: "search", name: "ranker-2.1.0" }, queue: "search" }),
+    makeAttempt("llm", 1, [-9, -2], { metadata: { ...WAITING_JOB, name: "llm.1.0" }, queue: "research", user, gpus: 64, phase: "Queued", reason: "Queued", preempted: true, message: PREEMPTION, checkpoint: hoursFromNow(-2.1) }),
+    makeAttempt("eval-9", 1, [-1.5, -0.3], {
+      metadata: { namespace: "vision", name: "eval-9.1.0" },
+      queue: "vision",
+      phase: "Failed",
+      reason: "TaskFailed",
+      failure: { pod: "eval-9-worker-1", node: "gpu-7", exitCode: 1, reason: "Error", lastLine: "RuntimeError: CUDA error: an illegal memory access", attempt: 1, time: hoursFromNow(-0.3) },
+    }),
+  ],
+};
+
 const ANSWERS: Readonly<Record<string, unknown>> = {
   "/api/session": session,
   "/api/queue": queue,
   "/api/nodes": nodes,
+  "/api/attempts": attempts,
   [JOB_PATH]: report,
   [`${JOB_PATH}/why`]: why,
 };

@@ -79,6 +79,8 @@ export class MadeUpServer {
         return this.sendJson(response, { ...head, ordered: true, jobs, queues });
       case "/api/nodes":
         return this.sendJson(response, { ...head, nodes });
+      case "/api/attempts":
+        return this.sendJson(response, { time, attempts: [] });
       case "/api/stream":
         return this.sendStream(address, response);
       default:

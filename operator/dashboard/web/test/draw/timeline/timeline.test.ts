@@ -110,7 +110,7 @@ describe("stretches of a job", () => {
       fc.property(fc.boolean(), fc.integer({ min: -50, max: 5 }), fc.integer({ min: -50, max: 5 }), hours, hours, (isPending, submitted, since, start, end) => {
         const [expectedStart, expectedEnd] = [time(start), time(end)];
         const times = { submitted: hoursFromNow(submitted), since: hoursFromNow(since), ...(expectedStart ? { expectedStart } : {}), ...(expectedEnd ? { expectedEnd } : {}) };
-        const { past, isOverdue: _, isNever: __, ...spans } = spansOf(isPending ? queued(times) : job(times), now);
+        const { past, isOverdue: _, isNever: __, isGone: ___, ...spans } = spansOf(isPending ? queued(times) : job(times), now);
         expect(past).toEqual([]);
         for (const span of Object.values(spans)) if (span?.to !== undefined) expect(span.to).toBeGreaterThanOrEqual(span.from);
       }),
@@ -161,7 +161,7 @@ describe("rows of the timeline", () => {
       job({ queue: "a", gpus: 16, metadata: { namespace: "ml", name: "runs" } }),
     ]);
     expect(rows.rows.map((row) => (row.kind === "queue" ? row.queue : row.key))).toEqual(["a", "ml/runs", "ml/first", "ml/second", "b", "ml/x"]);
-    expect(rows.rows[0]).toEqual({ kind: "queue", queue: "a", placed: 1, pending: 2, gpus: 16 });
+    expect(rows.rows[0]).toEqual({ kind: "queue", queue: "a", placed: 1, pending: 2, gpus: 16, ended: 0 });
     expect(rowOfJob(rows, "ml/first")).toBe(2);
     expect(rowOfJob(rows, "ml/none")).toBeUndefined();
   });
