@@ -459,6 +459,226 @@ x(() => {
 	outcome.value = void 0;
 	running.peek()?.abort();
 });
+// src/app/job/ended-attempts.ts
+function endKind(ended) {
+	if (ended.preempted) return "preempted";
+	if (ended.phase === "Complete") return "complete";
+	if (ended.phase === "Failed") return "failed";
+	if (ended.phase === "Suspended") return "suspended";
+	if (ended.failure) return "failed";
+	return ended.phase === void 0 ? "deleted" : "other";
+}
+var WORDS = {
+	complete: "Complete",
+	failed: "Failed",
+	preempted: "Preempted",
+	suspended: "Suspended",
+	deleted: "Deleted"
+};
+function endWord(ended) {
+	const kind = endKind(ended);
+	return kind === "other" ? ended.reason ?? "Ended" : WORDS[kind];
+}
+var END_LOOKS = {
+	complete: {
+		tone: "good",
+		icon: "check"
+	},
+	failed: {
+		tone: "bad",
+		icon: "cross"
+	},
+	preempted: {
+		tone: "waiting",
+		icon: "swap"
+	},
+	suspended: {
+		tone: "still",
+		icon: "pause"
+	},
+	deleted: {
+		tone: "still",
+		icon: "minus"
+	},
+	other: {
+		tone: "starting",
+		icon: "restart"
+	}
+};
+var BRIEF = 160;
+function describeCause(ended) {
+	const text = ended.failure ? describeFailure(ended.failure) : ended.message ?? "";
+	const cut = cutText(cleanLine(text), BRIEF);
+	return cut.isCut ? `${cut.text}…` : cut.text;
+}
+function describeFailure({ pod, reason, exitCode, lastLine }) {
+	return `${pod} ${reason}${exitCode === void 0 ? "" : `, exit code ${exitCode}`}${lastLine ? `: ${lastLine}` : ""}`;
+}
+function describeAttempt(ended, now) {
+	const cause = describeCause(ended);
+	const held = formatAge(ended.placed, new Date(ended.ended));
+	const head = `attempt ${ended.attempt}: ${endWord(ended)} ${formatAge(ended.ended, now)} ago after ${held}`;
+	return cause === "" ? head : `${head}, ${cause.replace(/[.\s]+$/, "")}`;
+}
+function checkpointOf(ended) {
+	const at = Date.parse(ended.checkpoint ?? "");
+	return at >= Date.parse(ended.placed) && at <= Date.parse(ended.ended) ? ended.checkpoint : void 0;
+}
+function endsBesides(status, listed) {
+	const { lastFailure, lastPreemption } = status;
+	const hasFailure = listed.some((ended) => ended.failure !== void 0 && ended.attempt === lastFailure?.attempt);
+	const hasPreemption = listed.some((ended) => ended.preempted && ended.attempt === lastPreemption?.attempt);
+	return {
+		...lastFailure !== void 0 && !hasFailure && { lastFailure },
+		...lastPreemption !== void 0 && !hasPreemption && { lastPreemption }
+	};
+}
+function jobKeyOf(ended) {
+	return `${ended.metadata.namespace ?? ""}/${ended.job}`;
+}
+function attemptsOfJob(attempts, job, uid) {
+	const key = `${job.namespace}/${job.name}`;
+	return attempts.filter((own) => jobKeyOf(own) === key && (uid === void 0 || own.uid === uid)).reverse();
+}
+function groupByJob(attempts) {
+	const groups = new Map();
+	for (const ended of attempts) {
+		const key = jobKeyOf(ended);
+		const group = groups.get(key);
+		if (group) group.push(ended);
+		else groups.set(key, [ended]);
+	}
+	return groups;
+}
+function matchesEnded(ended, filter) {
+	if (filter.queue !== void 0 && ended.queue !== filter.queue) return false;
+	if (filter.namespace !== void 0 && ended.metadata.namespace !== filter.namespace) return false;
+	if (filter.user !== void 0 && ended.user !== filter.user) return false;
+	if (filter.state !== void 0 && ended.phase !== filter.state) return false;
+	const words = (filter.text ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+	if (words.length === 0) return true;
+	const text = [
+		jobKeyOf(ended),
+		ended.user,
+		ended.queue,
+		ended.reason,
+		ended.message?.slice(0, 400)
+	].join("\n").toLowerCase();
+	return words.every((word) => text.includes(word));
+}
+// src/app/live/ended-attempts.ts
+var EVERY_MS = 15e3;
+function useEndedAttempts(namespace, trigger) {
+	const suffix = namespace === void 0 ? "" : `?namespace=${encodeURIComponent(namespace)}`;
+	return usePolled(session.value && `/api/attempts${suffix}`, EVERY_MS, trigger);
+}
+function describeAttemptsProblem({ answer, problem }) {
+	if (problem === void 0) return void 0;
+	if (answer !== void 0) return `Ended attempts are old: ${asSentence(problem.message)}`;
+	return `Ended attempts are not known: ${asSentence(problem.message)} An older operator does not remember them.`;
+}
+// src/views/job/FailureText.tsx
+function FailureText({ failure }) {
+	return a($, { children: [
+		a(Name, { text: failure.reason }),
+		failure.pod && a($, { children: [
+			" ",
+			"of ",
+			a(Name, { text: failure.pod })
+		] }),
+		failure.node !== void 0 && a($, { children: [
+			" ",
+			"on ",
+			a(NodeLink, { name: failure.node })
+		] }),
+		failure.exitCode !== void 0 && `, exit code ${failure.exitCode}`,
+		failure.lastLine && a("pre", {
+			class: "last-line",
+			children: a(Text, {
+				text: failure.lastLine,
+				max: 1e3,
+				lines: true
+			})
+		})
+	] });
+}
+// src/views/job/PastAttempts.tsx
+var MAX_SHOWN = 8;
+function PastAttempts({ attempts, known }) {
+	const [isWhole, setWhole] = d(false);
+	if (attempts.length === 0) return null;
+	return a($, { children: [a("ol", {
+		class: "past-attempts",
+		"aria-label": "Ended attempts",
+		children: (isWhole ? attempts : attempts.slice(0, MAX_SHOWN)).map((ended) => a("li", { children: a(PastAttempt, {
+			ended,
+			known
+		}) }, ended.metadata.name))
+	}), !isWhole && attempts.length > MAX_SHOWN && a("p", {
+		class: "card-foot",
+		children: a("button", {
+			type: "button",
+			class: "more",
+			onClick: () => setWhole(true),
+			children: countOf(attempts.length - MAX_SHOWN, "earlier attempt")
+		})
+	})] });
+}
+function PastAttempt({ ended, known }) {
+	const { tone, icon } = END_LOOKS[endKind(ended)];
+	const end = new Date(ended.ended);
+	const checkpoint = checkpointOf(ended);
+	const message = ended.failure && !ended.preempted ? void 0 : ended.message;
+	return a($, { children: [
+		a("div", {
+			class: "past-attempt-head",
+			children: [
+				a("strong", { children: ["Attempt ", ended.attempt] }),
+				a(Badge, {
+					tone,
+					icon,
+					children: a(Name, { text: endWord(ended) })
+				}),
+				a("span", {
+					class: "dim",
+					children: a(Ago, { time: ended.ended })
+				})
+			]
+		}),
+		a("p", {
+			class: "dim",
+			children: [
+				"placed ",
+				a(Clock, { time: ended.placed }),
+				", ",
+				ended.running === void 0 ? "never ran" : `ran ${formatAge(ended.running, end)}`,
+				", ended",
+				" ",
+				a(Clock, { time: ended.ended }),
+				"; held ",
+				countOf(ended.gpus, "GPU"),
+				" for ",
+				formatAge(ended.placed, end),
+				checkpoint !== void 0 && `; last checkpoint ${formatAge(checkpoint, end)} before the end`
+			]
+		}),
+		ended.failure && a("div", { children: a(FailureText, { failure: ended.failure }) }),
+		message !== void 0 && message !== known && a("p", { children: a(Text, { text: message }) })
+	] });
+}
+// src/views/job/AttemptsOfGoneJob.tsx
+function AttemptsOfGoneJob({ job }) {
+	const { answer } = useEndedAttempts(job.namespace);
+	const ended = attemptsOfJob(answer?.attempts ?? [], job, void 0);
+	if (ended.length === 0) return null;
+	return a(Card, {
+		title: "Attempts",
+		children: a(PastAttempts, {
+			attempts: ended,
+			known: void 0
+		})
+	});
+}
 // src/app/job/attempts.ts
 function buildAttemptBar(job, now) {
 	const { status, metadata } = job;
@@ -543,14 +763,35 @@ function Legend({ entries, label }) {
 }
 // src/views/job/Attempts.tsx
 function Attempts({ job }) {
-	const { status } = job;
+	const { status, metadata } = job;
+	const namespace = metadata.namespace ?? "";
+	const polled = useEndedAttempts(namespace, `${status?.attempt} ${status?.phase}`);
 	if (!status) return null;
+	const ended = attemptsOfJob(polled.answer?.attempts ?? [], {
+		namespace,
+		name: metadata.name
+	}, metadata.uid);
 	const bar = buildAttemptBar(job, now.value);
-	const attempt = status.attempt;
+	const isOver = status.completionTime !== void 0;
+	const problem = describeAttemptsProblem(polled);
 	return a(Card, {
 		title: "Attempts",
-		aside: attempt !== void 0 && `attempt ${attempt} now`,
-		children: [bar && a(Bar, { bar }), a(Ends, { status })]
+		aside: status.attempt !== void 0 && !isOver && `attempt ${status.attempt} now`,
+		children: [
+			bar && a(Bar, { bar }),
+			a(PastAttempts, {
+				attempts: ended,
+				known: status.message
+			}),
+			a(Ends, {
+				status,
+				ended
+			}),
+			problem !== void 0 && a("p", {
+				class: "dim card-text",
+				children: problem
+			})
+		]
 	});
 }
 var SPANS = {
@@ -601,8 +842,9 @@ function Bar({ bar }) {
 		})
 	] });
 }
-function Ends({ status }) {
-	const { lastFailure, lastPreemption, checkpoint } = status;
+function Ends({ status, ended }) {
+	const { checkpoint } = status;
+	const { lastFailure, lastPreemption } = endsBesides(status, ended);
 	const avoided = (status.excludedNodes ?? []).filter((own) => Date.parse(own.until) > now.value.getTime());
 	return a("dl", {
 		class: "facts facts-wide",
@@ -612,7 +854,7 @@ function Ends({ status }) {
 				", attempt ",
 				lastFailure.attempt,
 				": ",
-				a(Failure$1, { failure: lastFailure })
+				a(FailureText, { failure: lastFailure })
 			] })] }),
 			lastPreemption && a("div", { children: [a("dt", { children: "Last preemption" }), a("dd", { children: [
 				a(Ago, { time: lastPreemption.time }),
@@ -642,30 +884,6 @@ function Ends({ status }) {
 			] })] }, own.node))
 		]
 	});
-}
-function Failure$1({ failure }) {
-	return a($, { children: [
-		a(Name, { text: failure.reason }),
-		failure.pod && a($, { children: [
-			" ",
-			"of ",
-			a(Name, { text: failure.pod })
-		] }),
-		failure.node !== void 0 && a($, { children: [
-			" ",
-			"on ",
-			a(NodeLink, { name: failure.node })
-		] }),
-		failure.exitCode !== void 0 && `, exit code ${failure.exitCode}`,
-		failure.lastLine && a("pre", {
-			class: "last-line",
-			children: a(Text, {
-				text: failure.lastLine,
-				max: 1e3,
-				lines: true
-			})
-		})
-	] });
 }
 // src/views/job/Commands.tsx
 function Commands({ job, phase }) {
@@ -1889,7 +2107,10 @@ function Job({ job }) {
 				status,
 				why
 			}),
-			isEmpty && problem && a(NoJob, { problem }),
+			isEmpty && problem && a(NoJob, {
+				job,
+				problem
+			}),
 			isEmpty && !problem && a(Loading, { rows: 8 }),
 			!isEmpty && a(JobBody, {
 				job,
@@ -1916,8 +2137,8 @@ function PlanChange({ object }) {
 		children: [a(Icon, { name: "plan" }), "Plan a change"]
 	});
 }
-function NoJob({ problem }) {
-	if (problem.kind === "notFound") return a("div", {
+function NoJob({ job, problem }) {
+	if (problem.kind === "notFound") return a($, { children: [a("div", {
 		class: "page-text",
 		children: [a("p", { children: a(Text, {
 			text: problem.message,
@@ -1926,7 +2147,7 @@ function NoJob({ problem }) {
 			href: urls.jobs(),
 			children: "All jobs"
 		})] })]
-	});
+	}), a(AttemptsOfGoneJob, { job })] });
 	const { title, text } = describeProblem(problem);
 	return a("div", {
 		class: "page-text",
@@ -7743,81 +7964,6 @@ function scalesByResource(rows) {
 	const byResource = Map.groupBy(rows, ({ row }) => row.resource);
 	return new Map([...byResource].map(([resource, own]) => [resource, barScale(own.map((row) => row.amounts))]));
 }
-// src/app/job/ended-attempts.ts
-function endKind(ended) {
-	if (ended.preempted) return "preempted";
-	if (ended.phase === "Complete") return "complete";
-	if (ended.phase === "Failed") return "failed";
-	if (ended.phase === "Suspended") return "suspended";
-	if (ended.failure) return "failed";
-	return ended.phase === void 0 ? "deleted" : "other";
-}
-var WORDS = {
-	complete: "Complete",
-	failed: "Failed",
-	preempted: "Preempted",
-	suspended: "Suspended",
-	deleted: "Deleted"
-};
-function endWord(ended) {
-	const kind = endKind(ended);
-	return kind === "other" ? ended.reason ?? "Ended" : WORDS[kind];
-}
-var BRIEF = 160;
-function describeCause(ended) {
-	const text = ended.failure ? describeFailure(ended.failure) : ended.message ?? "";
-	const cut = cutText(cleanLine(text), BRIEF);
-	return cut.isCut ? `${cut.text}…` : cut.text;
-}
-function describeFailure({ pod, reason, exitCode, lastLine }) {
-	return `${pod} ${reason}${exitCode === void 0 ? "" : `, exit code ${exitCode}`}${lastLine ? `: ${lastLine}` : ""}`;
-}
-function describeAttempt(ended, now) {
-	const cause = describeCause(ended);
-	const held = formatAge(ended.placed, new Date(ended.ended));
-	const head = `attempt ${ended.attempt}: ${endWord(ended)} ${formatAge(ended.ended, now)} ago after ${held}`;
-	return cause === "" ? head : `${head}, ${cause.replace(/[.\s]+$/, "")}`;
-}
-function jobKeyOf(ended) {
-	return `${ended.metadata.namespace ?? ""}/${ended.job}`;
-}
-function groupByJob(attempts) {
-	const groups = new Map();
-	for (const ended of attempts) {
-		const key = jobKeyOf(ended);
-		const group = groups.get(key);
-		if (group) group.push(ended);
-		else groups.set(key, [ended]);
-	}
-	return groups;
-}
-function matchesEnded(ended, filter) {
-	if (filter.queue !== void 0 && ended.queue !== filter.queue) return false;
-	if (filter.namespace !== void 0 && ended.metadata.namespace !== filter.namespace) return false;
-	if (filter.user !== void 0 && ended.user !== filter.user) return false;
-	if (filter.state !== void 0 && ended.phase !== filter.state) return false;
-	const words = (filter.text ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-	if (words.length === 0) return true;
-	const text = [
-		jobKeyOf(ended),
-		ended.user,
-		ended.queue,
-		ended.reason,
-		ended.message?.slice(0, 400)
-	].join("\n").toLowerCase();
-	return words.every((word) => text.includes(word));
-}
-// src/app/live/ended-attempts.ts
-var EVERY_MS = 15e3;
-function useEndedAttempts(namespace, trigger) {
-	const suffix = namespace === void 0 ? "" : `?namespace=${encodeURIComponent(namespace)}`;
-	return usePolled(session.value && `/api/attempts${suffix}`, EVERY_MS, trigger);
-}
-function describeAttemptsProblem({ answer, problem }) {
-	if (problem === void 0) return void 0;
-	if (answer !== void 0) return `Ended attempts are old: ${asSentence(problem.message)}`;
-	return `Ended attempts are not known: ${asSentence(problem.message)} An older operator does not remember them.`;
-}
 var NO_PAST = new Map();
 function buildRows(jobs, past = NO_PAST, gone = NO_PAST) {
 	const live = groupBy(sortJobs(jobs, {
@@ -8293,9 +8439,9 @@ function pastRun(ended) {
 	const [from, to, saved] = [
 		Date.parse(ended.placed),
 		Date.parse(ended.ended),
-		Date.parse(ended.checkpoint ?? "")
+		checkpointOf(ended)
 	];
-	const checkpoint = saved >= from && saved <= to ? saved : void 0;
+	const checkpoint = saved === void 0 ? void 0 : Date.parse(saved);
 	const run = {
 		from: Math.min(from, to),
 		to,

@@ -14,6 +14,7 @@ import { Name, Text } from "../parts/Text";
 import { Clock } from "../parts/Time";
 import type { JobRef } from "../wire/cluster";
 import type { StatusReport, TrainingJob, WhyAnswer } from "../wire/job";
+import { AttemptsOfGoneJob } from "./job/AttemptsOfGoneJob";
 import { JobBody } from "./job/JobBody";
 
 /** Pods and events are in no stream. */
@@ -49,7 +50,7 @@ export function Job({ job }: { readonly job: JobRef }) {
         {object && <PlanChange object={object} />}
       </div>
       {!isEmpty && <OldDataBanner status={status} why={why} />}
-      {isEmpty && problem && <NoJob problem={problem} />}
+      {isEmpty && problem && <NoJob job={job} problem={problem} />}
       {isEmpty && !problem && <Loading rows={8} />}
       {!isEmpty && <JobBody job={job} status={status.answer} why={why.answer} row={row} />}
     </div>
@@ -76,17 +77,20 @@ function PlanChange({ object }: { readonly object: TrainingJob }) {
   );
 }
 
-function NoJob({ problem }: { readonly problem: NonNullable<Polled<unknown>["problem"]> }) {
+function NoJob({ job, problem }: { readonly job: JobRef; readonly problem: NonNullable<Polled<unknown>["problem"]> }) {
   if (problem.kind === "notFound") {
     return (
-      <div class="page-text">
-        <p>
-          <Text text={problem.message} max={2_000} />
-        </p>
-        <p>
-          The job may have been deleted, or its name has another spelling. <a href={urls.jobs()}>All jobs</a>
-        </p>
-      </div>
+      <>
+        <div class="page-text">
+          <p>
+            <Text text={problem.message} max={2_000} />
+          </p>
+          <p>
+            The job may have been deleted, or its name has another spelling. <a href={urls.jobs()}>All jobs</a>
+          </p>
+        </div>
+        <AttemptsOfGoneJob job={job} />
+      </>
     );
   }
   const { title, text } = describeProblem(problem);

@@ -1,8 +1,8 @@
 /** Selects and describes ended attempts, in the words of `trellis history`. Pure. */
 
 import type { EndedAttempt } from "../../wire/attempt";
-import type { JobRef } from "../../wire/cluster";
-import type { LastFailure } from "../../wire/job";
+import type { JobRef, Time } from "../../wire/cluster";
+import type { LastFailure, TrainingJobStatus } from "../../wire/job";
 import type { IconName } from "../look/icons";
 import type { Tone } from "../look/phases";
 import { cleanLine, cutText } from "../text/clean";
@@ -67,6 +67,23 @@ export function describeAttempt(ended: EndedAttempt, now: Date): string {
   const held = formatAge(ended.placed, new Date(ended.ended));
   const head = `attempt ${ended.attempt}: ${endWord(ended)} ${formatAge(ended.ended, now)} ago after ${held}`;
   return cause === "" ? head : `${head}, ${cause.replace(/[.\s]+$/, "")}`;
+}
+
+/** Returns the time of the last checkpoint within an attempt: that of the job may be of an attempt before. */
+export function checkpointOf(ended: EndedAttempt): Time | undefined {
+  const at = Date.parse(ended.checkpoint ?? "");
+  return at >= Date.parse(ended.placed) && at <= Date.parse(ended.ended) ? ended.checkpoint : undefined;
+}
+
+/** Returns the last failure and preemption of a job that its list of attempts does not show. */
+export function endsBesides(status: TrainingJobStatus, listed: readonly EndedAttempt[]): Pick<TrainingJobStatus, "lastFailure" | "lastPreemption"> {
+  const { lastFailure, lastPreemption } = status;
+  const hasFailure = listed.some((ended) => ended.failure !== undefined && ended.attempt === lastFailure?.attempt);
+  const hasPreemption = listed.some((ended) => ended.preempted && ended.attempt === lastPreemption?.attempt);
+  return {
+    ...(lastFailure !== undefined && !hasFailure && { lastFailure }),
+    ...(lastPreemption !== undefined && !hasPreemption && { lastPreemption }),
+  };
 }
 
 /** Returns the key of the job of an attempt: `namespace/name`. */

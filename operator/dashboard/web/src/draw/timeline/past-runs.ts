@@ -1,6 +1,6 @@
 /** The ended attempts of a job as stretches of time. Pure. Times are milliseconds since 1970. */
 
-import { endKind, type EndKind } from "../../app/job/ended-attempts";
+import { checkpointOf, endKind, type EndKind } from "../../app/job/ended-attempts";
 import type { EndedAttempt } from "../../wire/attempt";
 
 /** An attempt that has ended. */
@@ -19,9 +19,8 @@ const runs = new WeakMap<EndedAttempt, PastRun>();
 export function pastRun(ended: EndedAttempt): PastRun {
   const known = runs.get(ended);
   if (known !== undefined) return known;
-  const [from, to, saved] = [Date.parse(ended.placed), Date.parse(ended.ended), Date.parse(ended.checkpoint ?? "")];
-  // The last checkpoint of the job may be of an attempt before.
-  const checkpoint = saved >= from && saved <= to ? saved : undefined;
+  const [from, to, saved] = [Date.parse(ended.placed), Date.parse(ended.ended), checkpointOf(ended)];
+  const checkpoint = saved === undefined ? undefined : Date.parse(saved);
   const run = { from: Math.min(from, to), to, end: endKind(ended), checkpoint };
   runs.set(ended, run);
   return run;

@@ -1,4 +1,6 @@
 import { type AttemptBar, type TimeMark, type TimeSpan, buildAttemptBar } from "../../app/job/attempts";
+import { attemptsOfJob, endsBesides } from "../../app/job/ended-attempts";
+import { describeAttemptsProblem, useEndedAttempts } from "../../app/live/ended-attempts";
 import { now } from "../../app/server/clock";
 import { formatClock, formatDateTime, formatSeconds, formatUntil } from "../../app/text/format";
 import { Card } from "../../parts/Card";
@@ -6,18 +8,27 @@ import { Legend } from "../../parts/Legend";
 import { Name, Text } from "../../parts/Text";
 import { Ago } from "../../parts/Time";
 import { NodeLink } from "../../parts/links";
-import type { LastFailure, TrainingJob, TrainingJobStatus } from "../../wire/job";
+import type { EndedAttempt } from "../../wire/attempt";
+import type { TrainingJob, TrainingJobStatus } from "../../wire/job";
+import { FailureText } from "./FailureText";
+import { PastAttempts } from "./PastAttempts";
 
-/** Attempts of the job: a bar of time, and how attempts ended. */
+/** Attempts of the job: a bar of time, the attempts that have ended, and what the next one depends on. */
 export function Attempts({ job }: { readonly job: TrainingJob }) {
-  const { status } = job;
+  const { status, metadata } = job;
+  const namespace = metadata.namespace ?? "";
+  const polled = useEndedAttempts(namespace, `${status?.attempt} ${status?.phase}`);
   if (!status) return null;
+  const ended = attemptsOfJob(polled.answer?.attempts ?? [], { namespace, name: metadata.name }, metadata.uid);
   const bar = buildAttemptBar(job, now.value);
-  const attempt = status.attempt;
+  const isOver = status.completionTime !== undefined;
+  const problem = describeAttemptsProblem(polled);
   return (
-    <Card title="Attempts" aside={attempt !== undefined && `attempt ${attempt} now`}>
+    <Card title="Attempts" aside={status.attempt !== undefined && !isOver && `attempt ${status.attempt} now`}>
       {bar && <Bar bar={bar} />}
-      <Ends status={status} />
+      <PastAttempts attempts={ended} known={status.message} />
+      <Ends status={status} ended={ended} />
+      {problem !== undefined && <p class="dim card-text">{problem}</p>}
     </Card>
   );
 }
@@ -76,8 +87,10 @@ function Bar({ bar }: { readonly bar: AttemptBar }) {
   );
 }
 
-function Ends({ status }: { readonly status: TrainingJobStatus }) {
-  const { lastFailure, lastPreemption, checkpoint } = status;
+/** The leader may have forgotten the last failure and preemption: then they are known from the status alone. */
+function Ends({ status, ended }: { readonly status: TrainingJobStatus; readonly ended: readonly EndedAttempt[] }) {
+  const { checkpoint } = status;
+  const { lastFailure, lastPreemption } = endsBesides(status, ended);
   const avoided = (status.excludedNodes ?? []).filter((own) => Date.parse(own.until) > now.value.getTime());
   return (
     <dl class="facts facts-wide">
@@ -85,7 +98,7 @@ function Ends({ status }: { readonly status: TrainingJobStatus }) {
         <div>
           <dt>Last failure</dt>
           <dd>
-            <Ago time={lastFailure.time} />, attempt {lastFailure.attempt}: <Failure failure={lastFailure} />
+            <Ago time={lastFailure.time} />, attempt {lastFailure.attempt}: <FailureText failure={lastFailure} />
           </dd>
         </div>
       )}
@@ -127,31 +140,5 @@ function Ends({ status }: { readonly status: TrainingJobStatus }) {
         </div>
       ))}
     </dl>
-  );
-}
-
-function Failure({ failure }: { readonly failure: LastFailure }) {
-  return (
-    <>
-      <Name text={failure.reason} />
-      {failure.pod && (
-        <>
-          {" "}
-          of <Name text={failure.pod} />
-        </>
-      )}
-      {failure.node !== undefined && (
-        <>
-          {" "}
-          on <NodeLink name={failure.node} />
-        </>
-      )}
-      {failure.exitCode !== undefined && `, exit code ${failure.exitCode}`}
-      {failure.lastLine && (
-        <pre class="last-line">
-          <Text text={failure.lastLine} max={1_000} lines />
-        </pre>
-      )}
-    </>
   );
 }

@@ -2,10 +2,12 @@ import { describe, expect, it } from "vitest";
 
 import {
   attemptsOfJob,
+  checkpointOf,
   describeAttempt,
   describeCause,
   endKind,
   endWord,
+  endsBesides,
   groupByJob,
   matchesEnded,
   recentEnds,
@@ -89,5 +91,28 @@ describe("attempts of a list", () => {
     expect(numbers(recentEnds(attempts, hourAgo, "failed"))).toEqual([["llm", 2]]);
     expect(recentEnds(attempts, hourAgo, "preempted")).toEqual([]);
     expect(recentEnds(attempts, 0, "preempted")).toHaveLength(1);
+  });
+});
+
+describe("card of a job", () => {
+  const lastFailure = failure;
+  const lastPreemption = { message: "for ml/urgent", attempt: 2, time: hoursFromNow(-1) };
+  const failed = makeAttempt("llm", 1, [-3, -2], { phase: "Restarting", failure });
+  const preempted = makeAttempt("llm", 2, [-2, -1], { phase: "Queued", preempted: true });
+
+  it("shows the last failure and preemption once", () => {
+    expect(endsBesides({ lastFailure, lastPreemption }, [])).toEqual({ lastFailure, lastPreemption });
+    expect(endsBesides({ lastFailure, lastPreemption }, [failed])).toEqual({ lastPreemption });
+    expect(endsBesides({ lastFailure, lastPreemption }, [failed, preempted])).toEqual({});
+    // The list has the attempt, but not its cause.
+    expect(endsBesides({ lastFailure, lastPreemption }, [{ ...preempted, preempted: false }, makeAttempt("llm", 1, [-3, -2])])).toEqual({ lastFailure, lastPreemption });
+    const other = [{ ...failed, attempt: 5 }, { ...preempted, attempt: 6 }];
+    expect(endsBesides({ lastFailure, lastPreemption }, other)).toEqual({ lastFailure, lastPreemption });
+    expect(endsBesides({}, [makeAttempt("llm", 1, [-3, -2])])).toEqual({});
+  });
+
+  it("shows a checkpoint only of the attempt itself", () => {
+    expect(checkpointOf({ ...failed, checkpoint: hoursFromNow(-2.5) })).toBe(hoursFromNow(-2.5));
+    expect([checkpointOf({ ...failed, checkpoint: hoursFromNow(-3.5) }), checkpointOf({ ...failed, checkpoint: hoursFromNow(-1) }), checkpointOf(failed)]).toEqual([undefined, undefined, undefined]);
   });
 });
