@@ -41,6 +41,9 @@ pub struct JobState {
     /// The reason in words, with the numbers at the time when it became true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Number of the current attempt, from 1, as in the job's status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<i64>,
     /// Position in the order of its queue, from 1. Fairness between queues and backfill may start
     /// the job before jobs in front of it. Absent: the job is placed, or its victims are leaving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,6 +92,7 @@ impl JobState {
             phase: None,
             reason: None,
             message: None,
+            attempt: None,
             position: None,
             gpus: 0,
             pods: 0,

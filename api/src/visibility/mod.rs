@@ -5,6 +5,7 @@
 //! Each resource has its own file.
 
 mod amount;
+mod ended_attempt;
 mod explanation;
 mod gang_name;
 mod job_ref;
@@ -14,6 +15,7 @@ mod queue_state;
 mod schema;
 
 pub use amount::Amount;
+pub use ended_attempt::EndedAttempt;
 pub use explanation::{
     Candidate, ExcludedNodes, Explanation, FreedOn, HeldBy, MovableJob, OtherJobs, Preempted,
     Protected, RaisedLimit, RaisedQuota, RequestChange, Shortage, SmallestChange, TaskGroupNodes,
@@ -59,6 +61,7 @@ pub const ALL_RESOURCES: &[ServedResource] = &[
     QueueState::SERVED,
     NodeState::SERVED,
     Explanation::SERVED,
+    EndedAttempt::SERVED,
 ];
 
 /// A list in the API server's format.

@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use super::{Explanation, GROUP, JobState, NodeState, QueueState, ServedResource, VERSION};
+use super::{
+    EndedAttempt, Explanation, GROUP, JobState, NodeState, QueueState, ServedResource, VERSION,
+};
 
 /// Returns each kind with its self-contained schema.
 #[must_use]
@@ -25,6 +27,10 @@ pub fn schemas() -> Vec<(&'static ServedResource, Value)> {
         (
             &Explanation::SERVED,
             resource_schema::<Explanation>(&Explanation::SERVED),
+        ),
+        (
+            &EndedAttempt::SERVED,
+            resource_schema::<EndedAttempt>(&EndedAttempt::SERVED),
         ),
     ]
 }

@@ -317,3 +317,40 @@ async fn commands_show_api_server_data_without_an_operator() {
     assert!(explanation.out.contains("note: "), "{explanation:?}");
     assert!(explanation.out.contains("Next steps"), "{explanation:?}");
 }
+
+#[tokio::test]
+async fn history_shows_how_attempts_ended() {
+    let scene = shared_fixture().await;
+    let site = scene.create_site("cli-history", 1).await;
+    for name in ["done", "broken"] {
+        let mut job = site.job(name, 1, 2);
+        job["spec"]["restart"] = json!({"limit": 0});
+        site.create(job).await.unwrap();
+        site.wait_for_phase(name, JobPhase::Running).await;
+    }
+    site.end_pod("done-worker-0", "0").await;
+    site.end_pod("broken-worker-0", "3").await;
+    let has_both =
+        |output: &CommandOutput| output.out.contains("/done") && output.out.contains("exit code 3");
+    let output = repeat_until(&["history", "-n", site.name()], has_both).await;
+    assert!(output.out.starts_with("JOB "), "{output:?}");
+    assert!(output.line_with("/done").contains("Complete"), "{output:?}");
+    assert!(output.line_with("/broken").contains("Failed"), "{output:?}");
+    let failed = ["history", "--failed", "-n", site.name(), "-o", "json"];
+    let failed = scene.run_trellis(&failed).await.json();
+    assert_eq!(failed.as_array().unwrap().len(), 1, "{failed}");
+    assert_eq!(failed[0]["job"], "broken");
+    let one = scene
+        .run_trellis(&["history", "done", "-n", site.name()])
+        .await;
+    assert_eq!((one.status, one.out.lines().count()), (0, 2), "{one:?}");
+    let none = scene
+        .run_trellis(&["history", "nothing", "-n", site.name()])
+        .await;
+    assert_eq!(none.status, 1, "{none:?}");
+    let elsewhere = scene
+        .run_as_viewer(&site, &["history", "-n", "default"])
+        .await;
+    assert_eq!(elsewhere.status, 2, "{elsewhere:?}");
+    assert!(elsewhere.err.contains("trellis-view"), "{elsewhere:?}");
+}

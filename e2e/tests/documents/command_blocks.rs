@@ -43,7 +43,7 @@ const QUICK_START_TEST: BlockRunner = TestedBy(
 /// Blocks marked `sh` or `console`: page, heading, number of blocks below it, and the test that
 /// runs them.
 #[rustfmt::skip] // A row a line.
-const BLOCKS: [(&str, &str, usize, BlockRunner); 75] = [
+const BLOCKS: [(&str, &str, usize, BlockRunner); 76] = [
     ("CONTRIBUTING.md", "The web page", 1, NotRun("`.ci/generated check` and the step of the web page in .ci/run")),
     ("CONTRIBUTING.md", "Another control plane", 2, TestedBy("e2e/tests/documents/main.rs", "contributing_commands_install_trellis")),
     ("README.md", "Try it", 3, NotRun("`cargo demo --once` in .ci/run; what it prints is cut short here")),
@@ -60,6 +60,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 75] = [
     ("docs/benchmarks.md", "Growth: an autoscaled pool", 1, NotRun("a benchmark is no test")),
     ("docs/ci-and-python.md", "A pipeline", 2, TestedBy("e2e/tests/command_line/ci_page.rs", "pipeline_of_docs_succeeds_with_its_job")),
     ("docs/command-line.md", "queue", 1, EXAMPLE_OUTPUT),
+    ("docs/command-line.md", "history", 1, EXAMPLE_OUTPUT),
     ("docs/command-line.md", "nodes", 1, EXAMPLE_OUTPUT),
     ("docs/command-line.md", "explain", 1, EXAMPLE_OUTPUT),
     ("docs/command-line.md", "status", 1, EXAMPLE_OUTPUT),

@@ -1,6 +1,7 @@
 //! Data that only the engine has, read through the API server with the rights of a user.
 
 mod access;
+mod ended_attempts;
 mod explanations;
 mod external_pods;
 mod fixtures;

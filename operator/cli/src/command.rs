@@ -8,8 +8,8 @@ use crate::exit::Exit;
 use crate::output::{print, warn};
 use crate::suspend::{self, SuspendTarget};
 use crate::{
-    cancel, completions, crds, dashboard, explain, import, logs, nodes, plan, policy, queue,
-    replay, simulate, status, submit, top, verify,
+    cancel, completions, crds, dashboard, explain, history, import, logs, nodes, plan, policy,
+    queue, replay, simulate, status, submit, top, verify,
 };
 
 /// Plan, submit, watch and explain TrainingJobs.
@@ -53,6 +53,11 @@ enum Command {
     /// Exit status: 0 shown, 1 the node does not exist, 2 no cluster, or no answer from the
     /// scheduler.
     Nodes(nodes::NodesOptions),
+    /// Show the attempts of jobs that have ended in the last 24 hours, like Slurm's sacct.
+    /// The columns are requester, GPUs, when the attempt ended, for how long it held its place and
+    /// ran, how it ended and why. Exit status: 0 shown, 1 the job has none, 2 no cluster, or no answer
+    /// from the scheduler.
+    History(history::HistoryOptions),
     /// Serve the web page: the cluster, its queues and jobs, and why jobs wait.
     /// Runs on this machine with your rights and opens the browser, or in the cluster behind a proxy.
     /// Exit status: 0 ended by Ctrl-C, 2 no cluster is configured, or the port is taken.
@@ -110,6 +115,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Replay(options) => return to_exit_code(replay::run(&options)),
         Command::Queue(options) => return to_exit_code(queue::run(&options)),
         Command::Nodes(options) => return to_exit_code(nodes::run(&options)),
+        Command::History(options) => return to_exit_code(history::run(&options)),
         Command::Dashboard(options) => return to_exit_code(dashboard::run(&options)),
         Command::Explain(options) => return to_exit_code(explain::run(&options)),
         Command::Status(options) => return to_exit_code(status::run(&options)),

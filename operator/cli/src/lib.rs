@@ -24,6 +24,7 @@ mod events;
 mod exit;
 mod explain;
 mod files;
+mod history;
 mod import;
 mod logs;
 mod nodes;

@@ -132,6 +132,7 @@ impl Dashboard {
             .route("/api/session", get(routes::describe_session))
             .route("/api/queue", get(routes::list_queue))
             .route("/api/nodes", get(routes::list_nodes))
+            .route("/api/attempts", get(routes::list_attempts))
             .route("/api/policies", get(routes::list_policies))
             .route("/api/plan", post(routes::plan_jobs))
             .route("/api/stream", get(routes::stream_changes))

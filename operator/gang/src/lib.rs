@@ -18,6 +18,7 @@ mod commit_model;
 mod completed_run;
 pub mod conditions;
 mod desired_gang;
+mod ended_attempt;
 pub mod engine;
 pub mod explanation;
 pub mod external;
@@ -41,6 +42,7 @@ pub mod surplus;
 
 pub use completed_run::CompletedRun;
 pub use desired_gang::{AuthorizedAttempt, DesiredAttempt, DesiredGang};
+pub use ended_attempt::EndedAttempts;
 pub use explanation::GangExplanation;
 pub use explanation::job_hold::JobHold;
 pub use failure::fault::{Blame, Fault, find_restart_rule};

@@ -9,6 +9,7 @@
 )]
 
 mod api_reads;
+pub mod attempts;
 pub mod events;
 pub mod explain;
 pub mod live;

@@ -34,6 +34,7 @@ const READ: &[RuleRow] = &[
     ("trellis.dev", OPERATOR_RECORDS, READ_VERBS),
     (GROUP, &["jobstates", "queuestates"], READ_VERBS),
     (GROUP, &["explanations"], GET_VERBS),
+    (GROUP, &["endedattempts"], LIST_VERBS),
 ];
 
 /// The operator's records: used GPU time, and the term of the leader.
@@ -76,6 +77,7 @@ const PLATFORM: &[RuleRow] = &[
         READ_VERBS,
     ),
     (GROUP, &["explanations"], GET_VERBS),
+    (GROUP, &["endedattempts"], LIST_VERBS),
 ];
 
 /// Kinds that jobs refer to by name.
@@ -94,6 +96,8 @@ const AUTHENTICATED: &[RuleRow] = &[
 ];
 
 const READ_VERBS: &[&str] = &["get", "list", "watch"];
+/// Clients cannot watch these objects.
+const LIST_VERBS: &[&str] = &["get", "list"];
 /// The operator computes these objects for one job at a time.
 const GET_VERBS: &[&str] = &["get"];
 const WRITE_VERBS: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];

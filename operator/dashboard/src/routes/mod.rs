@@ -1,5 +1,6 @@
 //! The answers to the page. Each has the content of a command's `-o json`, if one has it.
 
+mod attempts;
 mod job;
 mod lists;
 mod names;
@@ -9,6 +10,7 @@ mod policies;
 mod session;
 mod stream;
 
+pub(crate) use attempts::list_attempts;
 pub(crate) use job::{job_report, job_why};
 pub(crate) use lists::{list_nodes, list_queue};
 pub(crate) use open::open_page;

@@ -122,8 +122,9 @@ fn job_list() -> Value {
             "since": "2026-01-01T10:00:00Z"}]})
 }
 
-const DATA_ROUTES: [&str; 8] = [
+const DATA_ROUTES: [&str; 9] = [
     "/api/session",
+    "/api/attempts",
     "/api/queue",
     "/api/nodes",
     "/api/policies",

@@ -3,6 +3,7 @@
 use trellis_api::TrainingJob;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
+use trellis_machine::clock;
 
 use super::WatchSink;
 
@@ -10,7 +11,12 @@ impl Sink<TrainingJob> for WatchSink {
     fn apply(&self, key: Key, object: TrainingJob) {
         // The job must always be in one of the two stores, because otherwise it counts as gone.
         let before = self.context.cache.jobs.get(&key);
-        let is_as_before = before.is_some_and(|before| has_same_spec_and_status(&before, &object));
+        let is_as_before =
+            (before.as_ref()).is_some_and(|before| has_same_spec_and_status(before, &object));
+        if !is_as_before {
+            let mut ended = self.context.ended_attempts.write();
+            ended.record(before.as_deref(), Some(&object), clock::now());
+        }
         let mut undecodable = self.context.cache.undecodable_jobs.write();
         self.context.cache.jobs.insert_observed(key.clone(), object);
         undecodable.remove(&key);
@@ -33,6 +39,10 @@ impl Sink<TrainingJob> for WatchSink {
     fn delete(&self, key: &Key, uid: &str) {
         let mut undecodable = self.context.cache.undecodable_jobs.write();
         undecodable.remove(key);
+        let before = self.context.cache.jobs.get(key);
+        let mut ended = self.context.ended_attempts.write();
+        ended.record(before.as_deref(), None, clock::now());
+        drop(ended);
         self.context.cache.jobs.delete_observed(key, uid);
         drop(undecodable);
         self.context.explanations.write().remove(key);

@@ -27,7 +27,7 @@ use trellis_cache::Cache;
 use trellis_cache::watch::Pulse;
 use trellis_gang::key::Key;
 use trellis_gang::observed::UnhealthyRules;
-use trellis_gang::{GangExplanation, external};
+use trellis_gang::{EndedAttempts, GangExplanation, external};
 
 use crate::evaluation_turns::EvaluationTurns;
 use crate::node_orders::NodeOrders;
@@ -42,6 +42,8 @@ pub struct Context {
     pub evaluation_turns: EvaluationTurns,
     /// Why gangs wait, by job.
     pub explanations: RwLock<BTreeMap<Key, GangExplanation>>,
+    /// Attempts of jobs that have ended while this process leads.
+    pub ended_attempts: RwLock<EndedAttempts>,
     /// Jobs to reconcile.
     pub work_queue: WorkQueue,
     /// Metrics of the operator's work.
@@ -73,6 +75,7 @@ impl Context {
             cache: Arc::new(Cache::new(unhealthy)),
             evaluation_turns: EvaluationTurns::default(),
             explanations: RwLock::default(),
+            ended_attempts: RwLock::default(),
             work_queue: WorkQueue::default(),
             metrics: OperatorMetrics::default(),
             scheduler_pulse: Pulse::default(),

@@ -110,6 +110,7 @@ where
             let policy = status.policy.as_ref();
             row.user = policy.and_then(|policy| policy.requester.clone());
             row.phase = status.phase;
+            row.attempt = status.attempt;
             row.reason = status.reason;
             row.message = status.message.as_deref().map(shorten_message);
         }

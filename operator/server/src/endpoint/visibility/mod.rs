@@ -8,6 +8,7 @@
 mod age;
 mod discovery;
 mod encoding;
+mod ended_attempts;
 mod explanations;
 mod forecasts;
 mod jobs;
@@ -34,7 +35,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use trellis_api::visibility::{
-    Explanation, GangName, JobState, NodeState, QueueState, ServedResource,
+    EndedAttempt, Explanation, GangName, JobState, NodeState, QueueState, ServedResource,
 };
 use trellis_gang::external;
 
@@ -170,6 +171,9 @@ fn serve_objects(
             serve_rows(request, view.queues(), encoding)
         }
         plural if plural == NodeState::SERVED.plural => serve_rows(request, view.nodes(), encoding),
+        plural if plural == EndedAttempt::SERVED.plural => {
+            serve_rows(request, view.ended_attempts(), encoding)
+        }
         _ => Err(Failure::no_such_resource(request.served.plural)),
     }
 }

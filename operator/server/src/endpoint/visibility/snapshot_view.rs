@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::Instant;
-use trellis_api::visibility::{Explanation, JobState, NodeState, QueueState};
+use trellis_api::visibility::{EndedAttempt, Explanation, JobState, NodeState, QueueState};
 use trellis_dispatch::context::Context;
 use trellis_dispatch::{QueueReport, SchedulerEvent};
 use trellis_gang::external;
@@ -41,6 +41,7 @@ pub(in crate::endpoint) struct SnapshotView {
     jobs: OnceLock<RowSet<JobState>>,
     queues: OnceLock<RowSet<QueueState>>,
     nodes: OnceLock<RowSet<NodeState>>,
+    ended_attempts: OnceLock<RowSet<EndedAttempt>>,
     waiting: OnceLock<Arc<SerializedWaitingJobs>>,
     /// Only one request at a time computes an explanation, because the explainer caches its
     /// results.
@@ -74,6 +75,7 @@ impl SnapshotView {
             jobs: OnceLock::new(),
             queues: OnceLock::new(),
             nodes: OnceLock::new(),
+            ended_attempts: OnceLock::new(),
             waiting: OnceLock::new(),
             explainer: Arc::default(),
             feeds,
@@ -142,6 +144,15 @@ impl SnapshotView {
             let all = self.context.cache.queues.all();
             let rows = queues::rows(&all, &self.queue_reports, &self.snapshot);
             self.share(rows)
+        })
+    }
+
+    /// Rows of ended attempts.
+    pub(super) fn ended_attempts(&self) -> &RowSet<EndedAttempt> {
+        self.ended_attempts.get_or_init(|| {
+            let ended = self.context.ended_attempts.read().recent(self.time());
+            let rows = ended.iter().map(|ended| (**ended).clone());
+            RowSet::new(self.time(), rows.collect())
         })
     }
 
