@@ -1439,8 +1439,8 @@ function pauseAfter(failures, kind, retryAfter, random) {
 }
 // src/app/text/format.ts
 var MINUTE = 60;
-var HOUR = 3600;
-var DAY = 24 * HOUR;
+var HOUR$1 = 3600;
+var DAY = 24 * HOUR$1;
 var YEAR = 365 * DAY;
 function formatAge(since, now) {
 	return formatSeconds(wholeSeconds(now) - wholeSeconds(since));
@@ -1457,10 +1457,10 @@ function formatSeconds(total) {
 	};
 	if (seconds < 120) return `${seconds}s`;
 	if (seconds < 600) return two(MINUTE, "m", 1, "s");
-	if (seconds < 3 * HOUR) return `${Math.floor(seconds / MINUTE)}m`;
-	if (seconds < 8 * HOUR) return two(HOUR, "h", MINUTE, "m");
-	if (seconds < 2 * DAY) return `${Math.floor(seconds / HOUR)}h`;
-	if (seconds < 8 * DAY) return two(DAY, "d", HOUR, "h");
+	if (seconds < 3 * HOUR$1) return `${Math.floor(seconds / MINUTE)}m`;
+	if (seconds < 8 * HOUR$1) return two(HOUR$1, "h", MINUTE, "m");
+	if (seconds < 2 * DAY) return `${Math.floor(seconds / HOUR$1)}h`;
+	if (seconds < 8 * DAY) return two(DAY, "d", HOUR$1, "h");
 	if (seconds < 2 * YEAR) return `${Math.floor(seconds / DAY)}d`;
 	if (seconds < 8 * YEAR) return two(YEAR, "y", DAY, "d");
 	return `${Math.floor(seconds / YEAR)}y`;
@@ -4010,6 +4010,336 @@ function Where({ job }) {
 		job.priority
 	] });
 }
+// src/app/job/ended-attempts.ts
+function endKind(ended) {
+	if (ended.preempted) return "preempted";
+	if (ended.phase === "Complete") return "complete";
+	if (ended.phase === "Failed") return "failed";
+	if (ended.phase === "Suspended") return "suspended";
+	if (ended.failure) return "failed";
+	return ended.phase === void 0 ? "deleted" : "other";
+}
+var WORDS = {
+	complete: "Complete",
+	failed: "Failed",
+	preempted: "Preempted",
+	suspended: "Suspended",
+	deleted: "Deleted"
+};
+function endWord(ended) {
+	const kind = endKind(ended);
+	return kind === "other" ? ended.reason ?? "Ended" : WORDS[kind];
+}
+var END_LOOKS = {
+	complete: {
+		tone: "good",
+		icon: "check"
+	},
+	failed: {
+		tone: "bad",
+		icon: "cross"
+	},
+	preempted: {
+		tone: "waiting",
+		icon: "swap"
+	},
+	suspended: {
+		tone: "still",
+		icon: "pause"
+	},
+	deleted: {
+		tone: "still",
+		icon: "minus"
+	},
+	other: {
+		tone: "starting",
+		icon: "restart"
+	}
+};
+var BRIEF = 160;
+function describeCause(ended) {
+	const cut = cutText(cleanLine(ended.failure ? describeFailure(ended.failure) : ended.message ?? ""), BRIEF);
+	return cut.isCut ? `${cut.text}…` : cut.text;
+}
+function describeFailure({ pod, reason, exitCode, lastLine }) {
+	return `${pod} ${reason}${exitCode === void 0 ? "" : `, exit code ${exitCode}`}${lastLine ? `: ${lastLine}` : ""}`;
+}
+function describeAttempt(ended, now) {
+	const cause = describeCause(ended);
+	const held = formatAge(ended.placed, new Date(ended.ended));
+	const head = `attempt ${ended.attempt}: ${endWord(ended)} ${formatAge(ended.ended, now)} ago after ${held}`;
+	return cause === "" ? head : `${head}, ${cause.replace(/[.\s]+$/, "")}`;
+}
+function checkpointOf(ended) {
+	const at = Date.parse(ended.checkpoint ?? "");
+	return at >= Date.parse(ended.placed) && at <= Date.parse(ended.ended) ? ended.checkpoint : void 0;
+}
+function endsBesides(status, listed) {
+	const { lastFailure, lastPreemption } = status;
+	const hasFailure = listed.some((ended) => ended.failure !== void 0 && ended.attempt === lastFailure?.attempt);
+	const hasPreemption = listed.some((ended) => ended.preempted && ended.attempt === lastPreemption?.attempt);
+	return {
+		...lastFailure !== void 0 && !hasFailure && { lastFailure },
+		...lastPreemption !== void 0 && !hasPreemption && { lastPreemption }
+	};
+}
+function jobKeyOf(ended) {
+	return `${ended.metadata.namespace ?? ""}/${ended.job}`;
+}
+function attemptsOfJob(attempts, job, uid) {
+	const key = `${job.namespace}/${job.name}`;
+	return attempts.filter((own) => jobKeyOf(own) === key && (uid === void 0 || own.uid === uid)).reverse();
+}
+function groupByJob(attempts) {
+	const groups = new Map();
+	for (const ended of attempts) {
+		const key = jobKeyOf(ended);
+		const group = groups.get(key);
+		if (group) group.push(ended);
+		else groups.set(key, [ended]);
+	}
+	return groups;
+}
+function matchesEnded(ended, filter) {
+	if (filter.queue !== void 0 && ended.queue !== filter.queue) return false;
+	if (filter.namespace !== void 0 && ended.metadata.namespace !== filter.namespace) return false;
+	if (filter.user !== void 0 && ended.user !== filter.user) return false;
+	if (filter.state !== void 0 && ended.phase !== filter.state) return false;
+	const words = (filter.text ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+	if (words.length === 0) return true;
+	const text = [
+		jobKeyOf(ended),
+		ended.user,
+		ended.queue,
+		ended.reason,
+		ended.message?.slice(0, 400)
+	].join("\n").toLowerCase();
+	return words.every((word) => text.includes(word));
+}
+// src/app/live/poll.ts
+var SHORTEST_MS = 1500;
+var LONGEST_MS = 6e4;
+function usePolled(path, everyMs, trigger) {
+	const answer = useSignal(void 0);
+	const problem = useSignal(void 0);
+	const wake = useSignal(void 0);
+	A$1(() => {
+		if (path === void 0) return void 0;
+		const stop = new AbortController();
+		problem.value = void 0;
+		loop(path, stop.signal);
+		return () => stop.abort();
+	}, [path]);
+	A$1(() => wake.peek()?.(), [trigger]);
+	async function loop(address, signal) {
+		let failures = 0;
+		while (!signal.aborted) {
+			await whenShown();
+			const startedAt = performance.now();
+			let wait = everyMs;
+			try {
+				const value = await get(address, signal);
+				if (signal.aborted) return;
+				failures = 0;
+				answer.value = {
+					path: address,
+					value
+				};
+				problem.value = void 0;
+			} catch (thrown) {
+				if (signal.aborted) return;
+				failures += 1;
+				wait = pauseOf(failures, everyMs, thrown);
+				report(thrown);
+			}
+			const left = SHORTEST_MS - (performance.now() - startedAt);
+			if (left > 0) await sleep(left, signal);
+			await sleep(wait, signal, (end) => {
+				wake.value = end;
+			});
+		}
+	}
+	function report(error) {
+		if (!(error instanceof RequestError)) console.error(error);
+		const known = error instanceof RequestError ? error : new RequestError("internal", String(error));
+		if (known.kind === "key" || known.kind === "unauthorized") refuse(known);
+		if (known.kind === "denied") answer.value = void 0;
+		const before = problem.peek();
+		const since = before?.kind === known.kind ? before.since : serverTime();
+		problem.value = {
+			kind: known.kind,
+			message: known.message,
+			since
+		};
+	}
+	const held = answer.value;
+	return {
+		answer: held?.path === path ? held?.value : void 0,
+		problem: problem.value
+	};
+}
+function pauseOf(failures, everyMs, error) {
+	const asked = error instanceof RequestError ? (error.retryAfter ?? 0) * 1e3 : 0;
+	return Math.max(asked, Math.min(everyMs * 2 ** (failures - 1), LONGEST_MS));
+}
+function sleep(ms, signal, onStart) {
+	return new Promise((resolve) => {
+		const end = () => {
+			clearTimeout(timer);
+			signal.removeEventListener("abort", end);
+			resolve();
+		};
+		const timer = setTimeout(end, ms);
+		signal.addEventListener("abort", end);
+		onStart?.(end);
+	});
+}
+// src/app/live/ended-attempts.ts
+var EVERY_MS = 15e3;
+function useEndedAttempts(namespace, trigger) {
+	const suffix = namespace === void 0 ? "" : `?namespace=${encodeURIComponent(namespace)}`;
+	return usePolled(session.value && `/api/attempts${suffix}`, EVERY_MS, trigger);
+}
+function describeAttemptsProblem({ answer, problem }) {
+	if (problem === void 0) return void 0;
+	if (answer !== void 0) return `Ended attempts are old: ${asSentence(problem.message)}`;
+	return `Ended attempts are not known: ${asSentence(problem.message)} An older operator does not remember them.`;
+}
+// src/app/queue/on-call.ts
+var INTENDED = new Set(["SchedulingDisabled", "NoPods"]);
+function isBad(node) {
+	return !node.schedulable && (node.reasons ?? []).some(({ reason }) => !INTENDED.has(reason));
+}
+function countBadNodes(nodes) {
+	const bad = [...nodes].filter(isBad);
+	const reasons = new Map();
+	for (const node of bad) for (const { reason } of node.reasons ?? []) if (!INTENDED.has(reason)) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+	const jobs = new Set(bad.flatMap((node) => (node.jobs ?? []).map(({ namespace, name }) => `${namespace}/${name}`)));
+	const byCount = [...reasons].sort(([a, left], [b, right]) => right - left || (a < b ? -1 : 1));
+	return {
+		count: bad.length,
+		reasons: byCount,
+		jobs: jobs.size
+	};
+}
+function recentEnds(attempts, since) {
+	const recent = [];
+	for (let index = attempts.length - 1; index >= 0; index -= 1) {
+		const ended = attempts[index];
+		if (ended === void 0 || Date.parse(ended.ended) < since) break;
+		recent.push(ended);
+	}
+	return {
+		failed: recent.filter((ended) => endKind(ended) === "failed"),
+		preempted: recent.filter((ended) => endKind(ended) === "preempted")
+	};
+}
+function quietText(areNodesKnown, areAttemptsKnown) {
+	if (areNodesKnown && areAttemptsKnown) return "No bad node, and no failed attempt in the last hour.";
+	if (areNodesKnown) return "No bad node.";
+	return areAttemptsKnown ? "No failed attempt in the last hour." : void 0;
+}
+// src/views/home/OnCall.tsx
+var HOUR = 36e5;
+var STEP_MS = 15e3;
+function OnCall() {
+	const polled = useEndedAttempts(void 0);
+	const since = useComputed(() => Math.floor(now.value.getTime() / STEP_MS) * STEP_MS - HOUR).value;
+	const bad = useComputed(() => countBadNodes(nodes.nodes.value.values())).value;
+	const ends = recentEnds(polled.answer?.attempts ?? [], since);
+	const problem = describeAttemptsProblem(polled);
+	const areNodesKnown = session.value?.may.nodes === true && nodesFreshness.value.state === "fresh";
+	const areAttemptsKnown = polled.answer !== void 0 && problem === void 0;
+	const quiet = bad.count + ends.failed.length + ends.preempted.length === 0 ? quietText(areNodesKnown, areAttemptsKnown) : void 0;
+	return a("section", {
+		class: "on-call",
+		"aria-label": "What broke",
+		children: [
+			quiet !== void 0 && a(Line, {
+				icon: "check",
+				children: quiet
+			}),
+			bad.count > 0 && a(BadNodesLine, { bad }),
+			a(Ends, {
+				icon: "cross",
+				verb: ["failed", "failed"],
+				ends: ends.failed
+			}),
+			a(Ends, {
+				icon: "swap",
+				verb: ["was preempted", "were preempted"],
+				ends: ends.preempted
+			}),
+			problem !== void 0 && a(Line, {
+				icon: "info",
+				children: a(Text, {
+					text: problem,
+					max: 300
+				})
+			})
+		]
+	});
+}
+function Line({ icon, children }) {
+	return a("p", {
+		class: `on-call-line on-call-${icon}`,
+		children: [a(Icon, { name: icon }), a("span", { children })]
+	});
+}
+function BadNodesLine({ bad }) {
+	return a(Line, {
+		icon: "warning",
+		children: [
+			a("a", {
+				href: urls.nodes({
+					view: "table",
+					state: "bad"
+				}),
+				children: countOf(bad.count, "node is bad", "nodes are bad")
+			}),
+			" ",
+			"(",
+			bad.reasons.map(([reason, count], place) => a("span", { children: [
+				place > 0 && ", ",
+				a(Name, { text: reason }),
+				" ",
+				formatCount(count)
+			] }, reason)),
+			"), ",
+			bad.jobs === 0 ? "with no job" : `with pods of ${countOf(bad.jobs, "job")}`
+		]
+	});
+}
+function Ends(props) {
+	const { icon, verb, ends } = props;
+	const [last] = ends;
+	if (last === void 0) return null;
+	const cause = describeCause(last);
+	const [one, more] = verb;
+	return a(Line, {
+		icon,
+		children: [
+			a("a", {
+				href: urls.timeline({
+					from: "-1h",
+					to: "15m"
+				}),
+				children: countOf(ends.length, `attempt ${one}`, `attempts ${more}`)
+			}),
+			" in the last hour, the last of ",
+			a(JobLink, { job: {
+				namespace: last.metadata.namespace ?? "",
+				name: last.job
+			} }),
+			" ",
+			a(Ago, { time: last.ended }),
+			cause !== "" && a($, { children: [": ", a(Text, {
+				text: cause,
+				max: 160
+			})] })
+		]
+	});
+}
 // src/app/queue/quota-bar.ts
 var WIDTH = 100;
 var ROOM = 1.06;
@@ -4265,6 +4595,7 @@ function Home() {
 				children: "Home"
 			}),
 			a(OneNamespace, {}),
+			!isLoading && session.value?.may.allJobs && a(OnCall, {}),
 			a(Tiles, {
 				summary: summary.value,
 				isLoading
@@ -5413,4 +5744,4 @@ startKeys();
 var root = document.getElementById("app");
 if (root) Q(a(App, {}), root);
 keepCurrent();
-export { urls as $, CopyButton as A, parseQuantity as At, command as B, f$1 as Bt, Ago as C, formatClock as Ct, ListProblem as D, formatSeconds as Dt, Table as E, formatDateTime as Et, Loading as F, now as Ft, cutText as G, F$1 as Gt, a as H, x$1 as Ht, asSentence as I, serverTime as It, queueFreshness as J, d$2 as Jt, announce as K, P as Kt, describeProblem as L, useComputed as Lt, Facts as M, RequestError as Mt, Banner as N, get as Nt, ProblemText as O, formatUntil as Ot, Empty as P, post as Pt, setQuery as Q, Name as R, useSignal as Rt, Age as S, formatAmount as St, Until as T, formatCount as Tt, useTitle as U, y$1 as Ut, Icon as V, r as Vt, cleanLine as W, A$1 as Wt, query as X, $ as Xt, navigate as Y, w$2 as Yt, search as Z, NodeLinks as _, readOrder as _t, QuotaBar as a, nodes as at, findPolicies as b, countOf as bt, boundedResources as c, refuse as ct, Badge as d, canNeverStart as dt, useShortcuts as et, PhaseBadge as f, describeEta as ft, NodeLink as g, phaseOf as gt, JobLink as h, isPending as ht, useNamespaceScope as i, jobKey as it, Card as j, resourceLabel as jt, Command as k, jobLabel as kt, mainResources as l, scope as lt, Eta as m, filterJobs as mt, JobTable as n, whenShown as nt, SegmentBar as o, queue as ot, phaseLook as p, describeReason as pt, nodesFreshness as q, T$1 as qt, VirtualRows as r, follow as rt, barScale as s, refusal as st, NamespaceFilter as t, theme as tt, readQuotaRows as u, session as ut, PolicyIdLink as v, sortJobs as vt, Clock as w, formatClockSeconds as wt, isIdOf as x, formatAge as xt, QueueLink as y, writeOrder as yt, Text as z, O as zt };
+export { Text as $, r as $t, NodeLink as A, readOrder as At, Table as B, formatSeconds as Bt, jobKeyOf as C, session as Ct, phaseLook as D, filterJobs as Dt, PhaseBadge as E, describeReason as Et, isIdOf as F, formatAmount as Ft, Card as G, RequestError as Gt, ProblemText as H, jobLabel as Ht, Age as I, formatClock as It, Empty as J, serverTime as Jt, Facts as K, post as Kt, Ago as L, formatClockSeconds as Lt, PolicyIdLink as M, writeOrder as Mt, QueueLink as N, countOf as Nt, Eta as O, isPending as Ot, findPolicies as P, formatAge as Pt, Name as Q, f$1 as Qt, Clock as R, formatCount as Rt, groupByJob as S, scope as St, Badge as T, describeEta as Tt, Command as U, parseQuantity as Ut, ListProblem as V, formatUntil as Vt, CopyButton as W, resourceLabel as Wt, asSentence as X, useSignal as Xt, Loading as Y, useComputed as Yt, describeProblem as Z, O as Zt, checkpointOf as _, jobKey as _t, QuotaBar as a, T$1 as an, cutText as at, endWord as b, refusal as bt, boundedResources as c, $ as cn, queueFreshness as ct, isBad as d, search as dt, x$1 as en, command as et, describeAttemptsProblem as f, setQuery as ft, attemptsOfJob as g, follow as gt, END_LOOKS as h, theme as ht, useNamespaceScope as i, P as in, cleanLine as it, NodeLinks as j, sortJobs as jt, JobLink as k, phaseOf as kt, mainResources as l, navigate as lt, usePolled as m, useShortcuts as mt, JobTable as n, A$1 as nn, a as nt, SegmentBar as o, d$2 as on, announce as ot, useEndedAttempts as p, urls as pt, Banner as q, now as qt, VirtualRows as r, F$1 as rn, useTitle as rt, barScale as s, w$2 as sn, nodesFreshness as st, NamespaceFilter as t, y$1 as tn, Icon as tt, readQuotaRows as u, query as ut, describeAttempt as v, nodes as vt, matchesEnded as w, canNeverStart as wt, endsBesides as x, refuse as xt, endKind as y, queue as yt, Until as z, formatDateTime as zt };

@@ -1,82 +1,4 @@
-import { $ as urls, A as CopyButton, At as parseQuantity, B as command, Bt as f, C as Ago, Ct as formatClock, D as ListProblem, Dt as formatSeconds, E as Table, Et as formatDateTime, F as Loading, Ft as now, G as cutText, Gt as F, H as a, Ht as x, I as asSentence, It as serverTime, J as queueFreshness, Jt as d, K as announce, Kt as P, L as describeProblem, Lt as useComputed, M as Facts, Mt as RequestError, N as Banner, Nt as get, O as ProblemText, Ot as formatUntil, P as Empty, Pt as post, Q as setQuery, R as Name, Rt as useSignal, S as Age, St as formatAmount, T as Until, Tt as formatCount, U as useTitle, Ut as y, V as Icon, Vt as r, W as cleanLine, Wt as A, X as query, Xt as $, Y as navigate, Yt as w, Z as search, _ as NodeLinks, _t as readOrder, a as QuotaBar, at as nodes, b as findPolicies, bt as countOf, c as boundedResources, ct as refuse, d as Badge, dt as canNeverStart, et as useShortcuts, f as PhaseBadge, ft as describeEta, g as NodeLink, gt as phaseOf, h as JobLink, ht as isPending, i as useNamespaceScope, it as jobKey, j as Card, jt as resourceLabel, k as Command, kt as jobLabel, l as mainResources, lt as scope, m as Eta, mt as filterJobs, n as JobTable, nt as whenShown, o as SegmentBar, ot as queue, p as phaseLook, pt as describeReason, q as nodesFreshness, qt as T, r as VirtualRows, rt as follow, s as barScale, st as refusal, t as NamespaceFilter, tt as theme, u as readQuotaRows, ut as session, v as PolicyIdLink, vt as sortJobs, w as Clock, wt as formatClockSeconds, x as isIdOf, xt as formatAge, y as QueueLink, yt as writeOrder, z as Text, zt as O } from "./app.js";
-// src/app/live/poll.ts
-var SHORTEST_MS = 1500;
-var LONGEST_MS = 6e4;
-function usePolled(path, everyMs, trigger) {
-	const answer = useSignal(void 0);
-	const problem = useSignal(void 0);
-	const wake = useSignal(void 0);
-	A(() => {
-		if (path === void 0) return void 0;
-		const stop = new AbortController();
-		problem.value = void 0;
-		loop(path, stop.signal);
-		return () => stop.abort();
-	}, [path]);
-	A(() => wake.peek()?.(), [trigger]);
-	async function loop(address, signal) {
-		let failures = 0;
-		while (!signal.aborted) {
-			await whenShown();
-			const startedAt = performance.now();
-			let wait = everyMs;
-			try {
-				const value = await get(address, signal);
-				if (signal.aborted) return;
-				failures = 0;
-				answer.value = {
-					path: address,
-					value
-				};
-				problem.value = void 0;
-			} catch (thrown) {
-				if (signal.aborted) return;
-				failures += 1;
-				wait = pauseOf(failures, everyMs, thrown);
-				report(thrown);
-			}
-			const left = SHORTEST_MS - (performance.now() - startedAt);
-			if (left > 0) await sleep(left, signal);
-			await sleep(wait, signal, (end) => {
-				wake.value = end;
-			});
-		}
-	}
-	function report(error) {
-		if (!(error instanceof RequestError)) console.error(error);
-		const known = error instanceof RequestError ? error : new RequestError("internal", String(error));
-		if (known.kind === "key" || known.kind === "unauthorized") refuse(known);
-		if (known.kind === "denied") answer.value = void 0;
-		const before = problem.peek();
-		const since = before?.kind === known.kind ? before.since : serverTime();
-		problem.value = {
-			kind: known.kind,
-			message: known.message,
-			since
-		};
-	}
-	const held = answer.value;
-	return {
-		answer: held?.path === path ? held?.value : void 0,
-		problem: problem.value
-	};
-}
-function pauseOf(failures, everyMs, error) {
-	const asked = error instanceof RequestError ? (error.retryAfter ?? 0) * 1e3 : 0;
-	return Math.max(asked, Math.min(everyMs * 2 ** (failures - 1), LONGEST_MS));
-}
-function sleep(ms, signal, onStart) {
-	return new Promise((resolve) => {
-		const end = () => {
-			clearTimeout(timer);
-			signal.removeEventListener("abort", end);
-			resolve();
-		};
-		const timer = setTimeout(end, ms);
-		signal.addEventListener("abort", end);
-		onStart?.(end);
-	});
-}
+import { $ as Text, $t as r, A as NodeLink, At as readOrder, B as Table, Bt as formatSeconds, C as jobKeyOf, Ct as session, D as phaseLook, Dt as filterJobs, E as PhaseBadge, Et as describeReason, F as isIdOf, Ft as formatAmount, G as Card, Gt as RequestError, H as ProblemText, Ht as jobLabel, I as Age, It as formatClock, J as Empty, Jt as serverTime, K as Facts, Kt as post, L as Ago, Lt as formatClockSeconds, M as PolicyIdLink, Mt as writeOrder, N as QueueLink, Nt as countOf, O as Eta, Ot as isPending, P as findPolicies, Pt as formatAge, Q as Name, Qt as f, R as Clock, Rt as formatCount, S as groupByJob, St as scope, T as Badge, Tt as describeEta, U as Command, Ut as parseQuantity, V as ListProblem, Vt as formatUntil, W as CopyButton, Wt as resourceLabel, X as asSentence, Xt as useSignal, Y as Loading, Yt as useComputed, Z as describeProblem, Zt as O, _ as checkpointOf, _t as jobKey, a as QuotaBar, an as T, at as cutText, b as endWord, bt as refusal, c as boundedResources, cn as $, ct as queueFreshness, d as isBad, dt as search, en as x, et as command, f as describeAttemptsProblem, ft as setQuery, g as attemptsOfJob, gt as follow, h as END_LOOKS, ht as theme, i as useNamespaceScope, in as P, it as cleanLine, j as NodeLinks, jt as sortJobs, k as JobLink, kt as phaseOf, l as mainResources, lt as navigate, m as usePolled, mt as useShortcuts, n as JobTable, nn as A, nt as a, o as SegmentBar, on as d, ot as announce, p as useEndedAttempts, pt as urls, q as Banner, qt as now, r as VirtualRows, rn as F, rt as useTitle, s as barScale, sn as w, st as nodesFreshness, t as NamespaceFilter, tn as y, tt as Icon, u as readQuotaRows, ut as query, v as describeAttempt, vt as nodes, w as matchesEnded, wt as canNeverStart, x as endsBesides, xt as refuse, y as endKind, yt as queue, z as Until, zt as formatDateTime } from "./app.js";
 // src/app/text/yaml.ts
 function writeYaml(value) {
 	return `${block(value, 0, "").replace(/^\n/, "")}\n`;
@@ -110,7 +32,7 @@ function literal(text, pad) {
 }
 var PLAIN = /^[A-Za-z_/.][A-Za-z0-9_./@:-]*(?: [A-Za-z0-9_./@:(),-]+)*$/;
 var AMOUNT = /^\d+(?:m|k|M|G|T|Ki|Mi|Gi|Ti|Pi)$/;
-var WORDS$1 = new Set([
+var WORDS = new Set([
 	"true",
 	"false",
 	"null",
@@ -127,7 +49,7 @@ function scalar(value) {
 	return AMOUNT.test(value) || isPlain(value) ? value : quoteText(value);
 }
 function isPlain(text) {
-	const isSpecial = WORDS$1.has(text.toLowerCase()) || /^\.(inf|nan|\d|\.*$)/i.test(text) || /:(?: |$)/.test(text);
+	const isSpecial = WORDS.has(text.toLowerCase()) || /^\.(inf|nan|\d|\.*$)/i.test(text) || /:(?: |$)/.test(text);
 	return PLAIN.test(text) && !isSpecial;
 }
 var UNSEEN = /[\u007f-\u00a0\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
@@ -459,124 +381,6 @@ x(() => {
 	outcome.value = void 0;
 	running.peek()?.abort();
 });
-// src/app/job/ended-attempts.ts
-function endKind(ended) {
-	if (ended.preempted) return "preempted";
-	if (ended.phase === "Complete") return "complete";
-	if (ended.phase === "Failed") return "failed";
-	if (ended.phase === "Suspended") return "suspended";
-	if (ended.failure) return "failed";
-	return ended.phase === void 0 ? "deleted" : "other";
-}
-var WORDS = {
-	complete: "Complete",
-	failed: "Failed",
-	preempted: "Preempted",
-	suspended: "Suspended",
-	deleted: "Deleted"
-};
-function endWord(ended) {
-	const kind = endKind(ended);
-	return kind === "other" ? ended.reason ?? "Ended" : WORDS[kind];
-}
-var END_LOOKS = {
-	complete: {
-		tone: "good",
-		icon: "check"
-	},
-	failed: {
-		tone: "bad",
-		icon: "cross"
-	},
-	preempted: {
-		tone: "waiting",
-		icon: "swap"
-	},
-	suspended: {
-		tone: "still",
-		icon: "pause"
-	},
-	deleted: {
-		tone: "still",
-		icon: "minus"
-	},
-	other: {
-		tone: "starting",
-		icon: "restart"
-	}
-};
-var BRIEF = 160;
-function describeCause(ended) {
-	const text = ended.failure ? describeFailure(ended.failure) : ended.message ?? "";
-	const cut = cutText(cleanLine(text), BRIEF);
-	return cut.isCut ? `${cut.text}…` : cut.text;
-}
-function describeFailure({ pod, reason, exitCode, lastLine }) {
-	return `${pod} ${reason}${exitCode === void 0 ? "" : `, exit code ${exitCode}`}${lastLine ? `: ${lastLine}` : ""}`;
-}
-function describeAttempt(ended, now) {
-	const cause = describeCause(ended);
-	const held = formatAge(ended.placed, new Date(ended.ended));
-	const head = `attempt ${ended.attempt}: ${endWord(ended)} ${formatAge(ended.ended, now)} ago after ${held}`;
-	return cause === "" ? head : `${head}, ${cause.replace(/[.\s]+$/, "")}`;
-}
-function checkpointOf(ended) {
-	const at = Date.parse(ended.checkpoint ?? "");
-	return at >= Date.parse(ended.placed) && at <= Date.parse(ended.ended) ? ended.checkpoint : void 0;
-}
-function endsBesides(status, listed) {
-	const { lastFailure, lastPreemption } = status;
-	const hasFailure = listed.some((ended) => ended.failure !== void 0 && ended.attempt === lastFailure?.attempt);
-	const hasPreemption = listed.some((ended) => ended.preempted && ended.attempt === lastPreemption?.attempt);
-	return {
-		...lastFailure !== void 0 && !hasFailure && { lastFailure },
-		...lastPreemption !== void 0 && !hasPreemption && { lastPreemption }
-	};
-}
-function jobKeyOf(ended) {
-	return `${ended.metadata.namespace ?? ""}/${ended.job}`;
-}
-function attemptsOfJob(attempts, job, uid) {
-	const key = `${job.namespace}/${job.name}`;
-	return attempts.filter((own) => jobKeyOf(own) === key && (uid === void 0 || own.uid === uid)).reverse();
-}
-function groupByJob(attempts) {
-	const groups = new Map();
-	for (const ended of attempts) {
-		const key = jobKeyOf(ended);
-		const group = groups.get(key);
-		if (group) group.push(ended);
-		else groups.set(key, [ended]);
-	}
-	return groups;
-}
-function matchesEnded(ended, filter) {
-	if (filter.queue !== void 0 && ended.queue !== filter.queue) return false;
-	if (filter.namespace !== void 0 && ended.metadata.namespace !== filter.namespace) return false;
-	if (filter.user !== void 0 && ended.user !== filter.user) return false;
-	if (filter.state !== void 0 && ended.phase !== filter.state) return false;
-	const words = (filter.text ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-	if (words.length === 0) return true;
-	const text = [
-		jobKeyOf(ended),
-		ended.user,
-		ended.queue,
-		ended.reason,
-		ended.message?.slice(0, 400)
-	].join("\n").toLowerCase();
-	return words.every((word) => text.includes(word));
-}
-// src/app/live/ended-attempts.ts
-var EVERY_MS = 15e3;
-function useEndedAttempts(namespace, trigger) {
-	const suffix = namespace === void 0 ? "" : `?namespace=${encodeURIComponent(namespace)}`;
-	return usePolled(session.value && `/api/attempts${suffix}`, EVERY_MS, trigger);
-}
-function describeAttemptsProblem({ answer, problem }) {
-	if (problem === void 0) return void 0;
-	if (answer !== void 0) return `Ended attempts are old: ${asSentence(problem.message)}`;
-	return `Ended attempts are not known: ${asSentence(problem.message)} An older operator does not remember them.`;
-}
 // src/views/job/FailureText.tsx
 function FailureText({ failure }) {
 	return a($, { children: [
@@ -3695,6 +3499,10 @@ var litGangs = O(() => {
 });
 var gangNodes = O(() => nodesByGang(sortedNodes.value));
 var isTable = O(() => query.value.get("view") === "table");
+var isBadOnly = O(() => query.value.get("state") === "bad");
+function showBadOnly(isOn) {
+	setQuery({ state: isOn ? "bad" : void 0 }, { step: true });
+}
 function toggleTable() {
 	setQuery({ view: isTable.peek() ? void 0 : "table" }, { step: true });
 }
@@ -5845,7 +5653,11 @@ function drawSample(canvas, state, by) {
 // src/views/nodes/NodeTable.tsx
 var ROW_HEIGHT = 30;
 function NodeTable() {
-	const rows = selectRows(sortedNodes.value, litGangs.value);
+	const rows = selectRows(isBadOnly.value ? sortedNodes.value.filter(isBad) : sortedNodes.value, litGangs.value);
+	if (rows.length === 0 && isBadOnly.value) return a(Empty, {
+		icon: "check",
+		title: "No node is bad."
+	});
 	const byName = new Map(rows.map((node) => [nodeName(node), node]));
 	const hasPlaces = rows.some((node) => (node.domains ?? []).length > 0);
 	const fit = fitOf.value;
@@ -6221,6 +6033,14 @@ function Toolbar() {
 					keys: "t",
 					run: () => isTable.peek() || toggleTable()
 				})]
+			}),
+			isTable.value && a("button", {
+				type: "button",
+				class: "button toggle",
+				"aria-pressed": isBadOnly.value,
+				title: "Nodes that are not ready or unhealthy. A cordoned node alone is not bad.",
+				onClick: () => showBadOnly(!isBadOnly.peek()),
+				children: "Only bad nodes"
 			}),
 			!isTable.value && a("div", {
 				class: "colour-by",

@@ -18,6 +18,7 @@ import type { JobState } from "../wire/cluster";
 import { Changes } from "./home/Changes";
 import { Eta } from "./home/Eta";
 import { JobLine } from "./home/JobLine";
+import { OnCall } from "./home/OnCall";
 import { QueueBars } from "./home/QueueBars";
 import { Tiles } from "./home/Tiles";
 
@@ -39,6 +40,7 @@ export function Home() {
     <div class="page">
       <h1 class="hidden">Home</h1>
       <OneNamespace />
+      {!isLoading && session.value?.may.allJobs && <OnCall />}
       <Tiles summary={summary.value} isLoading={isLoading} />
       <div class="home">
         <div class="home-main">

@@ -120,8 +120,3 @@ export function matchesEnded(ended: EndedAttempt, filter: JobFilter): boolean {
   const text = [jobKeyOf(ended), ended.user, ended.queue, ended.reason, ended.message?.slice(0, 400)].join("\n").toLowerCase();
   return words.every((word) => text.includes(word));
 }
-
-/** Returns the attempts that ended since a time, in milliseconds since 1970, by how they ended. The newest first. */
-export function recentEnds(attempts: readonly EndedAttempt[], since: number, kind: EndKind): EndedAttempt[] {
-  return attempts.filter((ended) => Date.parse(ended.ended) >= since && endKind(ended) === kind).reverse();
-}

@@ -1,20 +1,23 @@
+import { isBad } from "../../app/queue/on-call";
 import { urls } from "../../app/page/route";
 import { now } from "../../app/server/clock";
 import { holders } from "../../draw/node/describe";
 import { devicesOf, stateWord } from "../../draw/node/devices";
 import { domainText } from "../../draw/node/domains";
 import { nodeName } from "../../draw/node/order";
+import { Empty } from "../../parts/Banner";
 import { Name, Text } from "../../parts/Text";
 import { VirtualRows } from "../../parts/VirtualRows";
 import type { NodeState } from "../../wire/cluster";
-import { fitOf, litGangs, sortedNodes } from "./model";
+import { fitOf, isBadOnly, litGangs, sortedNodes } from "./model";
 
 /** Height of a row, in CSS pixels. `style/map.css` has the same number. */
 const ROW_HEIGHT = 30;
 
 /** The nodes as `trellis nodes` lists them. Only the rows in view are in the document. */
 export function NodeTable() {
-  const rows = selectRows(sortedNodes.value, litGangs.value);
+  const rows = selectRows(isBadOnly.value ? sortedNodes.value.filter(isBad) : sortedNodes.value, litGangs.value);
+  if (rows.length === 0 && isBadOnly.value) return <Empty icon="check" title="No node is bad." />;
   const byName = new Map(rows.map((node) => [nodeName(node), node]));
   const hasPlaces = rows.some((node) => (node.domains ?? []).length > 0);
   const fit = fitOf.value;

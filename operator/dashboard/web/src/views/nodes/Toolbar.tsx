@@ -1,6 +1,6 @@
 import { COLOUR_BY, type ColourBy } from "../../draw/map/look";
 import { FitForm } from "./FitForm";
-import { chooseColour, colourBy, isTable, toggleTable } from "./model";
+import { chooseColour, colourBy, isBadOnly, isTable, showBadOnly, toggleTable } from "./model";
 
 const COLOUR_LABELS: Readonly<Record<ColourBy, string>> = {
   gang: "Job",
@@ -17,6 +17,17 @@ export function Toolbar() {
         <Segment isOn={!isTable.value} text="Map" keys="t" run={() => isTable.peek() && toggleTable()} />
         <Segment isOn={isTable.value} text="Table" keys="t" run={() => isTable.peek() || toggleTable()} />
       </div>
+      {isTable.value && (
+        <button
+          type="button"
+          class="button toggle"
+          aria-pressed={isBadOnly.value}
+          title="Nodes that are not ready or unhealthy. A cordoned node alone is not bad."
+          onClick={() => showBadOnly(!isBadOnly.peek())}
+        >
+          Only bad nodes
+        </button>
+      )}
       {!isTable.value && (
         <div class="colour-by">
           <span class="dim" aria-hidden="true">

@@ -75,6 +75,14 @@ export const gangNodes = computed(() => nodesByGang(sortedNodes.value));
 /** True if the rows are shown as a table. */
 export const isTable = computed(() => query.value.get("view") === "table");
 
+/** True if the table has only bad nodes. */
+export const isBadOnly = computed(() => query.value.get("state") === "bad");
+
+/** Shows all nodes in the table, or only the bad ones. */
+export function showBadOnly(isOn: boolean): void {
+  setQuery({ state: isOn ? "bad" : undefined }, { step: true });
+}
+
 /** Shows the map or the table. */
 export function toggleTable(): void {
   setQuery({ view: isTable.peek() ? undefined : "table" }, { step: true });

@@ -10,7 +10,6 @@ import {
   endsBesides,
   groupByJob,
   matchesEnded,
-  recentEnds,
 } from "../../../src/app/job/ended-attempts";
 import type { EndedAttempt } from "../../../src/wire/attempt";
 import type { LastFailure } from "../../../src/wire/job";
@@ -84,13 +83,6 @@ describe("attempts of a list", () => {
     // They are neither pending nor placed.
     expect([select({ state: "waiting" }), select({ state: "running" }), select({ state: "Failed" })]).toEqual([0, 0, 1]);
     expect([select({ namespace: "ml" }), select({ namespace: "rl" })]).toEqual([4, 0]);
-  });
-
-  it("are selected by time and end, the newest first", () => {
-    const hourAgo = NOW.getTime() - 3_600_000;
-    expect(numbers(recentEnds(attempts, hourAgo, "failed"))).toEqual([["llm", 2]]);
-    expect(recentEnds(attempts, hourAgo, "preempted")).toEqual([]);
-    expect(recentEnds(attempts, 0, "preempted")).toHaveLength(1);
   });
 });
 
