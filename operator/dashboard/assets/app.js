@@ -4202,8 +4202,9 @@ function useEndedAttempts(namespace, trigger) {
 }
 function describeAttemptsProblem({ answer, problem }) {
 	if (problem === void 0) return void 0;
-	if (answer !== void 0) return `Ended attempts are old: ${asSentence(problem.message)}`;
-	return `Ended attempts are not known: ${asSentence(problem.message)} An older operator does not remember them.`;
+	const cause = asSentence(cleanLine(problem.message));
+	if (answer !== void 0) return `Ended attempts are old: ${cause}`;
+	return `Ended attempts are not known: ${cause} An older operator does not remember them.`;
 }
 // src/app/queue/on-call.ts
 var INTENDED = new Set(["SchedulingDisabled", "NoPods"]);

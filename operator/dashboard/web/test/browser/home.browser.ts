@@ -1,8 +1,10 @@
-/** Home and timeline: their numbers are those of `trellis queue` and `trellis nodes`. A preemption is told on both sides. */
+/** Home and timeline: their numbers are those of `trellis queue`, `trellis nodes` and `trellis history`. A preemption is told on both sides. */
+
+import type { Locator, Page } from "@playwright/test";
 
 import { TEAM_A, createWaitingJob, kubectl, trainingJob, trellisJson, uniqueName, waitForPhase } from "./support/cluster";
 import { expect, test } from "./support/test";
-import { card, expectData, inOneLine, jobRow } from "./support/views";
+import { card, expectData, goTo, inOneLine, jobRow } from "./support/views";
 
 interface JobRow {
   readonly metadata: { readonly namespace: string; readonly name: string };
@@ -99,10 +101,87 @@ test("a preemption is told on the page of the victim, and the preemptor runs", a
   const job = trainingJob({ name: urgent, pods: 2, queue });
   await objects.apply({ ...job, spec: { ...(job["spec"] as object), priorityClassName: priority } });
   await waitForPhase(TEAM_A, urgent, "Running");
-  const attempts = card(page, "Attempts");
-  await expect(attempts).toContainText("Last preemption", { timeout: 25_000 });
-  await expect(attempts).toContainText(`${TEAM_A}/${urgent}`);
+  const attempt = endedAttempts(page).getByRole("listitem");
+  await expect(attempt).toContainText(/Attempt 1\s*Preempted/, { timeout: 25_000 });
+  await expect(attempt).toContainText(`${TEAM_A}/${urgent}`);
+  await expect(attempt).toContainText(/placed .*, ran .*, ended .*; held 2 GPUs for/);
+  // The list has told it.
+  await expect(card(page, "Attempts")).not.toContainText("Last preemption");
   await page.getByRole("navigation", { name: "Areas" }).getByRole("link", { name: "Jobs" }).click();
   await expect(jobRow(page, TEAM_A, urgent)).toContainText("Running");
   await expect(jobRow(page, TEAM_A, victim)).toContainText("Queued");
+  await goTo(page, `/queue?view=timeline&text=${victim}`);
+  const spoken = await walkTimeline(page, victim);
+  await expect(spoken).toContainText(new RegExp(`queue ${queue}: Queued for .* Attempt 1: Preempted .* ago after .*${TEAM_A}/${urgent}`));
+  await goTo(page, "/");
+  const broken = page.getByRole("region", { name: "What broke" });
+  await expect(broken.getByRole("link", { name: /attempts? (was|were) preempted$/ })).toBeVisible();
+  await expect(broken.getByRole("link", { name: `${TEAM_A}/${victim}` })).toBeVisible();
 });
+
+test("a failed attempt is told on the timeline, on home and on the page of its job", async ({ dashboard, objects }) => {
+  const name = uniqueName("fails");
+  await objects.apply(trainingJob({ name, pods: 2 }));
+  await waitForPhase(TEAM_A, name, "Running");
+  const line = "RuntimeError: out of memory";
+  await kubectl("annotate", "pod", `${name}-worker-1`, "-n", TEAM_A, `test.trellis.dev/last-words=${line}`, "test.trellis.dev/exit=17");
+  await waitForPhase(TEAM_A, name, "Failed");
+  const { page } = await dashboard({ path: `/queue?view=timeline&text=${name}` });
+  const spoken = await walkTimeline(page, name);
+  await expect(spoken).toContainText("neither pending nor placed");
+  await expect(spoken).toContainText(new RegExp(`Attempt 1: Failed .* ago after .*, ${name}-worker-1 .*, exit code 17: ${line}`));
+  await expect(page.getByRole("region", { name: "Chosen job" })).toContainText("Attempt 1: Failed");
+  await goTo(page, "/");
+  const broken = page.getByRole("region", { name: "What broke" });
+  await expect(broken).toContainText("exit code 17");
+  await expect(broken.getByRole("link", { name: `${TEAM_A}/${name}` })).toBeVisible();
+  await broken.getByRole("link", { name: /attempts? failed$/ }).click();
+  expect(new URL(page.url()).search).toBe("?from=-1h&to=15m&view=timeline");
+  await goTo(page, `/jobs/${TEAM_A}/${name}`);
+  const attempt = endedAttempts(page).getByRole("listitem");
+  await expect(attempt).toContainText(/Attempt 1\s*Failed/);
+  await expect(attempt).toContainText(line);
+  await expect(card(page, "Attempts")).not.toContainText("Last failure");
+});
+
+test("home tells the ended attempts of `trellis history` only to users who may see all namespaces", async ({ dashboard, objects }) => {
+  const name = uniqueName("restarts");
+  await objects.apply(trainingJob({ name, restarts: 2 }));
+  await waitForPhase(TEAM_A, name, "Running");
+  await kubectl("annotate", "pod", `${name}-worker-0`, "-n", TEAM_A, "test.trellis.dev/exit=5");
+  const readEnded = async () => (await trellisJson<readonly EndedRow[]>("history", "-A")).filter((ended) => ended.failure !== undefined);
+  await expect.poll(async () => (await readEnded()).at(0)?.job, { timeout: 30_000 }).toBe(name);
+  const { page } = await dashboard();
+  const hourAgo = Date.now() - 3_600_000;
+  const failed = (await readEnded()).filter(({ ended }) => Date.parse(ended) >= hourAgo).length;
+  const broken = page.getByRole("region", { name: "What broke" });
+  await expect(broken).toContainText(`${failed} ${failed === 1 ? "attempt failed" : "attempts failed"} in the last hour`);
+  const { page: own } = await dashboard({ user: "viewer" });
+  await expectData(own);
+  await expect(own.getByRole("region", { name: "What broke" })).toHaveCount(0);
+  await goTo(own, `/queue?view=timeline&text=${name}`);
+  await expect(await walkTimeline(own, name)).toContainText("Attempt 1: Failed");
+});
+
+interface EndedRow {
+  readonly job: string;
+  readonly ended: string;
+  readonly failure?: { readonly exitCode?: number };
+}
+
+/** Returns the list of ended attempts of the page of a job. */
+function endedAttempts(page: Page): Locator {
+  return card(page, "Attempts").getByRole("list", { name: "Ended attempts" });
+}
+
+/** Walks to the only job of the timeline, and returns what a screen reader says. */
+async function walkTimeline(page: Page, name: string): Promise<Locator> {
+  const timeline = page.getByRole("application", { name: "Timeline of jobs" });
+  const spoken = page.getByRole("status").filter({ hasText: name }).filter({ hasText: "Attempt 1" });
+  await expect(async () => {
+    await timeline.focus({ timeout: 1_000 });
+    await timeline.press("ArrowDown");
+    await expect(spoken).toHaveCount(1, { timeout: 500 });
+  }).toPass({ timeout: 30_000 });
+  return spoken;
+}

@@ -182,6 +182,25 @@ test("a job that is deleted is shown as gone, with what was known last", async (
   await objects.remove("trainingjob", name, TEAM_A);
   await expect(page.getByText("This job is gone")).toBeVisible({ timeout: 25_000 });
   await expect(card(page, "Gang")).toBeVisible();
+  await page.reload();
+  await expect(page.getByRole("main")).toContainText("may have been deleted");
+  await expect(card(page, "Attempts").getByRole("listitem")).toContainText(/Attempt 1\s*Deleted/);
+});
+
+test("the page of a job lists its ended attempts, the newest first", async ({ dashboard, objects }) => {
+  const name = uniqueName("again");
+  await objects.apply(trainingJob({ name, restarts: 3 }));
+  const { page } = await dashboard({ path: `/jobs/${TEAM_A}/${name}` });
+  for (const attempt of [1, 2]) {
+    await waitForPhase(TEAM_A, name, "Running");
+    await expect(card(page, "Attempts")).toContainText(`attempt ${attempt} now`, { timeout: 25_000 });
+    await kubectl("annotate", "pod", `${name}-worker-0`, "-n", TEAM_A, `test.trellis.dev/exit=${attempt + 20}`);
+    await expect(card(page, "Attempts")).toContainText(`exit code ${attempt + 20}`, { timeout: 40_000 });
+  }
+  const list = card(page, "Attempts").getByRole("list", { name: "Ended attempts" }).getByRole("listitem");
+  await expect(list).toHaveCount(2, { timeout: 25_000 });
+  await expect(list.first()).toContainText(/Attempt 2\s*Failed.*exit code 22/);
+  await expect(list.last()).toContainText(/Attempt 1\s*Failed.*exit code 21/);
 });
 
 test("the page of a job that has never existed says so", async ({ dashboard }) => {

@@ -161,6 +161,25 @@ test("a cordoned node is marked in the table, in the sums and on its page, until
   await expect(page.getByText("Takes no new pods")).toHaveCount(0, { timeout: SHOWN_MS });
 });
 
+test("home counts a bad node, and leads to the table of bad nodes, until it is well", async ({ dashboard }) => {
+  const name = "gpu-11";
+  const label = "dgxc.nvidia.com/nvsentinel-state";
+  const { page } = await dashboard();
+  const broken = page.getByRole("region", { name: "What broke" });
+  try {
+    await kubectl("label", "node", name, `${label}=quarantined`);
+    await expect(broken).toContainText("1 node is bad (Unhealthy 1), with no job", { timeout: SHOWN_MS });
+    await broken.getByRole("link", { name: "1 node is bad" }).click();
+    await expect(nodeRow(page, name)).toContainText("Unhealthy");
+    await expect(nodeRow(page, "gpu-0")).toHaveCount(0);
+  } finally {
+    await kubectl("label", "node", name, `${label}-`);
+  }
+  await expect(page.getByText("No node is bad.")).toBeVisible({ timeout: SHOWN_MS });
+  await page.getByRole("button", { name: "Only bad nodes" }).click();
+  await expect(nodeRow(page, "gpu-0")).toBeVisible();
+});
+
 test("the page of a node has its numbers and its jobs", async ({ dashboard, objects }) => {
   const { job } = await startJob(objects);
   const holder = async () => (await readNodes()).find((own) => own.jobs?.some((hold) => hold.name === job));

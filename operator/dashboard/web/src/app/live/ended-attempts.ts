@@ -1,6 +1,7 @@
 /** Reads the ended attempts while a view shows them. */
 
 import type { AttemptsAnswer } from "../../wire/attempt";
+import { cleanLine } from "../text/clean";
 import { type Polled, usePolled } from "./poll";
 import { asSentence } from "./problem-text";
 import { session } from "./store";
@@ -17,6 +18,7 @@ export function useEndedAttempts(namespace: string | undefined, trigger?: unknow
 /** Says why ended attempts are old or missing. */
 export function describeAttemptsProblem({ answer, problem }: Polled<AttemptsAnswer>): string | undefined {
   if (problem === undefined) return undefined;
-  if (answer !== undefined) return `Ended attempts are old: ${asSentence(problem.message)}`;
-  return `Ended attempts are not known: ${asSentence(problem.message)} An older operator does not remember them.`;
+  const cause = asSentence(cleanLine(problem.message));
+  if (answer !== undefined) return `Ended attempts are old: ${cause}`;
+  return `Ended attempts are not known: ${cause} An older operator does not remember them.`;
 }
