@@ -12,6 +12,8 @@ const ROUTES = [
   "/api/queue",
   "/api/queue?namespace=team-a",
   "/api/nodes",
+  "/api/attempts",
+  "/api/attempts?namespace=team-a",
   "/api/policies",
   "/api/policies?namespace=team-a",
   "/api/jobs/team-a/some-job",
@@ -264,7 +266,7 @@ test("names that are no names of objects never become part of a path of the API 
 test("a namespace that is no name of an object never becomes part of a path of the API server", async ({ serve }) => {
   const { server } = await opened(serve);
   for (const namespace of ["..%2F..%2F..%2Fapi%2Fv1%2Fsecrets%3F", "a%2Fb", "team-a%2Fjobstates%3Flimit%3D1%26x%3D", "..", "A", "%0d%0a", "x".repeat(300)]) {
-    for (const path of [`/api/queue?namespace=${namespace}`, `/api/policies?namespace=${namespace}`, `/api/stream?queue=1&namespace=${namespace}`]) {
+    for (const path of [`/api/queue?namespace=${namespace}`, `/api/attempts?namespace=${namespace}`, `/api/policies?namespace=${namespace}`, `/api/stream?queue=1&namespace=${namespace}`]) {
       const answer = await server.get(path);
       expect([400, 404], `${path}: ${answer.status} ${answer.text}`).toContain(answer.status);
     }
@@ -273,7 +275,7 @@ test("a namespace that is no name of an object never becomes part of a path of t
 
 test("unknown parameters of a query are refused", async ({ serve }) => {
   const { server } = await opened(serve);
-  for (const path of ["/api/queue?other=1", "/api/policies?other=1", "/api/stream", "/api/stream?queue=x", "/api/stream?queue=1.5", "/api/stream?queue=1&other=1"]) {
+  for (const path of ["/api/queue?other=1", "/api/attempts?other=1", "/api/policies?other=1", "/api/stream", "/api/stream?queue=x", "/api/stream?queue=1.5", "/api/stream?queue=1&other=1"]) {
     expect((await server.get(path)).status, path).toBe(400);
   }
 });

@@ -126,6 +126,8 @@ for (const user of ["admin", "viewer", "editor", "platform", "stranger"] as cons
     for (const [route, list, place] of [
       [`/api/queue?namespace=${TEAM_A}`, "jobs", `namespaces/${TEAM_A}/jobstates`],
       [`/api/queue?namespace=${TEAM_B}`, "jobs", `namespaces/${TEAM_B}/jobstates`],
+      [`/api/attempts?namespace=${TEAM_A}`, "attempts", `namespaces/${TEAM_A}/endedattempts`],
+      [`/api/attempts?namespace=${TEAM_B}`, "attempts", `namespaces/${TEAM_B}/endedattempts`],
       ["/api/queue", "queues", "queuestates"],
       ["/api/nodes", "nodes", "nodestates"],
     ] as const) {
