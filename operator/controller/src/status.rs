@@ -290,6 +290,9 @@ impl Controller {
         }
         self.publish_policy_events(written.object_ref(&()), before, after);
         metrics::count_status_change(&self.context.metrics, key, before, after);
+        // The watch shows this change, too, but may find it in the cache already.
+        self.context
+            .record_job_change(Some(&job_context.job), Some(&written));
         self.context
             .cache
             .jobs

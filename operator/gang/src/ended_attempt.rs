@@ -14,6 +14,9 @@ use trellis_api::{TrainingJob, shorten_message};
 /// For how long an ended attempt is remembered.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 
+/// Longest time between two sights of one change.
+const MAX_REPETITION_DELAY: SignedDuration = SignedDuration::from_secs(60);
+
 /// Most attempts that are remembered.
 const MAX_ATTEMPTS: usize = 50_000;
 
@@ -38,10 +41,14 @@ impl EndedAttempts {
         };
         // A new leader reads completed jobs in no order.
         let at = self.0.partition_point(|old| old.ended.0 <= ended.ended.0);
-        // A list after a broken watch repeats them.
-        let before = self.0.range(..at).rev();
-        let mut same_end = before.take_while(|old| old.ended == ended.ended);
-        if same_end.any(|old| (&old.uid, old.attempt) == (&ended.uid, ended.attempt)) {
+        // The answer to a write and the watch show the same change, and a list after a broken watch
+        // repeats completed jobs.
+        let is_near = |old: &&Arc<EndedAttempt>| {
+            ended.ended.0.duration_since(old.ended.0).abs() <= MAX_REPETITION_DELAY
+        };
+        let before = self.0.range(..at).rev().take_while(is_near);
+        let mut near = before.chain(self.0.range(at..).take_while(is_near));
+        if near.any(|old| (&old.uid, old.attempt) == (&ended.uid, ended.attempt)) {
             return;
         }
         self.0.insert(at, Arc::new(ended));
@@ -296,5 +303,16 @@ mod tests {
         assert_eq!(attempts.recent(later).len(), 1);
         attempts.record(None, None, later);
         assert_eq!(attempts.0.len(), 1, "old attempts are forgotten");
+    }
+
+    #[test]
+    fn attempt_is_recorded_once_when_the_answer_and_the_watch_show_its_end() {
+        let failed = job(json!({"phase": "Queued", "attempt": 3}));
+        let mut attempts = EndedAttempts::default();
+        for second in [1, 0, 2] {
+            let seen = Timestamp::from_second(now().as_second() + second).unwrap();
+            attempts.record(Some(&running()), Some(&failed), seen);
+        }
+        assert_eq!(attempts.recent(now()).len(), 1);
     }
 }

@@ -3,7 +3,6 @@
 use trellis_api::TrainingJob;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
-use trellis_machine::clock;
 
 use super::WatchSink;
 
@@ -14,8 +13,8 @@ impl Sink<TrainingJob> for WatchSink {
         let is_as_before =
             (before.as_ref()).is_some_and(|before| has_same_spec_and_status(before, &object));
         if !is_as_before {
-            let mut ended = self.context.ended_attempts.write();
-            ended.record(before.as_deref(), Some(&object), clock::now());
+            self.context
+                .record_job_change(before.as_deref(), Some(&object));
         }
         let mut undecodable = self.context.cache.undecodable_jobs.write();
         self.context.cache.jobs.insert_observed(key.clone(), object);
@@ -40,9 +39,7 @@ impl Sink<TrainingJob> for WatchSink {
         let mut undecodable = self.context.cache.undecodable_jobs.write();
         undecodable.remove(key);
         let before = self.context.cache.jobs.get(key);
-        let mut ended = self.context.ended_attempts.write();
-        ended.record(before.as_deref(), None, clock::now());
-        drop(ended);
+        self.context.record_job_change(before.as_deref(), None);
         self.context.cache.jobs.delete_observed(key, uid);
         drop(undecodable);
         self.context.explanations.write().remove(key);

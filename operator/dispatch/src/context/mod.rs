@@ -28,6 +28,7 @@ use trellis_cache::watch::Pulse;
 use trellis_gang::key::Key;
 use trellis_gang::observed::UnhealthyRules;
 use trellis_gang::{EndedAttempts, GangExplanation, external};
+use trellis_machine::clock;
 
 use crate::evaluation_turns::EvaluationTurns;
 use crate::node_orders::NodeOrders;
@@ -98,6 +99,14 @@ impl Context {
         if !external::is_external(&job) {
             self.work_queue.add(job);
         }
+    }
+
+    /// Records the attempt that a change of a job has ended, if it has ended one. None: the job did
+    /// not exist before, or is deleted.
+    pub fn record_job_change(&self, before: Option<&TrainingJob>, after: Option<&TrainingJob>) {
+        self.ended_attempts
+            .write()
+            .record(before, after, clock::now());
     }
 
     /// Makes the controller reconcile the jobs for which `which` returns true, because an object
