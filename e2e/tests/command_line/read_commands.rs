@@ -334,8 +334,16 @@ async fn history_shows_how_attempts_ended() {
         |output: &CommandOutput| output.out.contains("/done") && output.out.contains("exit code 3");
     let output = repeat_until(&["history", "-n", site.name()], has_both).await;
     assert!(output.out.starts_with("JOB "), "{output:?}");
-    assert!(output.line_with("/done").contains("Complete"), "{output:?}");
-    assert!(output.line_with("/broken").contains("Failed"), "{output:?}");
+    let line = |job: &str| {
+        let name = format!("{}/{job} ", site.name());
+        output
+            .out
+            .lines()
+            .find(|line| line.starts_with(&name))
+            .unwrap()
+    };
+    assert!(line("done").contains("Complete"), "{output:?}");
+    assert!(line("broken").contains("Failed"), "{output:?}");
     let failed = ["history", "--failed", "-n", site.name(), "-o", "json"];
     let failed = scene.run_trellis(&failed).await.json();
     assert_eq!(failed.as_array().unwrap().len(), 1, "{failed}");

@@ -44,7 +44,9 @@ pub async fn read_attempts(reader: &Reader, scope: JobScope) -> Result<AttemptRe
             "{message}: ask for the ClusterRole trellis-view, or view"
         ))),
         VisibilityAnswer::Unauthorized(message) => Err(ReadError::unauthorized(message)),
-        VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(reason.to_owned())),
+        VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(format!(
+            "{reason} (an older operator does not remember ended attempts)"
+        ))),
     }
 }
 

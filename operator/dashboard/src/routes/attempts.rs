@@ -22,7 +22,11 @@ pub(crate) struct AttemptsQuery {
     namespace: Option<String>,
 }
 
-/// The content of `trellis history -o json`, the last to end at the end.
+/// Most attempts of an answer. The page reads it again every 15 seconds.
+const MAX_ATTEMPTS: usize = 2_000;
+
+/// The content of `trellis history -o json`, the last to end at the end. The first ones are missing
+/// if there are too many.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EndedAttempts {
@@ -41,7 +45,8 @@ pub(crate) async fn list_attempts(
         Some(namespace) => (reader.in_namespace(&namespace), JobScope::Own),
         None => (reader, JobScope::AllOrOwn),
     };
-    let attempts = read_attempts(&reader, scope).await?.attempts;
+    let mut attempts = read_attempts(&reader, scope).await?.attempts;
+    attempts.drain(..attempts.len().saturating_sub(MAX_ATTEMPTS));
     let time = Timestamp::now();
     answer::json(&headers, &EndedAttempts { time, attempts })
 }
