@@ -61,6 +61,10 @@ pub(crate) fn reason_to_ignore(file: &str) -> Option<&'static str> {
         "pictures" if !is_asked => {
             Some("pictures depend on the version of the browser: set TRELLIS_BUILD=all")
         }
+        // Together they take seven minutes.
+        "accessibility" | "keyboard" | "narrow" | "policies" | "states" if !is_asked => {
+            Some("slow: set TRELLIS_BUILD=all")
+        }
         _ => None,
     }
 }

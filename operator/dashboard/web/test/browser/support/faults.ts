@@ -63,7 +63,11 @@ function watchPage(page: Page, log: FaultLog): void {
   page.on("crash", () => log.add("the page has crashed"));
 }
 
-/** The page gives up a stream when it follows other lists, and a read when the user leaves the view. */
+/**
+ * The page gives up a stream when it follows other lists, and a read when the user leaves the view. The
+ * browser gives up the icon, which it loads last, when a test reloads the page at once.
+ */
 function isAborted(request: Request, reason: string): boolean {
-  return reason === "net::ERR_ABORTED" && new URL(request.url()).pathname.startsWith("/api/");
+  const { pathname } = new URL(request.url());
+  return reason === "net::ERR_ABORTED" && (pathname.startsWith("/api/") || pathname === "/icon.svg");
 }
