@@ -72,7 +72,7 @@ pub struct VisibilityList<T> {
     pub api_version: String,
     /// Kind of the items, followed by `VisibilityList`.
     pub kind: String,
-    /// Metadata of the list: the time of the data.
+    /// Metadata of the list: its version.
     pub metadata: ListMeta,
     /// Items of the list.
     pub items: Vec<T>,
@@ -82,7 +82,7 @@ pub struct VisibilityList<T> {
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// Time of the data, in milliseconds since 1970. A watch may begin here for some minutes.
+    /// Version of the list. A watch may begin here for some minutes.
     #[serde(default)]
     pub resource_version: String,
 }

@@ -14,9 +14,6 @@ use trellis_api::{TrainingJob, shorten_message};
 /// For how long an ended attempt is remembered.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 
-/// Longest time between two sights of one change.
-const MAX_REPETITION_DELAY: SignedDuration = SignedDuration::from_secs(60);
-
 /// Most attempts that are remembered.
 const MAX_ATTEMPTS: usize = 50_000;
 
@@ -42,13 +39,10 @@ impl EndedAttempts {
         // A new leader reads completed jobs in no order.
         let at = self.0.partition_point(|old| old.ended.0 <= ended.ended.0);
         // The answer to a write and the watch show the same change, and a list after a broken watch
-        // repeats completed jobs.
-        let is_near = |old: &&Arc<EndedAttempt>| {
-            ended.ended.0.duration_since(old.ended.0).abs() <= MAX_REPETITION_DELAY
-        };
-        let before = self.0.range(..at).rev().take_while(is_near);
-        let mut near = before.chain(self.0.range(at..).take_while(is_near));
-        if near.any(|old| (&old.uid, old.attempt) == (&ended.uid, ended.attempt)) {
+        // repeats completed jobs. No attempt ends before it is placed.
+        let since_placed = self.0.iter().rev();
+        let mut since_placed = since_placed.take_while(|old| old.ended.0 >= ended.placed.0);
+        if since_placed.any(|old| is_same_attempt(old, &ended)) {
             return;
         }
         self.0.insert(at, Arc::new(ended));
@@ -73,6 +67,12 @@ impl EndedAttempts {
             self.0.pop_front();
         }
     }
+}
+
+/// Returns true if both are the same attempt at the same place. An attempt that is placed anew keeps
+/// its number.
+fn is_same_attempt(a: &EndedAttempt, b: &EndedAttempt) -> bool {
+    a.attempt == b.attempt && a.placed == b.placed && a.uid == b.uid
 }
 
 /// Returns the attempt that a change of a job has ended.

@@ -10,7 +10,7 @@ use crate::{ReadError, Reader};
 /// The attempts that the leader remembers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AttemptReads {
-    /// The attempts that the user may see, the last to end at the end.
+    /// The attempts that the user may see, in the order of their ends.
     pub attempts: Vec<EndedAttempt>,
     /// True: the attempts are those of all namespaces.
     pub is_complete: bool,
@@ -44,9 +44,7 @@ pub async fn read_attempts(reader: &Reader, scope: JobScope) -> Result<AttemptRe
             "{message}: ask for the ClusterRole trellis-view, or view"
         ))),
         VisibilityAnswer::Unauthorized(message) => Err(ReadError::unauthorized(message)),
-        VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(format!(
-            "{reason} (an older operator does not remember ended attempts)"
-        ))),
+        VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(reason.to_owned())),
     }
 }
 

@@ -11,7 +11,7 @@ use kube::api::WatchParams;
 use kube::core::WatchEvent;
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::ApiFailure;
 use crate::visibility::{VisibilityAnswer, list_objects};
@@ -26,8 +26,9 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 /// too old for it.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Duration of a watch, after which the next one goes on.
-const WATCH_SECONDS: u32 = 290;
+/// Duration of a watch, after which the next one goes on. The API server checks a credential only when
+/// a watch begins, and a user whom it no longer knows must soon see no data.
+const WATCH_SECONDS: u32 = 10;
 
 /// Namespace and name of an object.
 type ObjectName = (String, String);
@@ -42,6 +43,7 @@ pub struct LiveList<K> {
     api: Api<K>,
     patience: Option<Duration>,
     objects: LiveObjects<K>,
+    has_listed: bool,
     /// Version of the objects. None: they must be listed.
     version: Option<String>,
     events: Option<Events<K>>,
@@ -49,6 +51,8 @@ pub struct LiveList<K> {
     can_watch: bool,
     poll_interval: Duration,
     next_list: Instant,
+    /// Time of the last list or event.
+    last_sign: Instant,
 }
 
 impl<K> Debug for LiveList<K> {
@@ -70,12 +74,20 @@ where
             api,
             patience,
             objects: BTreeMap::new(),
+            has_listed: false,
             version: None,
             events: None,
             can_watch: true,
             poll_interval: POLL_INTERVAL,
             next_list: Instant::now(),
+            last_sign: Instant::now(),
         }
+    }
+
+    /// Returns true if the objects have been listed.
+    #[must_use]
+    pub const fn has_listed(&self) -> bool {
+        self.has_listed
     }
 
     /// The objects of the last look.
@@ -84,8 +96,8 @@ where
         &self.objects
     }
 
-    /// Lists the objects at the first call, and later waits until they are known to be current
-    /// again: after each change, and else after some seconds. A caller may drop the future.
+    /// The first call lists the objects. Later calls return after a change or a bookmark, or after a
+    /// new list. A caller may drop the future.
     ///
     /// # Errors
     /// If the cluster cannot be reached. The next call lists the objects again.
@@ -94,24 +106,32 @@ where
             if self.can_watch && self.take_events(version).await {
                 return Ok(VisibilityAnswer::Available(()));
             }
-            // A watch that breaks again and again must not become a list after a list.
-            sleep_until(self.next_list).await;
             self.version = None;
             self.events = None;
         }
+        // A watch or a list that fails again and again must not become a list after a list.
+        sleep_until(self.next_list).await;
         self.list().await
     }
 
+    /// Returns true if the next call of [`Self::renew`] lists the objects. A caller that drops its
+    /// future may drop the list again and again.
+    #[must_use]
+    pub fn lists_now(&self) -> bool {
+        let is_due = !self.can_watch && self.next_list <= Instant::now();
+        self.version.is_none() || is_due
+    }
+
     async fn list(&mut self) -> Result<VisibilityAnswer<()>, ApiFailure> {
+        self.next_list = after(self.poll_interval);
         let listed = list_objects(&self.api, self.patience).await?;
+        self.last_sign = Instant::now();
         Ok(listed.map(|list| {
             let objects = list.items.into_iter();
             let objects = objects.map(|object| (name_of(&object), Arc::new(object)));
             self.objects = objects.collect();
+            self.has_listed = true;
             self.version = list.metadata.resource_version;
-            self.next_list = Instant::now()
-                .checked_add(self.poll_interval)
-                .unwrap_or_else(Instant::now);
         }))
     }
 
@@ -146,7 +166,10 @@ where
             if self.events.is_none() {
                 let params = WatchParams::default().timeout(WATCH_SECONDS);
                 match self.api.watch(&params, &version).await {
-                    Ok(events) => self.events = Some(Box::pin(events)),
+                    Ok(events) => {
+                        self.events = Some(Box::pin(events));
+                        self.last_sign = Instant::now();
+                    }
                     Err(kube::Error::Api(status)) if matches!(status.code, 403 | 405) => {
                         self.can_watch = false;
                         return None;
@@ -154,9 +177,13 @@ where
                     Err(_) => return None,
                 }
             }
-            let next = timeout(MAX_SILENCE, self.events.as_mut()?.next()).await;
+            let silent = self.last_sign.checked_add(MAX_SILENCE)?;
+            let next = timeout_at(silent, self.events.as_mut()?.next()).await;
             match next {
-                Ok(Some(Ok(event))) => return Some(event),
+                Ok(Some(Ok(event))) => {
+                    self.last_sign = Instant::now();
+                    return Some(event);
+                }
                 Ok(None) => self.events = None,
                 Ok(Some(Err(_))) | Err(_) => return None,
             }
@@ -182,6 +209,11 @@ where
         self.version = version.or_else(|| self.version.take());
         true
     }
+}
+
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now)
 }
 
 fn name_of(object: &impl Resource<DynamicType = ()>) -> ObjectName {

@@ -56,18 +56,22 @@ pub fn run(options: &HistoryOptions) -> anyhow::Result<ExitCode> {
     };
     let reads = site.cluster.block_on(read_attempts(&site.reader, scope));
     let reads = reads.map_err(|error| error.message)?;
+    if !reads.is_complete && scope == JobScope::AllOrOwn {
+        let own = &site.reader.namespace;
+        warn(&format!("note: only attempts of namespace {own:?}"));
+    }
     let attempts = reads.attempts.iter().rev();
     let attempts: Vec<&EndedAttempt> = attempts
         .filter(|ended| job.as_ref().is_none_or(|job| *job == ended.job))
         .filter(|ended| !options.preempted || ended.preempted)
-        .filter(|ended| !options.failed || ended.failure.is_some())
+        .filter(|ended| !options.failed || has_failed(ended))
         .collect();
     if let Some(text) = output::serialize_object(options.output, &attempts)? {
         print(&text)?;
         return Ok(Exit::Done.into());
     }
     if attempts.is_empty() {
-        warn("no attempt has ended in the last 24 hours, as far as the leader has seen");
+        warn("no such attempt has ended in the last 24 hours, as far as the leader has seen");
         return Ok(match job {
             Some(_) => Exit::Negative,
             None => Exit::Done,
@@ -124,6 +128,11 @@ fn build_row(ended: &EndedAttempt, now: Timestamp, wide: bool) -> Vec<Cell> {
     cells
 }
 
+/// Returns true if the attempt failed, or the job with it.
+fn has_failed(ended: &EndedAttempt) -> bool {
+    !ended.preempted && (ended.failure.is_some() || ended.phase == Some(JobPhase::Failed))
+}
+
 /// How the attempt ended, in one word.
 fn end_cell(ended: &EndedAttempt) -> Cell {
     match ended.phase {
@@ -131,7 +140,7 @@ fn end_cell(ended: &EndedAttempt) -> Cell {
         Some(phase @ (JobPhase::Complete | JobPhase::Failed | JobPhase::Suspended)) => {
             Cell::new(phase.as_str(), phase_tone(phase))
         }
-        _ if ended.failure.is_some() => Cell::new("Failed", Tone::Bad),
+        _ if has_failed(ended) => Cell::new("Failed", Tone::Bad),
         Some(_) => Cell::new(ended.reason.map_or("Ended", Reason::as_str), Tone::Plain),
         None => Cell::new("Deleted", Tone::Plain),
     }

@@ -140,7 +140,11 @@ async fn follow_queues(
         return Ok(follower.insert(started).reads());
     };
     let interval = Duration::from_secs(options.interval);
-    if let Ok(Err(error)) = timeout(interval, known.renew()).await {
+    let renewed = match known.lists_now() {
+        true => known.renew().await,
+        false => timeout(interval, known.renew()).await.unwrap_or(Ok(())),
+    };
+    if let Err(error) = renewed {
         *follower = None;
         return Err(error);
     }

@@ -22,7 +22,7 @@ use crate::answer::Refusal;
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Number of past moments whose changes can be told.
-const MAX_MOMENTS: usize = 16;
+const MAX_MOMENTS: usize = 32;
 
 /// A list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

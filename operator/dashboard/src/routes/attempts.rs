@@ -25,8 +25,8 @@ pub(crate) struct AttemptsQuery {
 /// Most attempts of an answer. The page reads it again every 15 seconds.
 const MAX_ATTEMPTS: usize = 2_000;
 
-/// The content of `trellis history -o json`, the last to end at the end. The first ones are missing
-/// if there are too many.
+/// The content of `trellis history -o json`, in the order of their ends. If there are too many, the
+/// oldest are missing.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EndedAttempts {

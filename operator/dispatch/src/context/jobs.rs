@@ -12,14 +12,16 @@ impl Sink<TrainingJob> for WatchSink {
         let before = self.context.cache.jobs.get(&key);
         let is_as_before =
             (before.as_ref()).is_some_and(|before| has_same_spec_and_status(before, &object));
-        if !is_as_before {
-            self.context
-                .record_job_change(before.as_deref(), Some(&object));
-        }
         let mut undecodable = self.context.cache.undecodable_jobs.write();
-        self.context.cache.jobs.insert_observed(key.clone(), object);
+        let is_newer = self.context.cache.jobs.insert_observed(key.clone(), object);
         undecodable.remove(&key);
         drop(undecodable);
+        // The cache may have a newer version, which the operator has written itself.
+        if is_newer && !is_as_before {
+            let now = self.context.cache.jobs.get(&key);
+            self.context
+                .record_job_change(before.as_deref(), now.as_deref());
+        }
         match is_as_before {
             // Only an annotation or a managed field has changed, on which no place depends.
             true => self.context.work_queue.add(key),
@@ -39,6 +41,7 @@ impl Sink<TrainingJob> for WatchSink {
         let mut undecodable = self.context.cache.undecodable_jobs.write();
         undecodable.remove(key);
         let before = self.context.cache.jobs.get(key);
+        let before = before.filter(|before| before.metadata.uid.as_deref() == Some(uid));
         self.context.record_job_change(before.as_deref(), None);
         self.context.cache.jobs.delete_observed(key, uid);
         drop(undecodable);

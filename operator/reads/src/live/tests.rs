@@ -9,6 +9,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use trellis_api::visibility::JobState;
 
+use tokio::time::timeout;
+
 use super::*;
 
 /// An answer of the API server. A watch without `ends` stays open after its last event.

@@ -56,7 +56,7 @@ impl QueueFollower {
             reader: reader.clone(),
             scope,
             jobs: list,
-            queues: seen.into_option().map(|()| queues),
+            queues: is_visible(&seen).then_some(queues),
             notes,
             is_complete,
         })
@@ -67,6 +67,11 @@ impl QueueFollower {
     /// # Errors
     /// If the jobs cannot be read.
     pub async fn renew(&mut self) -> Result<(), ReadError> {
+        // An event of the queues must not drop the list of the jobs.
+        if self.jobs.lists_now() {
+            let jobs = renew_jobs(&self.reader, &mut self.jobs).await?;
+            return check(&self.reader, self.scope, jobs);
+        }
         let queues = async {
             match &mut self.queues {
                 Some(queues) => queues.renew().await,
@@ -79,12 +84,18 @@ impl QueueFollower {
             }
             seen = queues => {
                 let seen = seen.map_err(|error| explain_list(&self.reader, error))?;
-                if seen.into_option().is_none() {
+                if !is_visible(&seen) {
                     self.queues = None;
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Returns true if the next renewal lists the jobs, which takes a while.
+    #[must_use]
+    pub fn lists_now(&self) -> bool {
+        self.jobs.lists_now()
     }
 
     /// The jobs of the last look.
@@ -96,7 +107,8 @@ impl QueueFollower {
     /// The queues of the last look. None: the user may not see them.
     #[must_use]
     pub fn queues(&self) -> Option<&LiveObjects<QueueState>> {
-        self.queues.as_ref().map(LiveList::objects)
+        let queues = self.queues.as_ref()?;
+        queues.has_listed().then(|| queues.objects())
     }
 
     /// Facts that are missing, with the reasons.
@@ -121,6 +133,15 @@ impl QueueFollower {
             notes: self.notes.clone(),
         }
     }
+}
+
+/// Returns true if the user may see the queues. While the scheduler does not answer, the last queues
+/// stay.
+fn is_visible(answer: &VisibilityAnswer<()>) -> bool {
+    !matches!(
+        answer,
+        VisibilityAnswer::Denied(_) | VisibilityAnswer::NotFound
+    )
 }
 
 fn own_jobs(reader: &Reader) -> Api<JobState> {

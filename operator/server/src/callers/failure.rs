@@ -51,7 +51,7 @@ impl Failure {
     }
 
     pub(crate) fn too_many_watches() -> Self {
-        let message = "too many watches are open: end one, or list again now and then";
+        let message = "too many watches are open: close one, or poll with lists";
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }
 

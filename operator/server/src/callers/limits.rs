@@ -123,16 +123,22 @@ impl CallerLimits {
         Ok(allows)
     }
 
-    /// True if a user that the API server has named still has the right.
+    /// True if an authenticated user still has the right. `is_proxied`: the API server sends the
+    /// request for the user.
     pub(crate) async fn review_again(
         &self,
         user: &UserInfo,
+        is_proxied: bool,
         right: RequiredRight<'_>,
     ) -> Result<bool, Failure> {
         if self.is_granted(user, right) {
             return Ok(true);
         }
-        let turn = self.review_turns.proxied.acquire(user_name(user)).await;
+        let turns = match is_proxied {
+            true => &self.review_turns.proxied,
+            false => &self.review_turns.recent,
+        };
+        let turn = turns.acquire(user_name(user)).await;
         let _turn = turn.map_err(|_| Failure::unavailable())?;
         self.review(user, right).await
     }

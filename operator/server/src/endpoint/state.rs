@@ -19,6 +19,9 @@ use crate::webhook::Readiness;
 /// Most watches at once. Each holds a connection of the API server.
 pub(super) const MAX_WATCHES: usize = 256;
 
+/// Most watches of direct clients at once, which share 64 connections.
+const MAX_DIRECT_WATCHES: usize = 16;
+
 /// Most watches of one user at once.
 const MAX_WATCHES_OF_USER: usize = 32;
 
@@ -33,8 +36,10 @@ pub(super) struct Endpoint {
     /// The last snapshot, shared by concurrent readers.
     download: Mutex<Weak<SnapshotDownload>>,
     pub(super) snapshot_views: SnapshotViews,
-    /// Places of watches, by user.
-    pub(super) watch_places: FairTurns<String>,
+    /// Places of watches that the API server requests, by user.
+    pub(super) proxied_watch_places: FairTurns<String>,
+    /// Places of watches of direct clients, by user.
+    pub(super) direct_watch_places: FairTurns<String>,
 }
 
 impl Endpoint {
@@ -51,7 +56,8 @@ impl Endpoint {
             callers: CallerLimits::new(client),
             download: Mutex::default(),
             snapshot_views: SnapshotViews::default(),
-            watch_places: FairTurns::new(MAX_WATCHES, MAX_WATCHES_OF_USER),
+            proxied_watch_places: FairTurns::new(MAX_WATCHES, MAX_WATCHES_OF_USER),
+            direct_watch_places: FairTurns::new(MAX_DIRECT_WATCHES, MAX_DIRECT_WATCHES / 2),
         }
     }
 }

@@ -30,6 +30,10 @@ impl TableRow for EndedAttempt {
         &self.metadata
     }
 
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
     fn cells(&self, now: Timestamp) -> Vec<Value> {
         let phase = self.phase.map_or("Deleted", |phase| phase.as_str());
         let reason = match self.preempted {

@@ -215,6 +215,10 @@ impl TableRow for JobState {
         &self.metadata
     }
 
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
     fn cells(&self, now: Timestamp) -> Vec<Value> {
         let until = |time: &Option<MetaTime>| time.as_ref().map(|time| age::until(time.0, now));
         let text_cell = |text: Option<String>| json!(text.unwrap_or_default());

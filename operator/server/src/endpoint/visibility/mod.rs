@@ -1,9 +1,9 @@
 //! The API group `visibility.trellis.dev`: the engine's knowledge, as the API server shows it to
 //! users who may read it. The aggregator of kube-apiserver forwards their requests here.
 //!
-//! `request` parses requests, `discovery` serves discovery documents, `snapshot_view` keeps
-//! snapshots, `row_set` and `table` serialize, and `watch` serves changes. Each other module computes the rows of one
-//! resource, and is pure.
+//! `request` and `query` parse requests, `discovery` serves discovery documents, `snapshot_view` keeps
+//! snapshots, `row_set` and `table` serialize, and `watch` serves changes. Each other module computes
+//! the rows of one resource, and is pure.
 
 mod age;
 mod discovery;
@@ -68,7 +68,7 @@ pub(super) async fn serve(
     {
         object.check_supported()?;
         endpoint.leader_context()?;
-        return watch::serve_watch(&endpoint, user, object.clone());
+        return watch::serve_watch(&endpoint, user, caller.is_proxied(), object.clone());
     }
     // The API server uses discovery as a health check. So discovery needs no turn, however many
     // requests the API server forwards.
@@ -121,7 +121,13 @@ async fn serve_explanation(
             Some(explanation)
         }
     };
-    row_set::serialize_row(explanation.as_ref(), name, request.format, view.time())
+    row_set::serialize_row(
+        explanation.as_ref(),
+        name,
+        request.format,
+        view.time(),
+        watch::UNKNOWN_VERSION,
+    )
 }
 
 /// Reviews what the caller may see in an explanation beyond the job itself.

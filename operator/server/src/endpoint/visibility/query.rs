@@ -20,8 +20,10 @@ pub(super) struct WatchOptions {
 /// The first event of a watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum WatchStart {
-    /// All rows of now.
+    /// All rows of now, and then the changes.
     #[default]
+    Rows,
+    /// The first change from now on.
     Now,
     /// The first change after the list of this version.
     Version(i64),
@@ -59,7 +61,9 @@ pub(super) struct SelectedFields {
 
 /// Returns true if a parameter of a query is set, as kube-apiserver reads it.
 fn is_true(parameter: &Option<String>) -> bool {
-    matches!(parameter.as_deref(), Some("true" | "1" | ""))
+    parameter
+        .as_deref()
+        .is_some_and(|value| !matches!(value, "false" | "0"))
 }
 
 impl RequestQuery {
@@ -71,8 +75,9 @@ impl RequestQuery {
     pub(super) fn watch_options(&self) -> Result<WatchOptions, String> {
         let sends_initial_events = is_true(&self.send_initial_events);
         let start = match self.resource_version.as_deref() {
-            _ if sends_initial_events => WatchStart::Now,
-            None | Some("" | "0") => WatchStart::Now,
+            _ if sends_initial_events => WatchStart::Rows,
+            None | Some("" | "0") if self.send_initial_events.is_some() => WatchStart::Now,
+            None | Some("" | "0") => WatchStart::Rows,
             Some(version) => match version.parse() {
                 Ok(version) => WatchStart::Version(version),
                 Err(_) => {
@@ -104,19 +109,23 @@ impl RequestQuery {
         let mut selected = SelectedFields::default();
         let selector = self.field_selector.as_deref().unwrap_or_default();
         for term in selector.split(',').filter(|term| !term.is_empty()) {
-            let (field, value) = match term.split_once("==") {
-                Some(pair) => pair,
-                None => term.split_once('=').unwrap_or((term, "")),
-            };
-            match field {
-                "metadata.name" => selected.name = Some(value.to_owned()),
-                "metadata.namespace" => selected.namespace = Some(value.to_owned()),
+            let pair = term.split_once("==").or_else(|| term.split_once('='));
+            let field = match pair {
+                Some(("metadata.name", _)) => &mut selected.name,
+                Some(("metadata.namespace", _)) => &mut selected.namespace,
                 _ => {
                     return Err(format!(
                         "fieldSelector {term:?} is not served: select by metadata.name=NAME or metadata.namespace=NAME, or select from the whole list"
                     ));
                 }
+            };
+            let value = pair.map(|(_, value)| value.to_owned());
+            if field.is_some() && *field != value {
+                return Err(format!(
+                    "fieldSelector {selector:?} selects two values of one field: no object has both"
+                ));
             }
+            *field = value;
         }
         Ok(selected)
     }
@@ -132,7 +141,7 @@ impl RequestQuery {
         }
         if self.resource_version_match.as_deref() == Some("Exact") {
             return Some(
-                "resourceVersionMatch=Exact is not served: nothing is kept; ask without it"
+                "resourceVersionMatch=Exact is not served: old lists are not kept; ask without it"
                     .to_owned(),
             );
         }

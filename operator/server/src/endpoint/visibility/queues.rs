@@ -148,6 +148,10 @@ impl TableRow for QueueState {
         &self.metadata
     }
 
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
     fn cells(&self, _: Timestamp) -> Vec<Value> {
         // The table has little room, so it shows only devices, which queues exist for.
         let devices = |of: fn(&QueueResource) -> &trellis_api::Quantity| {

@@ -13,6 +13,7 @@ use super::encoding::{EncodedBytes, Encoding};
 use super::query::SelectedFields;
 use super::request::ObjectRequest;
 use super::table::{self, Format, TableRow};
+use super::watch::Version;
 use crate::callers::Failure;
 
 /// Most serialized answers to keep.
@@ -25,6 +26,7 @@ type AnswerKey = (Option<String>, Format, Encoding);
 #[derive(Debug)]
 pub(super) struct RowSet<T> {
     at: Timestamp,
+    version: Version,
     rows: Vec<T>,
     answers: Mutex<BTreeMap<AnswerKey, EncodedBytes>>,
 }
@@ -40,10 +42,12 @@ struct JsonList<'r, T> {
 }
 
 impl<T: TableRow> RowSet<T> {
-    /// Creates a set of these rows, in this order.
-    pub(super) fn new(at: Timestamp, rows: Vec<T>) -> Self {
+    /// Creates a set of these rows, in this order. `at` is the time of the data, and `version` that
+    /// of the list.
+    pub(super) fn new(at: Timestamp, version: Version, rows: Vec<T>) -> Self {
         Self {
             at,
+            version,
             rows,
             answers: Mutex::default(),
         }
@@ -67,11 +71,13 @@ impl<T: TableRow> RowSet<T> {
                 api_version: visibility::api_version(),
                 kind: format!("{}List", T::SERVED.kind),
                 metadata: visibility::ListMeta {
-                    resource_version: self.at.as_millisecond().to_string(),
+                    resource_version: self.version.to_string(),
                 },
                 items: here.collect(),
             }),
-            Format::Table(include) => serialize(&table::render_table(here, include, self.at)?),
+            Format::Table(include) => {
+                serialize(&table::render_table(here, include, self.at, self.version)?)
+            }
         }?;
         let answer = encoding.encode(bytes);
         let mut answers = self.answers.lock();
@@ -84,12 +90,7 @@ impl<T: TableRow> RowSet<T> {
     /// Returns the row with this name.
     pub(super) fn get(&self, request: &ObjectRequest, name: &str) -> Result<Bytes, Failure> {
         let row = self.rows.iter().find(|row| request.selects(*row));
-        serialize_row(row, name, request.format, self.at)
-    }
-
-    /// All rows.
-    pub(super) fn rows(&self) -> &[T] {
-        &self.rows
+        serialize_row(row, name, request.format, self.at, self.version)
     }
 }
 
@@ -99,13 +100,17 @@ pub(super) fn serialize_row<T: TableRow>(
     name: &str,
     format: Format,
     at: Timestamp,
+    version: Version,
 ) -> Result<Bytes, Failure> {
     let row = row.ok_or_else(|| missing_object_failure::<T>(name))?;
     match format {
         Format::Json => serialize(row),
-        Format::Table(include) => {
-            serialize(&table::render_table(std::iter::once(row), include, at)?)
-        }
+        Format::Table(include) => serialize(&table::render_table(
+            std::iter::once(row),
+            include,
+            at,
+            version,
+        )?),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Snapshots for answers, and the time for which each is used.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use trellis_scheduler::{Forecast, GangId, QueueName, Snapshot};
 use super::explanations::{self, Explainer, ExplanationSources, Priorities};
 use super::forecasts::ForecastCache;
 use super::row_set::RowSet;
-use super::watch::{WatchFeeds, Watched};
+use super::watch::{SnapshotMoment, UNKNOWN_VERSION, WatchFeeds, Watched};
 use super::{jobs, nodes, queues};
 use crate::callers::{Failure, RequestTurn};
 use crate::endpoint::WaitingJobs;
@@ -27,6 +28,9 @@ use crate::snapshot;
 /// How long a snapshot without requests is kept. With many jobs it is large.
 const IDLE_TTL: Duration = Duration::from_secs(15);
 
+/// How long rows without readers are kept: a client lists, and then watches from that list.
+const FEED_TTL: Duration = Duration::from_secs(120);
+
 /// State of the cluster at one moment. Another thread computes rows on request, because that takes
 /// a while.
 pub(in crate::endpoint) struct SnapshotView {
@@ -34,6 +38,8 @@ pub(in crate::endpoint) struct SnapshotView {
     /// Time spent on getting the snapshot and computing rows from it.
     work_time: parking_lot::Mutex<Duration>,
     context: Arc<Context>,
+    /// A later snapshot has a higher number.
+    number: u64,
     snapshot: Arc<Snapshot>,
     queue_reports: BTreeMap<QueueName, QueueReport>,
     forecast: Option<Arc<Forecast>>,
@@ -55,6 +61,7 @@ impl SnapshotView {
         context: Arc<Context>,
         forecasts: &ForecastCache,
         feeds: Arc<WatchFeeds>,
+        number: u64,
     ) -> Result<Self, Failure> {
         let began = Instant::now();
         let (answer, reports) = oneshot::channel();
@@ -68,6 +75,7 @@ impl SnapshotView {
             at,
             work_time: parking_lot::Mutex::new(took),
             context,
+            number,
             snapshot,
             queue_reports: reports,
             forecast,
@@ -86,6 +94,11 @@ impl SnapshotView {
     /// core.
     fn is_fresh(&self) -> bool {
         self.at.elapsed() < ANSWER_TTL.max(self.work_time.lock().saturating_mul(2))
+    }
+
+    /// Returns the number of the snapshot.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Returns the time of the snapshot.
@@ -117,10 +130,14 @@ impl SnapshotView {
     }
 
     /// Hands rows to their readers.
-    fn share<T: Watched>(&self, rows: Vec<T>) -> RowSet<T> {
-        let rows = RowSet::new(self.time(), rows);
-        T::feed(&self.feeds).update(&self.context, self.time(), rows.rows());
-        rows
+    fn share<T: Watched>(&self, mut rows: Vec<T>) -> RowSet<T> {
+        let moment = SnapshotMoment {
+            number: self.number,
+            time: self.time(),
+        };
+        let feed = T::feed(&self.feeds);
+        let version = feed.update(&self.context, moment, &mut rows);
+        RowSet::new(self.time(), version, rows)
     }
 
     /// Rows of jobs that wait or hold a place.
@@ -152,7 +169,7 @@ impl SnapshotView {
         self.ended_attempts.get_or_init(|| {
             let ended = self.context.ended_attempts.read().recent(self.time());
             let rows = ended.iter().map(|ended| (**ended).clone());
-            RowSet::new(self.time(), rows.collect())
+            RowSet::new(self.time(), UNKNOWN_VERSION, rows.collect())
         })
     }
 
@@ -233,6 +250,8 @@ pub(in crate::endpoint) struct SnapshotViews {
     last: Arc<Mutex<Option<Arc<SnapshotView>>>>,
     forecasts: ForecastCache,
     feeds: Arc<WatchFeeds>,
+    /// Number of snapshots so far.
+    count: Arc<AtomicU64>,
 }
 
 impl SnapshotViews {
@@ -248,14 +267,16 @@ impl SnapshotViews {
         context: &Arc<Context>,
     ) -> Result<Arc<SnapshotView>, Failure> {
         let (shared, forecasts) = (self.last.clone(), self.forecasts.clone());
-        let feeds = self.feeds.clone();
+        let (feeds, count) = (self.feeds.clone(), self.count.clone());
         let context = context.clone();
         let renewed = tokio::spawn(async move {
             let mut last = shared.clone().lock_owned().await;
             if let Some(last) = last.as_ref().filter(|last| last.is_fresh()) {
                 return Ok(last.clone());
             }
-            let view = Arc::new(SnapshotView::new(context, &forecasts, feeds.clone()).await?);
+            let number = count.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+            let view =
+                Arc::new(SnapshotView::new(context, &forecasts, feeds.clone(), number).await?);
             *last = Some(view.clone());
             tokio::spawn(drop_when_idle(shared, Arc::downgrade(&view), feeds));
             Ok(view)
@@ -276,15 +297,16 @@ async fn drop_when_idle(
         .as_ref()
         .is_some_and(|last| Weak::ptr_eq(&Arc::downgrade(last), &view));
     if is_it {
-        // A reader of changes would have renewed it.
-        feeds.clear();
         *last = None;
     }
+    drop(last);
+    tokio::time::sleep(FEED_TTL).await;
+    feeds.clear_unused(FEED_TTL);
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use trellis_scheduler::Engine;
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use trellis_api::visibility::ServedResource;
 
+use super::watch::Version;
 use crate::callers::Failure;
 
 /// Format of an answer.
@@ -112,15 +113,19 @@ pub(super) trait TableRow: Serialize {
     /// Returns the name and namespace of the object.
     fn metadata(&self) -> &ObjectMeta;
 
+    /// Returns the metadata, to set the version of the object.
+    fn metadata_mut(&mut self) -> &mut ObjectMeta;
+
     /// One cell for each column.
     fn cells(&self, now: Timestamp) -> Vec<Value>;
 }
 
-/// Returns a table of these rows.
+/// Returns a table of these rows, whose list has this version.
 pub(super) fn render_table<'r, T: TableRow + 'r>(
     rows: impl Iterator<Item = &'r T>,
     include: Include,
     now: Timestamp,
+    version: Version,
 ) -> Result<Value, Failure> {
     let columns = T::COLUMNS.iter().map(|column| {
         json!({
@@ -139,7 +144,7 @@ pub(super) fn render_table<'r, T: TableRow + 'r>(
         Ok(json!({"cells": row.cells(now), "object": object}))
     });
     let rows: Vec<Value> = rows.collect::<Result<_, Failure>>()?;
-    let version = now.as_millisecond().to_string();
+    let version = version.to_string();
     Ok(
         json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": version},
         "columnDefinitions": columns, "rows": rows}),

@@ -353,6 +353,10 @@ impl TableRow for Explanation {
         &self.metadata
     }
 
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
     fn cells(&self, now: Timestamp) -> Vec<Value> {
         let start = self.expected_start.as_ref();
         vec![

@@ -262,6 +262,10 @@ impl TableRow for NodeState {
         &self.metadata
     }
 
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
     fn cells(&self, _: Timestamp) -> Vec<Value> {
         let devices = || {
             let all = self.resources.iter();

@@ -70,6 +70,18 @@ fn unsupported_request_is_refused_by_parameter_name() {
             400,
             "fieldSelector",
         ),
+        (
+            "/jobstates?fieldSelector=metadata.name",
+            TABLE,
+            400,
+            "metadata.name",
+        ),
+        (
+            "/jobstates?fieldSelector=metadata.name%3Da,metadata.name%3Db",
+            TABLE,
+            400,
+            "two values",
+        ),
         ("/jobstates?continue=x", TABLE, 400, "continue"),
         (
             "/jobstates?resourceVersion=7&resourceVersionMatch=Exact",
@@ -93,7 +105,7 @@ fn unsupported_request_is_refused_by_parameter_name() {
 #[test]
 fn watch_request_has_its_start_and_its_selection() {
     let all = parse_get("/jobstates?watch=true", TABLE);
-    assert_eq!((all.verb, all.watch.start), ("watch", WatchStart::Now));
+    assert_eq!((all.verb, all.watch.start), ("watch", WatchStart::Rows));
     let one = "/namespaces/a/jobstates?watch=1&fieldSelector=metadata.name%3Dllm&resourceVersion=7&allowWatchBookmarks=true&timeoutSeconds=60";
     let one = parse_get(one, "application/json");
     assert!(one.check_supported().is_ok());
@@ -101,11 +113,14 @@ fn watch_request_has_its_start_and_its_selection() {
     assert!(one.watch.bookmarks && !one.watch.ends_initial_events);
     assert_eq!(one.watch.timeout, Some(Duration::from_secs(60)));
     assert_eq!(one.right().name, Some("llm"));
+    let none = parse_get("/jobstates?watch=1&sendInitialEvents=false", "*/*");
+    assert_eq!(none.watch.start, WatchStart::Now);
+    assert_eq!(parse_get("/jobstates?watch=false", "*/*").verb, "list");
     let again = "/jobstates?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7";
     let again = parse_get(again, "application/json").watch;
     assert_eq!(
         (again.start, again.ends_initial_events),
-        (WatchStart::Now, true)
+        (WatchStart::Rows, true)
     );
 }
 

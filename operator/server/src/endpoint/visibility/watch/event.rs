@@ -6,7 +6,7 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 use trellis_api::visibility;
 
-use super::cache::{Change, ChangeKind, Version};
+use super::cache::{Change, ChangeKind, Version, VersionedRow};
 use super::feed::Watched;
 use crate::callers::Failure;
 use crate::endpoint::visibility::table::{Format, render_table};
@@ -14,48 +14,33 @@ use crate::endpoint::visibility::table::{Format, render_table};
 /// Annotation of the bookmark after the initial events (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Writes the events of these changes. The last one has the version of the list, and all before it
-/// the version before their change: a reader that has had only some of them gets all of them again.
-pub(super) fn write_changes<T: Watched>(
-    changes: &[&Change<T>],
+/// Writes the event of a change.
+pub(super) fn write_change<T: Watched>(
+    change: &Change<T>,
     format: Format,
-    version: Version,
     out: &mut Vec<u8>,
 ) -> Result<(), Failure> {
-    let Some((last, rest)) = changes.split_last() else {
-        return Ok(());
-    };
-    for change in rest {
-        match (format, change.json.get()) {
-            (Format::Json, Some(json)) => out.extend_from_slice(json),
-            (Format::Json, None) => {
-                let json = to_line(&event(change.kind, &*change.row, format, change.before)?)?;
+    let write = || to_line(&event(change.kind, &change.row, format)?);
+    match format {
+        Format::Json => match change.json.get() {
+            Some(json) => out.extend_from_slice(json),
+            None => {
+                let json = write()?;
                 out.extend_from_slice(change.json.get_or_init(|| json));
             }
-            (Format::Table(_), _) => {
-                out.extend(to_line(&event(
-                    change.kind,
-                    &*change.row,
-                    format,
-                    change.before,
-                )?)?);
-            }
-        }
+        },
+        Format::Table(_) => out.extend(write()?),
     }
-    out.extend(to_line(&event(last.kind, &*last.row, format, version)?)?);
     Ok(())
 }
 
-/// Writes the rows of a reader that has none yet.
-pub(super) fn write_initial<'r, T: Watched>(
-    rows: impl Iterator<Item = &'r T>,
+/// Writes a row of a reader that has none yet.
+pub(super) fn write_initial<T: Watched>(
+    row: &VersionedRow<T>,
     format: Format,
-    version: Version,
     out: &mut Vec<u8>,
 ) -> Result<(), Failure> {
-    for row in rows {
-        out.extend(to_line(&event(ChangeKind::Added, row, format, version)?)?);
-    }
+    out.extend(to_line(&event(ChangeKind::Added, row, format)?)?);
     Ok(())
 }
 
@@ -69,7 +54,8 @@ pub(super) fn write_bookmark<T: Watched>(
     let end = (INITIAL_EVENTS_END.to_owned(), "true".to_owned());
     let metadata = ObjectMeta {
         annotations: ends_initial_events.then(|| [end].into()),
-        ..versioned(&ObjectMeta::default(), version)
+        resource_version: Some(version.to_string()),
+        ..ObjectMeta::default()
     };
     let object = json!({"kind": T::SERVED.kind, "apiVersion": visibility::api_version(),
         "metadata": metadata});
@@ -93,16 +79,16 @@ pub(super) fn write_error(failure: &Failure, out: &mut Vec<u8>) -> Result<(), Fa
 
 fn event<T: Watched>(
     kind: ChangeKind,
-    row: &T,
+    row: &VersionedRow<T>,
     format: Format,
-    version: Version,
 ) -> Result<Value, Failure> {
-    let row = row.with_version(version);
+    let mut object = (*row.row).clone();
+    object.metadata_mut().resource_version = Some(row.version.to_string());
     let object = match format {
-        Format::Json => serde_json::to_value(&row).map_err(|_| Failure::unavailable())?,
+        Format::Json => serde_json::to_value(&object).map_err(|_| Failure::unavailable())?,
         Format::Table(include) => {
-            let now = Timestamp::from_millisecond(version).unwrap_or_default();
-            render_table(std::iter::once(&row), include, now)?
+            let now = Timestamp::from_microsecond(row.version).unwrap_or_default();
+            render_table(std::iter::once(&object), include, now, row.version)?
         }
     };
     Ok(json!({"type": kind, "object": object}))
@@ -112,12 +98,4 @@ fn to_line(event: &Value) -> Result<Bytes, Failure> {
     let mut line = serde_json::to_vec(event).map_err(|_| Failure::unavailable())?;
     line.push(b'\n');
     Ok(Bytes::from(line))
-}
-
-/// Returns metadata with this version.
-pub(super) fn versioned(metadata: &ObjectMeta, version: Version) -> ObjectMeta {
-    ObjectMeta {
-        resource_version: Some(version.to_string()),
-        ..metadata.clone()
-    }
 }

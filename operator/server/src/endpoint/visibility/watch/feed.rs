@@ -1,15 +1,15 @@
 //! The rows of one resource for all its readers.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use trellis_api::visibility::{JobState, NodeState, QueueState};
 use trellis_dispatch::context::Context;
 
-use super::cache::{Change, Version, WatchCache};
-use super::event::versioned;
+use super::cache::{Change, SnapshotMoment, Version, VersionedRow, WatchCache};
 use super::news::News;
 use crate::callers::Failure;
 use crate::endpoint::visibility::row_set::RowSet;
@@ -25,11 +25,11 @@ pub(in crate::endpoint::visibility) struct WatchFeeds {
 }
 
 impl WatchFeeds {
-    /// Forgets all rows. Readers start anew.
-    pub(in crate::endpoint::visibility) fn clear(&self) {
-        self.jobs.clear();
-        self.queues.clear();
-        self.nodes.clear();
+    /// Forgets rows that nothing has read for this long.
+    pub(in crate::endpoint::visibility) fn clear_unused(&self, time: Duration) {
+        self.jobs.clear_unused(time);
+        self.queues.clear_unused(time);
+        self.nodes.clear_unused(time);
     }
 }
 
@@ -41,8 +41,6 @@ pub(in crate::endpoint::visibility) trait Watched:
     fn rows(view: &SnapshotView) -> &RowSet<Self>;
     /// The feed of the resource.
     fn feed(feeds: &WatchFeeds) -> &WatchFeed<Self>;
-    /// The row with this version of its object.
-    fn with_version(&self, version: Version) -> Self;
 }
 
 impl Watched for JobState {
@@ -52,14 +50,6 @@ impl Watched for JobState {
 
     fn feed(feeds: &WatchFeeds) -> &WatchFeed<Self> {
         &feeds.jobs
-    }
-
-    fn with_version(&self, version: Version) -> Self {
-        let metadata = versioned(&self.metadata, version);
-        Self {
-            metadata,
-            ..self.clone()
-        }
     }
 }
 
@@ -71,14 +61,6 @@ impl Watched for QueueState {
     fn feed(feeds: &WatchFeeds) -> &WatchFeed<Self> {
         &feeds.queues
     }
-
-    fn with_version(&self, version: Version) -> Self {
-        let metadata = versioned(&self.metadata, version);
-        Self {
-            metadata,
-            ..self.clone()
-        }
-    }
 }
 
 impl Watched for NodeState {
@@ -88,14 +70,6 @@ impl Watched for NodeState {
 
     fn feed(feeds: &WatchFeeds) -> &WatchFeed<Self> {
         &feeds.nodes
-    }
-
-    fn with_version(&self, version: Version) -> Self {
-        let metadata = versioned(&self.metadata, version);
-        Self {
-            metadata,
-            ..self.clone()
-        }
     }
 }
 
@@ -112,6 +86,8 @@ struct FeedState<T> {
     /// The leadership whose rows these are. Another one does not know their versions.
     context: Weak<Context>,
     cache: WatchCache<T>,
+    /// When the rows were renewed for the last time.
+    used: Instant,
 }
 
 impl<T> Default for WatchFeed<T> {
@@ -120,6 +96,7 @@ impl<T> Default for WatchFeed<T> {
             state: Mutex::new(FeedState {
                 context: Weak::new(),
                 cache: WatchCache::default(),
+                used: Instant::now(),
             }),
             versions: watch::Sender::default(),
             renewal: tokio::sync::Mutex::default(),
@@ -131,27 +108,33 @@ impl<T> Default for WatchFeed<T> {
 pub(super) struct NewChanges<T> {
     pub(super) changes: Vec<Arc<Change<T>>>,
     pub(super) version: Version,
+    /// True: there are more.
+    pub(super) is_partial: bool,
 }
 
 impl<T: Watched> WatchFeed<T> {
-    /// Takes the rows of a snapshot of this leadership.
+    /// Takes the rows of a snapshot of this leadership. Returns the version of their list.
     pub(in crate::endpoint::visibility) fn update(
         &self,
         context: &Arc<Context>,
-        at: Timestamp,
-        rows: &[T],
-    ) {
+        moment: SnapshotMoment,
+        rows: &mut [T],
+    ) -> Version {
         let mut state = self.state.lock();
         if !std::ptr::eq(state.context.as_ptr(), Arc::as_ptr(context)) {
             *state = FeedState {
                 context: Arc::downgrade(context),
                 cache: WatchCache::default(),
+                used: Instant::now(),
             };
         }
-        state.cache.update(at, rows);
-        let version = state.cache.version().unwrap_or_default();
+        let version = state.cache.update(moment, rows);
+        state.used = Instant::now();
+        let news = state.cache.version().unwrap_or_default();
         drop(state);
-        self.versions.send_replace(version);
+        self.versions
+            .send_if_modified(|known| std::mem::replace(known, news) != news);
+        version
     }
 
     /// Tells of each new version.
@@ -167,7 +150,7 @@ impl<T: Watched> WatchFeed<T> {
     ) -> Result<(), Failure> {
         let _renewal = self.renewal.lock().await;
         let view = views.current(context).await?;
-        if self.state.lock().cache.version() == Some(view.time().as_millisecond()) {
+        if self.state.lock().cache.snapshot() >= view.number() {
             return Ok(());
         }
         // The view hands its rows to this feed.
@@ -178,22 +161,31 @@ impl<T: Watched> WatchFeed<T> {
     }
 
     /// Returns all rows and their version. None: there are none yet.
-    pub(super) fn rows(&self) -> Option<(Vec<Arc<T>>, Version)> {
+    pub(super) fn rows(&self) -> Option<(Vec<VersionedRow<T>>, Version)> {
         let state = self.state.lock();
         let version = state.cache.version()?;
         Some((state.cache.rows().cloned().collect(), version))
     }
 
-    /// Returns the changes since a version. None: they are not known.
-    pub(super) fn changes_since(&self, version: Version) -> Option<NewChanges<T>> {
+    /// Returns at most `count` changes since a version. None: they are not known.
+    pub(super) fn changes_since(&self, version: Version, count: usize) -> Option<NewChanges<T>> {
         let state = self.state.lock();
+        let changes = state.cache.changes_since(version, count)?;
+        let last = changes.last().filter(|_| changes.len() == count);
         Some(NewChanges {
-            changes: state.cache.changes_since(version)?,
-            version: state.cache.version()?,
+            is_partial: last.is_some(),
+            version: match last {
+                Some(last) => last.row.version,
+                None => state.cache.version()?,
+            },
+            changes,
         })
     }
 
-    fn clear(&self) {
-        self.state.lock().cache = WatchCache::default();
+    fn clear_unused(&self, time: Duration) {
+        let mut state = self.state.lock();
+        if self.versions.receiver_count() == 0 && state.used.elapsed() >= time {
+            state.cache = WatchCache::default();
+        }
     }
 }

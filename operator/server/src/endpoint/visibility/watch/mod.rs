@@ -12,6 +12,7 @@ mod feed;
 mod news;
 mod stream;
 
+pub(super) use cache::{SnapshotMoment, UNKNOWN_VERSION, Version};
 pub(super) use feed::{WatchFeeds, Watched};
 
 use std::sync::Arc;
@@ -32,38 +33,40 @@ use crate::serve::LongAnswer;
 pub(super) fn serve_watch(
     endpoint: &Arc<Endpoint>,
     user: UserInfo,
+    is_proxied: bool,
     request: ObjectRequest,
 ) -> Result<Response, Failure> {
     let name = user.username.clone().unwrap_or_default();
-    let place = endpoint.watch_places.try_acquire(name);
+    let places = match is_proxied {
+        true => &endpoint.proxied_watch_places,
+        false => &endpoint.direct_watch_places,
+    };
+    let place = places.try_acquire(name);
     let place = place.ok_or_else(Failure::too_many_watches)?;
-    match request.served.plural {
-        plural if plural == JobState::SERVED.plural => {
-            Ok(respond::<JobState>(endpoint, user, request, place))
-        }
-        plural if plural == QueueState::SERVED.plural => {
-            Ok(respond::<QueueState>(endpoint, user, request, place))
-        }
-        plural if plural == NodeState::SERVED.plural => {
-            Ok(respond::<NodeState>(endpoint, user, request, place))
-        }
-        plural => Err(Failure::no_such_resource(plural)),
-    }
-}
-
-fn respond<T: Watched>(
-    endpoint: &Arc<Endpoint>,
-    user: UserInfo,
-    request: ObjectRequest,
-    place: FairTurn,
-) -> Response {
+    let respond = match request.served.plural {
+        plural if plural == JobState::SERVED.plural => respond::<JobState>,
+        plural if plural == QueueState::SERVED.plural => respond::<QueueState>,
+        plural if plural == NodeState::SERVED.plural => respond::<NodeState>,
+        plural => return Err(Failure::no_such_resource(plural)),
+    };
     let content_type = [(header::CONTENT_TYPE, request.format.content_type())];
-    let reader = stream::Reader::<T>::new(endpoint.clone(), user, request, place);
-    let mut response = (content_type, Body::from_stream(reader.into_stream())).into_response();
+    let body = respond(endpoint.clone(), user, is_proxied, request, place);
+    let mut response = (content_type, body).into_response();
     response
         .extensions_mut()
         .insert(LongAnswer(stream::MAX_WATCH));
-    response
+    Ok(response)
+}
+
+fn respond<T: Watched>(
+    endpoint: Arc<Endpoint>,
+    user: UserInfo,
+    is_proxied: bool,
+    request: ObjectRequest,
+    place: FairTurn,
+) -> Body {
+    let reader = stream::Reader::<T>::new(endpoint, user, is_proxied, request, place);
+    Body::from_stream(reader.into_stream())
 }
 
 #[cfg(test)]

@@ -34,6 +34,9 @@ pub(in crate::endpoint::visibility) trait News: PartialEq {
     fn is_same(&self, new: &Self, _look: Look) -> bool {
         self == new
     }
+
+    /// Keeps the late position of the old row, which other late rows keep, too.
+    fn keep_late_position(&mut self, _old: &Self, _look: Look) {}
 }
 
 impl News for JobState {
@@ -49,9 +52,14 @@ impl News for JobState {
                     expected_start: self.expected_start.clone(),
                     expected_end: self.expected_end.clone(),
                     position: self.position,
-                    metadata: self.metadata.clone(),
                     ..new.clone()
                 }
+    }
+
+    fn keep_late_position(&mut self, old: &Self, look: Look) {
+        if is_same_position(old.position, self.position, look) {
+            self.position = old.position;
+        }
     }
 }
 
@@ -189,6 +197,9 @@ mod tests {
                 ..LOOK
             };
             assert_eq!(at(old).is_same(&at(new), renewal), old == new);
+            let mut kept = at(new);
+            kept.keep_late_position(&at(old), LOOK);
+            assert_eq!(kept.position == old, same);
         }
     }
 }

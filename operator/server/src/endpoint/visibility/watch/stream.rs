@@ -10,8 +10,8 @@ use k8s_openapi::api::authentication::v1::UserInfo;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::cache::{Change, Version};
-use super::event::{write_bookmark, write_changes, write_error, write_initial};
+use super::cache::{Version, VersionedRow};
+use super::event::{write_bookmark, write_change, write_error, write_initial};
 use super::feed::{WatchFeed, Watched};
 use crate::callers::Failure;
 use crate::callers::access::{self, RequiredRight};
@@ -23,11 +23,20 @@ use crate::endpoint::visibility::request::ObjectRequest;
 /// Interval between looks at the scheduler while nothing else renews the rows.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Interval of bookmarks. A reader without news knows by them that its rows are current.
+/// Interval of bookmarks. A bookmark tells a reader without news that its rows are current.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Interval between reviews of the reader's right.
 const REVIEW_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Longest time for a review.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest time without a successful review. Then the watch ends.
+const MAX_UNREVIEWED: Duration = Duration::from_secs(60);
+
+/// Most rows or changes of one part of the answer.
+const PART_SIZE: usize = 500;
 
 /// Longest watch, as kube-apiserver's `--min-request-timeout`. The client watches again from where
 /// the watch has ended.
@@ -39,23 +48,31 @@ pub(super) struct Reader<T> {
     user: UserInfo,
     request: ObjectRequest,
     versions: watch::Receiver<Version>,
+    /// True: the API server sends the request for its user.
+    is_proxied: bool,
     /// The rows that the reader knows. None: none yet.
     known: Option<Version>,
+    /// Rows that the reader has not had.
+    initial: std::vec::IntoIter<VersionedRow<T>>,
+    /// Time of the last successful review.
+    reviewed: Instant,
     next_renewal: Instant,
     next_bookmark: Instant,
     next_review: Instant,
     end: Instant,
+    /// True: there are more changes than the last part had.
+    has_more: bool,
     /// True: an error has been sent, so the stream ends.
     has_failed: bool,
     /// Held while the reader is there.
     _place: FairTurn,
-    _resource: std::marker::PhantomData<T>,
 }
 
 impl<T: Watched> Reader<T> {
     pub(super) fn new(
         endpoint: Arc<Endpoint>,
         user: UserInfo,
+        is_proxied: bool,
         request: ObjectRequest,
         place: FairTurn,
     ) -> Self {
@@ -66,8 +83,11 @@ impl<T: Watched> Reader<T> {
             versions: feed_of::<T>(&endpoint).subscribe(),
             known: match request.watch.start {
                 WatchStart::Version(version) => Some(version),
-                WatchStart::Now => None,
+                WatchStart::Now | WatchStart::Rows => None,
             },
+            is_proxied,
+            initial: Vec::new().into_iter(),
+            reviewed: now,
             endpoint,
             user,
             request,
@@ -75,9 +95,9 @@ impl<T: Watched> Reader<T> {
             next_bookmark: after(BOOKMARK_INTERVAL),
             next_review: after(REVIEW_INTERVAL),
             end: after(longest),
+            has_more: false,
             has_failed: false,
             _place: place,
-            _resource: std::marker::PhantomData,
         }
     }
 
@@ -105,6 +125,13 @@ impl<T: Watched> Reader<T> {
             if !part.is_empty() {
                 return Some(part);
             }
+            if self.has_failed {
+                return None;
+            }
+            // The last part of the changes was full, and selected none for this reader.
+            if self.has_more {
+                continue;
+            }
             let wake = self.next_renewal.min(self.next_review).min(self.end);
             tokio::select! {
                 changed = self.versions.changed() => changed.ok()?,
@@ -130,10 +157,14 @@ impl<T: Watched> Reader<T> {
             let views = &self.endpoint.snapshot_views;
             feed_of::<T>(&self.endpoint).renew(views, &context).await?;
         }
-        match self.known {
-            None => self.write_rows(part)?,
-            Some(version) => self.write_changes_since(version, part)?,
+        let Some(version) = self.known else {
+            self.begin()?;
+            return self.write_rows(part);
+        };
+        if self.initial.len() > 0 {
+            return self.write_rows(part);
         }
+        self.write_changes_since(version, part)?;
         if self.request.watch.bookmarks && part.is_empty() && now >= self.next_bookmark {
             self.next_bookmark = now.checked_add(BOOKMARK_INTERVAL).unwrap_or(now);
             let version = self.known.unwrap_or_default();
@@ -142,40 +173,58 @@ impl<T: Watched> Reader<T> {
         Ok(())
     }
 
-    fn write_rows(&mut self, part: &mut Vec<u8>) -> Result<(), Failure> {
+    /// Takes the rows of now for a reader that has none.
+    fn begin(&mut self) -> Result<(), Failure> {
         let rows = feed_of::<T>(&self.endpoint).rows();
         let (rows, version) = rows.ok_or_else(Failure::unavailable)?;
-        let rows = rows.iter().map(AsRef::as_ref);
-        let selected = rows.filter(|row| self.request.selects(*row));
-        write_initial(selected, self.request.format, version, part)?;
-        if self.request.watch.ends_initial_events {
+        self.known = Some(version);
+        if self.request.watch.start == WatchStart::Rows {
+            let selected = rows
+                .into_iter()
+                .filter(|row| self.request.selects(&*row.row));
+            self.initial = selected.collect::<Vec<_>>().into_iter();
+        }
+        Ok(())
+    }
+
+    /// Writes a part of the rows that the reader has not had. A bookmark ends them.
+    fn write_rows(&mut self, part: &mut Vec<u8>) -> Result<(), Failure> {
+        for row in self.initial.by_ref().take(PART_SIZE) {
+            write_initial(&row, self.request.format, part)?;
+        }
+        let has_ended = self.initial.len() == 0 && self.request.watch.ends_initial_events;
+        if let (true, Some(version)) = (has_ended, self.known) {
             write_bookmark::<T>(self.request.format, version, true, part)?;
         }
-        self.known = Some(version);
         Ok(())
     }
 
     fn write_changes_since(&mut self, version: Version, part: &mut Vec<u8>) -> Result<(), Failure> {
-        let new = feed_of::<T>(&self.endpoint).changes_since(version);
+        let new = feed_of::<T>(&self.endpoint).changes_since(version, PART_SIZE);
         let new = new.ok_or_else(Failure::expired_version)?;
-        let changes: Vec<&Change<T>> = new
-            .changes
-            .iter()
-            .map(AsRef::as_ref)
-            .filter(|change| self.request.selects(&*change.row))
-            .collect();
-        write_changes(&changes, self.request.format, new.version, part)?;
+        for change in new.changes {
+            if self.request.selects(&*change.row.row) {
+                write_change(&change, self.request.format, part)?;
+            }
+        }
+        self.has_more = new.is_partial;
         self.known = Some(new.version);
         Ok(())
     }
 
-    /// Fails if the reader no longer has the right.
-    async fn review(&self) -> Result<(), Failure> {
+    /// Fails if the reader no longer has the right, or if that is not known for long.
+    async fn review(&mut self) -> Result<(), Failure> {
         let right = RequiredRight::Resource(self.request.right());
-        match self.endpoint.callers.review_again(&self.user, right).await {
-            Ok(false) => Err(access::deny_missing_right(&self.user, right).into()),
-            // The API server does not answer at the moment. The next review decides.
-            Ok(true) | Err(_) => Ok(()),
+        let callers = &self.endpoint.callers;
+        let review = callers.review_again(&self.user, self.is_proxied, right);
+        match tokio::time::timeout(REVIEW_TIMEOUT, review).await {
+            Ok(Ok(false)) => Err(access::deny_missing_right(&self.user, right).into()),
+            Ok(Ok(true)) => {
+                self.reviewed = Instant::now();
+                Ok(())
+            }
+            Ok(Err(_)) | Err(_) if self.reviewed.elapsed() < MAX_UNREVIEWED => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Failure::unavailable()),
         }
     }
 }
