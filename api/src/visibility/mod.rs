@@ -13,6 +13,7 @@ mod job_state;
 mod node_state;
 mod queue_state;
 mod schema;
+mod small_moves;
 
 pub use amount::Amount;
 pub use ended_attempt::EndedAttempt;
@@ -26,6 +27,7 @@ pub use job_state::JobState;
 pub use node_state::{NodeDomain, NodeHold, NodeReason, NodeResource, NodeState};
 pub use queue_state::{QueueResource, QueueState};
 pub use schema::schemas;
+pub use small_moves::{is_same_estimate, is_same_usage};
 
 use serde::{Deserialize, Serialize};
 

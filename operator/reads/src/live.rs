@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use kube::api::WatchParams;
-use kube::core::WatchEvent;
+use kube::core::{NamespaceResourceScope, WatchEvent};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use crate::ApiFailure;
+use crate::queue::JobScope;
 use crate::visibility::{VisibilityAnswer, list_objects};
+use crate::{ApiFailure, ReadError, Reader};
 
 /// Longest time without an event. The scheduler sends a bookmark every five seconds.
 const MAX_SILENCE: Duration = Duration::from_secs(15);
@@ -127,9 +128,7 @@ where
         let listed = list_objects(&self.api, self.patience).await?;
         self.last_sign = Instant::now();
         Ok(listed.map(|list| {
-            let objects = list.items.into_iter();
-            let objects = objects.map(|object| (name_of(&object), Arc::new(object)));
-            self.objects = objects.collect();
+            self.objects = list.items.into_iter().map(to_entry).collect();
             self.has_listed = true;
             self.version = list.metadata.resource_version;
         }))
@@ -196,7 +195,7 @@ where
         let version = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let version = object.resource_version();
-                self.objects.insert(name_of(&object), Arc::new(object));
+                self.objects.extend([to_entry(object)]);
                 version
             }
             WatchEvent::Deleted(object) => {
@@ -211,9 +210,63 @@ where
     }
 }
 
+/// A list of the namespaces that the user may see.
+pub(crate) struct ScopedList<K> {
+    pub(crate) list: LiveList<K>,
+    /// The answer to the first look.
+    pub(crate) answer: VisibilityAnswer<()>,
+    /// True: the objects are those of all namespaces.
+    pub(crate) is_complete: bool,
+}
+
+/// Lists the objects of these namespaces. `right` is the right that the user needs.
+///
+/// # Errors
+/// If the cluster cannot be reached.
+pub(crate) async fn list_in_scope<K>(
+    reader: &Reader,
+    scope: JobScope,
+    right: &str,
+) -> Result<ScopedList<K>, ReadError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug
+        + Send
+        + 'static,
+{
+    let look = async |api: Api<K>, is_complete| {
+        let mut list = LiveList::new(api, reader.scheduler_timeout);
+        let answer = list.renew().await;
+        answer
+            .map_err(|error| reader.read_error(error, right))
+            .map(|answer| ScopedList {
+                list,
+                answer,
+                is_complete,
+            })
+    };
+    let client = || reader.client.clone();
+    if scope != JobScope::Own {
+        let all = look(Api::all(client()), true).await?;
+        let is_denied = matches!(all.answer, VisibilityAnswer::Denied(_));
+        if !is_denied || scope == JobScope::All {
+            return Ok(all);
+        }
+    }
+    look(Api::namespaced(client(), &reader.namespace), false).await
+}
+
 fn after(time: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(time).unwrap_or(now)
+}
+
+/// An object under its name, without its version: a new version alone is no news.
+fn to_entry<K: Resource<DynamicType = ()>>(mut object: K) -> (ObjectName, Arc<K>) {
+    object.meta_mut().resource_version = None;
+    (name_of(&object), Arc::new(object))
 }
 
 fn name_of(object: &impl Resource<DynamicType = ()>) -> ObjectName {

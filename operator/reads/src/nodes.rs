@@ -4,7 +4,6 @@ use kube::Api;
 use trellis_api::visibility::NodeState;
 
 use crate::live::{LiveList, LiveObjects};
-use crate::visibility::VisibilityAnswer;
 use crate::{ErrorHints, ReadError, Reader};
 
 /// All nodes, kept current.
@@ -28,22 +27,15 @@ impl NodeFollower {
     /// # Errors
     /// If the nodes cannot be read.
     pub async fn renew(&mut self) -> Result<(), ReadError> {
-        let hints = || ErrorHints {
+        let hints = ErrorHints {
             rights:
                 "the ClusterRole trellis-platform has it: list nodestates.visibility.trellis.dev"
                     .to_owned(),
             without_cluster: None,
         };
         let answer = self.0.renew().await;
-        match answer.map_err(|error| error.into_read_error(&hints()))? {
-            VisibilityAnswer::Available(()) | VisibilityAnswer::NotFound => Ok(()),
-            VisibilityAnswer::Denied(message) => {
-                let reason = format!("{message}: {}", hints().rights);
-                Err(ReadError::denied(reason))
-            }
-            VisibilityAnswer::Unauthorized(message) => Err(ReadError::unauthorized(message)),
-            VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(reason.to_owned())),
-        }
+        let answer = answer.map_err(|error| error.into_read_error(&hints))?;
+        answer.into_result(&hints.rights).map(drop)
     }
 
     /// The nodes of the last look.

@@ -9,8 +9,8 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::ApiFailure;
 use crate::text::sanitize;
+use crate::{ApiFailure, ReadError};
 
 /// The answer to a read.
 #[derive(Debug)]
@@ -37,6 +37,20 @@ impl<T> VisibilityAnswer<T> {
             Self::Unavailable(reason) => VisibilityAnswer::Unavailable(reason),
             Self::Denied(message) => VisibilityAnswer::Denied(message),
             Self::Unauthorized(message) => VisibilityAnswer::Unauthorized(message),
+        }
+    }
+
+    /// Returns the object, if it exists. `right` tells a user who lacks the right how to get it.
+    ///
+    /// # Errors
+    /// If the object could not be read.
+    pub fn into_result(self, right: &str) -> Result<Option<T>, ReadError> {
+        match self {
+            Self::Available(told) => Ok(Some(told)),
+            Self::NotFound => Ok(None),
+            Self::Unavailable(reason) => Err(ReadError::unavailable(reason.to_owned())),
+            Self::Denied(message) => Err(ReadError::denied(format!("{message}: {right}"))),
+            Self::Unauthorized(message) => Err(ReadError::unauthorized(message)),
         }
     }
 

@@ -60,9 +60,9 @@ pub fn run(options: &HistoryOptions) -> anyhow::Result<ExitCode> {
         let own = &site.reader.namespace;
         warn(&format!("note: only attempts of namespace {own:?}"));
     }
-    let attempts = reads.attempts.iter().rev();
+    let attempts = reads.attempts.iter().rev().map(AsRef::as_ref);
     let attempts: Vec<&EndedAttempt> = attempts
-        .filter(|ended| job.as_ref().is_none_or(|job| *job == ended.job))
+        .filter(|ended: &&EndedAttempt| job.as_ref().is_none_or(|job| *job == ended.job))
         .filter(|ended| !options.preempted || ended.preempted)
         .filter(|ended| !options.failed || has_failed(ended))
         .collect();

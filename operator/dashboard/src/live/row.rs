@@ -1,15 +1,8 @@
 //! A row of a list. Pure.
 
-use jiff::SignedDuration;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
-use trellis_api::quantity::Amount;
-use trellis_api::queue::DecayedUsage;
-use trellis_api::visibility::{JobState, NodeState, QueueState};
-
-/// Smallest change of an estimate that is worth a new row.
-const MIN_CHANGE: SignedDuration = SignedDuration::from_secs(5);
+use trellis_api::visibility::{JobState, NodeState, QueueState, is_same_estimate, is_same_usage};
 
 /// The circumstances of a read.
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +37,11 @@ impl Row for JobState {
     /// An expected time that has moved by little is the same: else each end of a job would change
     /// the rows of all jobs behind it. So is another position, if the order of the queue tells it.
     fn is_same(&self, new: &Self, reading: Reading) -> bool {
-        let starts = (&self.expected_start, &new.expected_start);
-        let ends = (&self.expected_end, &new.expected_end);
-        if !is_same_estimate(starts, reading.now) || !is_same_estimate(ends, reading.now) {
+        let (start, new_start) = (self.expected_start.as_ref(), new.expected_start.as_ref());
+        let (end, new_end) = (self.expected_end.as_ref(), new.expected_end.as_ref());
+        if !is_same_estimate(start, new_start, reading.now)
+            || !is_same_estimate(end, new_end, reading.now)
+        {
             return false;
         }
         let as_old = Self {
@@ -70,16 +65,12 @@ impl Row for QueueState {
     /// Decayed usage changes at each moment. It is the same while it has moved by at most one
     /// percent.
     fn is_same(&self, new: &Self, _reading: Reading) -> bool {
-        let (old_usage, new_usage) = (&self.decayed_usage, &new.decayed_usage);
-        let mut pairs = old_usage.iter().zip(new_usage);
-        let is_same_usage = old_usage.len() == new_usage.len()
-            && pairs.all(|(old, new)| old.resource == new.resource && is_near(old, new));
         let as_old = Self {
             decayed_usage: self.decayed_usage.clone(),
             decayed_time: self.decayed_time.clone(),
             ..new.clone()
         };
-        is_same_usage && *self == as_old
+        is_same_usage(&self.decayed_usage, &new.decayed_usage) && *self == as_old
     }
 }
 
@@ -89,34 +80,10 @@ impl Row for NodeState {
     }
 }
 
-/// Returns true if the amount has moved by at most one percent.
-fn is_near(old: &DecayedUsage, new: &DecayedUsage) -> bool {
-    let units = |usage: &DecayedUsage| usage.amount.amount().map(Amount::floor_units);
-    match (units(old), units(new)) {
-        (Ok(old), Ok(new)) => {
-            let moved = new.saturating_sub(old).saturating_abs();
-            moved.saturating_mul(100) <= old.saturating_abs()
-        }
-        _ => old.amount == new.amount,
-    }
-}
-
-/// Returns true if an expected time has moved by at most five seconds, or by one percent of the time
-/// that is left.
-fn is_same_estimate(times: (&Option<Time>, &Option<Time>), now: Timestamp) -> bool {
-    let (old, new) = match times {
-        (None, None) => return true,
-        (Some(old), Some(new)) => (old.0, new.0),
-        _ => return false,
-    };
-    let moved = new.duration_since(old).abs();
-    let left = old.duration_since(now).abs();
-    let percent = left.checked_div(100).unwrap_or_default();
-    moved <= MIN_CHANGE.max(percent)
-}
-
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
 
     fn reading(now: &str) -> Reading {

@@ -31,7 +31,7 @@ const MAX_ATTEMPTS: usize = 2_000;
 #[serde(rename_all = "camelCase")]
 struct EndedAttempts {
     time: Timestamp,
-    attempts: Vec<EndedAttempt>,
+    attempts: Vec<Arc<EndedAttempt>>,
 }
 
 pub(crate) async fn list_attempts(

@@ -35,7 +35,7 @@ fn open_watch(lines: Vec<Value>) -> Answer {
     }
 }
 
-/// What the API server was asked: `list`, or `watch` with the version.
+/// Questions to the API server: `list`, or `watch` with the version.
 type Questions = Arc<Mutex<Vec<String>>>;
 
 /// A list whose API server gives these answers in turn.
@@ -122,6 +122,10 @@ async fn renew(list: &mut LiveList<JobState>) -> Vec<(String, i64)> {
         "{answer:?}"
     );
     let jobs = list.objects().values();
+    assert!(
+        jobs.clone()
+            .all(|job| job.metadata.resource_version.is_none())
+    );
     jobs.map(|job| (job.name_any(), job.gpus)).collect()
 }
 

@@ -4,9 +4,12 @@ use kube::Api;
 use trellis_api::visibility::{JobState, QueueState};
 
 use super::{JobScope, QueueReads};
-use crate::live::{LiveList, LiveObjects};
+use crate::live::{LiveList, LiveObjects, ScopedList, list_in_scope};
 use crate::visibility::VisibilityAnswer;
 use crate::{ApiFailure, ReadError, Reader};
+
+/// The right to the jobs.
+const JOBS_RIGHT: &str = "list jobstates.visibility.trellis.dev";
 
 /// The jobs and the queues, kept current.
 #[derive(Debug)]
@@ -27,21 +30,13 @@ impl QueueFollower {
     /// # Errors
     /// If the jobs cannot be read. Queues that the user may not see are no error.
     pub async fn start(reader: &Reader, scope: JobScope) -> Result<Self, ReadError> {
-        let mut is_complete = scope != JobScope::Own;
-        let mut jobs = match is_complete {
-            true => Api::all(reader.client.clone()),
-            false => own_jobs(reader),
-        };
+        let ScopedList {
+            list,
+            answer,
+            is_complete,
+        } = list_in_scope(reader, scope, JOBS_RIGHT).await?;
         let mut notes = Vec::new();
-        let mut list = LiveList::new(jobs.clone(), reader.scheduler_timeout);
-        let mut answer = renew_jobs(reader, &mut list).await?;
-        if let VisibilityAnswer::Denied(_) = answer
-            && scope == JobScope::AllOrOwn
-        {
-            is_complete = false;
-            jobs = own_jobs(reader);
-            list = LiveList::new(jobs, reader.scheduler_timeout);
-            answer = renew_jobs(reader, &mut list).await?;
+        if !is_complete && scope == JobScope::AllOrOwn {
             notes.push(format!(
                 "only jobs of namespace {:?}: to see all jobs, you need the right to list jobstates.visibility.trellis.dev in all namespaces",
                 reader.namespace
@@ -144,10 +139,6 @@ fn is_visible(answer: &VisibilityAnswer<()>) -> bool {
     )
 }
 
-fn own_jobs(reader: &Reader) -> Api<JobState> {
-    Api::namespaced(reader.client.clone(), &reader.namespace)
-}
-
 async fn renew_jobs(
     reader: &Reader,
     jobs: &mut LiveList<JobState>,
@@ -157,28 +148,22 @@ async fn renew_jobs(
 }
 
 fn explain_list(reader: &Reader, error: ApiFailure) -> ReadError {
-    reader.read_error(error, "list jobstates.visibility.trellis.dev")
+    reader.read_error(error, JOBS_RIGHT)
 }
 
 /// Fails if the jobs could not be read.
 fn check(reader: &Reader, scope: JobScope, answer: VisibilityAnswer<()>) -> Result<(), ReadError> {
-    match answer {
-        VisibilityAnswer::Available(()) | VisibilityAnswer::NotFound => Ok(()),
-        VisibilityAnswer::Denied(message) => {
-            let place = match scope {
-                JobScope::All => {
-                    "all namespaces; without -A, the command reads the namespace of the context"
-                        .to_owned()
-                }
-                JobScope::AllOrOwn | JobScope::Own => format!("namespace {:?}", reader.namespace),
-            };
-            Err(ReadError::denied(format!(
-                "{message}: ask for the ClusterRole trellis-view, or view, in {place}"
-            )))
-        }
-        VisibilityAnswer::Unauthorized(message) => Err(ReadError::unauthorized(message)),
-        VisibilityAnswer::Unavailable(reason) => Err(ReadError::unavailable(format!(
+    if let VisibilityAnswer::Unavailable(reason) = answer {
+        return Err(ReadError::unavailable(format!(
             "{reason}; `kubectl get tj -A` shows phases and reasons without it"
-        ))),
+        )));
     }
+    let place = match scope {
+        JobScope::All => {
+            "all namespaces; without -A, the command reads the namespace of the context".to_owned()
+        }
+        JobScope::AllOrOwn | JobScope::Own => format!("namespace {:?}", reader.namespace),
+    };
+    let right = format!("ask for the ClusterRole trellis-view, or view, in {place}");
+    answer.into_result(&right).map(drop)
 }

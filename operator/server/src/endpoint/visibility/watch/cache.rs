@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use trellis_gang::key::Key;
 
-use super::news::{Look, News};
+use super::comparable_row::{ComparableRow, Look};
 use crate::endpoint::visibility::table::TableRow;
 
 /// Most changes to keep beside those of the last look. A reader that is further behind starts with a
@@ -101,7 +101,7 @@ impl<T> Default for WatchCache<T> {
     }
 }
 
-impl<T: TableRow + News + Clone> WatchCache<T> {
+impl<T: TableRow + ComparableRow + Clone> WatchCache<T> {
     /// Takes the rows of a snapshot, and gives each the version of its last change. Returns the
     /// version of the whole. Does nothing with those of an earlier snapshot.
     pub(super) fn update(&mut self, moment: SnapshotMoment, rows: &mut [T]) -> Version {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use trellis_api::visibility;
 
 use super::cache::{Change, ChangeKind, Version, VersionedRow};
-use super::feed::Watched;
+use super::feed::WatchableRow;
 use crate::callers::Failure;
 use crate::endpoint::visibility::table::{Format, render_table};
 
@@ -15,7 +15,7 @@ use crate::endpoint::visibility::table::{Format, render_table};
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Writes the event of a change.
-pub(super) fn write_change<T: Watched>(
+pub(super) fn write_change<T: WatchableRow>(
     change: &Change<T>,
     format: Format,
     out: &mut Vec<u8>,
@@ -35,7 +35,7 @@ pub(super) fn write_change<T: Watched>(
 }
 
 /// Writes a row of a reader that has none yet.
-pub(super) fn write_initial<T: Watched>(
+pub(super) fn write_initial<T: WatchableRow>(
     row: &VersionedRow<T>,
     format: Format,
     out: &mut Vec<u8>,
@@ -45,7 +45,7 @@ pub(super) fn write_initial<T: Watched>(
 }
 
 /// Writes a bookmark: the reader has had all changes up to this version.
-pub(super) fn write_bookmark<T: Watched>(
+pub(super) fn write_bookmark<T: WatchableRow>(
     format: Format,
     version: Version,
     ends_initial_events: bool,
@@ -77,7 +77,7 @@ pub(super) fn write_error(failure: &Failure, out: &mut Vec<u8>) -> Result<(), Fa
     Ok(())
 }
 
-fn event<T: Watched>(
+fn event<T: WatchableRow>(
     kind: ChangeKind,
     row: &VersionedRow<T>,
     format: Format,

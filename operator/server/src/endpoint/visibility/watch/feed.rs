@@ -10,7 +10,7 @@ use trellis_api::visibility::{JobState, NodeState, QueueState};
 use trellis_dispatch::context::Context;
 
 use super::cache::{Change, SnapshotMoment, Version, VersionedRow, WatchCache};
-use super::news::News;
+use super::comparable_row::ComparableRow;
 use crate::callers::Failure;
 use crate::endpoint::visibility::row_set::RowSet;
 use crate::endpoint::visibility::snapshot_view::{SnapshotView, SnapshotViews};
@@ -34,8 +34,8 @@ impl WatchFeeds {
 }
 
 /// A resource that can be watched.
-pub(in crate::endpoint::visibility) trait Watched:
-    TableRow + News + Clone + Send + Sync + 'static
+pub(in crate::endpoint::visibility) trait WatchableRow:
+    TableRow + ComparableRow + Clone + Send + Sync + 'static
 {
     /// The rows of a snapshot.
     fn rows(view: &SnapshotView) -> &RowSet<Self>;
@@ -43,7 +43,7 @@ pub(in crate::endpoint::visibility) trait Watched:
     fn feed(feeds: &WatchFeeds) -> &WatchFeed<Self>;
 }
 
-impl Watched for JobState {
+impl WatchableRow for JobState {
     fn rows(view: &SnapshotView) -> &RowSet<Self> {
         view.jobs()
     }
@@ -53,7 +53,7 @@ impl Watched for JobState {
     }
 }
 
-impl Watched for QueueState {
+impl WatchableRow for QueueState {
     fn rows(view: &SnapshotView) -> &RowSet<Self> {
         view.queues()
     }
@@ -63,7 +63,7 @@ impl Watched for QueueState {
     }
 }
 
-impl Watched for NodeState {
+impl WatchableRow for NodeState {
     fn rows(view: &SnapshotView) -> &RowSet<Self> {
         view.nodes()
     }
@@ -90,14 +90,21 @@ struct FeedState<T> {
     used: Instant,
 }
 
+impl<T> FeedState<T> {
+    /// No rows yet.
+    fn of(context: Weak<Context>) -> Self {
+        Self {
+            context,
+            cache: WatchCache::default(),
+            used: Instant::now(),
+        }
+    }
+}
+
 impl<T> Default for WatchFeed<T> {
     fn default() -> Self {
         Self {
-            state: Mutex::new(FeedState {
-                context: Weak::new(),
-                cache: WatchCache::default(),
-                used: Instant::now(),
-            }),
+            state: Mutex::new(FeedState::of(Weak::new())),
             versions: watch::Sender::default(),
             renewal: tokio::sync::Mutex::default(),
         }
@@ -112,7 +119,7 @@ pub(super) struct NewChanges<T> {
     pub(super) is_partial: bool,
 }
 
-impl<T: Watched> WatchFeed<T> {
+impl<T: WatchableRow> WatchFeed<T> {
     /// Takes the rows of a snapshot of this leadership. Returns the version of their list.
     pub(in crate::endpoint::visibility) fn update(
         &self,
@@ -122,11 +129,7 @@ impl<T: Watched> WatchFeed<T> {
     ) -> Version {
         let mut state = self.state.lock();
         if !std::ptr::eq(state.context.as_ptr(), Arc::as_ptr(context)) {
-            *state = FeedState {
-                context: Arc::downgrade(context),
-                cache: WatchCache::default(),
-                used: Instant::now(),
-            };
+            *state = FeedState::of(Arc::downgrade(context));
         }
         let version = state.cache.update(moment, rows);
         state.used = Instant::now();

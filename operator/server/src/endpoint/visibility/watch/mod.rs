@@ -1,19 +1,19 @@
 //! Watches of rows: a client gets the changes of a list instead of the list again.
 //!
-//! `cache` keeps the rows and their last changes, `news` decides what is a change, `feed` shares
+//! `cache` keeps the rows and their last changes, `comparable_row` decides what is a change, `feed` shares
 //! both among all readers of a resource, `event` serializes, and `stream` serves one reader.
 //!
 //! A watch begins at the `resourceVersion` of a list, or with all rows. It holds no turn of the
 //! requests, but one of its own places.
 
 mod cache;
+mod comparable_row;
 mod event;
 mod feed;
-mod news;
 mod stream;
 
 pub(super) use cache::{SnapshotMoment, UNKNOWN_VERSION, Version};
-pub(super) use feed::{WatchFeeds, Watched};
+pub(super) use feed::{WatchFeeds, WatchableRow};
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub(super) fn serve_watch(
     Ok(response)
 }
 
-fn respond<T: Watched>(
+fn respond<T: WatchableRow>(
     endpoint: Arc<Endpoint>,
     user: UserInfo,
     is_proxied: bool,

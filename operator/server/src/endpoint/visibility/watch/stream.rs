@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::cache::{Version, VersionedRow};
 use super::event::{write_bookmark, write_change, write_error, write_initial};
-use super::feed::{WatchFeed, Watched};
+use super::feed::{WatchFeed, WatchableRow};
 use crate::callers::Failure;
 use crate::callers::access::{self, RequiredRight};
 use crate::callers::fair_turns::FairTurn;
@@ -68,7 +68,7 @@ pub(super) struct Reader<T> {
     _place: FairTurn,
 }
 
-impl<T: Watched> Reader<T> {
+impl<T: WatchableRow> Reader<T> {
     pub(super) fn new(
         endpoint: Arc<Endpoint>,
         user: UserInfo,
@@ -229,6 +229,6 @@ impl<T: Watched> Reader<T> {
     }
 }
 
-fn feed_of<T: Watched>(endpoint: &Endpoint) -> &WatchFeed<T> {
+fn feed_of<T: WatchableRow>(endpoint: &Endpoint) -> &WatchFeed<T> {
     T::feed(endpoint.snapshot_views.feeds())
 }

@@ -3,17 +3,8 @@
 //! Estimates and positions move all the time. If each move were an event, the end of one job would
 //! cost an event for each job behind it, for each reader.
 
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use trellis_api::quantity::Amount;
-use trellis_api::queue::DecayedUsage;
-use trellis_api::visibility::{JobState, NodeState, QueueState};
-
-/// Smallest change of an estimate that is news.
-const MIN_CHANGE: SignedDuration = SignedDuration::from_secs(5);
-
-/// Parts of a number or time within which a change is no news.
-const PARTS: i32 = 100;
+use jiff::Timestamp;
+use trellis_api::visibility::{JobState, NodeState, QueueState, is_same_estimate, is_same_usage};
 
 /// Positions up to this one are exact in each event.
 const EXACT_POSITIONS: u32 = 100;
@@ -29,7 +20,9 @@ pub(in crate::endpoint::visibility) struct Look {
 }
 
 /// A row whose changes are events.
-pub(in crate::endpoint::visibility) trait News: PartialEq {
+pub(in crate::endpoint::visibility) trait ComparableRow:
+    PartialEq
+{
     /// Returns true if a reader of the old row misses nothing in the new one.
     fn is_same(&self, new: &Self, _look: Look) -> bool {
         self == new
@@ -39,13 +32,13 @@ pub(in crate::endpoint::visibility) trait News: PartialEq {
     fn keep_late_position(&mut self, _old: &Self, _look: Look) {}
 }
 
-impl News for JobState {
+impl ComparableRow for JobState {
     /// An expected time may be wrong by one percent, and a late position until the next renewal.
     fn is_same(&self, new: &Self, look: Look) -> bool {
-        let starts = (&self.expected_start, &new.expected_start);
-        let ends = (&self.expected_end, &new.expected_end);
-        is_same_estimate(starts, look.now)
-            && is_same_estimate(ends, look.now)
+        let (start, new_start) = (self.expected_start.as_ref(), new.expected_start.as_ref());
+        let (end, new_end) = (self.expected_end.as_ref(), new.expected_end.as_ref());
+        is_same_estimate(start, new_start, look.now)
+            && is_same_estimate(end, new_end, look.now)
             && is_same_position(self.position, new.position, look)
             && *self
                 == Self {
@@ -63,14 +56,10 @@ impl News for JobState {
     }
 }
 
-impl News for QueueState {
+impl ComparableRow for QueueState {
     /// Decayed usage changes at each moment. It may be wrong by one percent.
     fn is_same(&self, new: &Self, _look: Look) -> bool {
-        let (old_usage, new_usage) = (&self.decayed_usage, &new.decayed_usage);
-        let mut pairs = old_usage.iter().zip(new_usage);
-        let is_same_usage = old_usage.len() == new_usage.len()
-            && pairs.all(|(old, new)| old.resource == new.resource && is_near(old, new));
-        is_same_usage
+        is_same_usage(&self.decayed_usage, &new.decayed_usage)
             && *self
                 == Self {
                     decayed_usage: self.decayed_usage.clone(),
@@ -80,7 +69,7 @@ impl News for QueueState {
     }
 }
 
-impl News for NodeState {}
+impl ComparableRow for NodeState {}
 
 /// Returns true if a position is the same, or both are late.
 fn is_same_position(old: Option<u32>, new: Option<u32>, look: Look) -> bool {
@@ -88,34 +77,10 @@ fn is_same_position(old: Option<u32>, new: Option<u32>, look: Look) -> bool {
     old == new || !look.renews_positions && is_late(old) && is_late(new)
 }
 
-/// Returns true if the amount has moved by at most one percent.
-fn is_near(old: &DecayedUsage, new: &DecayedUsage) -> bool {
-    let units = |usage: &DecayedUsage| usage.amount.amount().map(Amount::floor_units);
-    match (units(old), units(new)) {
-        (Ok(old), Ok(new)) => {
-            let moved = new.saturating_sub(old).saturating_abs();
-            moved.saturating_mul(PARTS.into()) <= old.saturating_abs()
-        }
-        _ => old.amount == new.amount,
-    }
-}
-
-/// Returns true if an expected time has moved by at most five seconds, or by one percent of the time
-/// that is left.
-fn is_same_estimate(times: (&Option<Time>, &Option<Time>), now: Timestamp) -> bool {
-    let (old, new) = match times {
-        (None, None) => return true,
-        (Some(old), Some(new)) => (old.0, new.0),
-        _ => return false,
-    };
-    let moved = new.duration_since(old).abs();
-    let left = old.duration_since(now).abs();
-    let part = left.checked_div(PARTS).unwrap_or_default();
-    moved <= MIN_CHANGE.max(part)
-}
-
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
 
     const LOOK: Look = Look {
