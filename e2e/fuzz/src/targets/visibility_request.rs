@@ -22,6 +22,7 @@ pub const TARGET: Target = Target {
         "/jobstates",
         "/nodestates",
         "/explanations",
+        "/endedattempts",
         "?watch=true",
         "&continue=",
         "limit=1",
@@ -29,6 +30,10 @@ pub const TARGET: Target = Target {
         "fieldSelector=",
         "includeObject=Object",
         "resourceVersionMatch=Exact",
+        "resourceVersion=0",
+        "sendInitialEvents=true",
+        "allowWatchBookmarks=true",
+        "timeoutSeconds=1",
         "%2F",
         "%00",
         "+",
@@ -59,7 +64,7 @@ fn check(input: &[u8]) {
     match parse_visibility_request(&request.into_parts().0) {
         Ok(verb) => {
             assert!(
-                ["get", "list", "document"].contains(&verb),
+                ["get", "list", "watch", "document"].contains(&verb),
                 "{verb} is served"
             );
             assert_eq!(method, http::Method::GET);
