@@ -1,12 +1,13 @@
-//! Read-only resources of the API group [`GROUP`], computed by the engine for each request and
-//! stored nowhere (docs/endpoint.md). The API server serves them to authorized callers. The server
-//! fills these types, and the command line reads them.
+//! Resources of the API group [`GROUP`], computed by the engine for each request and stored nowhere
+//! (docs/endpoint.md). The API server serves them to authorized callers. The server fills these
+//! types, and the command line reads them.
 //!
 //! Each resource has its own file.
 
 mod amount;
 mod ended_attempt;
 mod explanation;
+mod forecast;
 mod gang_name;
 mod job_ref;
 mod job_state;
@@ -20,6 +21,10 @@ pub use ended_attempt::EndedAttempt;
 pub use explanation::{
     Candidate, ExcludedNodes, Explanation, FreedOn, HeldBy, MovableJob, OtherJobs, Preempted,
     Protected, RaisedLimit, RaisedQuota, RequestChange, Shortage, SmallestChange, TaskGroupNodes,
+};
+pub use forecast::{
+    AddedJob, AddedNodes, AddedTaskGroup, ChangedJob, ChangedQueue, ChangedQuota, ExpectedTimes,
+    Forecast, ForecastChange, ForecastEffect, ForecastSpec, ForecastStatus, MovedJob, NamedNode,
 };
 pub use gang_name::GangName;
 pub use job_ref::JobRef;
@@ -64,6 +69,7 @@ pub const ALL_RESOURCES: &[ServedResource] = &[
     NodeState::SERVED,
     Explanation::SERVED,
     EndedAttempt::SERVED,
+    Forecast::SERVED,
 ];
 
 /// A list in the API server's format.
@@ -140,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn served_resources_have_unique_names_and_are_read_only() {
+    fn served_resources_have_unique_names_and_store_nothing() {
         let mut names = std::collections::BTreeSet::new();
         for served in ALL_RESOURCES {
             for name in [served.plural, served.singular]
@@ -149,10 +155,15 @@ mod tests {
             {
                 assert!(names.insert(*name), "{name} is two things");
             }
-            // A resource with the verb delete would be listed whenever a namespace is deleted.
+            // A resource with the verb delete would be listed whenever a namespace is deleted. `create`
+            // asks a question, as with a SelfSubjectAccessReview: nothing is stored.
             for verb in served.verbs {
                 let is_read = ["get", "list", "watch"].contains(verb);
-                assert!(is_read, "{}: {verb}", served.plural);
+                assert!(
+                    is_read || served.verbs == ["create"],
+                    "{}: {verb}",
+                    served.plural
+                );
             }
             assert!(!served.verbs.is_empty(), "{}", served.plural);
             assert_eq!(served.plural, served.plural.to_lowercase());

@@ -22,6 +22,8 @@ pub struct Forecast {
     /// gang has finished its work, or is preempted. A gang that is missing here has no known end,
     /// or is past it.
     pub ends: BTreeMap<GangId, Time>,
+    /// Gangs whose run ends before their work does, because they make room.
+    pub stopped: BTreeSet<GangId>,
     /// True if the forecast stopped early: more gangs may start, later than those in `starts`.
     pub cut_off: bool,
 }
@@ -36,6 +38,7 @@ impl Forecast {
         Self {
             starts: player.starts,
             ends: player.ends,
+            stopped: player.stopped,
             cut_off,
         }
     }

@@ -29,4 +29,4 @@ pub use reasons::{to_api_reason, to_preemption_reason};
 pub use topology::to_engine_topology;
 pub(crate) use topology::{to_level_request, to_slices};
 pub(crate) use units::to_duration;
-pub use units::{to_engine_time, to_quantity, to_timestamp};
+pub use units::{to_base_units, to_engine_time, to_quantity, to_timestamp};

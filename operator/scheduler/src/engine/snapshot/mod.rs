@@ -67,7 +67,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Counts the pods of placed gangs as not yet created, so that they leave with their gang.
-    pub(crate) fn bind_pods_to_gangs(&mut self) {
+    pub fn bind_pods_to_gangs(&mut self) {
         self.pods.retain(|pod| !pod.held);
         for place in self.gangs.iter_mut().filter_map(|g| g.place.as_mut()) {
             place.settled.iter_mut().for_each(Vec::clear);

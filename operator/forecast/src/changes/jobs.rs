@@ -1,0 +1,195 @@
+//! Changes of jobs.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use trellis_api::visibility::{AddedJob, AddedTaskGroup, ChangedJob, GangName, JobRef};
+use trellis_gang::key::Key;
+use trellis_gang::{engine, external};
+use trellis_scheduler::{Gang, GangId, GroupName, QueueName, ResourceName, Resources, TaskGroup};
+
+use super::queues::to_units;
+use super::{ChangedCluster, KnownGang, MAX_ADDED_JOBS, Problem, count_up};
+
+impl ChangedCluster {
+    pub(super) fn add_jobs(&mut self, added: &AddedJob) -> Result<(), Problem> {
+        let model = self.model(added)?;
+        let count = added.count.unwrap_or(1);
+        count_up(&mut self.added_jobs, count, MAX_ADDED_JOBS, "jobs")?;
+        for number in 1..=count {
+            let name = match added.count {
+                None | Some(1) => added.name.clone(),
+                Some(_) => format!("{}-{number}", added.name),
+            };
+            let id = engine::gang_id(&Key::new(&added.namespace, &name));
+            if self.gangs.contains_key(&id) {
+                let message = format!("job {} exists: choose another name", id.as_str());
+                return Err(("name", message));
+            }
+            let gang = Gang {
+                groups: rename_pods(&model.groups, &name),
+                id,
+                ..model.clone()
+            };
+            self.engine.apply_gang(gang.clone());
+            self.gangs.insert(
+                gang.id.clone(),
+                KnownGang {
+                    gang,
+                    nodes: BTreeSet::new(),
+                },
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn change_job(&mut self, change: &ChangedJob) -> Result<(), Problem> {
+        let job = JobRef {
+            namespace: change.namespace.clone(),
+            name: change.name.clone(),
+        };
+        let id = self.gang("name", &job)?;
+        if let Some(queue) = &change.queue {
+            self.queue("queue", queue)?;
+        }
+        let runtime = change.runtime_seconds.map(parse_runtime).transpose()?;
+        let Some(known) = self.gangs.get_mut(&id) else {
+            return Ok(());
+        };
+        if let Some(queue) = &change.queue {
+            if !known.nodes.is_empty() {
+                let message =
+                    format!("{job} holds its place: only a waiting job changes its queue");
+                return Err(("queue", message));
+            }
+            known.gang.queue = QueueName::new(queue.as_str());
+        }
+        if let Some(priority) = change.priority {
+            known.gang.priority = priority;
+        }
+        if let Some(runtime) = runtime {
+            known.gang.runtime = Some(runtime);
+        }
+        self.engine.apply_gang(known.gang.clone());
+        Ok(())
+    }
+
+    pub(super) fn remove_job(&mut self, job: &JobRef) -> Result<(), Problem> {
+        let id = self.gang("name", job)?;
+        let key = engine::job_key(&id);
+        // Surplus of the job is a gang of its own.
+        let own = self.gangs.keys().filter(|id| engine::job_key(id) == key);
+        for id in own.cloned().collect::<Vec<_>>() {
+            self.engine.delete_gang(&id);
+            self.gangs.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Returns a gang with all that the new jobs have in common.
+    fn model(&self, added: &AddedJob) -> Result<Gang, Problem> {
+        let mut gang = match (&added.like, added.groups.as_slice()) {
+            (Some(job), []) => {
+                let id = self.gang("like", job)?;
+                let known = self.gangs.get(&id).map(|known| known.gang.clone());
+                known.ok_or_else(|| ("like", "no such job".to_owned()))?
+            }
+            (None, groups @ [_, ..]) => {
+                let queue = added.queue.as_deref();
+                let queue = queue.ok_or_else(|| {
+                    (
+                        "queue",
+                        "is needed: a job that is like no other has no queue yet".to_owned(),
+                    )
+                })?;
+                let groups = groups.iter().enumerate().map(to_task_group);
+                let groups = groups.collect::<Result<_, _>>()?;
+                Gang::new(GangId::new(""), QueueName::new(queue), groups)
+            }
+            _ => {
+                let message = "give either `like` or `groups`: the shape of the job";
+                return Err(("like", message.to_owned()));
+            }
+        };
+        if let Some(queue) = &added.queue {
+            self.queue("queue", queue)?;
+            gang.queue = QueueName::new(queue.as_str());
+        }
+        if let Some(seconds) = added.runtime_seconds {
+            gang.runtime = Some(parse_runtime(seconds)?);
+        }
+        check_name("namespace", &added.namespace)?;
+        check_name("name", &added.name)?;
+        Ok(Gang {
+            priority: added.priority.unwrap_or(gang.priority),
+            submitted: self.now,
+            not_before: None,
+            preempted: false,
+            excluded_nodes: Vec::new(),
+            // Limits belong to the requester, and the new jobs have none.
+            draws: Vec::new(),
+            ..gang
+        })
+    }
+
+    /// Returns the engine's name of a job.
+    fn gang(&self, field: &'static str, job: &JobRef) -> Result<GangId, Problem> {
+        let key =
+            external::gang_key_from_name(&job.namespace, &GangName::from_object_name(&job.name));
+        let id = engine::gang_id(&key);
+        if self.gangs.contains_key(&id) {
+            return Ok(id);
+        }
+        let message = format!("no job {job} waits or runs: `trellis queue -A` lists them");
+        Err((field, message))
+    }
+}
+
+/// Gives the pods of a copied job names of their own.
+fn rename_pods(groups: &[TaskGroup], job: &str) -> Vec<TaskGroup> {
+    let mut groups = groups.to_vec();
+    for group in &mut groups {
+        group.pod_prefix = format!("{job}-{}", group.name);
+        for part in &mut group.parts {
+            part.pod_prefix = format!("{job}-{}", part.name);
+        }
+    }
+    groups
+}
+
+fn to_task_group((at, group): (usize, &AddedTaskGroup)) -> Result<TaskGroup, Problem> {
+    let invalid = |why: String| ("groups", format!("groups[{at}]: {why}"));
+    if group.replicas == 0 {
+        return Err(invalid("replicas must be at least 1".to_owned()));
+    }
+    if group.requests.is_empty() {
+        return Err(invalid(
+            "requests nothing: name at least one resource".to_owned(),
+        ));
+    }
+    let amounts = group.requests.iter().map(|(name, amount)| {
+        let units = to_units(name, amount).map_err(invalid)?;
+        Ok((ResourceName::new(name.as_str()), units))
+    });
+    let request: Resources = amounts.collect::<Result<_, Problem>>()?;
+    let device = request
+        .iter()
+        .map(|(name, _)| name)
+        .find(|name| name.is_device());
+    let name = GroupName::new(format!("group-{at}"));
+    Ok(TaskGroup {
+        device: device.cloned(),
+        ..TaskGroup::new(name, group.replicas, request, String::new())
+    })
+}
+
+fn parse_runtime(seconds: i64) -> Result<Duration, Problem> {
+    let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
+    let seconds = seconds.ok_or_else(|| ("runtimeSeconds", "must be at least 1".to_owned()))?;
+    Ok(Duration::from_secs(seconds))
+}
+
+fn check_name(field: &'static str, name: &str) -> Result<(), Problem> {
+    let result = trellis_api::rules::namespace(name);
+    result.map_err(|error| (field, format!("{name:?} {error}")))
+}

@@ -1,0 +1,302 @@
+//! Forecasts of changed clusters.
+
+use std::time::Duration;
+
+use trellis_api::visibility::{
+    ExpectedTimes, ForecastEffect, ForecastSpec, ForecastStatus, MovedJob,
+};
+use trellis_gang::engine::to_timestamp;
+use trellis_scheduler::{
+    Engine, Gang, GangId, GroupName, Node, NodeName, PodKey, Queue, QueueName, Quota, ResourceName,
+    Resources, Snapshot, TaskGroup, Time,
+};
+
+use super::*;
+
+const MINUTE: i64 = 60_000;
+
+fn gpus(count: i64) -> Resources {
+    Resources::new().with("nvidia.com/gpu", count)
+}
+
+fn gang(name: &str, pods: u32, minutes: u64) -> Gang {
+    let group = TaskGroup::new(
+        GroupName::new("worker"),
+        pods,
+        gpus(8),
+        format!("{name}-worker"),
+    );
+    let id = GangId::new(format!("team-a/{name}"));
+    Gang {
+        runtime: Some(Duration::from_secs(minutes * 60)),
+        ..Gang::new(id, QueueName::new("research"), vec![group])
+    }
+}
+
+/// Two nodes of 8 GPUs and a quota of 16. `running` holds both for 60 minutes; `next` (one node, 30
+/// minutes) and `big` (two nodes) wait.
+fn busy_cluster() -> Snapshot {
+    let mut engine = Engine::new();
+    for name in ["gpu-0", "gpu-1"] {
+        let offers = gpus(8).with("pods", 110);
+        engine.apply_node(Node::new(NodeName::new(name), offers));
+    }
+    let quota = Quota {
+        nominal: 16,
+        borrowing_limit: None,
+        lending_limit: None,
+    };
+    let queue = Queue::new(QueueName::new("research"));
+    engine.apply_queue(queue.with_quotas([(ResourceName::new("nvidia.com/gpu"), quota)]));
+    engine.apply_gang(gang("running", 2, 60));
+    assert_eq!(engine.cycle(Time::from_millis(0)).len(), 1);
+    for index in 0..2 {
+        let pod = PodKey::new(format!("team-a/running-worker-{index}"));
+        engine.apply_pod(pod, NodeName::new(format!("gpu-{index}")), gpus(8));
+    }
+    for (name, pods, minutes, at) in [("next", 1, 30, 1), ("big", 2, 30, 2)] {
+        engine.apply_gang(Gang {
+            submitted: Time::from_millis(at),
+            ..gang(name, pods, minutes)
+        });
+    }
+    engine.advance(Time::from_millis(10 * MINUTE));
+    engine.snapshot()
+}
+
+fn forecast(changes: &str) -> Result<ForecastStatus, InvalidChanges> {
+    let spec: ForecastSpec = serde_saphyr::from_str(&format!("{{changes: {changes}}}")).unwrap();
+    forecast_changes(&busy_cluster(), &spec, || |moments| moments < 1_000)
+}
+
+/// Returns `effect before→after` of a job in minutes from the epoch, with `-` for no known start.
+fn moved(
+    status: &ForecastStatus,
+    name: &str,
+) -> Option<(ForecastEffect, Option<i64>, Option<i64>)> {
+    let job: &MovedJob = status.jobs.iter().find(|job| job.job.name == name)?;
+    let start = |times: &Option<ExpectedTimes>| {
+        let at = times.as_ref()?.start.as_ref()?;
+        at.0.as_millisecond().checked_div(MINUTE)
+    };
+    Some((job.effect, start(&job.before), start(&job.after)))
+}
+
+#[test]
+fn without_changes_no_job_moves() {
+    let status = forecast("[]").unwrap();
+    assert_eq!((status.jobs.len(), status.unmoved), (0, 3));
+    assert_eq!(status.time.0, to_timestamp(Time::from_millis(10 * MINUTE)));
+    assert!(!status.cut_off);
+}
+
+#[test]
+fn added_node_without_quota_moves_no_job() {
+    let status = forecast("[{addNodes: {like: gpu-0, count: 1}}]").unwrap();
+    assert_eq!(status.jobs, []);
+}
+
+#[test]
+fn added_node_and_quota_start_the_waiting_job_now() {
+    let status = forecast(
+        "[{addNodes: {like: gpu-0, count: 1}},
+          {changeQueue: {name: research, quotas: [{resource: nvidia.com/gpu, nominal: 24}]}}]",
+    )
+    .unwrap();
+    let earlier = |before, after| Some((ForecastEffect::Earlier, Some(before), Some(after)));
+    assert_eq!(moved(&status, "next"), earlier(60, 10));
+    // `big` starts when `running` ends, and no longer waits for `next`.
+    assert_eq!(moved(&status, "big"), earlier(90, 60));
+    assert_eq!(status.unmoved, 1);
+}
+
+#[test]
+fn removed_node_stops_the_job_on_it() {
+    let status = forecast("[{removeNode: {name: gpu-1}}]").unwrap();
+    let job = status
+        .jobs
+        .iter()
+        .find(|job| job.job.name == "running")
+        .unwrap();
+    assert_eq!(job.effect, ForecastEffect::Stops);
+    assert!(job.before.as_ref().unwrap().placed && !job.after.as_ref().unwrap().placed);
+    assert_eq!(
+        moved(&status, "next"),
+        Some((ForecastEffect::Earlier, Some(60), Some(10)))
+    );
+    // Two nodes never exist again.
+    assert_eq!(
+        moved(&status, "big"),
+        Some((ForecastEffect::Later, Some(90), None))
+    );
+}
+
+#[test]
+fn cordoned_node_lets_its_job_end_and_takes_no_other() {
+    let status = forecast("[{cordonNode: {name: gpu-1}}]").unwrap();
+    assert_eq!(moved(&status, "running"), None);
+    assert_eq!(
+        moved(&status, "big"),
+        Some((ForecastEffect::Later, Some(90), None))
+    );
+    let status = forecast("[{cordonNode: {name: gpu-1}}, {restoreNode: {name: gpu-1}}]").unwrap();
+    assert_eq!(status.jobs, []);
+}
+
+#[test]
+fn priority_of_a_job_changes_the_order() {
+    let status = forecast("[{changeJob: {namespace: team-a, name: big, priority: 10}}]").unwrap();
+    assert_eq!(
+        moved(&status, "big"),
+        Some((ForecastEffect::Earlier, Some(90), Some(60)))
+    );
+    assert_eq!(
+        moved(&status, "next"),
+        Some((ForecastEffect::Later, Some(60), Some(90)))
+    );
+}
+
+#[test]
+fn removed_job_makes_room() {
+    let status = forecast("[{removeJob: {namespace: team-a, name: running}}]").unwrap();
+    assert_eq!(
+        moved(&status, "running"),
+        Some((ForecastEffect::Removed, None, None))
+    );
+    assert_eq!(
+        moved(&status, "next"),
+        Some((ForecastEffect::Earlier, Some(60), Some(10)))
+    );
+}
+
+#[test]
+fn added_jobs_wait_behind_those_before_them() {
+    let status = forecast(
+        "[{addJob: {namespace: team-b, name: late, count: 2, like: {namespace: team-a, name: next}}},
+          {addJob: {namespace: team-b, name: own, queue: research, priority: 5, runtimeSeconds: 600,
+             groups: [{replicas: 1, requests: {nvidia.com/gpu: 8}}]}}]",
+    )
+    .unwrap();
+    let added = |start| Some((ForecastEffect::Added, None, Some(start)));
+    // The one of higher priority starts with `next`, which fills the other node.
+    assert_eq!(moved(&status, "own"), added(60));
+    assert_eq!(moved(&status, "next"), None);
+    let late: Vec<_> = ["late-1", "late-2"].map(|name| moved(&status, name)).into();
+    assert!(
+        late.iter()
+            .all(|job| job.is_some_and(|job| job.2 > Some(60))),
+        "{late:?}"
+    );
+}
+
+#[test]
+fn shorter_run_ends_earlier() {
+    let status =
+        forecast("[{changeJob: {namespace: team-a, name: running, runtimeSeconds: 1200}}]")
+            .unwrap();
+    assert_eq!(
+        moved(&status, "running"),
+        Some((ForecastEffect::OtherEnd, None, None))
+    );
+    assert_eq!(
+        moved(&status, "next"),
+        Some((ForecastEffect::Earlier, Some(60), Some(20)))
+    );
+}
+
+#[test]
+fn drained_queue_stops_its_jobs() {
+    let status = forecast("[{changeQueue: {name: research, stopPolicy: HoldAndDrain}}]").unwrap();
+    assert_eq!(
+        moved(&status, "running"),
+        Some((ForecastEffect::Stops, None, None))
+    );
+    assert_eq!(
+        moved(&status, "next"),
+        Some((ForecastEffect::Later, Some(60), None))
+    );
+}
+
+#[test]
+fn forecast_that_stops_early_says_so() {
+    let spec = ForecastSpec::default();
+    let status = forecast_changes(&busy_cluster(), &spec, || |moments| moments < 1).unwrap();
+    assert!(status.cut_off);
+}
+
+#[test]
+fn every_change_that_cannot_be_made_is_named() {
+    let refused = |changes: &str| forecast(changes).unwrap_err().to_string();
+    for (changes, message) in [
+        (
+            "[{removeNode: {name: gpu-9}}]",
+            r#"spec.changes[0].removeNode.name: no node is named "gpu-9": `trellis nodes` lists them"#,
+        ),
+        (
+            "[{addNodes: {like: gpu-0, count: 0}}]",
+            "spec.changes[0].addNodes.count: must be at least 1",
+        ),
+        (
+            "[{addNodes: {like: gpu-0, count: 9000}}, {addNodes: {like: gpu-0, count: 1001}}]",
+            "spec.changes[1].addNodes.count: all changes together add 10001 nodes: at most 10000 can be added",
+        ),
+        (
+            "[{changeQueue: {name: vision}}]",
+            r#"spec.changes[0].changeQueue.name: no queue is named "vision": `trellis queue` lists them"#,
+        ),
+        (
+            "[{changeQueue: {name: research, quotas: [{resource: cpu, nominal: 1}]}}]",
+            "spec.changes[0].changeQueue.quotas: queue research has no quota of cpu: name a resource of its quotas",
+        ),
+        (
+            "[{changeQueue: {name: research, quotas: [{resource: nvidia.com/gpu, flavor: h100}]}}]",
+            "spec.changes[0].changeQueue.quotas: the quota of nvidia.com/gpu has the flavors default: name one of them",
+        ),
+        (
+            "[{changeQueue: {name: research, quotas: [{resource: nvidia.com/gpu, nominal: -1}]}}]",
+            "spec.changes[0].changeQueue.quotas: the amount -1 of nvidia.com/gpu must not be negative",
+        ),
+        (
+            "[{changeJob: {namespace: team-a, name: gone}}]",
+            "spec.changes[0].changeJob.name: no job team-a/gone waits or runs: `trellis queue -A` lists them",
+        ),
+        (
+            "[{changeJob: {namespace: team-a, name: running, queue: research}}]",
+            "spec.changes[0].changeJob.queue: team-a/running holds its place: only a waiting job changes its queue",
+        ),
+        (
+            "[{changeJob: {namespace: team-a, name: next, runtimeSeconds: 0}}]",
+            "spec.changes[0].changeJob.runtimeSeconds: must be at least 1",
+        ),
+        (
+            "[{addJob: {namespace: team-a, name: x}}]",
+            "spec.changes[0].addJob.like: give either `like` or `groups`: the shape of the job",
+        ),
+        (
+            "[{addJob: {namespace: team-a, name: x, groups: [{replicas: 1, requests: {cpu: 1}}]}}]",
+            "spec.changes[0].addJob.queue: is needed: a job that is like no other has no queue yet",
+        ),
+        (
+            "[{addJob: {namespace: team-a, name: x, queue: research, groups: [{replicas: 1, requests: {}}]}}]",
+            "spec.changes[0].addJob.groups: groups[0]: requests nothing: name at least one resource",
+        ),
+        (
+            "[{addJob: {namespace: team-a, name: next, like: {namespace: team-a, name: next}}}]",
+            "spec.changes[0].addJob.name: job team-a/next exists: choose another name",
+        ),
+    ] {
+        assert_eq!(refused(changes), message, "{changes}");
+    }
+    let two = refused(
+        "[{removeNode: {name: a}}, {removeNode: {name: gpu-0}}, {cordonNode: {name: gpu-0}}]",
+    );
+    assert!(
+        two.contains("changes[0].removeNode") && two.contains("changes[2].cordonNode"),
+        "{two}"
+    );
+    let many = vec!["{removeNode: {name: a}}"; 65].join(",");
+    assert_eq!(
+        refused(&format!("[{many}]")),
+        "spec.changes: 65 changes are too many: a forecast makes at most 64"
+    );
+}
