@@ -5,6 +5,7 @@ mod ended_attempts;
 mod explanations;
 mod external_pods;
 mod fixtures;
+mod forecasts;
 mod job_states;
 mod leader;
 mod operator_outage;

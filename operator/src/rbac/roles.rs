@@ -78,6 +78,8 @@ const PLATFORM: &[RuleRow] = &[
     ),
     (GROUP, &["explanations"], GET_VERBS),
     (GROUP, &["endedattempts"], LIST_VERBS),
+    // The answer names jobs of all namespaces.
+    (GROUP, &["forecasts"], CREATE_VERBS),
 ];
 
 /// Kinds that jobs refer to by name.
@@ -100,6 +102,8 @@ const READ_VERBS: &[&str] = &["get", "list", "watch"];
 const LIST_VERBS: &[&str] = &["get", "list"];
 /// The operator computes these objects for one job at a time.
 const GET_VERBS: &[&str] = &["get"];
+/// These objects are questions, and nothing is stored.
+const CREATE_VERBS: &[&str] = &["create"];
 const WRITE_VERBS: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
 
 /// Renders a role that the cluster's roles in `into` aggregate.

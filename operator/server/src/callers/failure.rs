@@ -101,6 +101,7 @@ impl Failure {
     pub(crate) fn status(&self) -> Value {
         let reason = match self.code {
             StatusCode::GONE => "Expired".to_owned(),
+            StatusCode::UNPROCESSABLE_ENTITY => "Invalid".to_owned(),
             code => code.canonical_reason().unwrap_or_default().replace(' ', ""),
         };
         json!({

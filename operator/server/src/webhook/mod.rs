@@ -13,7 +13,6 @@
 //! known state.
 
 mod answer;
-mod body;
 mod caches;
 #[cfg(any(test, feature = "fixtures"))]
 pub(crate) mod fixtures;

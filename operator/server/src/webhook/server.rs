@@ -24,7 +24,6 @@ use trellis_machine::threads;
 use trellis_policies::cedar::PolicyLoader;
 
 use super::answer::{ReviewAnswer, ReviewDecision};
-use super::body::{MAX_BODY, read_body, too_large};
 use super::caches::WebhookCaches;
 use super::judge::ObjectKind;
 use super::judgement::{Judge, JudgedRequest};
@@ -35,8 +34,10 @@ use crate::callers::access::RequiredRight;
 use crate::callers::fair_turns::{FairTurn, FairTurns};
 use crate::callers::{self, CallerLimits, Failure};
 use crate::serve;
-use crate::serve::{ClientCertificates, ConnectionLimits, Identity};
+use crate::serve::{ClientCertificates, ConnectionLimits, Identity, read_body, too_large};
 
+/// Largest body: the API server's own limit for a request.
+const MAX_BODY: usize = 3 << 20;
 /// Path to which the API server sends reviews.
 pub(super) const VALIDATE_PATH: &str = "/validate";
 
@@ -170,14 +171,14 @@ impl WebhookServer {
         let declared = declared.and_then(|l| l.to_str().ok()?.parse::<usize>().ok());
         let size = declared.unwrap_or(MAX_BODY);
         if size > MAX_BODY {
-            return Err(too_large());
+            return Err(too_large(MAX_BODY));
         }
         let kib = u32::try_from(size.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         let body = request.into_body();
         let read = async {
             let room = self.body_memory.acquire_many(address, kib).await;
             let room = room.map_err(|_| Failure::too_many_requests())?;
-            Ok((room, read_body(body).await?))
+            Ok((room, read_body(body, MAX_BODY).await?))
         };
         let read = tokio::time::timeout(READ_TIMEOUT, read).await;
         read.unwrap_or_else(|_| {

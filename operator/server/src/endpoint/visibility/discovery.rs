@@ -102,13 +102,27 @@ fn schemas() -> Value {
         };
         let content = json!({"application/json": {"schema":
             {"$ref": format!("#/components/schemas/{name}")}}});
-        let get = json!({
-            "x-kubernetes-action": "get",
-            "x-kubernetes-group-version-kind":
-                {"group": GROUP, "version": VERSION, "kind": served.kind},
-            "responses": {"200": {"description": "OK", "content": content}},
-        });
-        paths.insert(format!("{here}/{{name}}"), json!({"get": get}));
+        let action = |action: &str, code: &str| {
+            json!({
+                "x-kubernetes-action": action,
+                "x-kubernetes-group-version-kind":
+                    {"group": GROUP, "version": VERSION, "kind": served.kind},
+                "responses": {code: {"description": "OK", "content": content}},
+            })
+        };
+        if served.verbs.contains(&"create") {
+            paths.insert(here.clone(), json!({"post": action("post", "201")}));
+            // kubectl learns from the operation `patch` that `create` takes `fieldValidation`
+            // (`supportsQueryParamV3` of k8s.io/cli-runtime). Without it, kubectl lists CRDs first,
+            // which most users may not do.
+            let mut patch = action("patch", "405");
+            patch["parameters"] = json!([{"name": "fieldValidation", "in": "query",
+                "schema": {"type": "string"}}]);
+            paths.insert(format!("{here}/{{name}}"), json!({"patch": patch}));
+        } else {
+            let get = json!({"get": action("get", "200")});
+            paths.insert(format!("{here}/{{name}}"), get);
+        }
         kinds.insert(name, schema);
     }
     json!({"openapi": "3.0.0", "info": info(), "paths": paths, "components": {"schemas": kinds}})

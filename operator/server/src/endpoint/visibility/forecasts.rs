@@ -10,9 +10,9 @@ use trellis_machine::threads;
 use trellis_scheduler::{Forecast, Snapshot};
 
 /// Most events to look ahead: starts or ends of gangs.
-const MAX_EVENTS: usize = 20_000;
+pub(super) const MAX_EVENTS: usize = 20_000;
 /// Longest time to compute a forecast.
-const MAX_COMPUTE_TIME: Duration = Duration::from_secs(2);
+pub(super) const MAX_COMPUTE_TIME: Duration = Duration::from_secs(2);
 /// How long an answer waits for a forecast. With few jobs it takes less.
 const MAX_WAIT: Duration = Duration::from_millis(200);
 /// Age above which a forecast is no longer shown.

@@ -6,6 +6,7 @@
 //! the rows of one resource, and is pure.
 
 mod age;
+mod asked_forecast;
 mod discovery;
 mod encoding;
 mod ended_attempts;
@@ -21,6 +22,7 @@ pub(super) mod snapshot_view;
 mod table;
 mod watch;
 
+pub(super) use asked_forecast::ForecastTurn;
 pub(super) use jobs::NOMINATED_MESSAGE;
 #[cfg(feature = "fixtures")]
 pub(crate) use request::parse_request;
@@ -35,7 +37,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use trellis_api::visibility::{
-    EndedAttempt, Explanation, GangName, JobState, NodeState, QueueState, ServedResource,
+    EndedAttempt, Explanation, Forecast, GangName, JobState, NodeState, QueueState, ServedResource,
 };
 use trellis_gang::external;
 
@@ -54,7 +56,7 @@ pub(super) async fn serve(
     certificates: Option<Extension<ClientCertificates>>,
     request: Request,
 ) -> Result<Response, Failure> {
-    let (head, _) = request.into_parts();
+    let (head, body) = request.into_parts();
     let caller = endpoint.callers.caller(&head.headers, certificates);
     let user = caller.authenticate().await?;
     let request = ApiRequest::parse(&head)?;
@@ -86,6 +88,9 @@ pub(super) async fn serve(
             object.check_supported()?;
             let (format, encoding) = (object.format, Encoding::from_headers(&head.headers));
             let view = endpoint.snapshot_views.current(&context).await?;
+            if object.served.plural == Forecast::SERVED.plural {
+                return endpoint.forecast_turn.serve(body, &view, turn).await;
+            }
             let answer = match object.served.plural {
                 plural if plural == Explanation::SERVED.plural => EncodedBytes::plain(
                     serve_explanation(&object, &view, turn, &caller, &user).await?,

@@ -30,7 +30,8 @@ pub(super) enum WatchStart {
 }
 
 /// Parameters of a query. The parser ignores those that would only make the answer smaller or
-/// later, as the API allows. An example is `limit`, which kubectl sends.
+/// later, as the API allows, such as `limit`. It also ignores those of a stored object, such as
+/// `fieldManager`: nothing is stored. kubectl sends both.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct RequestQuery {
@@ -44,6 +45,12 @@ pub(super) struct RequestQuery {
     allow_watch_bookmarks: Option<String>,
     send_initial_events: Option<String>,
     timeout_seconds: Option<String>,
+    #[serde(rename = "fieldManager")]
+    _field_manager: Option<String>,
+    #[serde(rename = "fieldValidation")]
+    _field_validation: Option<String>,
+    #[serde(rename = "dryRun")]
+    _dry_run: Option<String>,
     #[serde(rename = "limit")]
     _limit: Option<String>,
     #[serde(rename = "pretty")]

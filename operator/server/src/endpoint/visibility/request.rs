@@ -144,7 +144,7 @@ fn parse_object(
         (&Method::GET, _) if is_watched => "watch",
         (&Method::GET, None) => "list",
         (&Method::GET, Some(_)) => "get",
-        (&Method::POST, _) => "create",
+        (&Method::POST, None) => "create",
         (&Method::PUT, _) => "update",
         (&Method::PATCH, _) => "patch",
         (&Method::DELETE, None) => "deletecollection",
@@ -242,7 +242,7 @@ fn check_get(method: &Method) -> Result<(), Failure> {
 }
 
 fn method_not_allowed(method: &Method) -> Failure {
-    let message = format!("{method} is not served: everything here can only be read");
+    let message = format!("{method} is not served here");
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 

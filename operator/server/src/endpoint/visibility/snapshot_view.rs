@@ -101,6 +101,11 @@ impl SnapshotView {
         self.number
     }
 
+    /// Returns the engine's snapshot.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     /// Returns the time of the snapshot.
     pub(super) fn time(&self) -> jiff::Timestamp {
         jobs::to_timestamp(self.snapshot.now).unwrap_or_default()

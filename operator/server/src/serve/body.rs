@@ -1,4 +1,4 @@
-//! Bodies of requests to the webhook.
+//! Bodies of requests.
 
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
@@ -6,19 +6,16 @@ use http_body_util::LengthLimitError;
 
 use crate::callers::Failure;
 
-/// Largest body: the API server's own limit for a request.
-pub(super) const MAX_BODY: usize = 3 << 20;
-
-/// Reads a whole body.
+/// Reads a whole body of at most `limit` bytes.
 ///
 /// # Errors
 /// If the body is too large, or does not come.
-pub(super) async fn read_body(body: Body) -> Result<Bytes, Failure> {
-    axum::body::to_bytes(body, MAX_BODY).await.map_err(|error| {
+pub(crate) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Failure> {
+    axum::body::to_bytes(body, limit).await.map_err(|error| {
         let is_large =
             std::error::Error::source(&error).is_some_and(|e| e.is::<LengthLimitError>());
         if is_large {
-            too_large()
+            too_large(limit)
         } else {
             Failure::new(
                 StatusCode::BAD_REQUEST,
@@ -29,7 +26,7 @@ pub(super) async fn read_body(body: Body) -> Result<Bytes, Failure> {
 }
 
 /// Returns the failure of a body that is too large.
-pub(super) fn too_large() -> Failure {
-    let message = format!("the body has more than {MAX_BODY} bytes");
+pub(crate) fn too_large(limit: usize) -> Failure {
+    let message = format!("the body has more than {limit} bytes");
     Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
