@@ -10,4 +10,5 @@ mod plugin;
 mod read_commands;
 mod verify;
 mod watch_commands;
+mod what_if;
 mod write_commands;

@@ -43,7 +43,7 @@ const QUICK_START_TEST: BlockRunner = TestedBy(
 /// Blocks marked `sh` or `console`: page, heading, number of blocks below it, and the test that
 /// runs them.
 #[rustfmt::skip] // A row a line.
-const BLOCKS: [(&str, &str, usize, BlockRunner); 76] = [
+const BLOCKS: [(&str, &str, usize, BlockRunner); 77] = [
     ("CONTRIBUTING.md", "The web page", 1, NotRun("`.ci/generated check` and the step of the web page in .ci/run")),
     ("CONTRIBUTING.md", "Another control plane", 2, TestedBy("e2e/tests/documents/main.rs", "contributing_commands_install_trellis")),
     ("README.md", "Try it", 3, NotRun("`cargo demo --once` in .ci/run; what it prints is cut short here")),
@@ -120,6 +120,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 76] = [
     ("docs/verify.md", "A finding", 1, TestedBy("e2e/tests/command_line/verify.rs", "verify_reports_a_status_that_falls_back")),
     ("docs/webhook.md", "The admission webhook", 1, READERS_OBJECTS),
     ("docs/webhook.md", "Certificate", 1, NEEDS_RELEASE),
+    ("docs/what-if.md", "What if", 1, EXAMPLE_OUTPUT),
 ];
 
 /// Counts the blocks by page and heading.

@@ -9,7 +9,7 @@ use crate::output::{print, warn};
 use crate::suspend::{self, SuspendTarget};
 use crate::{
     cancel, completions, crds, dashboard, explain, history, import, logs, nodes, plan, policy,
-    queue, replay, simulate, status, submit, top, verify,
+    queue, replay, simulate, status, submit, top, verify, what_if,
 };
 
 /// Plan, submit, watch and explain TrainingJobs.
@@ -62,6 +62,12 @@ enum Command {
     /// Runs on this machine with your rights and opens the browser, or in the cluster behind a proxy.
     /// Exit status: 0 ended by Ctrl-C, 2 no cluster is configured, or the port is taken.
     Dashboard(dashboard::DashboardOptions),
+    /// Show which jobs would start earlier or later after changes of the cluster.
+    /// The scheduler looks ahead with and without more nodes, another quota, another priority or
+    /// another job; nothing changes. It assumes that no other job arrives, that running jobs end when
+    /// expected, and that policies allow the jobs. Exit status: 0 shown, 2 a change cannot be made, no
+    /// cluster, or no answer from the scheduler.
+    WhatIf(what_if::WhatIfOptions),
     /// Explain why a job waits.
     /// The answer tells what the job lacks, whether each node fits, which jobs would be preempted,
     /// when the job starts, and the smallest change that would help. Exit status: 0 explained, 1
@@ -116,6 +122,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Queue(options) => return to_exit_code(queue::run(&options)),
         Command::Nodes(options) => return to_exit_code(nodes::run(&options)),
         Command::History(options) => return to_exit_code(history::run(&options)),
+        Command::WhatIf(options) => return to_exit_code(what_if::run(&options)),
         Command::Dashboard(options) => return to_exit_code(dashboard::run(&options)),
         Command::Explain(options) => return to_exit_code(explain::run(&options)),
         Command::Status(options) => return to_exit_code(status::run(&options)),

@@ -42,5 +42,6 @@ mod target;
 mod top;
 mod verify;
 mod wait_options;
+mod what_if;
 
 pub use command::{Cli, run};

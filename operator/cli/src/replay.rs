@@ -1,15 +1,16 @@
 //! `trellis replay`: repeats the decisions of a scheduler from its snapshot.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use trellis_scheduler::{Engine, Gang, GangId, Snapshot, Time};
+use trellis_scheduler::{Engine, Gang, GangId, Time};
 use trellis_simulate::{JobEventRecord, RecordClock, format_explanation};
 
 use super::plan::node_runs;
+use crate::files::engine_snapshot::read_snapshot;
 use crate::output::print;
 
 /// Options of `trellis replay`.
@@ -50,11 +51,6 @@ struct PendingGangRow<'a> {
     position: Option<usize>,
     /// The explanation, with the numbers of the snapshot.
     reason: String,
-}
-
-fn read_snapshot(file: &Path) -> anyhow::Result<Snapshot> {
-    let content = std::fs::read(file)?;
-    serde_json::from_slice(&content).context("is not a snapshot of this version of trellis")
 }
 
 /// Repeats the decisions, and prints them.

@@ -97,6 +97,7 @@ impl From<ReadError> for Refusal {
             ReadFailure::Denied => (StatusCode::FORBIDDEN, "denied"),
             ReadFailure::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             ReadFailure::Unreachable => (StatusCode::BAD_GATEWAY, "unreachable"),
+            ReadFailure::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
             ReadFailure::Elsewhere => (StatusCode::NOT_FOUND, "notFound"),
         };
         Self::new(status, kind, error.to_string())

@@ -135,6 +135,7 @@ impl Dashboard {
             .route("/api/attempts", get(routes::list_attempts))
             .route("/api/policies", get(routes::list_policies))
             .route("/api/plan", post(routes::plan_jobs))
+            .route("/api/what-if", post(routes::forecast_changes))
             .route("/api/stream", get(routes::stream_changes))
             .route("/api/jobs/{namespace}/{name}", get(routes::job_report))
             .route("/api/jobs/{namespace}/{name}/why", get(routes::job_why))

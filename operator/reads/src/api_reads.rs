@@ -120,6 +120,7 @@ impl ApiFailure {
             kube::Error::Api(status) => match status.code {
                 401 => ReadFailure::Unauthorized,
                 403 => ReadFailure::Denied,
+                400 | 422 => ReadFailure::Invalid,
                 _ => ReadFailure::Unreachable,
             },
             _ => ReadFailure::Unreachable,

@@ -12,6 +12,7 @@ mod api_reads;
 pub mod attempts;
 pub mod events;
 pub mod explain;
+pub mod forecast;
 pub mod live;
 pub mod nodes;
 pub mod pods;

@@ -22,6 +22,8 @@ pub enum ReadFailure {
     Unavailable,
     /// The cluster cannot be reached, or does not understand the request.
     Unreachable,
+    /// The cluster refuses the request. The message names the field, the rule and the fix.
+    Invalid,
     /// Another object answers this read. The message names it.
     Elsewhere,
 }

@@ -4,8 +4,9 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use kube::api::{ListParams, ObjectList};
+use kube::api::{ListParams, ObjectList, PostParams};
 use kube::{Api, Resource};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -115,6 +116,27 @@ where
         None => Ok(VisibilityAnswer::Unavailable(NO_ANSWER)),
         Some(Ok(object)) => Ok(VisibilityAnswer::Available(object)),
         Some(Err(error)) => classify_error::<K, _>("get", error, false),
+    }
+}
+
+/// Creates an object that asks a question, and returns it with the answer.
+/// `patience` is the timeout of the answer; None: no timeout.
+///
+/// # Errors
+/// If the cluster cannot be reached, or refuses the question.
+pub async fn create_object<K>(
+    api: &Api<K>,
+    question: &K,
+    patience: Option<Duration>,
+) -> Result<VisibilityAnswer<K>, ApiFailure>
+where
+    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let params = PostParams::default();
+    match with_timeout(patience, retry_while_busy(|| api.create(&params, question))).await {
+        None => Ok(VisibilityAnswer::Unavailable(NO_ANSWER)),
+        Some(Ok(object)) => Ok(VisibilityAnswer::Available(object)),
+        Some(Err(error)) => classify_error::<K, _>("create", error, false),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Objects and jobs that commands read from files.
 
+pub(super) mod engine_snapshot;
 pub(super) mod job;
 pub(super) mod node_defaults;
 pub(super) mod objects;

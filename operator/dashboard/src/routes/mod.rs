@@ -9,6 +9,7 @@ mod plan;
 mod policies;
 mod session;
 mod stream;
+mod what_if;
 
 pub(crate) use attempts::list_attempts;
 pub(crate) use job::{job_report, job_why};
@@ -18,3 +19,4 @@ pub(crate) use plan::plan_jobs;
 pub(crate) use policies::list_policies;
 pub(crate) use session::describe_session;
 pub(crate) use stream::stream_changes;
+pub(crate) use what_if::forecast_changes;
