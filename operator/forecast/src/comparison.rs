@@ -11,6 +11,8 @@ use trellis_scheduler::{Forecast, Gang, GangId, PlacedStateSnapshot, Snapshot, T
 /// A forecast, and the gangs of the snapshot from which it starts.
 pub(crate) struct ForecastedCluster<'a> {
     now: Time,
+    /// The first moment that is not known. None: all are.
+    horizon: Option<Time>,
     forecast: &'a Forecast,
     /// Gangs, and whether they hold their place.
     gangs: BTreeMap<&'a GangId, (&'a Gang, bool)>,
@@ -25,7 +27,11 @@ pub(crate) struct Comparison {
 }
 
 impl<'a> ForecastedCluster<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot, forecast: &'a Forecast) -> Self {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        forecast: &'a Forecast,
+        horizon: Option<Time>,
+    ) -> Self {
         let gangs = snapshot.gangs.iter().filter(|known| !known.gang.surplus);
         let gangs = gangs.map(|known| {
             let place = known.place.as_ref();
@@ -34,6 +40,7 @@ impl<'a> ForecastedCluster<'a> {
         });
         Self {
             now: snapshot.now,
+            horizon,
             forecast,
             gangs: gangs.collect(),
         }
@@ -41,8 +48,10 @@ impl<'a> ForecastedCluster<'a> {
 
     fn times(&self, id: &GangId) -> Option<ExpectedTimes> {
         let (_, placed) = self.gangs.get(id)?;
+        let is_known =
+            |time: Time| time >= self.now && self.horizon.is_none_or(|horizon| time < horizon);
         let future = |time: Option<&Time>| {
-            let time = time.filter(|time| **time >= self.now);
+            let time = time.filter(|time| is_known(**time));
             time.map(|time| MetaTime(to_timestamp(*time)))
         };
         let start = future(self.forecast.starts.get(id)).filter(|_| !placed);
@@ -57,7 +66,7 @@ impl<'a> ForecastedCluster<'a> {
     }
 }
 
-pub(crate) fn compare(before: ForecastedCluster<'_>, after: ForecastedCluster<'_>) -> Comparison {
+pub(crate) fn compare(before: &ForecastedCluster<'_>, after: &ForecastedCluster<'_>) -> Comparison {
     let ids: BTreeSet<&GangId> = before
         .gangs
         .keys()

@@ -33,15 +33,17 @@ pub fn forecast_changes<L: FnMut(usize) -> bool>(
     let changed = ChangedCluster::from_snapshot(snapshot).apply(spec)?;
     let before = Forecast::from_snapshot(snapshot, new_limit());
     let after = Forecast::from_snapshot(&changed, new_limit());
+    // Both forecasts are compared up to the moment at which the first of them stopped.
+    let horizon = before.cut_off.into_iter().chain(after.cut_off).min();
     let comparison = comparison::compare(
-        ForecastedCluster::new(snapshot, &before),
-        ForecastedCluster::new(&changed, &after),
+        &ForecastedCluster::new(snapshot, &before, horizon),
+        &ForecastedCluster::new(&changed, &after, horizon),
     );
     Ok(ForecastStatus {
         time: MetaTime(to_timestamp(snapshot.now)),
         jobs: comparison.moved,
         unmoved: comparison.unmoved,
-        cut_off: before.cut_off || after.cut_off,
+        horizon: horizon.map(|horizon| MetaTime(to_timestamp(horizon))),
     })
 }
 

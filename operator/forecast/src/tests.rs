@@ -1,5 +1,6 @@
 //! Forecasts of changed clusters.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use trellis_api::visibility::{
@@ -87,7 +88,7 @@ fn without_changes_no_job_moves() {
     let status = forecast("[]").unwrap();
     assert_eq!((status.jobs.len(), status.unmoved), (0, 3));
     assert_eq!(status.time.0, to_timestamp(Time::from_millis(10 * MINUTE)));
-    assert!(!status.cut_off);
+    assert_eq!(status.horizon, None);
 }
 
 #[test]
@@ -218,10 +219,24 @@ fn drained_queue_stops_its_jobs() {
 }
 
 #[test]
-fn forecast_that_stops_early_says_so() {
-    let spec = ForecastSpec::default();
-    let status = forecast_changes(&busy_cluster(), &spec, || |moments| moments < 1).unwrap();
-    assert!(status.cut_off);
+fn forecasts_that_stop_early_are_compared_up_to_the_earlier_end() {
+    // Without the changes, the forecast stops after the start of `next`, and with them before that.
+    let limits = Cell::new(vec![1, 3]);
+    let new_limit = || {
+        let mut left = limits.take();
+        let most = left.pop().unwrap();
+        limits.set(left);
+        move |moments| moments < most
+    };
+    let change = "{changes: [{changeQueue: {name: research, priority: 1}}]}";
+    let spec: ForecastSpec = serde_saphyr::from_str(change).unwrap();
+    let status = forecast_changes(&busy_cluster(), &spec, new_limit).unwrap();
+    assert_eq!((status.jobs, status.unmoved), (Vec::new(), 3));
+    let end_of_running = to_timestamp(Time::from_millis(60 * MINUTE));
+    assert_eq!(
+        status.horizon.map(|horizon| horizon.0),
+        Some(end_of_running)
+    );
 }
 
 #[test]

@@ -24,8 +24,9 @@ pub struct Forecast {
     pub ends: BTreeMap<GangId, Time>,
     /// Gangs whose run ends before their work does, because they make room.
     pub stopped: BTreeSet<GangId>,
-    /// True if the forecast stopped early: more gangs may start, later than those in `starts`.
-    pub cut_off: bool,
+    /// The first moment that the forecast did not simulate, because it stopped early: more gangs may
+    /// start from then on, and gangs may have to leave. None: it simulated all moments.
+    pub cut_off: Option<Time>,
 }
 
 impl Forecast {
@@ -34,12 +35,12 @@ impl Forecast {
     #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot, go_on: impl FnMut(usize) -> bool) -> Self {
         let mut player = ForecastRun::new(snapshot);
-        let cut_off = !player.run(go_on);
+        let is_whole = player.run(go_on);
         Self {
             starts: player.starts,
             ends: player.ends,
             stopped: player.stopped,
-            cut_off,
+            cut_off: (!is_whole).then_some(player.now),
         }
     }
 }

@@ -60,10 +60,10 @@ pub struct ForecastStatus {
     pub jobs: Vec<MovedJob>,
     /// Number of jobs that start and end as without the changes.
     pub unmoved: u64,
-    /// True if the scheduler looked ahead for as long as it may, and stopped. Jobs without an expected
-    /// start may then start later.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cut_off: bool,
+    /// Time up to which the scheduler looked ahead, because it may not look longer. Later times are
+    /// absent in `jobs`. Absent: it looked as far as anything happens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub horizon: Option<Time>,
 }
 
 /// A job that starts or ends at another time.

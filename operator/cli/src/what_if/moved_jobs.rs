@@ -172,10 +172,12 @@ fn describe_sum(status: &ForecastStatus) -> String {
         (false, 1) => "1 job does not move".to_owned(),
         (false, jobs) => format!("{jobs} jobs do not move"),
     });
-    let cut = "; the scheduler looked ahead for as long as it may: later starts are unknown";
-    format!(
-        "{}{}",
-        parts.join(", "),
-        if status.cut_off { cut } else { "" }
-    )
+    let mut sum = parts.join(", ");
+    if let Some(horizon) = &status.horizon {
+        let span = format_until(horizon.0, status.time.0);
+        sum.push_str(&format!(
+            "; the scheduler looked {span} ahead, and later times are unknown"
+        ));
+    }
+    sum
 }

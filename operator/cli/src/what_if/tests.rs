@@ -175,6 +175,16 @@ fn table_has_the_job_that_moves_most_first() {
 }
 
 #[test]
+fn forecast_with_a_horizon_names_it() {
+    let mut status = status(json!([]), 3);
+    status.horizon = serde_json::from_value(json!("2026-01-01T16:00:00Z")).unwrap();
+    assert_eq!(
+        moved_jobs::render(&status, false, None),
+        "no job moves; the scheduler looked 4h ahead, and later times are unknown\n"
+    );
+}
+
+#[test]
 fn forecast_that_moves_nothing_says_so() {
     assert_eq!(
         moved_jobs::render(&status(json!([]), 3), false, None),

@@ -14,6 +14,7 @@
 
 mod backfill;
 mod cluster;
+mod forecast;
 mod moves;
 mod provisioning;
 mod rank_ring;
@@ -37,7 +38,7 @@ struct Arguments {
     #[arg(long)]
     json: bool,
     /// Run only these parts: rebuild, place, large, topology, slices, ring, refuse, idle, event,
-    /// reclaim, backfill, provisioning, moves.
+    /// reclaim, backfill, provisioning, moves, forecast.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     only: Vec<String>,
     /// Accepted because `cargo bench` passes it.
@@ -54,7 +55,7 @@ fn main() {
     let print = |row: Row| row.print(json);
     // The rebuild runs first because it measures memory. Memory that earlier parts give back to the
     // allocator would hide its use.
-    let parts: [(&str, &dyn Fn()); 13] = [
+    let parts: [(&str, &dyn Fn()); 14] = [
         ("rebuild", &|| print_rebuild(&print)),
         ("place", &|| print_place(&print)),
         ("large", &|| print_large(&print)),
@@ -68,6 +69,7 @@ fn main() {
         ("backfill", &|| backfill::print_rows(&print)),
         ("provisioning", &|| provisioning::print_provisioning(&print)),
         ("moves", &|| moves::print_moves(&print)),
+        ("forecast", &|| forecast::print_forecast(&print)),
     ];
     for (name, part) in parts {
         if only.is_empty() || only.iter().any(|o| o == name) {

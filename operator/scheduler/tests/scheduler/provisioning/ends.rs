@@ -223,7 +223,7 @@ fn start_on_new_nodes_is_predicted_from_their_usual_time() {
     submit(&mut engine, growing_gang("w", 2));
     let predicted = |engine: &Engine| {
         let forecast = Forecast::from_snapshot(&engine.snapshot(), |moments| moments < 100);
-        assert!(!forecast.cut_off);
+        assert_eq!(forecast.cut_off, None);
         forecast.starts.get(&id("w")).copied()
     };
     assert_eq!(predicted(&engine), None);
