@@ -22,6 +22,7 @@ const AREAS: readonly Area[] = [
   { name: "Nodes", href: urls.nodes(), icon: "nodes", pages: ["nodes", "node"] },
   { name: "Policies", href: urls.policies(), icon: "policies", pages: ["policies", "policy"] },
   { name: "Plan", href: urls.plan, icon: "plan", pages: ["plan"] },
+  { name: "What if", href: urls.whatIf(), icon: "whatIf", pages: ["whatIf"] },
 ];
 
 /** The head of every page: areas, search, freshness, theme and help. */

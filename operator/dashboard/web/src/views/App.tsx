@@ -79,6 +79,8 @@ function CurrentView() {
       return <LatePage show={({ PolicyView }) => <PolicyView key={`${current.name}?${search.value}`} name={current.name} />} />;
     case "plan":
       return <LatePage show={({ Plan }) => <Plan />} />;
+    case "whatIf":
+      return <LatePage show={({ WhatIf }) => <WhatIf />} />;
     case "job":
       return <LatePage show={({ Job }) => <Job key={`${current.namespace}/${current.name}`} job={current} />} />;
     case "notFound":

@@ -5,6 +5,7 @@ import { follow, nodes, session } from "../app/live/store";
 import { urls } from "../app/page/route";
 import { useTitle } from "../app/page/title";
 import { command } from "../app/text/shell-quote";
+import { writeChanges } from "../app/what-if/changes";
 import { stateWord } from "../draw/node/devices";
 import { Badge } from "../parts/Badge";
 import { Banner, Empty } from "../parts/Banner";
@@ -38,6 +39,11 @@ export function NodeView({ name }: { readonly name: string }) {
         {node && (
           <a href={urls.nodes({ at: name })}>
             <Icon name="map" /> show on map
+          </a>
+        )}
+        {node && (
+          <a href={urls.whatIf({ changes: writeChanges([{ removeNode: { name } }]) })}>
+            <Icon name="whatIf" /> what if it were removed
           </a>
         )}
       </div>

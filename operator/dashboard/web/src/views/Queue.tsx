@@ -9,6 +9,7 @@ import { buildQueueTree, flattenTree, namesBelow } from "../app/queue/queue-tree
 import { barScale, boundedResources, readQuotaRows } from "../app/queue/quota-bar";
 import { countOf, formatAmount } from "../app/text/format";
 import { command } from "../app/text/shell-quote";
+import { writeChanges } from "../app/what-if/changes";
 import { Badge } from "../parts/Badge";
 import { Loading } from "../parts/Banner";
 import { QuotaBar } from "../parts/Bar";
@@ -91,6 +92,13 @@ export function Queue({ name }: { readonly name: string }) {
       )}
       {isKnown && freshness.state !== "loading" && jobs.value.length === 0 && (
         <p class="dim">No job of this queue is pending or placed.</p>
+      )}
+      {node && (
+        <p class="what-if-link">
+          <a href={urls.whatIf({ changes: writeChanges([{ changeQueue: { name } }]) })}>
+            <Icon name="whatIf" /> What if this queue had another quota?
+          </a>
+        </p>
       )}
       <Command label="Same in a terminal" text={command("trellis", "queue", name, "-A")} />
     </div>

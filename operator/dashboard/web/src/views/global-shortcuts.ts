@@ -31,6 +31,7 @@ export function useGlobalShortcuts(overlays: {
     { keys: "g n", label: "Nodes", run: () => navigate(urls.nodes()) },
     { keys: "g o", label: "Policies", run: () => navigate(urls.policies()) },
     { keys: "g p", label: "Plan", run: () => navigate(urls.plan) },
+    { keys: "g w", label: "What if", run: () => navigate(urls.whatIf()) },
   ]);
 }
 

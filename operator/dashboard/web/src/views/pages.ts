@@ -9,3 +9,4 @@ export { PolicyView } from "./Policy";
 export { Queue } from "./Queue";
 export { Queues } from "./Queues";
 export { TimelineView } from "./Timeline";
+export { WhatIf } from "./WhatIf";

@@ -15,6 +15,7 @@ const PAGES: readonly Hit[] = [
   { kind: "page", label: "Timeline", href: urls.timeline() },
   { kind: "page", label: "Policies", href: urls.policies() },
   { kind: "page", label: "Plan", href: urls.plan },
+  { kind: "page", label: "What if", href: urls.whatIf() },
 ];
 
 const ACTIONS: readonly Hit[] = [

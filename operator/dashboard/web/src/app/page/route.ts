@@ -16,6 +16,7 @@ export type Page =
   | { readonly page: "policies" }
   | { readonly page: "policy"; readonly name: string }
   | { readonly page: "plan" }
+  | { readonly page: "whatIf" }
   | { readonly page: "job"; readonly namespace: string; readonly name: string }
   | { readonly page: "notFound" };
 
@@ -42,6 +43,8 @@ export function parsePath(path: string): Page {
       return first === undefined ? { page: "policies" } : { page: "policy", name: first };
     case "plan":
       return first === undefined ? { page: "plan" } : { page: "notFound" };
+    case "what-if":
+      return first === undefined ? { page: "whatIf" } : { page: "notFound" };
     case "jobs":
       if (first === undefined || second === undefined) return { page: "notFound" };
       return { page: "job", namespace: first, name: second };
@@ -87,6 +90,7 @@ export const urls = {
   /** The kind and the namespace tell policies of one name apart. */
   policy: ({ kind, namespace, name }: PolicyRef): string => withQuery(`/policies/${encodePart(name)}`, { kind, namespace }),
   plan: "/plan",
+  whatIf: (query: QueryChanges = {}): string => withQuery("/what-if", query),
   job: (job: JobRef): string => `/jobs/${encodePart(job.namespace)}/${encodePart(job.name)}`,
 } as const;
 

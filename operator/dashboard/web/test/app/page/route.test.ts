@@ -16,11 +16,12 @@ test("paths name pages", () => {
   expect(parsePath("/policies")).toEqual({ page: "policies" });
   expect(parsePath("/policies/h100")).toEqual({ page: "policy", name: "h100" });
   expect(parsePath("/plan")).toEqual({ page: "plan" });
+  expect(parsePath("/what-if")).toEqual({ page: "whatIf" });
   expect(parsePath("/jobs/ml/podgroup.sweep")).toEqual({ page: "job", namespace: "ml", name: "podgroup.sweep" });
 });
 
 test("other paths are not found", () => {
-  for (const path of ["/jobs", "/jobs/ml", "/jobs/ml/llm/logs", "/queue/x", "/plan/x", "/nodes/a/b", "/policies/a/b", "/x", "/%", "/nodes/%ff"]) {
+  for (const path of ["/jobs", "/jobs/ml", "/jobs/ml/llm/logs", "/queue/x", "/plan/x", "/what-if/x", "/nodes/a/b", "/policies/a/b", "/x", "/%", "/nodes/%ff"]) {
     expect(parsePath(path), path).toEqual({ page: "notFound" });
   }
 });
