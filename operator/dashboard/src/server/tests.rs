@@ -348,6 +348,35 @@ async fn page_behind_a_proxy_needs_a_token_and_has_no_links() {
 }
 
 #[tokio::test]
+async fn forecast_needs_the_key_and_refuses_a_body_that_is_no_list_of_changes() {
+    let scene = local(client(200, json!({})));
+    let link = scene.links.create_code().unwrap();
+    let (_, body) = open(&scene, &link).await;
+    let key = body["key"].as_str().unwrap().to_owned();
+    let ask = async |key: &str, body: Value| {
+        let request = request(Method::POST, "/api/what-if")
+            .header("content-type", "application/json")
+            .header("trellis-key", key);
+        let body = Body::from(body.to_string());
+        let (status, _, body) = send(&scene.router, request.body(body).unwrap()).await;
+        (status, body)
+    };
+    let (status, body) = ask("guess", json!({"changes": []})).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    assert_eq!(body["error"]["kind"], "key");
+    for wrong in [
+        json!("changes"),
+        json!({"changes": [{"removeNode": {"name": "a", "force": true}}]}),
+        json!({"changes": [{"deleteNode": {"name": "a"}}]}),
+        json!({"changes": [], "more": 1}),
+        json!({"changes": "a".repeat(300 << 10)}),
+    ] {
+        let (status, body) = ask(&key, wrong).await;
+        assert_eq!(body["error"]["kind"], "invalid", "{status}");
+    }
+}
+
+#[tokio::test]
 async fn plan_answers_problems_and_failures() {
     let scene = local(client(200, json!({})));
     let link = scene.links.create_code().unwrap();

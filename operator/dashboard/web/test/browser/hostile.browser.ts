@@ -187,6 +187,8 @@ const URL_PLACES: readonly ((encoded: string) => string)[] = [
   (text) => `/nodes/${text}`,
   (text) => `/policies?namespace=${text}`,
   (text) => `/policies/${text}?kind=${text}`,
+  (text) => `/what-if?changes=${text}`,
+  (text) => `/what-if?changes=${encodeURIComponent(JSON.stringify([{ removeNode: { name: decodeURIComponent(text) } }]))}`,
   (text) => `/${text}`,
 ];
 
@@ -211,7 +213,7 @@ const URL_TEXTS = HOSTILE_TEXTS.filter((text) => text.isWellFormed() && text.len
 
 test("hostile text in the URL is shown as text", async ({ dashboard }) => {
   const { page, faults } = await dashboard({ path: "/queue" });
-  // A namespace that is no name is refused.
+  // A namespace that is no name is refused, and a node of a forecast that does not exist.
   faults.allow(/status (of )?40[04]/);
   expect(await findUrlProblems(page, URL_TEXTS.filter((text) => forbiddenIn(text) === undefined))).toEqual([]);
   await goTo(page, `/jobs/${encodeURIComponent("<img src=x onerror=alert(1)>")}/${encodeURIComponent("javascript:alert(1)")}`);

@@ -182,6 +182,7 @@ test("two keys go to each area, and keys that are typed are text", async ({ dash
     ["u", "/queues", "Queues"],
     ["n", "/nodes", "Nodes"],
     ["o", "/policies", "Policies"],
+    ["w", "/what-if", "What if"],
     ["h", "/", "Home"],
   ] as const) {
     await page.keyboard.press("g");

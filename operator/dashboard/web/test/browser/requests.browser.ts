@@ -22,7 +22,7 @@ const ROUTES = [
 ] as const;
 
 /** Routes that read a body. */
-const POSTS = ["/api/open", "/api/plan"] as const;
+const POSTS = ["/api/open", "/api/plan", "/api/what-if"] as const;
 
 const FILES = ["/", "/queue", "/policies", "/jobs/team-a/some-job", "/app.js", "/app.css", "/icon.svg"] as const;
 
@@ -151,6 +151,7 @@ test("each route without the key is refused, and the answer says what to do", as
     }
     const own = { Origin: server.origin, "Content-Type": "application/json" };
     expect((await server.send("/api/plan", { method: "POST", headers: own, body: `{"yaml": ""}` })).status).toBe(401);
+    expect((await server.send("/api/what-if", { method: "POST", headers: own, body: `{"changes": []}` })).status).toBe(401);
     const inUrl = `${route}${route.includes("?") ? "&" : "?"}key=${key}`;
     expect((await server.send(inUrl)).status, inUrl).toBe(401);
   }
@@ -282,7 +283,7 @@ test("unknown parameters of a query are refused", async ({ serve }) => {
 
 test("a body that is too large is refused, and the server goes on", async ({ serve }) => {
   const { server, headers } = await opened(serve);
-  for (const [route, field] of [["/api/open", "code"], ["/api/plan", "yaml"]] as const) {
+  for (const [route, field] of [["/api/open", "code"], ["/api/plan", "yaml"], ["/api/what-if", "changes"]] as const) {
     const body = JSON.stringify({ [field]: "x".repeat(300 << 10) });
     const answer = await server.send(route, { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body });
     expect([400, 413], route).toContain(answer.status);
@@ -307,6 +308,7 @@ test("a body that is not JSON is refused: a form of another origin cannot send J
   const key = await server.open();
   const headers = { Origin: server.origin, "Content-Type": "text/plain", "Trellis-Key": key };
   expect((await server.send("/api/plan", { method: "POST", headers, body: `{"yaml": ""}` })).status).toBe(400);
+  expect((await server.send("/api/what-if", { method: "POST", headers, body: `{"changes": []}` })).status).toBe(400);
 });
 
 test("a text for a plan that grows when it is read is refused soon, and the server goes on", async ({ serve }) => {

@@ -279,6 +279,7 @@ test("a user without rights is told on each page which right is missing and whic
     ["/nodes", "nodestates.visibility.trellis.dev", "trellis-platform"],
     ["/nodes/gpu-0", "nodestates.visibility.trellis.dev", "trellis-platform"],
     ["/policies", "clusterjobpolicies.trellis.dev", "trellis-view"],
+    [`/what-if?changes=${encodeURIComponent('[{"removeNode":{"name":"gpu-0"}}]')}`, "forecasts.visibility.trellis.dev", "trellis-platform"],
     [`/jobs/${TEAM_A}/${teams.own}`, "trainingjobs.trellis.dev", "trellis-view"],
   ] as const) {
     await goTo(page, view);

@@ -34,6 +34,7 @@ export function listViews(jobs: () => WaitingJob): readonly View[] {
     { name: "policies", path: () => "/policies", ready: (page) => expect(card(page, "Job policies")).toContainText("starter") },
     { name: "policy", path: () => "/policies/starter", ready: (page) => expect(card(page, "ClusterJobPolicy")).toBeVisible() },
     { name: "plan", path: () => "/plan", ready: (page) => expect(page.getByRole("button", { name: "Plan it" })).toBeVisible() },
+    { name: "what if", path: () => "/what-if", ready: (page) => expect(card(page, "Changes")).toBeVisible() },
     { name: "no page", path: () => "/none", ready: (page) => expect(page.getByRole("heading", { level: 1 })).toBeVisible() },
   ];
 }
