@@ -19,6 +19,7 @@ fn is_node_request(request: &Request) -> bool {
 
 /// The right to list and watch nodes is removed and granted again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: .ci/run --all runs it"]
 async fn gang_is_not_placed_while_the_node_cache_is_stale() {
     let mut fixture = FaultFixture::new("aged", 2).await;
     fixture.site.submit("runs", 1, 8).await;

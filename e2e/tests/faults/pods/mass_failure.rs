@@ -46,6 +46,7 @@ async fn list_unready(pods: &Api<Pod>) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: .ci/run --all runs it"]
 async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
     let FaultFixture {
         control_plane: _control_plane,
