@@ -67,7 +67,7 @@ enum Command {
     /// another job; nothing changes. It assumes that no other job arrives, that running jobs end when
     /// expected, and that policies allow the jobs. Exit status: 0 shown, 2 a change cannot be made, no
     /// cluster, or no answer from the scheduler.
-    WhatIf(what_if::WhatIfOptions),
+    WhatIf(Box<what_if::WhatIfOptions>),
     /// Explain why a job waits.
     /// The answer tells what the job lacks, whether each node fits, which jobs would be preempted,
     /// when the job starts, and the smallest change that would help. Exit status: 0 explained, 1

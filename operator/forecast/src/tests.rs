@@ -29,7 +29,7 @@ fn gang(name: &str, pods: u32, minutes: u64) -> Gang {
     );
     let id = GangId::new(format!("team-a/{name}"));
     Gang {
-        runtime: Some(Duration::from_secs(minutes * 60)),
+        runtime: Some(Duration::from_secs(minutes.saturating_mul(60))),
         ..Gang::new(id, QueueName::new("research"), vec![group])
     }
 }

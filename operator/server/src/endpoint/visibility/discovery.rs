@@ -102,26 +102,30 @@ fn schemas() -> Value {
         };
         let content = json!({"application/json": {"schema":
             {"$ref": format!("#/components/schemas/{name}")}}});
-        let action = |action: &str, code: &str| {
+        let operation = |action: &str, code: &str, parameters: &[&str]| {
+            let parameters = parameters
+                .iter()
+                .map(|name| json!({"name": name, "in": "query", "schema": {"type": "string"}}));
+            let parameters: Vec<Value> = parameters.collect();
             json!({
                 "x-kubernetes-action": action,
                 "x-kubernetes-group-version-kind":
                     {"group": GROUP, "version": VERSION, "kind": served.kind},
+                "parameters": parameters,
                 "responses": {code: {"description": "OK", "content": content}},
             })
         };
         if served.verbs.contains(&"create") {
-            paths.insert(here.clone(), json!({"post": action("post", "201")}));
+            let post = operation("post", "201", &["fieldValidation"]);
+            paths.insert(here.clone(), json!({"post": post}));
             // kubectl learns from the operation `patch` that `create` takes `fieldValidation`
             // (`supportsQueryParamV3` of k8s.io/cli-runtime). Without it, kubectl lists CRDs first,
             // which most users may not do.
-            let mut patch = action("patch", "405");
-            patch["parameters"] = json!([{"name": "fieldValidation", "in": "query",
-                "schema": {"type": "string"}}]);
+            let patch = operation("patch", "405", &["fieldValidation"]);
             paths.insert(format!("{here}/{{name}}"), json!({"patch": patch}));
         } else {
-            let get = json!({"get": action("get", "200")});
-            paths.insert(format!("{here}/{{name}}"), get);
+            let get = operation("get", "200", &[]);
+            paths.insert(format!("{here}/{{name}}"), json!({"get": get}));
         }
         kinds.insert(name, schema);
     }
