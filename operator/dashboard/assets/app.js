@@ -2380,6 +2380,7 @@ function parsePath(path) {
 				name: first
 			};
 		case "plan": return first === void 0 ? { page: "plan" } : { page: "notFound" };
+		case "what-if": return first === void 0 ? { page: "whatIf" } : { page: "notFound" };
 		case "jobs":
 			if (first === void 0 || second === void 0) return { page: "notFound" };
 			return {
@@ -2424,6 +2425,7 @@ var urls = {
 		namespace
 	}),
 	plan: "/plan",
+	whatIf: (query = {}) => withQuery("/what-if", query),
 	job: (job) => `/jobs/${encodePart(job.namespace)}/${encodePart(job.name)}`
 };
 var path = y$1("/");
@@ -2704,6 +2706,7 @@ var ICON_PATHS = {
 	nodes: "M2.5 2.5h4.5v4.5H2.5zM9 2.5h4.5v4.5H9zM2.5 9h4.5v4.5H2.5zM9 9h4.5v4.5H9z",
 	policies: "M8 1.75l5 2v4c0 3-2 5.2-5 6.5-3-1.3-5-3.5-5-6.5v-4zM5.8 8l1.6 1.6 2.9-3.1",
 	plan: "M3.5 2h6l3 3v9h-9zM5.7 9.3l1.6 1.6 3-3.4",
+	whatIf: "M2.5 8h4M6.5 8c2 0 2-4 4-4H13M6.5 8c2 0 2 4 4 4H13M11.5 2.5 13 4l-1.5 1.5M11.5 10.5 13 12l-1.5 1.5",
 	timeline: "M2.5 4h5M5.5 8h6M8.5 12h5",
 	search: "M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM10.6 10.6 14 14",
 	sun: "M8 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM8 1v1.5M8 13.5V15M1 8h1.5M13.5 8H15M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
@@ -2884,6 +2887,11 @@ var PAGES = [
 		kind: "page",
 		label: "Plan",
 		href: urls.plan
+	},
+	{
+		kind: "page",
+		label: "What if",
+		href: urls.whatIf()
 	}
 ];
 var ACTIONS = [{
@@ -3145,6 +3153,12 @@ var AREAS = [
 		href: urls.plan,
 		icon: "plan",
 		pages: ["plan"]
+	},
+	{
+		name: "What if",
+		href: urls.whatIf(),
+		icon: "whatIf",
+		pages: ["whatIf"]
 	}
 ];
 function Header(props) {
@@ -5634,6 +5648,11 @@ function useGlobalShortcuts(overlays) {
 			keys: "g p",
 			label: "Plan",
 			run: () => navigate(urls.plan)
+		},
+		{
+			keys: "g w",
+			label: "What if",
+			run: () => navigate(urls.whatIf())
 		}
 	]);
 }
@@ -5720,6 +5739,7 @@ function CurrentView() {
 		case "policies": return a(LatePage, { show: ({ Policies }) => a(Policies, {}) });
 		case "policy": return a(LatePage, { show: ({ PolicyView }) => a(PolicyView, { name: current.name }, `${current.name}?${search.value}`) });
 		case "plan": return a(LatePage, { show: ({ Plan }) => a(Plan, {}) });
+		case "whatIf": return a(LatePage, { show: ({ WhatIf }) => a(WhatIf, {}) });
 		case "job": return a(LatePage, { show: ({ Job }) => a(Job, { job: current }, `${current.namespace}/${current.name}`) });
 		case "notFound": return a(NotFound, {});
 	}
@@ -5745,4 +5765,4 @@ startKeys();
 var root = document.getElementById("app");
 if (root) Q(a(App, {}), root);
 keepCurrent();
-export { Text as $, r as $t, NodeLink as A, readOrder as At, Table as B, formatSeconds as Bt, jobKeyOf as C, session as Ct, phaseLook as D, filterJobs as Dt, PhaseBadge as E, describeReason as Et, isIdOf as F, formatAmount as Ft, Card as G, RequestError as Gt, ProblemText as H, jobLabel as Ht, Age as I, formatClock as It, Empty as J, serverTime as Jt, Facts as K, post as Kt, Ago as L, formatClockSeconds as Lt, PolicyIdLink as M, writeOrder as Mt, QueueLink as N, countOf as Nt, Eta as O, isPending as Ot, findPolicies as P, formatAge as Pt, Name as Q, f$1 as Qt, Clock as R, formatCount as Rt, groupByJob as S, scope as St, Badge as T, describeEta as Tt, Command as U, parseQuantity as Ut, ListProblem as V, formatUntil as Vt, CopyButton as W, resourceLabel as Wt, asSentence as X, useSignal as Xt, Loading as Y, useComputed as Yt, describeProblem as Z, O as Zt, checkpointOf as _, jobKey as _t, QuotaBar as a, T$1 as an, cutText as at, endWord as b, refusal as bt, boundedResources as c, $ as cn, queueFreshness as ct, isBad as d, search as dt, x$1 as en, command as et, describeAttemptsProblem as f, setQuery as ft, attemptsOfJob as g, follow as gt, END_LOOKS as h, theme as ht, useNamespaceScope as i, P as in, cleanLine as it, NodeLinks as j, sortJobs as jt, JobLink as k, phaseOf as kt, mainResources as l, navigate as lt, usePolled as m, useShortcuts as mt, JobTable as n, A$1 as nn, a as nt, SegmentBar as o, d$2 as on, announce as ot, useEndedAttempts as p, urls as pt, Banner as q, now as qt, VirtualRows as r, F$1 as rn, useTitle as rt, barScale as s, w$2 as sn, nodesFreshness as st, NamespaceFilter as t, y$1 as tn, Icon as tt, readQuotaRows as u, query as ut, describeAttempt as v, nodes as vt, matchesEnded as w, canNeverStart as wt, endsBesides as x, refuse as xt, endKind as y, queue as yt, Until as z, formatDateTime as zt };
+export { Text as $, f$1 as $t, NodeLink as A, phaseOf as At, Table as B, formatDateTime as Bt, jobKeyOf as C, scope as Ct, phaseLook as D, describeReason as Dt, PhaseBadge as E, describeEta as Et, isIdOf as F, formatAge as Ft, Card as G, resourceLabel as Gt, ProblemText as H, formatUntil as Ht, Age as I, formatAmount as It, Empty as J, now as Jt, Facts as K, RequestError as Kt, Ago as L, formatClock as Lt, PolicyIdLink as M, sortJobs as Mt, QueueLink as N, writeOrder as Nt, Eta as O, filterJobs as Ot, findPolicies as P, countOf as Pt, Name as Q, O as Qt, Clock as R, formatClockSeconds as Rt, groupByJob as S, refuse as St, Badge as T, canNeverStart as Tt, Command as U, jobLabel as Ut, ListProblem as V, formatSeconds as Vt, CopyButton as W, parseQuantity as Wt, asSentence as X, useComputed as Xt, Loading as Y, serverTime as Yt, describeProblem as Z, useSignal as Zt, checkpointOf as _, follow as _t, QuotaBar as a, P as an, cutText as at, endWord as b, queue as bt, boundedResources as c, w$2 as cn, nodesFreshness as ct, isBad as d, query as dt, r as en, command as et, describeAttemptsProblem as f, search as ft, attemptsOfJob as g, theme as gt, END_LOOKS as h, useShortcuts as ht, useNamespaceScope as i, F$1 as in, cleanLine as it, NodeLinks as j, readOrder as jt, JobLink as k, isPending as kt, mainResources as l, $ as ln, queueFreshness as lt, usePolled as m, urls as mt, JobTable as n, y$1 as nn, a as nt, SegmentBar as o, T$1 as on, announce as ot, useEndedAttempts as p, setQuery as pt, Banner as q, post as qt, VirtualRows as r, A$1 as rn, useTitle as rt, barScale as s, d$2 as sn, showToast as st, NamespaceFilter as t, x$1 as tn, Icon as tt, readQuotaRows as u, navigate as ut, describeAttempt as v, jobKey as vt, matchesEnded as w, session as wt, endsBesides as x, refusal as xt, endKind as y, nodes as yt, Until as z, formatCount as zt };

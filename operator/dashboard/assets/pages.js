@@ -1,4 +1,4 @@
-import { $ as Text, $t as r, A as NodeLink, At as readOrder, B as Table, Bt as formatSeconds, C as jobKeyOf, Ct as session, D as phaseLook, Dt as filterJobs, E as PhaseBadge, Et as describeReason, F as isIdOf, Ft as formatAmount, G as Card, Gt as RequestError, H as ProblemText, Ht as jobLabel, I as Age, It as formatClock, J as Empty, Jt as serverTime, K as Facts, Kt as post, L as Ago, Lt as formatClockSeconds, M as PolicyIdLink, Mt as writeOrder, N as QueueLink, Nt as countOf, O as Eta, Ot as isPending, P as findPolicies, Pt as formatAge, Q as Name, Qt as f, R as Clock, Rt as formatCount, S as groupByJob, St as scope, T as Badge, Tt as describeEta, U as Command, Ut as parseQuantity, V as ListProblem, Vt as formatUntil, W as CopyButton, Wt as resourceLabel, X as asSentence, Xt as useSignal, Y as Loading, Yt as useComputed, Z as describeProblem, Zt as O, _ as checkpointOf, _t as jobKey, a as QuotaBar, an as T, at as cutText, b as endWord, bt as refusal, c as boundedResources, cn as $, ct as queueFreshness, d as isBad, dt as search, en as x, et as command, f as describeAttemptsProblem, ft as setQuery, g as attemptsOfJob, gt as follow, h as END_LOOKS, ht as theme, i as useNamespaceScope, in as P, it as cleanLine, j as NodeLinks, jt as sortJobs, k as JobLink, kt as phaseOf, l as mainResources, lt as navigate, m as usePolled, mt as useShortcuts, n as JobTable, nn as A, nt as a, o as SegmentBar, on as d, ot as announce, p as useEndedAttempts, pt as urls, q as Banner, qt as now, r as VirtualRows, rn as F, rt as useTitle, s as barScale, sn as w, st as nodesFreshness, t as NamespaceFilter, tn as y, tt as Icon, u as readQuotaRows, ut as query, v as describeAttempt, vt as nodes, w as matchesEnded, wt as canNeverStart, x as endsBesides, xt as refuse, y as endKind, yt as queue, z as Until, zt as formatDateTime } from "./app.js";
+import { $ as Text, $t as f, A as NodeLink, At as phaseOf, B as Table, Bt as formatDateTime, C as jobKeyOf, Ct as scope, D as phaseLook, Dt as describeReason, E as PhaseBadge, Et as describeEta, F as isIdOf, Ft as formatAge, G as Card, Gt as resourceLabel, H as ProblemText, Ht as formatUntil, I as Age, It as formatAmount, J as Empty, Jt as now, K as Facts, Kt as RequestError, L as Ago, Lt as formatClock, M as PolicyIdLink, Mt as sortJobs, N as QueueLink, Nt as writeOrder, O as Eta, Ot as filterJobs, P as findPolicies, Pt as countOf, Q as Name, Qt as O, R as Clock, Rt as formatClockSeconds, S as groupByJob, St as refuse$1, T as Badge, Tt as canNeverStart, U as Command, Ut as jobLabel, V as ListProblem, Vt as formatSeconds, W as CopyButton, Wt as parseQuantity, X as asSentence, Xt as useComputed, Y as Loading, Yt as serverTime, Z as describeProblem, Zt as useSignal, _ as checkpointOf, _t as follow, a as QuotaBar, an as P, at as cutText, b as endWord, bt as queue, c as boundedResources, cn as w, ct as nodesFreshness, d as isBad, dt as query, en as r, et as command, f as describeAttemptsProblem, ft as search, g as attemptsOfJob, gt as theme, h as END_LOOKS, ht as useShortcuts, i as useNamespaceScope, in as F, it as cleanLine, j as NodeLinks, jt as readOrder, k as JobLink, kt as isPending, l as mainResources, ln as $, lt as queueFreshness, m as usePolled, mt as urls, n as JobTable, nn as y, nt as a, o as SegmentBar, on as T, ot as announce, p as useEndedAttempts, pt as setQuery, q as Banner, qt as post, r as VirtualRows, rn as A, rt as useTitle, s as barScale, sn as d, st as showToast, t as NamespaceFilter, tn as x, tt as Icon, u as readQuotaRows, ut as navigate, v as describeAttempt, vt as jobKey, w as matchesEnded, wt as session, x as endsBesides, xt as refusal, y as endKind, yt as nodes, z as Until, zt as formatCount } from "./app.js";
 // src/app/text/yaml.ts
 function writeYaml(value) {
 	return `${block(value, 0, "").replace(/^\n/, "")}\n`;
@@ -31,7 +31,7 @@ function literal(text, pad) {
 	return `|${text.endsWith("\n") ? "" : "-"}\n${lines.join("\n")}`;
 }
 var PLAIN = /^[A-Za-z_/.][A-Za-z0-9_./@:-]*(?: [A-Za-z0-9_./@:(),-]+)*$/;
-var AMOUNT = /^\d+(?:m|k|M|G|T|Ki|Mi|Gi|Ti|Pi)$/;
+var AMOUNT$1 = /^\d+(?:m|k|M|G|T|Ki|Mi|Gi|Ti|Pi)$/;
 var WORDS = new Set([
 	"true",
 	"false",
@@ -46,7 +46,7 @@ var WORDS = new Set([
 ]);
 function scalar(value) {
 	if (typeof value !== "string") return String(value);
-	return AMOUNT.test(value) || isPlain(value) ? value : quoteText(value);
+	return AMOUNT$1.test(value) || isPlain(value) ? value : quoteText(value);
 }
 function isPlain(text) {
 	const isSpecial = WORDS.has(text.toLowerCase()) || /^\.(inf|nan|\d|\.*$)/i.test(text) || /:(?: |$)/.test(text);
@@ -76,14 +76,14 @@ function writeManifest(job) {
 	});
 }
 function ownMetadata(metadata) {
-	const own = pick(metadata, (name) => OWN_METADATA.includes(name));
-	const annotations = pick(own["annotations"], (name) => !FOREIGN_ANNOTATIONS.includes(name));
+	const own = pick$1(metadata, (name) => OWN_METADATA.includes(name));
+	const annotations = pick$1(own["annotations"], (name) => !FOREIGN_ANNOTATIONS.includes(name));
 	return {
 		...own,
 		annotations: Object.keys(annotations).length > 0 ? annotations : void 0
 	};
 }
-function pick(value, isWanted) {
+function pick$1(value, isWanted) {
 	const entries = typeof value === "object" && value !== null ? Object.entries(value) : [];
 	return Object.fromEntries(entries.filter(([name]) => isWanted(name)));
 }
@@ -160,7 +160,7 @@ function summarizePlan(jobs) {
 	})).filter(({ verdict, count }) => count > 0 || ALWAYS_COUNTED.includes(verdict));
 	return `${jobs.length} jobs: ${shown.map(({ verdict, count }) => `${count} ${verdict}`).join(", ")}`;
 }
-var NODE = /(?<= on | of |\.\.| node )[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/g;
+var NODE$2 = /(?<= on | of |\.\.| node )[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/g;
 function lineSentence(job, section, line, known) {
 	switch (section) {
 		case "queue": {
@@ -190,7 +190,7 @@ function afterSpan(span, line) {
 function linkNodes(line, nodes) {
 	const spans = [];
 	let end = 0;
-	for (const { 0: name, index } of line.matchAll(NODE)) {
+	for (const { 0: name, index } of line.matchAll(NODE$2)) {
 		if (!nodes.has(name)) continue;
 		if (index > end) spans.push({ text: line.slice(end, index) });
 		spans.push({
@@ -213,7 +213,7 @@ function submitCommand(jobs, context) {
 	const where = namespace !== void 0 && others.length === 0 ? ["-n", namespace] : [];
 	return command("trellis", "submit", "-f", "job.yaml", ...where, ...context ? ["--context", context] : []);
 }
-var TITLES = {
+var TITLES$1 = {
 	notFound: "This page cannot plan",
 	busy: "The server is busy with other plans",
 	invalid: "This cannot be planned",
@@ -223,7 +223,7 @@ var TITLES = {
 	internal: "The plan has failed"
 };
 function describePlanFailure(error, since) {
-	const title = Object.hasOwn(TITLES, error.kind) ? TITLES[error.kind] : void 0;
+	const title = Object.hasOwn(TITLES$1, error.kind) ? TITLES$1[error.kind] : void 0;
 	if (title === void 0) return describeProblem({
 		...error,
 		since
@@ -242,9 +242,9 @@ var EXAMPLE_DRAFT = {
 };
 var draft = y(readDraft() ?? EXAMPLE_DRAFT);
 var replaced = y(void 0);
-var outcome = y(void 0);
-var running = y(void 0);
-var isPlanning = O(() => running.value !== void 0);
+var outcome$1 = y(void 0);
+var running$1 = y(void 0);
+var isPlanning = O(() => running$1.value !== void 0);
 var namespace = O(() => draft.value.namespace ?? session.value?.namespace ?? "");
 function setText(text) {
 	draft.value = {
@@ -267,7 +267,7 @@ function replaceDraft(next, by) {
 			by
 		} : void 0;
 		draft.value = next;
-		outcome.value = void 0;
+		outcome$1.value = void 0;
 	});
 	cancelPlan();
 	keepDraft();
@@ -280,32 +280,32 @@ function bringBack() {
 	if (before) replaceDraft(before.draft, "the earlier text");
 }
 async function planDraft() {
-	if (running.peek()) return;
+	if (running$1.peek()) return;
 	const planned = draft.peek();
 	const request = requestOf(planned);
 	const abort = new AbortController();
-	running.value = abort;
+	running$1.value = abort;
 	announce("Planning");
 	try {
 		if (!fitsRequest(request)) throw tooLarge("the text");
 		const answer = await post("/api/plan", request, abort.signal);
 		if (abort.signal.aborted) return;
-		outcome.value = {
+		outcome$1.value = {
 			draft: planned,
 			answer
 		};
 		announce(describeAnswer(answer));
 	} catch (thrown) {
-		if (!abort.signal.aborted) fail(planned, thrown);
+		if (!abort.signal.aborted) fail$1(planned, thrown);
 	} finally {
-		if (running.peek() === abort) running.value = void 0;
+		if (running$1.peek() === abort) running$1.value = void 0;
 	}
 }
 function cancelPlan() {
-	const abort = running.peek();
+	const abort = running$1.peek();
 	if (!abort) return;
 	abort.abort();
-	running.value = void 0;
+	running$1.value = void 0;
 	announce("The plan was cancelled");
 }
 function reportFailure(error) {
@@ -320,15 +320,15 @@ function requestOf({ text, namespace: named }) {
 		yaml: text
 	} : { yaml: text };
 }
-function fail(planned, thrown) {
+function fail$1(planned, thrown) {
 	if (!(thrown instanceof RequestError)) console.error(thrown);
 	const error = thrown instanceof RequestError ? thrown : new RequestError("internal", String(thrown));
-	if (error.kind === "key" || error.kind === "unauthorized") refuse(error);
+	if (error.kind === "key" || error.kind === "unauthorized") refuse$1(error);
 	else report(planned, error);
 }
 function report(planned, error) {
 	const since = serverTime();
-	outcome.value = {
+	outcome$1.value = {
 		draft: planned,
 		error,
 		since
@@ -378,8 +378,8 @@ function keepDrafts() {
 }
 x(() => {
 	if (!refusal.value) return;
-	outcome.value = void 0;
-	running.peek()?.abort();
+	outcome$1.value = void 0;
+	running$1.peek()?.abort();
 });
 // src/views/job/FailureText.tsx
 function FailureText({ failure }) {
@@ -582,7 +582,7 @@ function Attempts({ job }) {
 		title: "Attempts",
 		aside: status.attempt !== void 0 && !isOver && `attempt ${status.attempt} now`,
 		children: [
-			bar && a(Bar, { bar }),
+			bar && a(Bar$1, { bar }),
 			a(PastAttempts, {
 				attempts: ended,
 				known: status.message
@@ -609,7 +609,7 @@ var MARKS = {
 	preemption: "preempted",
 	checkpoint: "last checkpoint"
 };
-function Bar({ bar }) {
+function Bar$1({ bar }) {
 	const percent = (at) => (at - bar.from) / (bar.to - bar.from) * 100;
 	const spans = bar.spans.map((span) => `${SPANS[span.kind]} ${formatSeconds((span.to - span.from) / 1e3)}`);
 	return a($, { children: [
@@ -1988,6 +1988,124 @@ function OldDataBanner({ status, why }) {
 		})
 	})] });
 }
+var MAX_TEXT$1 = 4e3;
+var KINDS = [
+	"addNodes",
+	"removeNode",
+	"cordonNode",
+	"restoreNode",
+	"changeQueue",
+	"addJob",
+	"changeJob",
+	"removeJob"
+];
+function kindOf(change) {
+	return KINDS.find((kind) => kind in change) ?? "addNodes";
+}
+function isUnfinished(change) {
+	if ("changeQueue" in change) return Object.keys(change.changeQueue).length === 1;
+	return "changeJob" in change && Object.keys(change.changeJob).length === 2;
+}
+function writeChanges(changes) {
+	return changes.length === 0 ? void 0 : JSON.stringify(changes);
+}
+function readChanges(text) {
+	if (text === null || text === "") return { changes: [] };
+	if (text.length > 4e3) return refuse(`its changes have more than ${MAX_TEXT$1} characters`);
+	let value;
+	try {
+		value = JSON.parse(text);
+	} catch {
+		return refuse("its changes are not JSON");
+	}
+	if (!Array.isArray(value)) return refuse("its changes are not a list");
+	if (value.length > 64) return refuse(`it has more than 64 changes`);
+	for (const [place, change] of value.entries()) {
+		const problem = findProblem(change);
+		if (problem !== void 0) return refuse(`change ${place + 1} ${problem}`);
+	}
+	return { changes: value };
+}
+function refuse(problem) {
+	return {
+		changes: [],
+		problem
+	};
+}
+var isText = (value) => typeof value === "string";
+var isWhole = (value) => typeof value === "number" && Number.isSafeInteger(value);
+var isTextMap = (value) => isObject(value) && Object.values(value).every(isText);
+function isObject(value) {
+	return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+function isLike(fields) {
+	return (value) => {
+		if (!isObject(value)) return false;
+		return Object.keys(value).every((name) => Object.hasOwn(fields, name) || Object.hasOwn(fields, `${name}?`)) && Object.entries(fields).every(([field, check]) => {
+			const name = field.replace(/\?$/, "");
+			return Object.hasOwn(value, name) ? check(value[name]) : name !== field;
+		});
+	};
+}
+function isListOf(check) {
+	return (value) => Array.isArray(value) && value.every(check);
+}
+var NODE$1 = { name: isText };
+var JOB$2 = {
+	namespace: isText,
+	name: isText
+};
+var QUOTA = {
+	resource: isText,
+	"flavor?": isText,
+	"nominal?": isText,
+	"borrowingLimit?": isText,
+	"lendingLimit?": isText
+};
+var GROUP = {
+	replicas: isWhole,
+	requests: isTextMap
+};
+var FIELDS = {
+	addNodes: {
+		like: isText,
+		count: isWhole,
+		"labels?": isTextMap
+	},
+	removeNode: NODE$1,
+	cordonNode: NODE$1,
+	restoreNode: NODE$1,
+	changeQueue: {
+		name: isText,
+		"quotas?": isListOf(isLike(QUOTA)),
+		"priority?": isWhole,
+		"weight?": isText,
+		"stopPolicy?": isText
+	},
+	addJob: {
+		...JOB$2,
+		"count?": isWhole,
+		"like?": isLike(JOB$2),
+		"groups?": isListOf(isLike(GROUP)),
+		"queue?": isText,
+		"priority?": isWhole,
+		"runtimeSeconds?": isWhole
+	},
+	changeJob: {
+		...JOB$2,
+		"priority?": isWhole,
+		"queue?": isText,
+		"runtimeSeconds?": isWhole
+	},
+	removeJob: JOB$2
+};
+function findProblem(change) {
+	if (!isObject(change)) return "is not an object";
+	const [kind, ...more] = Object.keys(change);
+	if (kind === void 0 || more.length > 0) return "does not have exactly one field";
+	if (!Object.hasOwn(FIELDS, kind)) return "has a kind that this page does not know";
+	return isLike(FIELDS[kind])(change[kind]) ? void 0 : "has a field that this page cannot read";
+}
 // src/draw/node/quantity.ts
 var MAX_LENGTH = 32;
 var BINARY = new Map([
@@ -2677,7 +2795,7 @@ function TaintList({ taints }) {
 }
 // src/views/node/NodeJobs.tsx
 var jobOf = (hold) => queue.jobs.value.get(gangKey(hold));
-var JOB = {
+var JOB$1 = {
 	title: "Job",
 	cell: (hold) => a(JobLink, { job: hold })
 };
@@ -2690,7 +2808,7 @@ var PODS = {
 	isNumber: true,
 	cell: (hold) => hold.pods
 };
-var QUEUE = {
+var QUEUE$1 = {
 	title: "Queue",
 	cell: (hold) => {
 		const job = jobOf(hold);
@@ -2698,14 +2816,14 @@ var QUEUE = {
 	}
 };
 var HOLDING = [
-	JOB,
+	JOB$1,
 	{
 		title: "State",
 		cell: (hold) => a(Name, { text: hold.state ?? "Running" })
 	},
 	DEVICES,
 	PODS,
-	QUEUE,
+	QUEUE$1,
 	{
 		title: "Expected end",
 		cell: (hold) => endText(jobOf(hold))
@@ -2717,10 +2835,10 @@ var HOLDING = [
 	}
 ];
 var RESERVED = [
-	JOB,
+	JOB$1,
 	DEVICES,
 	PODS,
-	QUEUE,
+	QUEUE$1,
 	{
 		title: "Expected start",
 		isWide: true,
@@ -2728,10 +2846,10 @@ var RESERVED = [
 	}
 ];
 var KEPT = [
-	JOB,
+	JOB$1,
 	DEVICES,
 	PODS,
-	QUEUE,
+	QUEUE$1,
 	{
 		title: "Kept until",
 		isWide: true,
@@ -2887,7 +3005,7 @@ function UseBar({ row }) {
 	});
 }
 // src/views/nodes/NoNodes.tsx
-var ROLE = "trellis-read-nodes";
+var ROLE$1 = "trellis-read-nodes";
 function NoRightToNodes({ problem }) {
 	const user = session.value?.user ?? "";
 	return a("div", {
@@ -2908,10 +3026,10 @@ function NoRightToNodes({ problem }) {
 						class: "card-text no-nodes-commands",
 						children: [a(Command, {
 							label: "role",
-							text: command("kubectl", "create", "clusterrole", ROLE, "--verb=get,list", "--resource=nodestates.visibility.trellis.dev")
+							text: command("kubectl", "create", "clusterrole", ROLE$1, "--verb=get,list", "--resource=nodestates.visibility.trellis.dev")
 						}), a(Command, {
 							label: "binding",
-							text: command("kubectl", "create", "clusterrolebinding", `${ROLE}-${user}`, `--clusterrole=${ROLE}`, `--user=${user}`)
+							text: command("kubectl", "create", "clusterrolebinding", `${ROLE$1}-${user}`, `--clusterrole=${ROLE$1}`, `--user=${user}`)
 						})]
 					})
 				]
@@ -2972,6 +3090,10 @@ function NodeView({ name }) {
 				node && a("a", {
 					href: urls.nodes({ at: name }),
 					children: [a(Icon, { name: "map" }), " show on map"]
+				}),
+				node && a("a", {
+					href: urls.whatIf({ changes: writeChanges([{ removeNode: { name } }]) }),
+					children: [a(Icon, { name: "whatIf" }), " what if it were removed"]
 				})
 			]
 		}), node ? a(NodeContent, {
@@ -3652,7 +3774,7 @@ function buildGroup(paths, first, end, depth) {
 	};
 }
 // src/draw/node/describe.ts
-var MAX_JOBS$3 = 4;
+var MAX_JOBS$4 = 4;
 var STATE_WORDS = {
 	running: "held by a running job",
 	starting: "held by a starting job",
@@ -3673,11 +3795,11 @@ function describeNode(node, now) {
 }
 function holders(node, now) {
 	const jobs = node.jobs ?? [];
-	const more = jobs.length - MAX_JOBS$3;
-	const avoided = (node.excludedBy ?? []).slice(0, MAX_JOBS$3).map(gangTitle);
+	const more = jobs.length - MAX_JOBS$4;
+	const avoided = (node.excludedBy ?? []).slice(0, MAX_JOBS$4).map(gangTitle);
 	return [
 		...node.schedulable ? [] : (node.reasons ?? []).map((reason) => reason.message),
-		...jobs.slice(0, MAX_JOBS$3).map((hold) => `${holdText(hold)}${stateSuffix(hold)}`),
+		...jobs.slice(0, MAX_JOBS$4).map((hold) => `${holdText(hold)}${stateSuffix(hold)}`),
 		...more > 0 ? [more === 1 ? "1 more job" : `${more} more jobs`] : [],
 		...node.otherPods > 0 ? [node.otherPods === 1 ? "1 other pod" : `${node.otherPods} other pods`] : [],
 		...(node.reservedFor ?? []).map((hold) => `reserved for ${holdText(hold)}${startText(hold, now)}`),
@@ -6449,9 +6571,9 @@ function Problem({ problem, onPlace }) {
 	});
 }
 // src/views/plan/Outcome.tsx
-function Outcome({ onPlace }) {
+function Outcome$1({ onPlace }) {
 	const place = T(null);
-	const result = outcome.value;
+	const result = outcome$1.value;
 	const isFirst = T(true);
 	A(() => {
 		if (isFirst.current) isFirst.current = false;
@@ -6461,7 +6583,7 @@ function Outcome({ onPlace }) {
 		ref: place,
 		class: isPlanning.value ? "plan-outcome is-old" : "plan-outcome",
 		"aria-label": "Outcome",
-		children: result === void 0 ? a(Nothing, {}) : a(Ended, {
+		children: result === void 0 ? a(Nothing, {}) : a(Ended$1, {
 			result,
 			onPlace
 		})
@@ -6483,17 +6605,17 @@ function Nothing() {
 		})
 	});
 }
-function Ended({ result, onPlace }) {
+function Ended$1({ result, onPlace }) {
 	const isOld = draft.value.text !== result.draft.text || draft.value.namespace !== result.draft.namespace;
 	return a($, { children: [isOld && a("p", {
 		class: "dim plan-old",
 		children: "The text has changed since then."
-	}), "answer" in result ? a(Answer, {
+	}), "answer" in result ? a(Answer$1, {
 		answer: result.answer,
 		onPlace
-	}) : a(Failure, { result })] });
+	}) : a(Failure$1, { result })] });
 }
-function Failure({ result }) {
+function Failure$1({ result }) {
 	const { title, text } = describePlanFailure(result.error, result.since);
 	return a(Banner, {
 		tone: "warning",
@@ -6504,7 +6626,7 @@ function Failure({ result }) {
 		})
 	});
 }
-function Answer({ answer, onPlace }) {
+function Answer$1({ answer, onPlace }) {
 	const { jobs, notes, problems } = answer;
 	return a($, { children: [
 		problems.length > 0 && a(Problems, {
@@ -6590,7 +6712,7 @@ function Plan() {
 			a(NotHere, {}),
 			a("div", {
 				class: "plan-columns",
-				children: [a(Editor, { area }), a(Outcome, { onPlace: (line, column) => area.current && moveCursor(area.current, line, column) })]
+				children: [a(Editor, { area }), a(Outcome$1, { onPlace: (line, column) => area.current && moveCursor(area.current, line, column) })]
 			})
 		]
 	});
@@ -7004,7 +7126,7 @@ function usePolicies() {
 	};
 }
 // src/views/Policies.tsx
-var MAX_JOBS$2 = 20;
+var MAX_JOBS$3 = 20;
 function Policies() {
 	useTitle("Policies");
 	const { answer, problem, namespace } = usePolicies();
@@ -7050,7 +7172,7 @@ function PolicyCards({ answer }) {
 			}) : a(VerdictList, {
 				jobs: answer.jobs,
 				count: answer.jobCount,
-				most: MAX_JOBS$2
+				most: MAX_JOBS$3
 			})
 		}),
 		a(Card, {
@@ -7092,7 +7214,7 @@ function namespacesOf(answer) {
 	return [...names].sort();
 }
 // src/views/policy/JobPolicyBody.tsx
-var MAX_JOBS$1 = 50;
+var MAX_JOBS$2 = 50;
 var MAX_TEXT = 8e3;
 function JobPolicyBody({ policy, jobs }) {
 	const state = policyState(policy);
@@ -7109,7 +7231,7 @@ function JobPolicyBody({ policy, jobs }) {
 				}) : a(VerdictList, {
 					jobs: deciding,
 					count: deciding.length,
-					most: MAX_JOBS$1
+					most: MAX_JOBS$2
 				})
 			})] }), a(Card, {
 				title: policy.kind,
@@ -7247,13 +7369,13 @@ function QuotaPolicyBody({ policy }) {
 		text: command("kubectl", "get", "quotapolicy", policy.name, "-o", "yaml")
 	})] });
 }
-var EFFECTS = {
+var EFFECTS$1 = {
 	Queue: "jobs wait",
 	Deny: "jobs are refused",
 	Warn: "jobs run, with a warning"
 };
 function Enforced({ enforcement }) {
-	const effect = EFFECTS[enforcement];
+	const effect = EFFECTS$1[enforcement];
 	return a($, { children: [effect !== void 0 && `${effect}, `, a(Name, { text: enforcement })] });
 }
 // src/views/Policy.tsx
@@ -7387,7 +7509,7 @@ function QueueBadge({ queue }) {
 	] });
 }
 // src/views/queue/QueueJobLists.tsx
-var MAX_JOBS = 8;
+var MAX_JOBS$1 = 8;
 function QueueJobLists({ names, queue: queue$1 }) {
 	const { holders, waiters } = useComputed(() => jobsOfQueues(queue.jobs.value.values(), names)).value;
 	return a("div", {
@@ -7429,7 +7551,7 @@ function JobList(props) {
 		}),
 		a("ol", {
 			class: "short-jobs",
-			children: jobs.slice(0, MAX_JOBS).map((job) => a("li", { children: [
+			children: jobs.slice(0, MAX_JOBS$1).map((job) => a("li", { children: [
 				a("span", {
 					class: "short-jobs-count",
 					children: isWaiting ? job.position ?? "–" : formatCount(job.gpus)
@@ -7462,9 +7584,9 @@ function JobList(props) {
 				})
 			] }, jobKey(job)))
 		}),
-		jobs.length > MAX_JOBS && a("p", { children: a("a", {
+		jobs.length > MAX_JOBS$1 && a("p", { children: a("a", {
 			href: props.more,
-			children: [formatCount(jobs.length - MAX_JOBS), " more"]
+			children: [formatCount(jobs.length - MAX_JOBS$1), " more"]
 		}) })
 	] });
 }
@@ -7579,6 +7701,13 @@ function Queue({ name }) {
 			isKnown && freshness.state !== "loading" && jobs.value.length === 0 && a("p", {
 				class: "dim",
 				children: "No job of this queue is pending or placed."
+			}),
+			node && a("p", {
+				class: "what-if-link",
+				children: a("a", {
+					href: urls.whatIf({ changes: writeChanges([{ changeQueue: { name } }]) }),
+					children: [a(Icon, { name: "whatIf" }), " What if this queue had another quota?"]
+				})
 			}),
 			a(Command, {
 				label: "Same in a terminal",
@@ -7881,7 +8010,7 @@ function stepRow(rows, from, step) {
 // src/views/timeline/describe-job.ts
 function describeRow(row, now) {
 	const { job } = row;
-	const head = job === void 0 ? `${gangTitle(gangOfKey(row.key))}, queue ${row.past.at(-1)?.queue ?? ""}: neither pending nor placed.` : describeJob(job, now);
+	const head = job === void 0 ? `${gangTitle(gangOfKey(row.key))}, queue ${row.past.at(-1)?.queue ?? ""}: neither pending nor placed.` : describeJob$1(job, now);
 	const lines = shownAttempts(row.past).map((ended) => `${capital(describeAttempt(ended, now))}.`);
 	const more = row.past.length - lines.length;
 	return [
@@ -7893,7 +8022,7 @@ function describeRow(row, now) {
 function shownAttempts(past) {
 	return past.slice(-3).reverse();
 }
-function describeJob(job, now) {
+function describeJob$1(job, now) {
 	const name = gangTitle({
 		namespace: job.metadata.namespace ?? "",
 		name: job.metadata.name
@@ -8027,7 +8156,7 @@ var SHORTEST = 5 * MINUTE;
 var LONGEST = 60 * DAY;
 var FARTHEST = 90 * DAY;
 var TICK_PIXELS = 72;
-var STEPS = [
+var STEPS$1 = [
 	MINUTE,
 	2 * MINUTE,
 	5 * MINUTE,
@@ -8087,7 +8216,7 @@ function openingWindow(ends, now) {
 }
 function ticksOf(scale, pixels = TICK_PIXELS) {
 	const length = scale.window.back + scale.window.ahead;
-	const step = STEPS.find((candidate) => candidate / length * scale.width >= pixels) ?? LONGEST;
+	const step = STEPS$1.find((candidate) => candidate / length * scale.width >= pixels) ?? LONGEST;
 	const [first, last] = [scale.now - scale.window.back, scale.now + scale.window.ahead];
 	const ticks = [];
 	for (let at = startOfStep(first, step); at <= last; at = nextStep(at, step)) if (at >= first) ticks.push(tickAt(at, step));
@@ -9261,4 +9390,1430 @@ function TimelineView(props) {
 		children: [a(TimelineCanvas, { rows }), a(TimelineLegend, { problem })]
 	});
 }
-export { Job, NodeView, NodesView, Plan, Policies, PolicyView, Queue, Queues, TimelineView };
+// src/app/what-if/command.ts
+var GPU$1 = "nvidia.com/gpu";
+var ORDER = [
+	"--add-nodes",
+	"--restore",
+	"--cordon",
+	"--remove-node",
+	"--quota",
+	"--queue-priority",
+	"--stop-queue",
+	"--remove-job",
+	"--priority",
+	"--runtime",
+	"--move",
+	"--add-job"
+];
+var NAME = /^[A-Za-z0-9](?:[-_.A-Za-z0-9]*[A-Za-z0-9])?$/;
+var RESOURCE = /^[A-Za-z0-9](?:[-_./A-Za-z0-9]*[A-Za-z0-9])?$/;
+var AMOUNT = /^[0-9.]+[A-Za-z]*$/;
+function whatIfCommand(changes, context) {
+	const options = [];
+	let jobs = 0;
+	for (const change of changes) {
+		if ("addJob" in change) jobs += 1;
+		const own = optionsOf(change, jobs);
+		if (!own) return void 0;
+		options.push(...own);
+	}
+	if (options.length === 0 || !keepsOrder(options)) return void 0;
+	const namespaces = new Set(options.flatMap(({ namespace }) => namespace ?? []));
+	if (namespaces.size > 1) return void 0;
+	const where = [...namespaces].flatMap((namespace) => ["-n", namespace]);
+	const own = options.flatMap(({ name, value }) => [name, value]);
+	return command("trellis", "what-if", ...own, ...where, ...context ? ["--context", context] : []);
+}
+function keepsOrder(options) {
+	return options.every((option, place) => options.slice(place + 1).every((later) => ORDER.indexOf(later.name) >= ORDER.indexOf(option.name) || later.subject !== option.subject));
+}
+function optionsOf(change, jobNumber) {
+	if ("addNodes" in change) {
+		const { like, count, labels } = change.addNodes;
+		if (Object.keys(labels ?? {}).length > 0 || !NAME.test(like)) return void 0;
+		return [{
+			name: "--add-nodes",
+			value: `${like}=${count}`,
+			subject: `node ${like}`
+		}];
+	}
+	if ("removeNode" in change) return nodeOption("--remove-node", change.removeNode.name);
+	if ("cordonNode" in change) return nodeOption("--cordon", change.cordonNode.name);
+	if ("restoreNode" in change) return nodeOption("--restore", change.restoreNode.name);
+	if ("changeQueue" in change) return queueOptions(change.changeQueue);
+	if ("addJob" in change) {
+		const { namespace, name, queue, groups, count = 1, ...more } = change.addJob;
+		const [group, ...others] = groups ?? [];
+		const gpus = group?.requests[GPU$1] ?? "";
+		if (!(Object.keys(more).length === 0 && others.length === 0 && count === 1 && name === `added-${jobNumber}` && group && Object.keys(group.requests).length === 1 && /^\d+$/.test(gpus)) || queue === void 0 || !NAME.test(queue) || !NAME.test(namespace)) return void 0;
+		return [{
+			name: "--add-job",
+			value: `${queue}=${group.replicas}x${gpus}`,
+			subject: `job ${namespace}/${name}`,
+			namespace
+		}];
+	}
+	const { namespace, name, ...fields } = "changeJob" in change ? change.changeJob : change.removeJob;
+	if (!NAME.test(namespace) || !NAME.test(name)) return void 0;
+	const job = `${namespace}/${name}`;
+	const subject = `job ${job}`;
+	if ("removeJob" in change) return [{
+		name: "--remove-job",
+		value: job,
+		subject
+	}];
+	const { priority, queue, runtimeSeconds } = fields;
+	if (queue !== void 0 && !NAME.test(queue)) return void 0;
+	return someOf([
+		priority !== void 0 && {
+			name: "--priority",
+			value: `${job}=${priority}`,
+			subject
+		},
+		runtimeSeconds !== void 0 && {
+			name: "--runtime",
+			value: `${job}=${runtimeSeconds}s`,
+			subject
+		},
+		queue !== void 0 && {
+			name: "--move",
+			value: `${job}=${queue}`,
+			subject
+		}
+	]);
+}
+function nodeOption(name, node) {
+	return NAME.test(node) ? [{
+		name,
+		value: node,
+		subject: `node ${node}`
+	}] : void 0;
+}
+function queueOptions(queue) {
+	const { name, quotas = [], priority, weight, stopPolicy } = queue;
+	if (!NAME.test(name) || weight !== void 0) return void 0;
+	const subject = `queue ${name}`;
+	const options = [];
+	for (const { resource, flavor, nominal, borrowingLimit, lendingLimit } of quotas) {
+		if (nominal === void 0 || borrowingLimit !== void 0 || lendingLimit !== void 0) return void 0;
+		if (!RESOURCE.test(resource) || !AMOUNT.test(nominal) || flavor !== void 0 && !NAME.test(flavor)) return void 0;
+		const place = flavor === void 0 ? resource : `${resource}@${flavor}`;
+		options.push({
+			name: "--quota",
+			value: `${name}:${place}=${nominal}`,
+			subject
+		});
+	}
+	return someOf([
+		...options,
+		priority !== void 0 && {
+			name: "--queue-priority",
+			value: `${name}=${priority}`,
+			subject
+		},
+		stopPolicy !== void 0 && /^[A-Za-z]+$/.test(stopPolicy) && {
+			name: "--stop-queue",
+			value: `${name}=${stopPolicy}`,
+			subject
+		}
+	]);
+}
+function someOf(options) {
+	const some = options.filter((option) => option !== false);
+	return some.length > 0 ? some : void 0;
+}
+function forecastYaml(changes) {
+	return writeYaml({
+		apiVersion: "visibility.trellis.dev/v1alpha1",
+		kind: "Forecast",
+		spec: JSON.parse(JSON.stringify({ changes }))
+	});
+}
+// src/app/what-if/moved-jobs.ts
+var EFFECTS = {
+	Earlier: {
+		word: "earlier",
+		tone: "good",
+		icon: "up",
+		verbs: ["starts earlier", "start earlier"]
+	},
+	Later: {
+		word: "later",
+		tone: "waiting",
+		icon: "down",
+		verbs: ["starts later", "start later"]
+	},
+	Stops: {
+		word: "stops",
+		tone: "bad",
+		icon: "stop",
+		verbs: ["has to stop", "have to stop"]
+	},
+	Stays: {
+		word: "stays",
+		tone: "good",
+		icon: "check",
+		verbs: ["no longer has to stop", "no longer have to stop"]
+	},
+	OtherEnd: {
+		word: "other end",
+		tone: "still",
+		icon: "swap",
+		verbs: ["ends at another time", "end at another time"]
+	},
+	Added: {
+		word: "added",
+		tone: "starting",
+		icon: "plus",
+		verbs: ["is added", "are added"]
+	},
+	Removed: {
+		word: "removed",
+		tone: "still",
+		icon: "minus",
+		verbs: ["is removed", "are removed"]
+	}
+};
+function effectLook(effect) {
+	return (Object.hasOwn(EFFECTS, effect) ? EFFECTS[effect] : void 0) ?? {
+		word: effect,
+		tone: "still",
+		icon: "help",
+		verbs: [effect, effect]
+	};
+}
+function summarizeForecast({ jobs, unmoved }) {
+	const effects = new Set([...Object.keys(EFFECTS), ...jobs.map(({ effect }) => effect)]);
+	const parts = [];
+	for (const effect of effects) {
+		const count = jobs.filter((job) => job.effect === effect).length;
+		const [one, many] = effectLook(effect).verbs;
+		if (count > 0) parts.push(`${parts.length === 0 ? countOf(count, "job") : formatCount(count)} ${count === 1 ? one : many}`);
+	}
+	if (parts.length === 0) return `No job moves. ${countOf(unmoved, "job")} ${unmoved === 1 ? "starts" : "start"} and ${unmoved === 1 ? "ends" : "end"} as without the changes.`;
+	return `${parts.join(", ")}; ${countOf(unmoved, "job")} ${unmoved === 1 ? "does" : "do"} not move.`;
+}
+function sortMovedJobs(jobs) {
+	return jobs.map((job) => ({
+		job,
+		distance: distanceOf(job)
+	})).sort((a, b) => a.distance === b.distance ? 0 : b.distance - a.distance).map(({ job }) => job);
+}
+function movedMoment(times) {
+	const moment = Date.parse((times?.placed ? times.end : times?.start) ?? "");
+	return Number.isNaN(moment) ? void 0 : moment;
+}
+function distanceOf({ before, after }) {
+	const [old, next] = [movedMoment(before), movedMoment(after)];
+	if (old !== void 0 && next !== void 0) return Math.abs(next - old);
+	return old === next ? 0 : Number.POSITIVE_INFINITY;
+}
+function describeDifference({ before, after }) {
+	if (!before || !after) return "";
+	if (before.placed && !after.placed) return after.start === void 0 ? "loses its place, and has no known start" : "loses its place";
+	const [old, next] = [movedMoment(before), movedMoment(after)];
+	const noun = after.placed ? "end" : "start";
+	if (old !== void 0 && next !== void 0 && old !== next) return `${noun}s ${formatAge(new Date(Math.min(old, next)), new Date(Math.max(old, next)))} ${next < old ? "earlier" : "later"}`;
+	if (old !== void 0 && next === void 0) return `has no known ${noun} any more`;
+	if (old === void 0 && next !== void 0) return `has a known ${noun}`;
+	return "ends at another time";
+}
+function describeStart(times, from) {
+	if (!times) return "–";
+	return times.placed ? "runs" : describeTime(times.start, from);
+}
+function describeEnd(times, from) {
+	if (!times) return "–";
+	const end = describeTime(times.end, from);
+	return times.stops && times.end !== void 0 ? `${end}, makes room` : end;
+}
+function describeTime(time, from) {
+	if (time === void 0) return "unknown";
+	const span = formatUntil(time, from);
+	return span === "now" ? span : `in ${span}`;
+}
+// src/app/what-if/forecaster.ts
+var written = O(() => readChanges(query.value.get("changes")));
+var text = O(() => writeChanges(written.value.changes) ?? "");
+var outcome = y(void 0);
+var running = y(void 0);
+var isAsking = O(() => running.value !== void 0);
+function setChanges(changes) {
+	const next = writeChanges(changes);
+	if (changes.length > 64 || (next?.length ?? 0) > 4e3) {
+		showToast(`A forecast on this page has at most 64 changes with ${MAX_TEXT$1} characters`);
+		return false;
+	}
+	setQuery({ changes: next }, { step: true });
+	return true;
+}
+async function askForecast() {
+	const { changes } = written.peek();
+	if (running.peek() || changes.length === 0) return;
+	const asked = text.peek();
+	const abort = new AbortController();
+	running.value = abort;
+	announce("The scheduler looks ahead");
+	try {
+		const answer = await post("/api/what-if", { changes }, abort.signal);
+		if (abort.signal.aborted) return;
+		outcome.value = {
+			asked,
+			answer
+		};
+		announce(summarizeForecast(answer));
+	} catch (thrown) {
+		if (!abort.signal.aborted) fail(asked, thrown);
+	} finally {
+		if (running.peek() === abort) running.value = void 0;
+	}
+}
+function askAtOpening() {
+	if (outcome.peek()?.asked === text.peek() || written.peek().changes.some(isUnfinished)) return;
+	askForecast();
+}
+function fail(asked, thrown) {
+	if (!(thrown instanceof RequestError)) console.error(thrown);
+	const error = thrown instanceof RequestError ? thrown : new RequestError("internal", String(thrown));
+	if (error.kind === "key" || error.kind === "unauthorized") {
+		refuse$1(error);
+		return;
+	}
+	const since = serverTime();
+	outcome.value = {
+		asked,
+		error,
+		since
+	};
+	announce(describeForecastFailure(error, since).title);
+}
+var TITLES = {
+	notFound: "This server has no forecasts",
+	busy: "The scheduler is busy with other forecasts",
+	invalid: "These changes cannot be made",
+	denied: "You may not ask for forecasts",
+	unreachable: "The cluster could not be reached",
+	unavailable: "No scheduler has answered",
+	internal: "The forecast has failed"
+};
+function describeForecastFailure(error, since) {
+	const title = Object.hasOwn(TITLES, error.kind) ? TITLES[error.kind] : void 0;
+	if (title === void 0) return describeProblem({
+		...error,
+		since
+	});
+	return {
+		title,
+		text: asSentence(error.message)
+	};
+}
+x(() => {
+	if (!refusal.value) return;
+	outcome.value = void 0;
+	running.peek()?.abort();
+});
+// src/app/what-if/describe.ts
+var KIND_LABELS = {
+	addNodes: "Add nodes",
+	removeNode: "Remove a node",
+	cordonNode: "Cordon a node",
+	restoreNode: "Restore a node",
+	changeQueue: "Change a queue",
+	addJob: "Add jobs",
+	changeJob: "Change a job",
+	removeJob: "Remove a job"
+};
+function describeChange(change) {
+	if ("addNodes" in change) {
+		const { like, count, labels } = change.addNodes;
+		const pairs = Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`);
+		return `Add ${countOf(count, "node")} like ${like}${pairs.length > 0 ? ` with ${pairs.join(", ")}` : ""}`;
+	}
+	if ("removeNode" in change) return `Remove node ${change.removeNode.name}`;
+	if ("cordonNode" in change) return `Cordon node ${change.cordonNode.name}: its pods stay`;
+	if ("restoreNode" in change) return `Make node ${change.restoreNode.name} usable`;
+	if ("changeQueue" in change) return describeQueue(change.changeQueue);
+	if ("addJob" in change) return describeAddedJob(change.addJob);
+	if ("changeJob" in change) return describeJob(change.changeJob);
+	return `Remove job ${change.removeJob.namespace}/${jobLabel(change.removeJob.name)}`;
+}
+function describeQueue(queue) {
+	const parts = (queue.quotas ?? []).flatMap(describeQuota);
+	if (queue.priority !== void 0) parts.push(`priority ${queue.priority}`);
+	if (queue.weight !== void 0) parts.push(`weight ${queue.weight}`);
+	const stop = queue.stopPolicy === void 0 ? void 0 : describeStop(queue.stopPolicy);
+	if (stop !== void 0 && parts.length === 0) return `${stop} queue ${queue.name}`;
+	const sum = parts.length > 0 ? `Give queue ${queue.name} ${parts.join(", ")}` : `Change nothing of queue ${queue.name}`;
+	return stop === void 0 ? sum : `${sum}, and ${stop.toLowerCase()} it`;
+}
+function describeStop(policy) {
+	if (policy === "None") return "Open";
+	return policy === "HoldAndDrain" ? "Stop and drain" : "Stop";
+}
+function describeQuota(quota) {
+	const resource = resourceLabel(quota.resource, quota.flavor ?? "");
+	return [
+		["a quota of", quota.nominal],
+		["a borrowing limit of", quota.borrowingLimit],
+		["a lending limit of", quota.lendingLimit]
+	].flatMap(([words, amount]) => amount === void 0 ? [] : [`${words} ${formatAmount(quota.resource, amount)} ${resource}`]);
+}
+function describeAddedJob(job) {
+	const count = job.count ?? 1;
+	const parts = [`Add ${count === 1 ? "job" : `${countOf(count, "job")} named`} ${job.namespace}/${job.name}`];
+	if (job.like) parts.push(`like ${job.like.namespace}/${jobLabel(job.like.name)}`);
+	const groups = (job.groups ?? []).map((group) => {
+		const requests = Object.entries(group.requests).map(([resource, amount]) => `${formatAmount(resource, amount)} ${resource}`);
+		return `${countOf(group.replicas, "pod")}${requests.length > 0 ? ` with ${requests.join(", ")} each` : ""}`;
+	});
+	if (groups.length > 0) parts.push(`of ${groups.join(" and ")}`);
+	if (job.queue !== void 0) parts.push(`to queue ${job.queue}`);
+	if (job.priority !== void 0) parts.push(`with priority ${job.priority}`);
+	if (job.runtimeSeconds !== void 0) parts.push(`for ${formatSeconds(job.runtimeSeconds)}`);
+	return parts.join(" ");
+}
+function describeJob(job) {
+	const name = `${job.namespace}/${jobLabel(job.name)}`;
+	const parts = [];
+	if (job.priority !== void 0) parts.push(`give it priority ${job.priority}`);
+	if (job.queue !== void 0) parts.push(`move it to queue ${job.queue}`);
+	if (job.runtimeSeconds !== void 0) parts.push(`let it run for ${formatSeconds(job.runtimeSeconds)}`);
+	return `Change job ${name}: ${parts.join(", ") || "nothing"}`;
+}
+// src/app/what-if/form.ts
+var NODE = [{
+	name: "name",
+	label: "Node",
+	isRequired: true,
+	offers: "nodes"
+}];
+var JOB = {
+	name: "job",
+	label: "Job",
+	isRequired: true,
+	offers: "jobs",
+	placeholder: "NAMESPACE/NAME",
+	check: checkJob
+};
+var PRIORITY = {
+	name: "priority",
+	label: "Priority",
+	check: wholeNumber(-2147483648, 2147483647)
+};
+var RUNTIME = {
+	name: "runtimeSeconds",
+	label: "Runtime in seconds",
+	check: wholeNumber(1, Number.MAX_SAFE_INTEGER)
+};
+var QUEUE = {
+	name: "queue",
+	label: "Queue",
+	offers: "queues"
+};
+var GPU = "nvidia.com/gpu";
+var FORMS = {
+	addNodes: [
+		{
+			name: "like",
+			label: "Like node",
+			isRequired: true,
+			offers: "nodes"
+		},
+		{
+			name: "count",
+			label: "Number of nodes",
+			isRequired: true,
+			check: wholeNumber(1, 1e4)
+		},
+		{
+			name: "labels",
+			label: "Other labels",
+			placeholder: "KEY=VALUE, KEY=VALUE",
+			check: checkLabels
+		}
+	],
+	removeNode: NODE,
+	cordonNode: NODE,
+	restoreNode: NODE,
+	changeQueue: [
+		{
+			...QUEUE,
+			name: "name",
+			isRequired: true
+		},
+		{
+			name: "resource",
+			label: "Resource",
+			offers: "resources",
+			placeholder: GPU
+		},
+		{
+			name: "flavor",
+			label: "Flavor",
+			offers: "flavors",
+			placeholder: "the only one"
+		},
+		{
+			name: "nominal",
+			label: "Nominal quota",
+			check: checkQuantity
+		},
+		{
+			name: "borrowingLimit",
+			label: "Borrowing limit",
+			check: checkQuantity
+		},
+		{
+			name: "lendingLimit",
+			label: "Lending limit",
+			check: checkQuantity
+		},
+		PRIORITY,
+		{
+			name: "weight",
+			label: "Weight",
+			check: checkQuantity
+		},
+		{
+			name: "stopPolicy",
+			label: "Stopped",
+			choices: [
+				["", "as now"],
+				["None", "no"],
+				["Hold", "yes, and running jobs stay"],
+				["HoldAndDrain", "yes, and running jobs are evicted"]
+			]
+		}
+	],
+	addJob: [
+		{
+			name: "namespace",
+			label: "Namespace",
+			isRequired: true,
+			offers: "namespaces"
+		},
+		{
+			name: "name",
+			label: "Name",
+			isRequired: true
+		},
+		{
+			name: "count",
+			label: "Number of jobs",
+			placeholder: "1",
+			check: wholeNumber(1, 1e3)
+		},
+		{
+			...JOB,
+			name: "like",
+			label: "Like job",
+			isRequired: false
+		},
+		{
+			name: "replicas",
+			label: "Pods",
+			check: wholeNumber(1, 1e5)
+		},
+		{
+			name: "gpus",
+			label: "GPUs a pod",
+			check: wholeNumber(0, 1e3)
+		},
+		QUEUE,
+		PRIORITY,
+		RUNTIME
+	],
+	changeJob: [
+		JOB,
+		PRIORITY,
+		QUEUE,
+		RUNTIME
+	],
+	removeJob: [JOB]
+};
+function emptyDraft(kind, namespace, jobNumber) {
+	if (kind === "addNodes") return { count: "1" };
+	return kind === "addJob" ? {
+		namespace,
+		name: `added-${jobNumber}`
+	} : {};
+}
+function draftOf(change) {
+	const draft = {};
+	const put = (values) => {
+		for (const [name, value] of Object.entries(values)) if (typeof value === "string" || typeof value === "number") draft[name] = String(value);
+	};
+	if ("addNodes" in change) {
+		put(change.addNodes);
+		draft["labels"] = Object.entries(change.addNodes.labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
+	} else if ("changeQueue" in change) put({
+		...change.changeQueue,
+		...change.changeQueue.quotas?.[0],
+		name: change.changeQueue.name
+	});
+	else if ("addJob" in change) {
+		const { like, groups, ...own } = change.addJob;
+		put(own);
+		if (like) draft["like"] = `${like.namespace}/${like.name}`;
+		if (groups?.[0]) put({
+			replicas: groups[0].replicas,
+			gpus: groups[0].requests[GPU]
+		});
+	} else if ("changeJob" in change) put({
+		...change.changeJob,
+		job: `${change.changeJob.namespace}/${change.changeJob.name}`
+	});
+	else if ("removeJob" in change) draft["job"] = `${change.removeJob.namespace}/${change.removeJob.name}`;
+	else for (const named of Object.values(change)) put(named);
+	return draft;
+}
+function changeOf(kind, draft, base) {
+	const problems = {};
+	const text = (name) => (draft[name] ?? "").trim();
+	for (const field of FORMS[kind]) {
+		const value = text(field.name);
+		const problem = value === "" ? field.isRequired ? "is needed" : void 0 : field.check?.(value);
+		if (problem !== void 0) problems[field.name] = problem;
+	}
+	const own = base && kindOf(base) === kind ? base : void 0;
+	const missing = findMissing(kind, text, own);
+	if (missing && problems[missing[0]] === void 0) problems[missing[0]] = missing[1];
+	return Object.keys(problems).length > 0 ? { problems } : { change: build(kind, text, own) };
+}
+function findMissing(kind, text, base) {
+	if (kind === "changeJob" && !text("priority") && !text("queue") && !text("runtimeSeconds")) return ["priority", "or another field is needed"];
+	if (kind === "changeQueue") {
+		const hasAmount = text("nominal") !== "" || text("borrowingLimit") !== "" || text("lendingLimit") !== "";
+		if (text("resource") && !hasAmount) return ["nominal", "or a limit is needed"];
+		if (!hasAmount && !text("priority") && !text("weight") && !text("stopPolicy")) return ["nominal", "or another field is needed"];
+	}
+	if (kind === "addJob") {
+		if (text("like") && (text("replicas") || text("gpus"))) return ["replicas", "must be empty: the job is like another one"];
+		const hasGroups = base !== void 0 && "addJob" in base && (base.addJob.groups?.length ?? 0) > 1;
+		if (!text("like") && !text("replicas") && !hasGroups) return ["replicas", "is needed, or a job that it is like"];
+		if (!text("like") && !text("queue")) return ["queue", "is needed"];
+	}
+}
+function build(kind, text, base) {
+	const texts = (...names) => pick(names, (name) => text(name) || void 0);
+	const numbers = (...names) => pick(names, (name) => text(name) ? Number(text(name)) : void 0);
+	switch (kind) {
+		case "addNodes": {
+			const labels = readLabels(text("labels")) ?? {};
+			const more = Object.keys(labels).length > 0 ? { labels } : {};
+			return { addNodes: {
+				like: text("like"),
+				count: Number(text("count")),
+				...more
+			} };
+		}
+		case "removeNode": return { removeNode: { name: text("name") } };
+		case "cordonNode": return { cordonNode: { name: text("name") } };
+		case "restoreNode": return { restoreNode: { name: text("name") } };
+		case "changeQueue": {
+			const rest = base && "changeQueue" in base ? (base.changeQueue.quotas ?? []).slice(1) : [];
+			const amounts = texts("nominal", "borrowingLimit", "lendingLimit");
+			const quotas = [...Object.keys(amounts).length > 0 ? [{
+				resource: text("resource") || GPU,
+				...texts("flavor"),
+				...amounts
+			}] : [], ...rest];
+			return { changeQueue: {
+				name: text("name"),
+				...quotas.length > 0 && { quotas },
+				...numbers("priority"),
+				...texts("weight", "stopPolicy")
+			} };
+		}
+		case "addJob": return { addJob: {
+			namespace: text("namespace"),
+			name: text("name"),
+			...numbers("count"),
+			...shapeOf(text, base && "addJob" in base ? base.addJob.groups ?? [] : []),
+			...texts("queue"),
+			...numbers("priority", "runtimeSeconds")
+		} };
+		case "changeJob": return { changeJob: {
+			...readJob(text("job")),
+			...numbers("priority"),
+			...texts("queue"),
+			...numbers("runtimeSeconds")
+		} };
+		case "removeJob": return { removeJob: readJob(text("job")) };
+	}
+}
+function shapeOf(text, [own, ...rest]) {
+	if (text("like")) return { like: readJob(text("like")) };
+	const { [GPU]: _, ...requests } = own?.requests ?? {};
+	const gpus = text("gpus") ? { [GPU]: text("gpus") } : {};
+	return { groups: [{
+		replicas: Number(text("replicas")),
+		requests: {
+			...requests,
+			...gpus
+		}
+	}, ...rest] };
+}
+function pick(names, valueOf) {
+	const entries = names.map((name) => [name, valueOf(name)]);
+	return Object.fromEntries(entries.filter((entry) => entry[1] !== void 0));
+}
+function wholeNumber(least, most) {
+	return (text) => {
+		const value = Number(text);
+		if (!/^-?\d+$/.test(text) || !Number.isSafeInteger(value)) return "must be a whole number";
+		if (value < least) return `must be at least ${least}`;
+		return value > most ? `must be at most ${most}` : void 0;
+	};
+}
+function checkQuantity(text) {
+	const amount = parseQuantity(text);
+	if (amount === void 0) return "must be an amount, such as 64 or 512Gi";
+	return amount < 0 ? "must be at least 0" : void 0;
+}
+function checkJob(text) {
+	return /^[^/\s]+\/[^/\s]+$/.test(text) ? void 0 : "must be NAMESPACE/NAME";
+}
+function checkLabels(text) {
+	return readLabels(text) ? void 0 : "must be KEY=VALUE, separated by commas";
+}
+function readLabels(text) {
+	const pairs = text.split(",").map((pair) => pair.trim()).filter((pair) => pair !== "").map((pair) => /^([^=\s]+)=(\S*)$/.exec(pair));
+	if (pairs.some((pair) => pair === null)) return void 0;
+	return Object.fromEntries(pairs.flatMap((pair) => pair ? [[pair[1] ?? "", pair[2] ?? ""]] : []));
+}
+function readJob(text) {
+	const [namespace = "", name = ""] = text.split("/");
+	return {
+		namespace,
+		name
+	};
+}
+// src/app/what-if/problems.ts
+var PATH = /spec\.changes\[(\d+)\](?:\.[A-Za-z0-9_.[\]-]+)?: /g;
+function placeProblems(message, count) {
+	const byChange = new Map();
+	const rest = [];
+	const matches = [...message.matchAll(PATH)].filter(({ index }) => index === 0 || /(?:; |: |\n)$/.test(message.slice(0, index)));
+	const before = trim(message.slice(0, matches[0]?.index ?? message.length));
+	if (before !== "" && (matches.length === 0 || /;$/.test(message.slice(0, matches[0]?.index).trimEnd()))) rest.push(before);
+	for (const [number, match] of matches.entries()) {
+		const text = trim(message.slice(match.index + match[0].length, matches[number + 1]?.index ?? message.length));
+		const place = Number(match[1]);
+		if (place < count) byChange.set(place, [...byChange.get(place) ?? [], text]);
+		else rest.push(match[0] + text);
+	}
+	return {
+		byChange,
+		rest
+	};
+}
+function trim(text) {
+	return text.trim().replace(/;$/, "").trim();
+}
+// src/views/what-if/ChangeForm.tsx
+var MAX_OFFERS = 50;
+function ChangeForm(props) {
+	const [draft, setDraft] = d(props.start);
+	const [isTried, setTried] = d(false);
+	const frame = T(null);
+	A(() => frame.current?.querySelector("input, select")?.focus(), []);
+	const result = changeOf(props.kind, draft, props.base);
+	const problems = isTried && "problems" in result ? result.problems : {};
+	const finish = () => {
+		if ("change" in result) {
+			props.onDone(result.change);
+			return;
+		}
+		setTried(true);
+		const [first] = FORMS[props.kind].filter(({ name }) => result.problems[name] !== void 0);
+		if (first) frame.current?.querySelector(`[name="${first.name}"]`)?.focus();
+	};
+	return a("div", {
+		ref: frame,
+		class: "what-if-form",
+		role: "group",
+		"aria-label": KIND_LABELS[props.kind],
+		onKeyDown: (event) => {
+			if (event.isComposing) return;
+			if (event.key === "Enter" && event.target instanceof HTMLInputElement) finish();
+			else if (event.key === "Escape") props.onCancel();
+			else return;
+			event.preventDefault();
+			event.stopPropagation();
+		},
+		children: [a("div", {
+			class: "what-if-fields",
+			children: FORMS[props.kind].map((field) => a(FormField, {
+				field,
+				draft,
+				problem: problems[field.name],
+				onInput: (value) => setDraft({
+					...draft,
+					[field.name]: value
+				})
+			}, field.name))
+		}), a("div", {
+			class: "what-if-form-actions",
+			children: [a("button", {
+				type: "button",
+				class: "button",
+				onClick: finish,
+				children: props.base ? "Keep the change" : "Add the change"
+			}), a("button", {
+				type: "button",
+				class: "button",
+				onClick: props.onCancel,
+				children: "Cancel"
+			})]
+		})]
+	});
+}
+function FormField(props) {
+	const { field, draft, problem } = props;
+	const id = P();
+	const value = draft[field.name] ?? "";
+	const common = {
+		id,
+		name: field.name,
+		class: "field",
+		"aria-invalid": problem === void 0 ? void 0 : "true",
+		"aria-describedby": problem === void 0 ? void 0 : `${id}-problem`
+	};
+	return a("div", {
+		class: "what-if-field",
+		children: [
+			a("label", {
+				for: id,
+				children: [field.label, field.isRequired && a("span", {
+					"aria-hidden": "true",
+					children: " *"
+				})]
+			}),
+			field.choices ? a("select", {
+				...common,
+				value,
+				onChange: (event) => props.onInput(event.currentTarget.value),
+				children: field.choices.map(([choice, text]) => a("option", {
+					value: choice,
+					children: text
+				}, choice))
+			}) : a("input", {
+				...common,
+				type: "text",
+				autocomplete: "off",
+				spellcheck: false,
+				maxLength: 400,
+				placeholder: field.placeholder,
+				"aria-required": field.isRequired ? "true" : void 0,
+				list: field.offers && `${id}-offers`,
+				value,
+				onInput: (event) => props.onInput(event.currentTarget.value)
+			}),
+			field.offers && a("datalist", {
+				id: `${id}-offers`,
+				children: listOffers(field.offers, draft, value).map((name) => a("option", { value: name }, name))
+			}),
+			problem !== void 0 && a("span", {
+				id: `${id}-problem`,
+				class: "what-if-field-problem",
+				children: problem
+			})
+		]
+	});
+}
+function listOffers(offer, draft, text) {
+	const found = new Set();
+	for (const name of namesOf(offer, draft)) {
+		if (name.includes(text)) found.add(name);
+		if (found.size >= MAX_OFFERS) break;
+	}
+	return [...found];
+}
+function* namesOf(offer, draft) {
+	switch (offer) {
+		case "nodes":
+			yield* nodes.nodes.value.keys();
+			break;
+		case "queues":
+			yield* queue.queues.value?.keys() ?? [];
+			break;
+		case "jobs":
+			yield* queue.jobs.value.keys();
+			break;
+		case "namespaces":
+			for (const job of queue.jobs.value.values()) if (job.metadata.namespace !== void 0) yield job.metadata.namespace;
+			break;
+		default: {
+			const own = queue.queues.value?.get(draft["name"] ?? "");
+			const queues = own ? [own] : queue.queues.value?.values() ?? [];
+			for (const { resources } of queues) for (const row of resources ?? []) yield offer === "resources" ? row.resource : row.flavor;
+		}
+	}
+}
+// src/views/what-if/Changes.tsx
+function Changes() {
+	const open = useSignal(findUnfinished());
+	const ask = T(null);
+	const { changes } = written.value;
+	const close = () => {
+		open.value = void 0;
+		ask.current?.focus();
+	};
+	const put = (change, place) => {
+		if (setChanges([
+			...changes.slice(0, place),
+			change,
+			...changes.slice(place + 1)
+		])) close();
+	};
+	const form = open.value?.place !== void 0 && open.value.place >= changes.length ? void 0 : open.value;
+	const isNew = form !== void 0 && form.place === void 0;
+	const jobs = changes.filter((change) => "addJob" in change).length;
+	return a(Card, {
+		title: "Changes",
+		aside: changes.length > 0 && countOf(changes.length, "change"),
+		children: [
+			changes.length === 0 && !isNew && a(NoChanges, {}),
+			changes.length > 0 && a("ol", {
+				class: "what-if-changes",
+				"aria-label": "List of changes",
+				children: changes.map((change, place) => a("li", { children: [a(ChangeRow, {
+					change,
+					place,
+					onEdit: () => open.value = {
+						kind: kindOf(change),
+						place
+					},
+					onRemove: () => {
+						open.value = void 0;
+						setChanges(changes.filter((_, other) => other !== place));
+					}
+				}), form?.place === place && a(ChangeForm, {
+					kind: form.kind,
+					start: draftOf(change),
+					base: change,
+					onDone: (next) => put(next, place),
+					onCancel: close
+				})] }, `${place} ${JSON.stringify(change)}`))
+			}),
+			isNew && a(ChangeForm, {
+				kind: form.kind,
+				start: emptyDraft(form.kind, session.value?.namespace ?? "", jobs + 1),
+				onDone: (change) => put(change, changes.length),
+				onCancel: close
+			}, form.kind),
+			a("div", {
+				class: "what-if-add",
+				role: "group",
+				"aria-label": "Add a change",
+				children: KINDS.map((kind) => a("button", {
+					type: "button",
+					class: "chip",
+					onClick: () => open.value = { kind },
+					children: [a(Icon, { name: "plus" }), KIND_LABELS[kind]]
+				}, kind))
+			}),
+			a("div", {
+				class: "what-if-actions",
+				children: [a("button", {
+					ref: ask,
+					type: "button",
+					class: "button button-main",
+					disabled: changes.length === 0,
+					"aria-disabled": isAsking.value ? "true" : void 0,
+					onClick: () => void askForecast(),
+					children: [a(Icon, { name: "play" }), isAsking.value ? "The scheduler looks ahead…" : "Forecast"]
+				}), changes.length > 0 && a("button", {
+					type: "button",
+					class: "button",
+					onClick: () => setChanges([]) && (open.value = void 0),
+					children: "Remove all"
+				})]
+			})
+		]
+	});
+}
+function findUnfinished() {
+	const { changes } = written.peek();
+	const place = changes.findIndex(isUnfinished);
+	const change = changes[place];
+	return change && {
+		kind: kindOf(change),
+		place
+	};
+}
+function NoChanges() {
+	return a(Empty, {
+		title: "Add a change to see what it does to the jobs",
+		children: a("p", {
+			class: "dim",
+			children: "The scheduler looks ahead twice, with and without the changes, and names the jobs that start or end at another time. It answers questions such as: does another quota help this queue, what does maintenance of a node cost, how many nodes are missing? Nothing in the cluster changes."
+		})
+	});
+}
+function ChangeRow(props) {
+	const sentence = describeChange(props.change);
+	const number = props.place + 1;
+	return a($, { children: [a("div", {
+		class: "what-if-change",
+		children: [
+			a("span", {
+				class: "what-if-sentence",
+				children: a(Text, {
+					text: sentence,
+					max: 300
+				})
+			}),
+			a("button", {
+				type: "button",
+				class: "icon-button",
+				"aria-label": `Edit change ${number}`,
+				title: "Edit",
+				onClick: props.onEdit,
+				children: a(Icon, { name: "edit" })
+			}),
+			a("button", {
+				type: "button",
+				class: "icon-button",
+				"aria-label": `Remove change ${number}`,
+				title: "Remove",
+				onClick: props.onRemove,
+				children: a(Icon, { name: "cross" })
+			})
+		]
+	}), problemsOf(props.place).map((problem) => a("p", {
+		class: "what-if-problem",
+		children: [
+			a(Icon, {
+				name: "warning",
+				label: "Problem"
+			}),
+			" ",
+			a(Text, {
+				text: problem,
+				max: 600
+			})
+		]
+	}, problem))] });
+}
+function problemsOf(place) {
+	const result = outcome.value;
+	if (!result || !("error" in result) || result.asked !== text.value || result.error.kind !== "invalid") return [];
+	return placeProblems(result.error.message, written.value.changes.length).byChange.get(place) ?? [];
+}
+// src/app/what-if/bars.ts
+var PAST = .03;
+var SHORTEST_MS = 6e5;
+function axisOf(jobs, time) {
+	const all = jobs.flatMap(({ before, after }) => [before, after]);
+	const starts = all.map((times) => Date.parse(times?.start ?? "")).filter(Number.isFinite);
+	const ends = all.map((times) => Date.parse(times?.end ?? "")).filter(Number.isFinite);
+	const now = time.getTime();
+	const lastStart = Math.max(now, ...starts);
+	const lastEnd = Math.max(lastStart, ...ends);
+	const limit = Math.max(SHORTEST_MS, 3 * (lastStart - now), Math.min(lastEnd - now, 864e5));
+	const span = Math.max(SHORTEST_MS, Math.min(1.1 * (lastEnd - now), limit), 1.1 * (lastStart - now));
+	return {
+		from: now - PAST * span,
+		to: now + span
+	};
+}
+function placeOn({ from, to }, moment) {
+	return Math.min(100, Math.max(0, 100 * (moment - from) / (to - from)));
+}
+function barOf(times, axis) {
+	if (!times) return void 0;
+	const start = times.placed ? axis.from : Date.parse(times.start ?? "");
+	if (Number.isNaN(start)) return void 0;
+	const end = Date.parse(times.end ?? "");
+	const x = placeOn(axis, start);
+	const isOpen = Number.isNaN(end) || end > axis.to;
+	return {
+		x,
+		width: Math.max(.4, (isOpen ? 100 : placeOn(axis, end)) - x),
+		isOpen
+	};
+}
+var STEPS = [
+	60,
+	300,
+	600,
+	1800,
+	3600,
+	7200,
+	14400,
+	28800,
+	43200,
+	86400,
+	172800,
+	604800,
+	2592e3,
+	31536e3
+];
+var MOST_MARKS = 5;
+function axisMarks(axis, time) {
+	const seconds = (axis.to - time.getTime()) / 1e3;
+	const step = STEPS.find((own) => seconds / own <= MOST_MARKS) ?? seconds / MOST_MARKS;
+	const marks = [];
+	for (let at = step; at < .97 * seconds && marks.length < MOST_MARKS; at += step) marks.push({
+		x: placeOn(axis, time.getTime() + at * 1e3),
+		label: `+${formatSeconds(at)}`
+	});
+	return marks;
+}
+// src/views/what-if/MovedJobBars.tsx
+var MAX_JOBS = 20;
+function MovedJobBars({ jobs, time }) {
+	const shown = jobs.slice(0, MAX_JOBS);
+	const axis = axisOf(shown, time);
+	const hidden = jobs.length - shown.length;
+	return a(Card, {
+		title: "Before and after",
+		aside: a(BarLegend, {}),
+		children: [a("div", {
+			class: "what-if-bars",
+			"aria-hidden": "true",
+			children: [a("div", {
+				class: "what-if-bar-row",
+				children: [a("span", {}), a("div", {
+					class: "what-if-axis",
+					children: [a("span", {
+						class: "what-if-mark",
+						style: { left: `${placeOn(axis, time.getTime())}%` },
+						children: "now"
+					}), axisMarks(axis, time).map(({ x, label }) => a("span", {
+						class: "what-if-mark",
+						style: { left: `${x}%` },
+						children: label
+					}, label))]
+				})]
+			}), shown.map((job) => a("div", {
+				class: "what-if-bar-row",
+				children: [a("span", {
+					class: "what-if-bar-name",
+					children: a(Name, { text: `${job.namespace}/${job.name}` })
+				}), a(JobBars, {
+					job,
+					axis,
+					time
+				})]
+			}, jobKey(job)))]
+		}), hidden > 0 && a("p", {
+			class: "card-text dim",
+			children: [
+				"The drawing leaves out ",
+				countOf(hidden, "job"),
+				" that moves less; the table has all."
+			]
+		})]
+	});
+}
+function BarLegend() {
+	const sample = (name) => a("span", { class: `what-if-sample what-if-${name}` });
+	return a(Legend, {
+		label: "Bars",
+		entries: [{
+			sample: sample("before"),
+			text: "before"
+		}, {
+			sample: sample("after"),
+			text: "after"
+		}]
+	});
+}
+function JobBars({ job, axis, time }) {
+	const now = `${placeOn(axis, time.getTime())}%`;
+	return a("div", {
+		class: "what-if-track",
+		children: [
+			a(Bar, {
+				bar: barOf(job.before, axis),
+				look: "before"
+			}),
+			a(Bar, {
+				bar: barOf(job.after, axis),
+				look: `after tone-bar-${effectLook(job.effect).tone}`
+			}),
+			a("span", {
+				class: "what-if-now",
+				style: { left: now }
+			})
+		]
+	});
+}
+function Bar({ bar, look }) {
+	if (!bar) return null;
+	return a("span", {
+		class: `what-if-bar what-if-${look}${bar.isOpen ? " is-open" : ""}`,
+		style: {
+			left: `${bar.x}%`,
+			width: `${bar.width}%`
+		}
+	});
+}
+// src/views/what-if/MovedJobTable.tsx
+function MovedJobTable({ jobs, time }) {
+	return a(Table, {
+		caption: "Jobs that the changes move",
+		columns: [
+			{
+				title: "Job",
+				cell: (job) => a(MovedJobName, { job })
+			},
+			{
+				title: "Queue",
+				cell: (job) => a(QueueLink, { name: job.queue })
+			},
+			{
+				title: "GPUs",
+				cell: (job) => formatCount(job.gpus),
+				isNumber: true
+			},
+			{
+				title: "Effect",
+				cell: (job) => a(EffectBadge, { effect: job.effect })
+			},
+			{
+				title: "Start before",
+				cell: (job) => describeStart(job.before, time)
+			},
+			{
+				title: "Start after",
+				cell: (job) => describeStart(job.after, time)
+			},
+			{
+				title: "Difference",
+				cell: describeDifference
+			},
+			{
+				title: "End before",
+				cell: (job) => describeEnd(job.before, time)
+			},
+			{
+				title: "End after",
+				cell: (job) => describeEnd(job.after, time)
+			}
+		],
+		rows: jobs,
+		keyOf: jobKey
+	});
+}
+function MovedJobName({ job }) {
+	return job.before ? a(JobLink, { job }) : a(Name, { text: `${job.namespace}/${job.name}` });
+}
+function EffectBadge({ effect }) {
+	const { tone, icon, word } = effectLook(effect);
+	return a(Badge, {
+		tone,
+		icon,
+		children: a(Name, { text: word })
+	});
+}
+// src/views/what-if/Outcome.tsx
+var ROLE = "trellis-forecast";
+function Outcome() {
+	const result = outcome.value;
+	if (written.value.changes.length === 0) return null;
+	return a("section", {
+		class: isAsking.value ? "what-if-outcome is-old" : "what-if-outcome",
+		"aria-label": "Forecast",
+		"aria-busy": isAsking.value,
+		children: [
+			isAsking.value && a("p", {
+				class: "dim",
+				children: "The scheduler looks ahead…"
+			}),
+			!result && !isAsking.value && a("p", {
+				class: "dim",
+				children: "Press Forecast to ask the scheduler."
+			}),
+			result && a(Ended, { result })
+		]
+	});
+}
+function Ended({ result }) {
+	const isOld = result.asked !== text.value;
+	return a($, { children: [isOld && !isAsking.value && a(Banner, {
+		tone: "info",
+		title: "The changes are others than those of this answer",
+		children: "Press Forecast to ask again."
+	}), "answer" in result ? a(Answer, { answer: result.answer }) : a(Failure, {
+		result,
+		isOld
+	})] });
+}
+function Answer({ answer }) {
+	const jobs = sortMovedJobs(answer.jobs);
+	return a($, { children: [
+		a("p", {
+			class: "what-if-summary",
+			children: summarizeForecast(answer)
+		}),
+		answer.horizon !== void 0 && a(Banner, {
+			tone: "info",
+			title: `The scheduler looked ${formatUntil(answer.horizon, new Date(answer.time))} ahead, and not longer`,
+			children: "Later starts and ends are unknown."
+		}),
+		jobs.length > 0 && a($, { children: [a(MovedJobBars, {
+			jobs,
+			time: new Date(answer.time)
+		}), a(Card, {
+			title: "Moved jobs",
+			children: a(MovedJobTable, {
+				jobs,
+				time: new Date(answer.time)
+			})
+		})] }),
+		a("p", {
+			class: "dim what-if-assumes",
+			children: [
+				"Seen from ",
+				a(Clock, { time: answer.time }),
+				". The forecast assumes that no other job arrives, that running jobs end when expected, and that policies allow the jobs: it judges no policy."
+			]
+		})
+	] });
+}
+function Failure({ result, isOld }) {
+	const { error, since } = result;
+	if (error.kind === "denied") return a(NoRight, { message: error.message });
+	const { title, text: words } = describeForecastFailure(error, since);
+	const placed = placeProblems(error.message, written.value.changes.length);
+	if (error.kind === "invalid" && !isOld && placed.byChange.size > 0) return a(Banner, {
+		tone: "warning",
+		title,
+		children: [placed.rest.map((message) => a("p", { children: a(Text, {
+			text: message,
+			max: 2e3
+		}) }, message)), a("p", { children: "The list above says why." })]
+	});
+	return a(Banner, {
+		tone: "warning",
+		title,
+		children: a(Text, {
+			text: words,
+			max: 2e3
+		})
+	});
+}
+function NoRight({ message }) {
+	const user = session.value?.user ?? "";
+	return a(Card, {
+		title: "You may not ask for forecasts",
+		children: [
+			a("p", {
+				class: "card-text",
+				children: a(Text, {
+					text: message,
+					max: 2e3
+				})
+			}),
+			a("p", {
+				class: "card-text",
+				children: "A forecast needs the right to create forecasts.visibility.trellis.dev, because the answer names jobs of all namespaces. The ClusterRole trellis-platform has it. An administrator can grant it alone:"
+			}),
+			a("div", {
+				class: "card-text what-if-commands",
+				children: [a(Command, {
+					label: "role",
+					text: command("kubectl", "create", "clusterrole", ROLE, "--verb=create", "--resource=forecasts.visibility.trellis.dev")
+				}), a(Command, {
+					label: "binding",
+					text: command("kubectl", "create", "clusterrolebinding", `${ROLE}-${user}`, `--clusterrole=${ROLE}`, `--user=${user}`)
+				})]
+			})
+		]
+	});
+}
+// src/views/WhatIf.tsx
+function WhatIf() {
+	useTitle("What if");
+	A(() => follow("nodes"), []);
+	useOpening();
+	useForecastKeys();
+	const { problem } = written.value;
+	return a("div", {
+		class: "page what-if",
+		children: [
+			a("div", {
+				class: "page-head",
+				children: [a("h1", { children: "What if" }), a("p", {
+					class: "counts",
+					children: "Which jobs would start earlier or later after a change. Nothing in the cluster changes."
+				})]
+			}),
+			problem !== void 0 && a(Banner, {
+				tone: "warning",
+				title: "The URL has no changes that this page can read",
+				children: a(Text, { text: `The page ignores the URL: ${problem}.` })
+			}),
+			a(Changes, {}),
+			a(Outcome, {}),
+			a(Twin, {})
+		]
+	});
+}
+function useOpening() {
+	const isReady = session.value !== void 0;
+	A(() => {
+		if (isReady) askAtOpening();
+	}, [isReady]);
+}
+function useForecastKeys() {
+	useShortcuts("What if", [{
+		keys: "Ctrl-Enter",
+		label: "Forecast"
+	}]);
+	A(() => {
+		const onKey = (event) => {
+			if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+			if (document.querySelector("dialog[open]") || event.isComposing) return;
+			if (event.target instanceof Element && event.target.closest("a, .what-if-form")) return;
+			event.preventDefault();
+			askForecast();
+		};
+		document.addEventListener("keydown", onKey);
+		return () => document.removeEventListener("keydown", onKey);
+	}, []);
+}
+function Twin() {
+	const { changes } = written.value;
+	if (changes.length === 0) return null;
+	const line = whatIfCommand(changes, session.value?.context);
+	if (line !== void 0) return a(Command, {
+		label: "Same in a terminal",
+		text: line
+	});
+	const yaml = forecastYaml(changes);
+	return a(Card, {
+		title: "Same in a terminal",
+		aside: a(CopyButton, {
+			text: yaml,
+			what: "Forecast"
+		}),
+		children: [a("p", {
+			class: "card-text",
+			children: [
+				"No option of ",
+				a("code", { children: "trellis what-if" }),
+				" says all of these changes. Save this object, and use",
+				" ",
+				a("code", { children: "trellis what-if -f FILE" }),
+				" or ",
+				a("code", { children: "kubectl create -f FILE -o yaml" }),
+				"."
+			]
+		}), a("pre", {
+			class: "what-if-yaml",
+			tabIndex: 0,
+			children: a(Text, {
+				text: yaml,
+				max: 6e3,
+				lines: true
+			})
+		})]
+	});
+}
+export { Job, NodeView, NodesView, Plan, Policies, PolicyView, Queue, Queues, TimelineView, WhatIf };
