@@ -115,7 +115,7 @@ fn effect(before: Option<&ExpectedTimes>, after: Option<&ExpectedTimes>) -> Opti
     Some(match (before.placed, after.placed) {
         (true, false) => ForecastEffect::Stops,
         (false, true) => ForecastEffect::Earlier,
-        _ if before.stops != after.stops && after.placed => match after.stops {
+        _ if before.stops != after.stops && before.start == after.start => match after.stops {
             true => ForecastEffect::Stops,
             false => ForecastEffect::Stays,
         },

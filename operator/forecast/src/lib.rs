@@ -1,6 +1,6 @@
-//! What jobs would do after changes of the cluster: the scheduler's own forecast, with and without
-//! the changes. Pure: the API server's callers ask the leader for it, and `trellis what-if` also
-//! computes it from a snapshot in a file.
+//! Compares two forecasts of the scheduler: with and without changes of the cluster. Pure. The leader
+//! answers callers of the API server with it, and `trellis what-if` also computes it from a snapshot
+//! in a file.
 //!
 //! `changes` applies the changes to an engine, and `comparison` compares two forecasts.
 

@@ -8,8 +8,8 @@ use trellis_api::visibility::{
 };
 use trellis_gang::engine::to_timestamp;
 use trellis_scheduler::{
-    Engine, Gang, GangId, GroupName, Node, NodeName, PodKey, Queue, QueueName, Quota, ResourceName,
-    Resources, Snapshot, TaskGroup, Time,
+    Engine, Gang, GangId, GroupName, Node, NodeName, Placement, PodKey, Queue, QueueName, Quota,
+    ResourceName, Resources, Snapshot, TaskGroup, Time,
 };
 
 use super::*;
@@ -206,6 +206,69 @@ fn shorter_run_ends_earlier() {
 }
 
 #[test]
+fn runtime_counts_although_a_prediction_is_shorter() {
+    let mut cluster = busy_cluster();
+    for known in &mut cluster.gangs {
+        known.gang.predicted = Some(Duration::from_secs(30 * 60));
+    }
+    let change =
+        "{changes: [{changeJob: {namespace: team-a, name: running, runtimeSeconds: 7200}}]}";
+    let spec: ForecastSpec = serde_saphyr::from_str(change).unwrap();
+    let status = forecast_changes(&cluster, &spec, || |moments| moments < 1_000).unwrap();
+    let next = moved(&status, "next");
+    assert_eq!(next, Some((ForecastEffect::Later, Some(30), Some(120))));
+}
+
+#[test]
+fn restarting_job_cannot_change_and_others_can() {
+    let mut cluster = busy_cluster();
+    for known in &mut cluster.gangs {
+        known.idle = known.gang.id.as_str() == "team-a/next";
+    }
+    let ask = |name: &str| {
+        let change = format!(
+            "{{changes: [{{changeJob: {{namespace: team-a, name: {name}, priority: 1}}}}]}}"
+        );
+        let spec: ForecastSpec = serde_saphyr::from_str(&change).unwrap();
+        forecast_changes(&cluster, &spec, || |moments| moments < 1_000)
+    };
+    assert_eq!(
+        ask("next").unwrap_err().to_string(),
+        "spec.changes[0].changeJob.name: team-a/next restarts: ask again when it waits or runs"
+    );
+    assert!(ask("big").is_ok());
+}
+
+#[test]
+fn surplus_leaves_with_its_job() {
+    let mut engine = Engine::from_snapshot(&busy_cluster());
+    engine.apply_node(Node::new(NodeName::new("gpu-2"), gpus(8).with("pods", 110)));
+    let surplus = Gang {
+        surplus: true,
+        ..gang("running/worker-2", 1, 60)
+    };
+    let mut placement = Placement::new();
+    placement.push(GroupName::new("worker"), vec![(NodeName::new("gpu-2"), 1)]);
+    engine.restore_gang(surplus, placement, Time::from_millis(0));
+    let cluster = engine.snapshot();
+    let ask = |change: &str| {
+        let spec = format!("{{changes: [{change}]}}");
+        let spec: ForecastSpec = serde_saphyr::from_str(&spec).unwrap();
+        forecast_changes(&cluster, &spec, || |moments| moments < 1_000).unwrap()
+    };
+    // The job starts again on both nodes that are left.
+    let status = ask("{removeNode: {name: gpu-0}}");
+    let running = moved(&status, "running");
+    assert_eq!(running, Some((ForecastEffect::Stops, None, Some(10))));
+    let status = ask("{removeJob: {namespace: team-a, name: running}}");
+    let next = moved(&status, "next");
+    assert_eq!(next, Some((ForecastEffect::Earlier, Some(60), Some(10))));
+    // A surplus pod on a removed node leaves alone.
+    let status = ask("{removeNode: {name: gpu-2}}");
+    assert_eq!(moved(&status, "running"), None);
+}
+
+#[test]
 fn drained_queue_stops_its_jobs() {
     let status = forecast("[{changeQueue: {name: research, stopPolicy: HoldAndDrain}}]").unwrap();
     assert_eq!(
@@ -256,20 +319,28 @@ fn every_change_that_cannot_be_made_is_named() {
             "spec.changes[1].addNodes.count: all changes together add 10001 nodes: at most 10000 can be added",
         ),
         (
+            "[{addNodes: {like: gpu-0, count: 1, labels: {rack: a b}}}]",
+            "spec.changes[0].addNodes.labels: every label value must be at most 63 letters, digits, -, _ and ., starting and ending with a letter or digit",
+        ),
+        (
+            "[{addJob: {namespace: team-a, name: x, queue: research, groups: [{replicas: 10001, requests: {cpu: 1}}]}}]",
+            "spec.changes[0].addJob.groups: 10001 pods are too many: a job has at most 10000",
+        ),
+        (
             "[{changeQueue: {name: vision}}]",
             r#"spec.changes[0].changeQueue.name: no queue is named "vision": `trellis queue` lists them"#,
         ),
         (
             "[{changeQueue: {name: research, quotas: [{resource: cpu, nominal: 1}]}}]",
-            "spec.changes[0].changeQueue.quotas: queue research has no quota of cpu: name a resource of its quotas",
+            "spec.changes[0].changeQueue.quotas[0].resource: queue research has no quota of cpu: name a resource of its quotas",
         ),
         (
             "[{changeQueue: {name: research, quotas: [{resource: nvidia.com/gpu, flavor: h100}]}}]",
-            "spec.changes[0].changeQueue.quotas: the quota of nvidia.com/gpu has the flavors default: name one of them",
+            "spec.changes[0].changeQueue.quotas[0].flavor: the quota of nvidia.com/gpu has the flavors default: name one of them",
         ),
         (
             "[{changeQueue: {name: research, quotas: [{resource: nvidia.com/gpu, nominal: -1}]}}]",
-            "spec.changes[0].changeQueue.quotas: the amount -1 of nvidia.com/gpu must not be negative",
+            "spec.changes[0].changeQueue.quotas[0].nominal: the amount -1 of nvidia.com/gpu must not be negative",
         ),
         (
             "[{changeJob: {namespace: team-a, name: gone}}]",
@@ -284,16 +355,24 @@ fn every_change_that_cannot_be_made_is_named() {
             "spec.changes[0].changeJob.runtimeSeconds: must be at least 1",
         ),
         (
+            "[{changeJob: {namespace: team-a, name: running, runtimeSeconds: 600}}]",
+            "spec.changes[0].changeJob.runtimeSeconds: team-a/running has run for 600 s: give more",
+        ),
+        (
+            "[{addJob: {namespace: team-a, name: A_b, like: {namespace: team-a, name: next}}}]",
+            r#"spec.changes[0].addJob.name: "A_b" must be a DNS-1035 label, since a Service bears it: at most 63 of a-z, 0-9 and -, starting with a letter and not ending with -"#,
+        ),
+        (
             "[{addJob: {namespace: team-a, name: x}}]",
             "spec.changes[0].addJob.like: give either `like` or `groups`: the shape of the job",
         ),
         (
             "[{addJob: {namespace: team-a, name: x, groups: [{replicas: 1, requests: {cpu: 1}}]}}]",
-            "spec.changes[0].addJob.queue: is needed: a job that is like no other has no queue yet",
+            "spec.changes[0].addJob.queue: is needed with `groups`",
         ),
         (
             "[{addJob: {namespace: team-a, name: x, queue: research, groups: [{replicas: 1, requests: {}}]}}]",
-            "spec.changes[0].addJob.groups: groups[0]: requests nothing: name at least one resource",
+            "spec.changes[0].addJob.groups[0].requests: must name at least one resource, and more than 0 of it",
         ),
         (
             "[{addJob: {namespace: team-a, name: next, like: {namespace: team-a, name: next}}}]",

@@ -74,7 +74,7 @@ pub struct AddedNodes {
     pub like: String,
     /// Number of new nodes, from 1. All changes together add at most 10,000.
     pub count: u32,
-    /// Labels that differ from those of the existing node, such as the rack.
+    /// Labels that differ from those of the existing node, such as the rack. At most 16.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 }
@@ -94,7 +94,7 @@ pub struct ChangedQueue {
     /// Weight of its fair share, such as `2` or `0.5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<Quantity>,
-    /// Whether it is stopped.
+    /// Stop state of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_policy: Option<StopPolicy>,
 }
@@ -134,7 +134,7 @@ pub struct AddedJob {
     /// have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub like: Option<JobRef>,
-    /// Task groups of a job that is like no other.
+    /// Task groups of a job without `like`: at most 16, with at most 10,000 pods together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<AddedTaskGroup>,
     /// The queue. Default: that of `like`. Needed with `groups`.
@@ -166,13 +166,13 @@ pub struct ChangedJob {
     pub namespace: String,
     /// Name of the job's JobState.
     pub name: String,
-    /// The priority.
+    /// The priority. A running job has the old one until it waits again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// The queue. Only a waiting job can change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// How long its run takes in total, from its start.
+    /// How long its run takes in total, from its start. More than it has run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_seconds: Option<i64>,
 }

@@ -35,7 +35,7 @@ pub struct Forecast {
     pub status: Option<ForecastStatus>,
 }
 
-/// The changes, made one after another, all at once in the life of the cluster.
+/// The changes, made in this order. All of them take effect at `status.time`.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForecastSpec {
@@ -49,7 +49,7 @@ impl ForecastSpec {
     pub const MAX_CHANGES: usize = 64;
 }
 
-/// What the changes do to the jobs, if no other job arrives and running jobs end when expected.
+/// The effect of the changes on the jobs, if no other job arrives and running jobs end when expected.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ForecastStatus {
@@ -58,10 +58,10 @@ pub struct ForecastStatus {
     /// The jobs that the changes move, by namespace and name.
     #[serde(default)]
     pub jobs: Vec<MovedJob>,
-    /// Number of jobs that start and end as without the changes.
+    /// Number of jobs that start and end as without the changes, as far as `horizon`.
     pub unmoved: u64,
-    /// Time up to which the scheduler looked ahead, because it may not look longer. Later times are
-    /// absent in `jobs`. Absent: it looked as far as anything happens.
+    /// Time at which the scheduler stopped looking ahead, because it had reached its limit. Later times
+    /// are absent in `jobs`. Absent: it looked as far as anything happens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub horizon: Option<Time>,
 }
@@ -77,7 +77,7 @@ pub struct MovedJob {
     pub queue: String,
     /// Number of devices of its gang.
     pub gpus: i64,
-    /// What the changes do to it.
+    /// Effect of the changes on it.
     pub effect: ForecastEffect,
     /// Its times without the changes. Absent: the changes add it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ pub struct MovedJob {
     pub after: Option<ExpectedTimes>,
 }
 
-/// What changes do to a job.
+/// Effect of changes on a job.
 #[derive(
     Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
 )]
@@ -96,7 +96,7 @@ pub enum ForecastEffect {
     Earlier,
     /// It starts later, or has no expected start any more.
     Later,
-    /// It runs, and has to leave its place before its work ends.
+    /// It has to leave its place before its work ends.
     Stops,
     /// It no longer has to leave its place before its work ends.
     Stays,

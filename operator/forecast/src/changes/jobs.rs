@@ -1,8 +1,10 @@
 //! Changes of jobs.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::time::Duration;
 
+use trellis_api::rules;
 use trellis_api::visibility::{AddedJob, AddedTaskGroup, ChangedJob, GangName, JobRef};
 use trellis_gang::key::Key;
 use trellis_gang::{engine, external};
@@ -10,6 +12,11 @@ use trellis_scheduler::{Gang, GangId, GroupName, QueueName, ResourceName, Resour
 
 use super::queues::to_units;
 use super::{ChangedCluster, KnownGang, MAX_ADDED_JOBS, Problem, count_up};
+
+/// Most task groups of a job.
+const MAX_GROUPS: usize = 16;
+/// Most pods of a job.
+const MAX_PODS: u64 = 10_000;
 
 impl ChangedCluster {
     pub(super) fn add_jobs(&mut self, added: &AddedJob) -> Result<(), Problem> {
@@ -21,10 +28,11 @@ impl ChangedCluster {
                 None | Some(1) => added.name.clone(),
                 Some(_) => format!("{}-{number}", added.name),
             };
+            check_name("name", rules::job_name(&name), &name)?;
             let id = engine::gang_id(&Key::new(&added.namespace, &name));
             if self.gangs.contains_key(&id) {
                 let message = format!("job {} exists: choose another name", id.as_str());
-                return Err(("name", message));
+                return Err(Problem::new("name", message));
             }
             let gang = Gang {
                 groups: rename_pods(&model.groups, &name),
@@ -37,6 +45,8 @@ impl ChangedCluster {
                 KnownGang {
                     gang,
                     nodes: BTreeSet::new(),
+                    since: None,
+                    restarts: false,
                 },
             );
         }
@@ -53,14 +63,19 @@ impl ChangedCluster {
             self.queue("queue", queue)?;
         }
         let runtime = change.runtime_seconds.map(parse_runtime).transpose()?;
+        let now = self.now;
         let Some(known) = self.gangs.get_mut(&id) else {
             return Ok(());
         };
+        if known.restarts {
+            let message = format!("{job} restarts: ask again when it waits or runs");
+            return Err(Problem::new("name", message));
+        }
         if let Some(queue) = &change.queue {
-            if !known.nodes.is_empty() {
+            if known.since.is_some() {
                 let message =
                     format!("{job} holds its place: only a waiting job changes its queue");
-                return Err(("queue", message));
+                return Err(Problem::new("queue", message));
             }
             known.gang.queue = QueueName::new(queue.as_str());
         }
@@ -68,7 +83,15 @@ impl ChangedCluster {
             known.gang.priority = priority;
         }
         if let Some(runtime) = runtime {
-            known.gang.runtime = Some(runtime);
+            let has_run = known
+                .since
+                .map(|since| now.since(since))
+                .unwrap_or_default();
+            if runtime <= has_run {
+                let message = format!("{job} has run for {} s: give more", has_run.as_secs());
+                return Err(Problem::new("runtimeSeconds", message));
+            }
+            set_runtime(&mut known.gang, runtime);
         }
         self.engine.apply_gang(known.gang.clone());
         Ok(())
@@ -76,13 +99,9 @@ impl ChangedCluster {
 
     pub(super) fn remove_job(&mut self, job: &JobRef) -> Result<(), Problem> {
         let id = self.gang("name", job)?;
-        let key = engine::job_key(&id);
-        // Surplus of the job is a gang of its own.
-        let own = self.gangs.keys().filter(|id| engine::job_key(id) == key);
-        for id in own.cloned().collect::<Vec<_>>() {
-            self.engine.delete_gang(&id);
-            self.gangs.remove(&id);
-        }
+        self.delete_surplus(&engine::job_key(&id));
+        self.engine.delete_gang(&id);
+        self.gangs.remove(&id);
         Ok(())
     }
 
@@ -92,23 +111,20 @@ impl ChangedCluster {
             (Some(job), []) => {
                 let id = self.gang("like", job)?;
                 let known = self.gangs.get(&id).map(|known| known.gang.clone());
-                known.ok_or_else(|| ("like", "no such job".to_owned()))?
+                known.ok_or_else(|| Problem::new("like", "no such job"))?
             }
             (None, groups @ [_, ..]) => {
                 let queue = added.queue.as_deref();
-                let queue = queue.ok_or_else(|| {
-                    (
-                        "queue",
-                        "is needed: a job that is like no other has no queue yet".to_owned(),
-                    )
-                })?;
+                let queue =
+                    queue.ok_or_else(|| Problem::new("queue", "is needed with `groups`"))?;
+                check_size(groups)?;
                 let groups = groups.iter().enumerate().map(to_task_group);
                 let groups = groups.collect::<Result<_, _>>()?;
                 Gang::new(GangId::new(""), QueueName::new(queue), groups)
             }
             _ => {
                 let message = "give either `like` or `groups`: the shape of the job";
-                return Err(("like", message.to_owned()));
+                return Err(Problem::new("like", message));
             }
         };
         if let Some(queue) = &added.queue {
@@ -116,10 +132,13 @@ impl ChangedCluster {
             gang.queue = QueueName::new(queue.as_str());
         }
         if let Some(seconds) = added.runtime_seconds {
-            gang.runtime = Some(parse_runtime(seconds)?);
+            set_runtime(&mut gang, parse_runtime(seconds)?);
         }
-        check_name("namespace", &added.namespace)?;
-        check_name("name", &added.name)?;
+        check_name(
+            "namespace",
+            rules::namespace(&added.namespace),
+            &added.namespace,
+        )?;
         Ok(Gang {
             priority: added.priority.unwrap_or(gang.priority),
             submitted: self.now,
@@ -141,7 +160,7 @@ impl ChangedCluster {
             return Ok(id);
         }
         let message = format!("no job {job} waits or runs: `trellis queue -A` lists them");
-        Err((field, message))
+        Err(Problem::new(field, message))
     }
 }
 
@@ -157,21 +176,35 @@ fn rename_pods(groups: &[TaskGroup], job: &str) -> Vec<TaskGroup> {
     groups
 }
 
+/// Checks the size of a job against the limits of a TrainingJob.
+fn check_size(groups: &[AddedTaskGroup]) -> Result<(), Problem> {
+    let pods = groups.iter().map(|group| u64::from(group.replicas));
+    let pods = pods.fold(0_u64, u64::saturating_add);
+    let message = match (groups.len() <= MAX_GROUPS, pods <= MAX_PODS) {
+        (true, true) => return Ok(()),
+        (false, _) => format!(
+            "{} groups are too many: a job has at most {MAX_GROUPS}",
+            groups.len()
+        ),
+        (true, false) => format!("{pods} pods are too many: a job has at most {MAX_PODS}"),
+    };
+    Err(Problem::new("groups", message))
+}
+
 fn to_task_group((at, group): (usize, &AddedTaskGroup)) -> Result<TaskGroup, Problem> {
-    let invalid = |why: String| ("groups", format!("groups[{at}]: {why}"));
+    let invalid = |field: &str, why: String| Problem::new(format!("groups[{at}].{field}"), why);
     if group.replicas == 0 {
-        return Err(invalid("replicas must be at least 1".to_owned()));
-    }
-    if group.requests.is_empty() {
-        return Err(invalid(
-            "requests nothing: name at least one resource".to_owned(),
-        ));
+        return Err(invalid("replicas", "must be at least 1".to_owned()));
     }
     let amounts = group.requests.iter().map(|(name, amount)| {
-        let units = to_units(name, amount).map_err(invalid)?;
+        let units = to_units(name, amount).map_err(|why| invalid("requests", why))?;
         Ok((ResourceName::new(name.as_str()), units))
     });
     let request: Resources = amounts.collect::<Result<_, Problem>>()?;
+    if request.iter().all(|(_, amount)| amount == 0) {
+        let message = "must name at least one resource, and more than 0 of it";
+        return Err(invalid("requests", message.to_owned()));
+    }
     let device = request
         .iter()
         .map(|(name, _)| name)
@@ -183,13 +216,18 @@ fn to_task_group((at, group): (usize, &AddedTaskGroup)) -> Result<TaskGroup, Pro
     })
 }
 
+/// Sets how long the run of a gang takes. A shorter prediction would count otherwise.
+fn set_runtime(gang: &mut Gang, runtime: Duration) {
+    gang.runtime = Some(runtime);
+    gang.predicted = None;
+}
+
 fn parse_runtime(seconds: i64) -> Result<Duration, Problem> {
     let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
-    let seconds = seconds.ok_or_else(|| ("runtimeSeconds", "must be at least 1".to_owned()))?;
+    let seconds = seconds.ok_or_else(|| Problem::new("runtimeSeconds", "must be at least 1"))?;
     Ok(Duration::from_secs(seconds))
 }
 
-fn check_name(field: &'static str, name: &str) -> Result<(), Problem> {
-    let result = trellis_api::rules::namespace(name);
-    result.map_err(|error| (field, format!("{name:?} {error}")))
+fn check_name<E: Display>(field: &str, result: Result<(), E>, name: &str) -> Result<(), Problem> {
+    result.map_err(|error| Problem::new(field, format!("{name:?} {error}")))
 }

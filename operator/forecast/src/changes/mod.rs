@@ -7,8 +7,11 @@ mod queues;
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::visibility::{ForecastChange, ForecastSpec};
+use trellis_gang::engine;
+use trellis_gang::key::Key;
 use trellis_scheduler::{
-    Engine, Gang, GangId, Node, NodeName, Placement, Queue, QueueName, Snapshot, Time,
+    Engine, Gang, GangId, Node, NodeName, PlacedStateSnapshot, Placement, Queue, QueueName,
+    Snapshot, Time,
 };
 
 use crate::{InvalidChange, InvalidChanges};
@@ -32,12 +35,31 @@ pub(crate) struct ChangedCluster {
 /// A gang of the engine.
 struct KnownGang {
     gang: Gang,
-    /// Nodes of its pods. Empty: it waits.
+    /// Nodes of its pods, or of those that it will have once its victims have left. Empty: it waits.
     nodes: BTreeSet<NodeName>,
+    /// Start of its run. None: it waits, or its victims have not left yet.
+    since: Option<Time>,
+    /// True if it restarts: the engine does not try it before the operator applies it again, or keeps
+    /// its place for it.
+    restarts: bool,
 }
 
-/// Why a change cannot be made: the field below the change, and the message.
-type Problem = (&'static str, String);
+/// A change that cannot be made.
+#[derive(Debug)]
+struct Problem {
+    /// The field below the change, such as `quotas[0].flavor`.
+    field: String,
+    message: String,
+}
+
+impl Problem {
+    fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            message: message.into(),
+        }
+    }
+}
 
 impl ChangedCluster {
     /// Builds the cluster before any change.
@@ -47,9 +69,15 @@ impl ChangedCluster {
         bound.bind_pods_to_gangs();
         let gangs = bound.gangs.iter().map(|known| {
             let place = known.place.as_ref().map(|place| &place.placement);
+            let runs = known
+                .place
+                .as_ref()
+                .filter(|place| place.standing != PlacedStateSnapshot::Nominated);
             let gang = KnownGang {
                 gang: known.gang.clone(),
                 nodes: place.map(placed_nodes).unwrap_or_default(),
+                since: runs.map(|place| place.since),
+                restarts: known.idle || known.kept.is_some(),
             };
             (known.gang.id.clone(), gang)
         });
@@ -89,7 +117,7 @@ impl ChangedCluster {
         let mut invalid = Vec::new();
         for (at, change) in spec.changes.iter().enumerate() {
             let (kind, result) = self.apply_change(change);
-            if let Err((field, message)) = result {
+            if let Err(Problem { field, message }) = result {
                 let field = format!("spec.changes[{at}].{kind}.{field}");
                 invalid.push(InvalidChange { field, message });
             }
@@ -97,6 +125,18 @@ impl ChangedCluster {
         match invalid.is_empty() {
             true => Ok(self.engine.snapshot()),
             false => Err(InvalidChanges(invalid)),
+        }
+    }
+
+    /// Removes the surplus of a job. Each surplus pod or slice is a gang of its own.
+    fn delete_surplus(&mut self, job: &Key) {
+        let surplus = self
+            .gangs
+            .iter()
+            .filter(|(id, known)| known.gang.surplus && engine::job_key(id) == *job);
+        for id in surplus.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.engine.delete_gang(&id);
+            self.gangs.remove(&id);
         }
     }
 
@@ -123,11 +163,11 @@ fn placed_nodes(placement: &Placement) -> BTreeSet<NodeName> {
 fn count_up(count: &mut u32, more: u32, most: u32, what: &str) -> Result<(), Problem> {
     let sum = count.saturating_add(more);
     if more == 0 {
-        return Err(("count", "must be at least 1".to_owned()));
+        return Err(Problem::new("count", "must be at least 1"));
     }
     if sum > most {
         let message = format!("all changes together add {sum} {what}: at most {most} can be added");
-        return Err(("count", message));
+        return Err(Problem::new("count", message));
     }
     *count = sum;
     Ok(())

@@ -1,28 +1,33 @@
 //! Changes of nodes.
 
+use std::collections::BTreeMap;
+
+use trellis_api::rules;
 use trellis_api::visibility::AddedNodes;
-use trellis_scheduler::{Node, NodeName, Taint};
+use trellis_gang::engine;
+use trellis_scheduler::{GangId, Node, NodeName, Taint};
 
 use super::{ChangedCluster, MAX_ADDED_NODES, Problem, count_up};
 
 /// Label with the name of the node.
 const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
+/// Most labels of new nodes that differ from those of the existing node.
+const MAX_LABELS: usize = 16;
 /// Prefix of the taints that Kubernetes puts on a node because of its condition.
 const CONDITION_TAINTS: &str = "node.kubernetes.io/";
 
 impl ChangedCluster {
     pub(super) fn add_nodes(&mut self, added: &AddedNodes) -> Result<(), Problem> {
         let model = self.node("like", &added.like)?.clone();
+        check_labels(&added.labels)?;
         count_up(&mut self.added_nodes, added.count, MAX_ADDED_NODES, "nodes")?;
-        let mut number = 0_u32;
-        for _ in 0..added.count {
-            let name = loop {
-                number = number.saturating_add(1);
-                let name = NodeName::new(format!("{}-new-{number}", added.like));
-                if !self.nodes.contains_key(&name) {
-                    break name;
-                }
-            };
+        let first = self
+            .added_nodes
+            .saturating_sub(added.count)
+            .saturating_add(1);
+        for number in first..=self.added_nodes {
+            // No other node has this name: a number counts all nodes that the changes add.
+            let name = NodeName::new(format!("{}-added-{number}", added.like));
             let mut labels = model.labels.clone();
             if let Some(hostname) = labels.get_mut(HOSTNAME_LABEL) {
                 *hostname = name.to_string();
@@ -40,14 +45,25 @@ impl ChangedCluster {
 
     pub(super) fn remove_node(&mut self, name: &str) -> Result<(), Problem> {
         let name = self.node("name", name)?.name.clone();
-        let holders = self.gangs.values_mut();
-        for holder in holders.filter(|holder| holder.nodes.contains(&name)) {
-            holder.nodes.clear();
-            // A surplus pod waits for its job to grow again.
-            match holder.gang.surplus {
-                true => self.engine.delete_gang(&holder.gang.id),
-                false => self.engine.release_gang(&holder.gang.id, None),
+        let holders = self
+            .gangs
+            .values()
+            .filter(|known| known.nodes.contains(&name));
+        let holders: Vec<GangId> = holders.map(|known| known.gang.id.clone()).collect();
+        for id in holders {
+            let Some(known) = self.gangs.get_mut(&id) else {
+                continue;
+            };
+            // A surplus pod leaves alone. It waits for its job to grow again.
+            if known.gang.surplus {
+                self.engine.delete_gang(&id);
+                self.gangs.remove(&id);
+                continue;
             }
+            known.nodes.clear();
+            known.since = None;
+            self.engine.release_gang(&id, None);
+            self.delete_surplus(&engine::job_key(&id));
         }
         self.engine.delete_node(&name);
         self.nodes.remove(&name);
@@ -83,7 +99,7 @@ impl ChangedCluster {
         let node = self.nodes.get(&NodeName::new(name));
         node.ok_or_else(|| {
             let message = format!("no node is named {name:?}: `trellis nodes` lists them");
-            (field, message)
+            Problem::new(field, message)
         })
     }
 }
@@ -93,4 +109,17 @@ fn lasting_taints(node: &Node) -> Vec<Taint> {
     let taints = node.taints.iter();
     let lasting = taints.filter(|taint| !taint.key.starts_with(CONDITION_TAINTS));
     lasting.cloned().collect()
+}
+
+/// Checks the labels of new nodes: each of thousands of nodes gets a copy.
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Problem> {
+    if labels.len() > MAX_LABELS {
+        let message = format!(
+            "{} labels are too many: give those that differ, at most {MAX_LABELS}",
+            labels.len()
+        );
+        return Err(Problem::new("labels", message));
+    }
+    let valid = rules::label_keys(labels, &()).and_then(|()| rules::label_values(labels, &()));
+    valid.map_err(|error| Problem::new("labels", error.to_string()))
 }

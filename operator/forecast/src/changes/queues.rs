@@ -11,8 +11,10 @@ use super::{ChangedCluster, Problem};
 impl ChangedCluster {
     pub(super) fn change_queue(&mut self, change: &ChangedQueue) -> Result<(), Problem> {
         let mut queue = self.queue("name", &change.name)?.clone();
-        for quota in &change.quotas {
-            change_quota(&mut queue, quota)?;
+        for (at, quota) in change.quotas.iter().enumerate() {
+            change_quota(&mut queue, quota).map_err(|(field, message)| {
+                Problem::new(format!("quotas[{at}].{field}"), message)
+            })?;
         }
         if let Some(priority) = change.priority {
             queue.priority = priority;
@@ -37,12 +39,13 @@ impl ChangedCluster {
         let queue = self.queues.get(&QueueName::new(name));
         queue.ok_or_else(|| {
             let message = format!("no queue is named {name:?}: `trellis queue` lists them");
-            (field, message)
+            Problem::new(field, message)
         })
     }
 }
 
-fn change_quota(queue: &mut Queue, change: &ChangedQuota) -> Result<(), Problem> {
+/// Changes a quota. An error has the field of the quota, and the message.
+fn change_quota(queue: &mut Queue, change: &ChangedQuota) -> Result<(), (&'static str, String)> {
     let resource = ResourceName::new(change.resource.as_str());
     let flavors = queue
         .resource_groups
@@ -59,7 +62,7 @@ fn change_quota(queue: &mut Queue, change: &ChangedQuota) -> Result<(), Problem>
             "queue {} has no quota of {resource}: name a resource of its quotas",
             queue.name
         );
-        return Err(("quotas", message));
+        return Err(("resource", message));
     }
     let names: Vec<String> = found.iter().map(|(name, _)| name.clone()).collect();
     let names = names.join(", ");
@@ -71,20 +74,21 @@ fn change_quota(queue: &mut Queue, change: &ChangedQuota) -> Result<(), Problem>
         [] => format!("the quota of {resource} has the flavors {names}: name one of them"),
         _ => format!("{resource} has quotas of several flavors: name one of {names}"),
     };
-    Err(("quotas", message))
+    Err(("flavor", message))
 }
 
-fn set_amounts(quota: &mut Quota, change: &ChangedQuota) -> Result<(), Problem> {
-    let units =
-        |amount: &Quantity| to_units(&change.resource, amount).map_err(|why| ("quotas", why));
+fn set_amounts(quota: &mut Quota, change: &ChangedQuota) -> Result<(), (&'static str, String)> {
+    let units = |field: &'static str, amount: &Quantity| {
+        to_units(&change.resource, amount).map_err(|why| (field, why))
+    };
     if let Some(nominal) = &change.nominal {
-        quota.nominal = units(nominal)?;
+        quota.nominal = units("nominal", nominal)?;
     }
     if let Some(limit) = &change.borrowing_limit {
-        quota.borrowing_limit = Some(units(limit)?);
+        quota.borrowing_limit = Some(units("borrowingLimit", limit)?);
     }
     if let Some(limit) = &change.lending_limit {
-        quota.lending_limit = Some(units(limit)?);
+        quota.lending_limit = Some(units("lendingLimit", limit)?);
     }
     Ok(())
 }
@@ -103,7 +107,8 @@ pub(super) fn to_units(resource: &str, quantity: &Quantity) -> Result<i64, Strin
 }
 
 fn parse_weight(weight: &Quantity) -> Result<Weight, Problem> {
-    rules::weight(weight, &()).map_err(|error| ("weight", format!("{weight} {error}")))?;
+    rules::weight(weight, &())
+        .map_err(|error| Problem::new("weight", format!("{weight} {error}")))?;
     let thousandths = weight.amount().ok().and_then(|amount| amount.ceil_millis());
     let thousandths = thousandths.and_then(|parts| u32::try_from(parts).ok());
     Ok(Weight::from_thousandths(thousandths.unwrap_or_default()))
