@@ -8,7 +8,7 @@ use trellis_dispatch::context::Context;
 use trellis_machine::threads;
 
 use super::serialized_answers::SnapshotDownload;
-use super::visibility::ForecastTurn;
+use super::visibility::ForecastTurns;
 use super::visibility::snapshot_view::SnapshotViews;
 use crate::callers::fair_turns::FairTurns;
 use crate::callers::{CallerLimits, Failure, RequestTurn};
@@ -38,7 +38,7 @@ pub(super) struct Endpoint {
     download: Mutex<Weak<SnapshotDownload>>,
     pub(super) snapshot_views: SnapshotViews,
     /// Turns of forecasts after changes.
-    pub(super) forecast_turn: ForecastTurn,
+    pub(super) forecast_turns: ForecastTurns,
     /// Places of watches that the API server requests, by user.
     pub(super) proxied_watch_places: FairTurns<String>,
     /// Places of watches of direct clients, by user.
@@ -59,7 +59,7 @@ impl Endpoint {
             callers: CallerLimits::new(client),
             download: Mutex::default(),
             snapshot_views: SnapshotViews::default(),
-            forecast_turn: ForecastTurn::default(),
+            forecast_turns: ForecastTurns::default(),
             proxied_watch_places: FairTurns::new(MAX_WATCHES, MAX_WATCHES_OF_USER),
             direct_watch_places: FairTurns::new(MAX_DIRECT_WATCHES, MAX_DIRECT_WATCHES / 2),
         }

@@ -7,7 +7,9 @@ use axum::Json;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::Resource;
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -16,29 +18,52 @@ use trellis_forecast::forecast_changes;
 
 use super::forecasts::{MAX_COMPUTE_TIME, MAX_EVENTS};
 use super::snapshot_view::SnapshotView;
+use crate::callers::fair_turns::FairTurns;
 use crate::callers::{Failure, RequestTurn};
 use crate::serve::read_body;
 
 /// Largest question.
 const MAX_BODY: usize = 256 << 10;
+/// Longest wait for a question.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most questions at once. One user may ask half of them.
+const MAX_QUESTIONS: usize = 2;
+/// Fields of a question.
+const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
 /// Lets one question at a time be answered, and the scheduler rest between two. In total, answers use
 /// at most half a core.
-#[derive(Clone, Debug, Default)]
-pub(in crate::endpoint) struct ForecastTurn(Arc<Mutex<()>>);
+pub(in crate::endpoint) struct ForecastTurns {
+    computing: Arc<Mutex<()>>,
+    /// Places of questions, by user. Each keeps one of the turns of all requests while it waits.
+    places: FairTurns<String>,
+}
 
-impl ForecastTurn {
-    /// Answers the question of a request, once the answers to earlier questions are computed.
+impl Default for ForecastTurns {
+    fn default() -> Self {
+        Self {
+            computing: Arc::default(),
+            places: FairTurns::half_per_caller(MAX_QUESTIONS),
+        }
+    }
+}
+
+impl ForecastTurns {
+    /// Answers the question of a user, once the answer to an earlier question is computed. Fails if
+    /// too many questions wait.
     pub(super) async fn serve(
         &self,
-        body: Body,
+        question: Forecast,
+        user: &UserInfo,
         view: &Arc<SnapshotView>,
         turn: RequestTurn,
     ) -> Result<Response, Failure> {
-        let mut question = parse(&read_body(body, MAX_BODY).await?)?;
-        let own = self.0.clone().lock_owned().await;
+        let name = user.username.clone().unwrap_or_default();
+        let place = self.places.try_acquire(name);
+        let place = place.ok_or_else(Failure::too_many_requests)?;
+        let own = self.computing.clone().lock_owned().await;
         let (spec, runtime) = (question.spec.clone(), Handle::current());
-        let answered = view.run(turn, move |view| {
+        let answered = view.run((turn, place), move |view| {
             let began = Instant::now();
             let answer = forecast_changes(view.snapshot(), &spec, compute_limit);
             // The next question waits, even if the caller is gone by now.
@@ -48,9 +73,22 @@ impl ForecastTurn {
         let status = answered.await?.map_err(|invalid| {
             Failure::new(StatusCode::UNPROCESSABLE_ENTITY, invalid.to_string())
         })?;
-        question.status = Some(status);
-        Ok((StatusCode::CREATED, Json(question)).into_response())
+        let answer = Forecast {
+            status: Some(status),
+            ..question
+        };
+        Ok((StatusCode::CREATED, Json(answer)).into_response())
     }
+}
+
+/// Reads the question in the body of a request.
+pub(super) async fn read_question(body: Body) -> Result<Forecast, Failure> {
+    let read = tokio::time::timeout(READ_TIMEOUT, read_body(body, MAX_BODY)).await;
+    let body = read.map_err(|_| {
+        let message = format!("the body has not come within {READ_TIMEOUT:?}: send it at once");
+        Failure::new(StatusCode::REQUEST_TIMEOUT, message)
+    })?;
+    parse(&body?)
 }
 
 /// Holds the turn for as long as the answer took.
@@ -67,8 +105,21 @@ fn compute_limit() -> impl FnMut(usize) -> bool {
 
 /// Parses a question. An error names the field.
 fn parse(body: &[u8]) -> Result<Forecast, Failure> {
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let question: Forecast = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let malformed =
+        |error: serde_json::Error| Failure::bad_request(format!("the body is no JSON: {error}"));
+    let value: Value = serde_json::from_slice(body).map_err(malformed)?;
+    let mut fields = value
+        .as_object()
+        .into_iter()
+        .flat_map(|object| object.keys());
+    if let Some(unknown) = fields.find(|field| !FIELDS.contains(&field.as_str())) {
+        let message = format!(
+            "{unknown}: unknown field: a Forecast has {}",
+            FIELDS.join(", ")
+        );
+        return Err(Failure::bad_request(message));
+    }
+    let question: Forecast = serde_path_to_error::deserialize(value).map_err(|error| {
         let (path, cause) = (error.path().to_string(), error.into_inner());
         Failure::bad_request(format!(
             "{path}: {cause}: `kubectl explain forecasts` describes the fields"
@@ -120,6 +171,23 @@ mod tests {
             parse(other.as_bytes()).unwrap_err().to_string(),
             "the body is a Pod of v1: a Forecast of visibility.trellis.dev/v1alpha1 is needed"
         );
-        assert_eq!(parse(b"").unwrap_err().code(), 400);
+        for no_json in [&b""[..], b"{", br#"{"kind":"Forecast"} more"#] {
+            let failure = parse(no_json).unwrap_err();
+            assert_eq!(failure.code(), 400);
+            assert!(failure.to_string().contains("no JSON"), "{failure}");
+        }
+        let failure = refused(r#","specs":{}"#);
+        assert!(
+            failure.to_string().contains("specs: unknown field"),
+            "{failure}"
+        );
+    }
+
+    #[tokio::test]
+    async fn body_that_does_not_come_ends_with_408() {
+        tokio::time::pause();
+        let never = futures::stream::pending::<Result<axum::body::Bytes, std::io::Error>>();
+        let failure = read_question(Body::from_stream(never)).await.unwrap_err();
+        assert_eq!(failure.code(), 408);
     }
 }

@@ -22,7 +22,7 @@ pub(super) mod snapshot_view;
 mod table;
 mod watch;
 
-pub(super) use asked_forecast::ForecastTurn;
+pub(super) use asked_forecast::ForecastTurns;
 pub(super) use jobs::NOMINATED_MESSAGE;
 #[cfg(feature = "fixtures")]
 pub(crate) use request::parse_request;
@@ -89,7 +89,9 @@ pub(super) async fn serve(
             let (format, encoding) = (object.format, Encoding::from_headers(&head.headers));
             let view = endpoint.snapshot_views.current(&context).await?;
             if object.served.plural == Forecast::SERVED.plural {
-                return endpoint.forecast_turn.serve(body, &view, turn).await;
+                let question = asked_forecast::read_question(body).await?;
+                let turns = &endpoint.forecast_turns;
+                return turns.serve(question, &user, &view, turn).await;
             }
             let answer = match object.served.plural {
                 plural if plural == Explanation::SERVED.plural => EncodedBytes::plain(

@@ -168,8 +168,8 @@ fn parse_object(
     }
     let mut refused = refused.map(|why| (StatusCode::BAD_REQUEST, why));
     if !served.verbs.contains(&verb) {
-        let verbs = served.verbs.join(" and ");
-        let why = format!("{plural} cannot be asked to {verb}: only {verbs} are served");
+        let verbs = served.verbs.join(", ");
+        let why = format!("{plural} cannot be asked to {verb}: the verbs are {verbs}");
         refused = Some((StatusCode::METHOD_NOT_ALLOWED, why));
     }
     let include = query.ok().and_then(|query| query.include_object);
