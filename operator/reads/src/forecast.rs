@@ -1,4 +1,4 @@
-//! What changes of the cluster would do to its jobs.
+//! Forecasts of the jobs after changes of the cluster.
 
 use kube::Api;
 use trellis_api::visibility::{Forecast, ForecastSpec, ForecastStatus};

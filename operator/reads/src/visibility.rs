@@ -75,6 +75,8 @@ const NO_ANSWER: &str = "the scheduler has not answered in time: `kubectl get po
 
 /// Number of retries while the scheduler is busy.
 const RETRIES: usize = 2;
+/// Number of retries of a question, whose turn takes seconds. The patience of the caller ends before.
+const QUESTION_RETRIES: usize = 60;
 /// Pause before a retry, as the scheduler itself advises.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -92,7 +94,7 @@ where
 {
     // The list is not paged: pages from different moments would not show a consistent queue.
     let unpaged = ListParams::default();
-    match with_timeout(patience, retry_while_busy(|| api.list(&unpaged))).await {
+    match with_timeout(patience, retry_while_busy(RETRIES, || api.list(&unpaged))).await {
         None => Ok(VisibilityAnswer::Unavailable(NO_ANSWER)),
         Some(Ok(list)) => Ok(VisibilityAnswer::Available(list)),
         Some(Err(error)) => classify_error::<K, _>("list", error, true),
@@ -112,7 +114,7 @@ pub async fn get_object<K>(
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    match with_timeout(patience, retry_while_busy(|| api.get(name))).await {
+    match with_timeout(patience, retry_while_busy(RETRIES, || api.get(name))).await {
         None => Ok(VisibilityAnswer::Unavailable(NO_ANSWER)),
         Some(Ok(object)) => Ok(VisibilityAnswer::Available(object)),
         Some(Err(error)) => classify_error::<K, _>("get", error, false),
@@ -133,7 +135,12 @@ where
     K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
 {
     let params = PostParams::default();
-    match with_timeout(patience, retry_while_busy(|| api.create(&params, question))).await {
+    match with_timeout(
+        patience,
+        retry_while_busy(QUESTION_RETRIES, || api.create(&params, question)),
+    )
+    .await
+    {
         None => Ok(VisibilityAnswer::Unavailable(NO_ANSWER)),
         Some(Ok(object)) => Ok(VisibilityAnswer::Available(object)),
         Some(Err(error)) => classify_error::<K, _>("create", error, false),
@@ -150,11 +157,11 @@ async fn with_timeout<F: Future>(patience: Option<Duration>, answer: F) -> Optio
 }
 
 /// Retries a few times while the scheduler is busy.
-async fn retry_while_busy<T, F>(ask: impl Fn() -> F) -> kube::Result<T>
+async fn retry_while_busy<T, F>(retries: usize, ask: impl Fn() -> F) -> kube::Result<T>
 where
     F: Future<Output = kube::Result<T>>,
 {
-    for _ in 0..RETRIES {
+    for _ in 0..retries {
         match ask().await {
             Err(kube::Error::Api(status)) if status.code == 429 => {
                 tokio::time::sleep(PAUSE).await;
@@ -215,7 +222,7 @@ mod tests {
             (&[503], 1, false),
         ] {
             let count = Cell::new(0);
-            let answer = retry_while_busy(|| {
+            let answer = retry_while_busy(RETRIES, || {
                 let at = count.replace(count.get() + 1);
                 std::future::ready(codes.get(at).map_or(Ok(()), |code| Err(api_error(*code))))
             });

@@ -1,5 +1,6 @@
 //! The changes that options of the command line make.
 
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -22,21 +23,21 @@ pub(super) struct ChangeOptions {
     /// Add empty nodes with the resources and labels of this node, such as gpu-0=4.
     #[arg(long, value_name = "NODE=COUNT")]
     add_nodes: Vec<String>,
-    /// Remove this node: its jobs lose their place and wait again.
-    #[arg(long, value_name = "NODE")]
-    remove_node: Vec<String>,
-    /// Cordon this node: its pods stay.
-    #[arg(long, value_name = "NODE")]
-    cordon: Vec<String>,
     /// Make this cordoned, not ready or unhealthy node usable.
     #[arg(long, value_name = "NODE")]
     restore: Vec<String>,
+    /// Cordon this node: its pods stay.
+    #[arg(long, value_name = "NODE")]
+    cordon: Vec<String>,
+    /// Remove this node: its jobs lose their place and wait again.
+    #[arg(long, value_name = "NODE")]
+    remove_node: Vec<String>,
     /// Set a nominal quota, such as research:nvidia.com/gpu=64.
     /// With several flavors, name one: research:nvidia.com/gpu@h100=64.
     #[arg(long, value_name = "QUEUE:RESOURCE[@FLAVOR]=AMOUNT")]
     quota: Vec<String>,
     /// Set the priority of a queue among its siblings.
-    #[arg(long, value_name = "QUEUE=PRIORITY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "QUEUE=PRIORITY")]
     queue_priority: Vec<String>,
     /// Stop a queue with Hold or HoldAndDrain, or open it with None. Default: Hold.
     #[arg(long, value_name = "QUEUE[=POLICY]")]
@@ -59,10 +60,12 @@ pub(super) struct ChangeOptions {
 }
 
 impl ChangeOptions {
-    /// Returns the changes. `namespace` is for jobs that are written without one.
+    /// Returns the changes. `namespace` is for jobs that are written without one, and `first_number`
+    /// is in the name of the first added job.
     pub(super) fn to_changes(
         &self,
         namespace: Option<&str>,
+        first_number: usize,
     ) -> anyhow::Result<Vec<ForecastChange>> {
         let node = |name: &String| NamedNode { name: name.clone() };
         let mut changes = Vec::new();
@@ -130,10 +133,9 @@ impl ChangeOptions {
             let change = changed_job("--move", job, namespace)?;
             changes.push(ForecastChange::ChangeJob(ChangedJob { queue, ..change }));
         }
-        for (at, text) in self.add_job.iter().enumerate() {
-            changes.push(ForecastChange::AddJob(parse_added_job(
-                text, at, namespace,
-            )?));
+        for (text, number) in self.add_job.iter().zip(first_number..) {
+            let job = parse_added_job(text, number, namespace)?;
+            changes.push(ForecastChange::AddJob(job));
         }
         Ok(changes)
     }
@@ -180,19 +182,19 @@ fn parse_stop(text: &str) -> anyhow::Result<ChangedQueue> {
     })
 }
 
-fn parse_added_job(text: &str, at: usize, namespace: Option<&str>) -> anyhow::Result<AddedJob> {
+fn parse_added_job(text: &str, number: usize, namespace: Option<&str>) -> anyhow::Result<AddedJob> {
     let (queue, size) = split_pair("--add-job", text)?;
     let (pods, gpus) = size.split_once('x').ok_or_else(|| {
         anyhow!("--add-job: {text:?} has no size: write QUEUE=PODSxGPUS, such as research=8x8")
     })?;
-    let gpus: u32 = parse_value("--add-job", text, gpus)?;
+    let gpus: NonZeroU32 = parse_value("--add-job", text, gpus)?;
     Ok(AddedJob {
         namespace: namespace.unwrap_or("default").to_owned(),
-        name: format!("added-{}", at.saturating_add(1)),
+        name: format!("added-{number}"),
         queue: Some(queue.to_owned()),
         groups: vec![AddedTaskGroup {
             replicas: parse_value("--add-job", text, pods)?,
-            requests: [(GPU.to_owned(), Quantity::from_units(gpus.into()))].into(),
+            requests: [(GPU.to_owned(), Quantity::from_units(gpus.get().into()))].into(),
         }],
         ..AddedJob::default()
     })

@@ -28,7 +28,8 @@ const MAX_MOMENTS: usize = 1_000_000;
 pub struct WhatIfOptions {
     #[command(flatten)]
     changes: ChangeOptions,
-    /// A file with a Forecast, whose changes are made first; - is standard input.
+    /// Read a Forecast from this file, or from standard input with -.
+    /// Its changes are made before those of the options.
     #[arg(short, long = "filename", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Start from a snapshot that the operator wrote, and read no cluster.
@@ -38,7 +39,7 @@ pub struct WhatIfOptions {
     /// json and yaml have the Forecast with its status.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<OutputFormat>,
-    /// Namespace of jobs without one, and cluster.
+    /// Namespace of jobs that are written without one, and cluster.
     #[command(flatten)]
     target: NamespaceOptions,
 }
@@ -61,7 +62,13 @@ pub fn run(options: &WhatIfOptions) -> anyhow::Result<ExitCode> {
             (Some(site), namespace)
         }
     };
-    changes.extend(options.changes.to_changes(namespace.as_deref())?);
+    // A job of the file may be named after an earlier use of the options.
+    let added = changes
+        .iter()
+        .filter(|change| matches!(change, ForecastChange::AddJob(_)));
+    let first_number = added.count().saturating_add(1);
+    let own = &options.changes;
+    changes.extend(own.to_changes(namespace.as_deref(), first_number)?);
     if changes.is_empty() {
         bail!("no change is given: `trellis what-if --help` lists them");
     }

@@ -176,7 +176,7 @@ fn describe_sum(status: &ForecastStatus) -> String {
     if let Some(horizon) = &status.horizon {
         let span = format_until(horizon.0, status.time.0);
         sum.push_str(&format!(
-            "; the scheduler looked {span} ahead, and later times are unknown"
+            " in the next {span}, as far as the scheduler looked ahead"
         ));
     }
     sum

@@ -16,7 +16,7 @@ fn parse(options: &[&str], namespace: Option<&str>) -> anyhow::Result<Value> {
     let line = std::iter::once("what-if").chain(options.iter().copied());
     let changes = OnlyChanges::try_parse_from(line)?
         .changes
-        .to_changes(namespace)?;
+        .to_changes(namespace, 1)?;
     Ok(serde_json::to_value(changes)?)
 }
 
@@ -118,6 +118,7 @@ fn wrong_option_is_refused_with_its_form() {
         ),
         ("--runtime", "ml/llm=soon", "a time such as 90s"),
         ("--add-job", "research=8", "such as research=8x8"),
+        ("--add-job", "research=8x0", "zero"),
         (
             "--priority",
             "llm=5",
@@ -180,7 +181,7 @@ fn forecast_with_a_horizon_names_it() {
     status.horizon = serde_json::from_value(json!("2026-01-01T16:00:00Z")).unwrap();
     assert_eq!(
         moved_jobs::render(&status, false, None),
-        "no job moves; the scheduler looked 4h ahead, and later times are unknown\n"
+        "no job moves in the next 4h, as far as the scheduler looked ahead\n"
     );
 }
 

@@ -1,4 +1,4 @@
-//! `POST /api/what-if`: what changes of the cluster would do to its jobs.
+//! `POST /api/what-if`: the jobs that changes of the cluster move.
 
 use std::sync::Arc;
 
