@@ -1358,6 +1358,11 @@ async function send(path, init) {
 	if (error.kind === "key" && key !== void 0) rejectKey(key);
 	throw error;
 }
+function toRequestError(thrown) {
+	if (thrown instanceof RequestError) return thrown;
+	console.error(thrown);
+	return new RequestError("internal", String(thrown));
+}
 function asRequestError(error) {
 	if (error instanceof RequestError) return error;
 	if (error instanceof DOMException && error.name === "AbortError") return error;
@@ -3380,6 +3385,17 @@ function describeProblem(problem) {
 		};
 	}
 }
+function describeFailure$1(titles, error, since) {
+	const title = Object.hasOwn(titles, error.kind) ? titles[error.kind] : void 0;
+	if (title === void 0) return describeProblem({
+		...error,
+		since
+	});
+	return {
+		title,
+		text: asSentence(error.message)
+	};
+}
 function asSentence(message) {
 	const text = /^[a-z]+[ :,]/.test(message) ? message.charAt(0).toUpperCase() + message.slice(1) : message;
 	return /[.!?]$/.test(text) ? text : `${text}.`;
@@ -4174,8 +4190,7 @@ function usePolled(path, everyMs, trigger) {
 		}
 	}
 	function report(error) {
-		if (!(error instanceof RequestError)) console.error(error);
-		const known = error instanceof RequestError ? error : new RequestError("internal", String(error));
+		const known = toRequestError(error);
 		if (known.kind === "key" || known.kind === "unauthorized") refuse(known);
 		if (known.kind === "denied") answer.value = void 0;
 		const before = problem.peek();
@@ -5765,4 +5780,4 @@ startKeys();
 var root = document.getElementById("app");
 if (root) Q(a(App, {}), root);
 keepCurrent();
-export { Text as $, f$1 as $t, NodeLink as A, phaseOf as At, Table as B, formatDateTime as Bt, jobKeyOf as C, scope as Ct, phaseLook as D, describeReason as Dt, PhaseBadge as E, describeEta as Et, isIdOf as F, formatAge as Ft, Card as G, resourceLabel as Gt, ProblemText as H, formatUntil as Ht, Age as I, formatAmount as It, Empty as J, now as Jt, Facts as K, RequestError as Kt, Ago as L, formatClock as Lt, PolicyIdLink as M, sortJobs as Mt, QueueLink as N, writeOrder as Nt, Eta as O, filterJobs as Ot, findPolicies as P, countOf as Pt, Name as Q, O as Qt, Clock as R, formatClockSeconds as Rt, groupByJob as S, refuse as St, Badge as T, canNeverStart as Tt, Command as U, jobLabel as Ut, ListProblem as V, formatSeconds as Vt, CopyButton as W, parseQuantity as Wt, asSentence as X, useComputed as Xt, Loading as Y, serverTime as Yt, describeProblem as Z, useSignal as Zt, checkpointOf as _, follow as _t, QuotaBar as a, P as an, cutText as at, endWord as b, queue as bt, boundedResources as c, w$2 as cn, nodesFreshness as ct, isBad as d, query as dt, r as en, command as et, describeAttemptsProblem as f, search as ft, attemptsOfJob as g, theme as gt, END_LOOKS as h, useShortcuts as ht, useNamespaceScope as i, F$1 as in, cleanLine as it, NodeLinks as j, readOrder as jt, JobLink as k, isPending as kt, mainResources as l, $ as ln, queueFreshness as lt, usePolled as m, urls as mt, JobTable as n, y$1 as nn, a as nt, SegmentBar as o, T$1 as on, announce as ot, useEndedAttempts as p, setQuery as pt, Banner as q, post as qt, VirtualRows as r, A$1 as rn, useTitle as rt, barScale as s, d$2 as sn, showToast as st, NamespaceFilter as t, x$1 as tn, Icon as tt, readQuotaRows as u, navigate as ut, describeAttempt as v, jobKey as vt, matchesEnded as w, session as wt, endsBesides as x, refusal as xt, endKind as y, nodes as yt, Until as z, formatCount as zt };
+export { Text as $, O as $t, NodeLink as A, phaseOf as At, Table as B, formatDateTime as Bt, jobKeyOf as C, scope as Ct, phaseLook as D, describeReason as Dt, PhaseBadge as E, describeEta as Et, isIdOf as F, formatAge as Ft, Card as G, resourceLabel as Gt, ProblemText as H, formatUntil as Ht, Age as I, formatAmount as It, Empty as J, toRequestError as Jt, Facts as K, RequestError as Kt, Ago as L, formatClock as Lt, PolicyIdLink as M, sortJobs as Mt, QueueLink as N, writeOrder as Nt, Eta as O, filterJobs as Ot, findPolicies as P, countOf as Pt, Name as Q, useSignal as Qt, Clock as R, formatClockSeconds as Rt, groupByJob as S, refuse as St, Badge as T, canNeverStart as Tt, Command as U, jobLabel as Ut, ListProblem as V, formatSeconds as Vt, CopyButton as W, parseQuantity as Wt, describeFailure$1 as X, serverTime as Xt, Loading as Y, now as Yt, describeProblem as Z, useComputed as Zt, checkpointOf as _, follow as _t, QuotaBar as a, F$1 as an, cutText as at, endWord as b, queue as bt, boundedResources as c, d$2 as cn, nodesFreshness as ct, isBad as d, query as dt, f$1 as en, command as et, describeAttemptsProblem as f, search as ft, attemptsOfJob as g, theme as gt, END_LOOKS as h, useShortcuts as ht, useNamespaceScope as i, A$1 as in, cleanLine as it, NodeLinks as j, readOrder as jt, JobLink as k, isPending as kt, mainResources as l, w$2 as ln, queueFreshness as lt, usePolled as m, urls as mt, JobTable as n, x$1 as nn, a as nt, SegmentBar as o, P as on, announce as ot, useEndedAttempts as p, setQuery as pt, Banner as q, post as qt, VirtualRows as r, y$1 as rn, useTitle as rt, barScale as s, T$1 as sn, showToast as st, NamespaceFilter as t, r as tn, Icon as tt, readQuotaRows as u, $ as un, navigate as ut, describeAttempt as v, jobKey as vt, matchesEnded as w, session as wt, endsBesides as x, refusal as xt, endKind as y, nodes as yt, Until as z, formatCount as zt };

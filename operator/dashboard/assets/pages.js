@@ -1,4 +1,4 @@
-import { $ as Text, $t as f, A as NodeLink, At as phaseOf, B as Table, Bt as formatDateTime, C as jobKeyOf, Ct as scope, D as phaseLook, Dt as describeReason, E as PhaseBadge, Et as describeEta, F as isIdOf, Ft as formatAge, G as Card, Gt as resourceLabel, H as ProblemText, Ht as formatUntil, I as Age, It as formatAmount, J as Empty, Jt as now, K as Facts, Kt as RequestError, L as Ago, Lt as formatClock, M as PolicyIdLink, Mt as sortJobs, N as QueueLink, Nt as writeOrder, O as Eta, Ot as filterJobs, P as findPolicies, Pt as countOf, Q as Name, Qt as O, R as Clock, Rt as formatClockSeconds, S as groupByJob, St as refuse$1, T as Badge, Tt as canNeverStart, U as Command, Ut as jobLabel, V as ListProblem, Vt as formatSeconds, W as CopyButton, Wt as parseQuantity, X as asSentence, Xt as useComputed, Y as Loading, Yt as serverTime, Z as describeProblem, Zt as useSignal, _ as checkpointOf, _t as follow, a as QuotaBar, an as P, at as cutText, b as endWord, bt as queue, c as boundedResources, cn as w, ct as nodesFreshness, d as isBad, dt as query, en as r, et as command, f as describeAttemptsProblem, ft as search, g as attemptsOfJob, gt as theme, h as END_LOOKS, ht as useShortcuts, i as useNamespaceScope, in as F, it as cleanLine, j as NodeLinks, jt as readOrder, k as JobLink, kt as isPending, l as mainResources, ln as $, lt as queueFreshness, m as usePolled, mt as urls, n as JobTable, nn as y, nt as a, o as SegmentBar, on as T, ot as announce, p as useEndedAttempts, pt as setQuery, q as Banner, qt as post, r as VirtualRows, rn as A, rt as useTitle, s as barScale, sn as d, st as showToast, t as NamespaceFilter, tn as x, tt as Icon, u as readQuotaRows, ut as navigate, v as describeAttempt, vt as jobKey, w as matchesEnded, wt as session, x as endsBesides, xt as refusal, y as endKind, yt as nodes, z as Until, zt as formatCount } from "./app.js";
+import { $ as Text, $t as O, A as NodeLink, At as phaseOf, B as Table, Bt as formatDateTime, C as jobKeyOf, Ct as scope, D as phaseLook, Dt as describeReason, E as PhaseBadge, Et as describeEta, F as isIdOf, Ft as formatAge, G as Card, Gt as resourceLabel, H as ProblemText, Ht as formatUntil, I as Age, It as formatAmount, J as Empty, Jt as toRequestError, K as Facts, Kt as RequestError, L as Ago, Lt as formatClock, M as PolicyIdLink, Mt as sortJobs, N as QueueLink, Nt as writeOrder, O as Eta, Ot as filterJobs, P as findPolicies, Pt as countOf, Q as Name, Qt as useSignal, R as Clock, Rt as formatClockSeconds, S as groupByJob, St as refuse$1, T as Badge, Tt as canNeverStart, U as Command, Ut as jobLabel, V as ListProblem, Vt as formatSeconds, W as CopyButton, Wt as parseQuantity, X as describeFailure, Xt as serverTime, Y as Loading, Yt as now, Z as describeProblem, Zt as useComputed, _ as checkpointOf, _t as follow, a as QuotaBar, an as F, at as cutText, b as endWord, bt as queue, c as boundedResources, cn as d, ct as nodesFreshness, d as isBad, dt as query, en as f, et as command, f as describeAttemptsProblem, ft as search, g as attemptsOfJob, gt as theme, h as END_LOOKS, ht as useShortcuts, i as useNamespaceScope, in as A, it as cleanLine, j as NodeLinks, jt as readOrder, k as JobLink, kt as isPending, l as mainResources, ln as w, lt as queueFreshness, m as usePolled, mt as urls, n as JobTable, nn as x, nt as a, o as SegmentBar, on as P, ot as announce, p as useEndedAttempts, pt as setQuery, q as Banner, qt as post, r as VirtualRows, rn as y, rt as useTitle, s as barScale, sn as T, st as showToast, t as NamespaceFilter, tn as r, tt as Icon, u as readQuotaRows, un as $, ut as navigate, v as describeAttempt, vt as jobKey, w as matchesEnded, wt as session, x as endsBesides, xt as refusal, y as endKind, yt as nodes, z as Until, zt as formatCount } from "./app.js";
 // src/app/text/yaml.ts
 function writeYaml(value) {
 	return `${block(value, 0, "").replace(/^\n/, "")}\n`;
@@ -87,6 +87,61 @@ function pick$1(value, isWanted) {
 	const entries = typeof value === "object" && value !== null ? Object.entries(value) : [];
 	return Object.fromEntries(entries.filter(([name]) => isWanted(name)));
 }
+// src/app/question/question.ts
+var Question = class {
+	outcome = y(void 0);
+	running = y(void 0);
+	isAsking = O(() => this.running.value !== void 0);
+	announcements;
+	constructor(announcements) {
+		this.announcements = announcements;
+		x(() => {
+			if (!refusal.value) return;
+			this.outcome.value = void 0;
+			this.running.peek()?.abort();
+		});
+	}
+	async ask(about, send) {
+		if (this.running.peek()) return;
+		const abort = new AbortController();
+		this.running.value = abort;
+		announce(this.announcements.start);
+		try {
+			const answer = await send(abort.signal);
+			if (abort.signal.aborted) return;
+			this.outcome.value = {
+				...about,
+				answer
+			};
+			announce(this.announcements.describeAnswer(answer));
+		} catch (thrown) {
+			if (!abort.signal.aborted) this.fail(about, thrown);
+		} finally {
+			if (this.running.peek() === abort) this.running.value = void 0;
+		}
+	}
+	cancel() {
+		const abort = this.running.peek();
+		if (!abort) return false;
+		abort.abort();
+		this.running.value = void 0;
+		return true;
+	}
+	report(about, error) {
+		const since = serverTime();
+		this.outcome.value = {
+			...about,
+			error,
+			since
+		};
+		announce(this.announcements.describeFailure(error, since).title);
+	}
+	fail(about, thrown) {
+		const error = toRequestError(thrown);
+		if (error.kind === "key" || error.kind === "unauthorized") refuse$1(error);
+		else this.report(about, error);
+	}
+};
 // src/app/plan/draft.ts
 var EXAMPLE = `# Two pods with one GPU each: both are placed at once, or neither is.
 apiVersion: trellis.dev/v1alpha1
@@ -223,15 +278,7 @@ var TITLES$1 = {
 	internal: "The plan has failed"
 };
 function describePlanFailure(error, since) {
-	const title = Object.hasOwn(TITLES$1, error.kind) ? TITLES$1[error.kind] : void 0;
-	if (title === void 0) return describeProblem({
-		...error,
-		since
-	});
-	return {
-		title,
-		text: asSentence(error.message)
-	};
+	return describeFailure(TITLES$1, error, since);
 }
 // src/app/plan/planner.ts
 var STORAGE_KEY = "trellis-plan";
@@ -242,9 +289,12 @@ var EXAMPLE_DRAFT = {
 };
 var draft = y(readDraft() ?? EXAMPLE_DRAFT);
 var replaced = y(void 0);
-var outcome$1 = y(void 0);
-var running$1 = y(void 0);
-var isPlanning = O(() => running$1.value !== void 0);
+var question$1 = new Question({
+	start: "Planning",
+	describeAnswer,
+	describeFailure: describePlanFailure
+});
+var { outcome: outcome$1, isAsking: isPlanning } = question$1;
 var namespace = O(() => draft.value.namespace ?? session.value?.namespace ?? "");
 function setText(text) {
 	draft.value = {
@@ -280,36 +330,18 @@ function bringBack() {
 	if (before) replaceDraft(before.draft, "the earlier text");
 }
 async function planDraft() {
-	if (running$1.peek()) return;
 	const planned = draft.peek();
 	const request = requestOf(planned);
-	const abort = new AbortController();
-	running$1.value = abort;
-	announce("Planning");
-	try {
+	await question$1.ask({ draft: planned }, async (signal) => {
 		if (!fitsRequest(request)) throw tooLarge("the text");
-		const answer = await post("/api/plan", request, abort.signal);
-		if (abort.signal.aborted) return;
-		outcome$1.value = {
-			draft: planned,
-			answer
-		};
-		announce(describeAnswer(answer));
-	} catch (thrown) {
-		if (!abort.signal.aborted) fail$1(planned, thrown);
-	} finally {
-		if (running$1.peek() === abort) running$1.value = void 0;
-	}
+		return post("/api/plan", request, signal);
+	});
 }
 function cancelPlan() {
-	const abort = running$1.peek();
-	if (!abort) return;
-	abort.abort();
-	running$1.value = void 0;
-	announce("The plan was cancelled");
+	if (question$1.cancel()) announce("The plan was cancelled");
 }
 function reportFailure(error) {
-	report(draft.peek(), error);
+	question$1.report({ draft: draft.peek() }, error);
 }
 function tooLarge(what) {
 	return new RequestError("invalid", `${what} is too large: this page plans at most ${MAX_SIZE}. Use \`trellis plan -f job.yaml\``);
@@ -319,21 +351,6 @@ function requestOf({ text, namespace: named }) {
 		namespace: named,
 		yaml: text
 	} : { yaml: text };
-}
-function fail$1(planned, thrown) {
-	if (!(thrown instanceof RequestError)) console.error(thrown);
-	const error = thrown instanceof RequestError ? thrown : new RequestError("internal", String(thrown));
-	if (error.kind === "key" || error.kind === "unauthorized") refuse$1(error);
-	else report(planned, error);
-}
-function report(planned, error) {
-	const since = serverTime();
-	outcome$1.value = {
-		draft: planned,
-		error,
-		since
-	};
-	announce(describePlanFailure(error, since).title);
 }
 function describeAnswer(answer) {
 	const { length } = answer.problems;
@@ -376,11 +393,6 @@ function keepDrafts() {
 		keepDraft();
 	};
 }
-x(() => {
-	if (!refusal.value) return;
-	outcome$1.value = void 0;
-	running$1.peek()?.abort();
-});
 // src/views/job/FailureText.tsx
 function FailureText({ failure }) {
 	return a($, { children: [
@@ -3004,10 +3016,22 @@ function UseBar({ row }) {
 		}, kind))
 	});
 }
-// src/views/nodes/NoNodes.tsx
-var ROLE$1 = "trellis-read-nodes";
-function NoRightToNodes({ problem }) {
+// src/parts/RoleCommands.tsx
+function RoleCommands({ role, verbs, resource }) {
 	const user = session.value?.user ?? "";
+	return a("div", {
+		class: "card-text role-commands",
+		children: [a(Command, {
+			label: "role",
+			text: command("kubectl", "create", "clusterrole", role, `--verb=${verbs}`, `--resource=${resource}`)
+		}), a(Command, {
+			label: "binding",
+			text: command("kubectl", "create", "clusterrolebinding", `${role}-${user}`, `--clusterrole=${role}`, `--user=${user}`)
+		})]
+	});
+}
+// src/views/nodes/NoNodes.tsx
+function NoRightToNodes({ problem }) {
 	return a("div", {
 		class: "no-nodes",
 		children: [
@@ -3022,15 +3046,10 @@ function NoRightToNodes({ problem }) {
 						class: "card-text",
 						children: "Rows of nodes name the jobs of all namespaces. An administrator can grant the right to list nodes without the other rights of trellis-platform:"
 					}),
-					a("div", {
-						class: "card-text no-nodes-commands",
-						children: [a(Command, {
-							label: "role",
-							text: command("kubectl", "create", "clusterrole", ROLE$1, "--verb=get,list", "--resource=nodestates.visibility.trellis.dev")
-						}), a(Command, {
-							label: "binding",
-							text: command("kubectl", "create", "clusterrolebinding", `${ROLE$1}-${user}`, `--clusterrole=${ROLE$1}`, `--user=${user}`)
-						})]
+					a(RoleCommands, {
+						role: "trellis-read-nodes",
+						verbs: "get,list",
+						resource: "nodestates.visibility.trellis.dev"
 					})
 				]
 			}),
@@ -9633,12 +9652,49 @@ function describeTime(time, from) {
 	const span = formatUntil(time, from);
 	return span === "now" ? span : `in ${span}`;
 }
+// src/app/what-if/problems.ts
+var TITLES = {
+	notFound: "This server has no forecasts",
+	busy: "The scheduler is busy with other forecasts",
+	invalid: "These changes cannot be made",
+	denied: "You may not ask for forecasts",
+	unreachable: "The cluster could not be reached",
+	unavailable: "No scheduler has answered",
+	internal: "The forecast has failed"
+};
+function describeForecastFailure(error, since) {
+	return describeFailure(TITLES, error, since);
+}
+var PATH = /spec\.changes\[(\d+)\](?:\.[A-Za-z0-9_.[\]-]+)?: /g;
+function placeProblems(message, count) {
+	const byChange = new Map();
+	const rest = [];
+	const matches = [...message.matchAll(PATH)].filter(({ index }) => index === 0 || /(?:; |: |\n)$/.test(message.slice(0, index)));
+	const before = trim(message.slice(0, matches[0]?.index ?? message.length));
+	if (before !== "" && (matches.length === 0 || /;$/.test(message.slice(0, matches[0]?.index).trimEnd()))) rest.push(before);
+	for (const [number, match] of matches.entries()) {
+		const text = trim(message.slice(match.index + match[0].length, matches[number + 1]?.index ?? message.length));
+		const place = Number(match[1]);
+		if (place < count) byChange.set(place, [...byChange.get(place) ?? [], text]);
+		else rest.push(match[0] + text);
+	}
+	return {
+		byChange,
+		rest
+	};
+}
+function trim(text) {
+	return text.trim().replace(/;$/, "").trim();
+}
 // src/app/what-if/forecaster.ts
 var written = O(() => readChanges(query.value.get("changes")));
 var text = O(() => writeChanges(written.value.changes) ?? "");
-var outcome = y(void 0);
-var running = y(void 0);
-var isAsking = O(() => running.value !== void 0);
+var question = new Question({
+	start: "The scheduler looks ahead",
+	describeAnswer: summarizeForecast,
+	describeFailure: describeForecastFailure
+});
+var { outcome, isAsking } = question;
 function setChanges(changes) {
 	const next = writeChanges(changes);
 	if (changes.length > 64 || (next?.length ?? 0) > 4e3) {
@@ -9650,69 +9706,14 @@ function setChanges(changes) {
 }
 async function askForecast() {
 	const { changes } = written.peek();
-	if (running.peek() || changes.length === 0) return;
-	const asked = text.peek();
-	const abort = new AbortController();
-	running.value = abort;
-	announce("The scheduler looks ahead");
-	try {
-		const answer = await post("/api/what-if", { changes }, abort.signal);
-		if (abort.signal.aborted) return;
-		outcome.value = {
-			asked,
-			answer
-		};
-		announce(summarizeForecast(answer));
-	} catch (thrown) {
-		if (!abort.signal.aborted) fail(asked, thrown);
-	} finally {
-		if (running.peek() === abort) running.value = void 0;
-	}
+	if (changes.length === 0) return;
+	const spec = { changes };
+	await question.ask({ asked: text.peek() }, (signal) => post("/api/what-if", spec, signal));
 }
 function askAtOpening() {
 	if (outcome.peek()?.asked === text.peek() || written.peek().changes.some(isUnfinished)) return;
 	askForecast();
 }
-function fail(asked, thrown) {
-	if (!(thrown instanceof RequestError)) console.error(thrown);
-	const error = thrown instanceof RequestError ? thrown : new RequestError("internal", String(thrown));
-	if (error.kind === "key" || error.kind === "unauthorized") {
-		refuse$1(error);
-		return;
-	}
-	const since = serverTime();
-	outcome.value = {
-		asked,
-		error,
-		since
-	};
-	announce(describeForecastFailure(error, since).title);
-}
-var TITLES = {
-	notFound: "This server has no forecasts",
-	busy: "The scheduler is busy with other forecasts",
-	invalid: "These changes cannot be made",
-	denied: "You may not ask for forecasts",
-	unreachable: "The cluster could not be reached",
-	unavailable: "No scheduler has answered",
-	internal: "The forecast has failed"
-};
-function describeForecastFailure(error, since) {
-	const title = Object.hasOwn(TITLES, error.kind) ? TITLES[error.kind] : void 0;
-	if (title === void 0) return describeProblem({
-		...error,
-		since
-	});
-	return {
-		title,
-		text: asSentence(error.message)
-	};
-}
-x(() => {
-	if (!refusal.value) return;
-	outcome.value = void 0;
-	running.peek()?.abort();
-});
 // src/app/what-if/describe.ts
 var KIND_LABELS = {
 	addNodes: "Add nodes",
@@ -9913,7 +9914,7 @@ var FORMS = {
 		{
 			name: "replicas",
 			label: "Pods",
-			check: wholeNumber(1, 1e5)
+			check: wholeNumber(1, 1e4)
 		},
 		{
 			name: "gpus",
@@ -10089,28 +10090,6 @@ function readJob(text) {
 		namespace,
 		name
 	};
-}
-// src/app/what-if/problems.ts
-var PATH = /spec\.changes\[(\d+)\](?:\.[A-Za-z0-9_.[\]-]+)?: /g;
-function placeProblems(message, count) {
-	const byChange = new Map();
-	const rest = [];
-	const matches = [...message.matchAll(PATH)].filter(({ index }) => index === 0 || /(?:; |: |\n)$/.test(message.slice(0, index)));
-	const before = trim(message.slice(0, matches[0]?.index ?? message.length));
-	if (before !== "" && (matches.length === 0 || /;$/.test(message.slice(0, matches[0]?.index).trimEnd()))) rest.push(before);
-	for (const [number, match] of matches.entries()) {
-		const text = trim(message.slice(match.index + match[0].length, matches[number + 1]?.index ?? message.length));
-		const place = Number(match[1]);
-		if (place < count) byChange.set(place, [...byChange.get(place) ?? [], text]);
-		else rest.push(match[0] + text);
-	}
-	return {
-		byChange,
-		rest
-	};
-}
-function trim(text) {
-	return text.trim().replace(/;$/, "").trim();
 }
 // src/views/what-if/ChangeForm.tsx
 var MAX_OFFERS = 50;
@@ -10612,7 +10591,6 @@ function EffectBadge({ effect }) {
 	});
 }
 // src/views/what-if/Outcome.tsx
-var ROLE = "trellis-forecast";
 function Outcome() {
 	const result = outcome.value;
 	if (written.value.changes.length === 0) return null;
@@ -10699,7 +10677,6 @@ function Failure({ result, isOld }) {
 	});
 }
 function NoRight({ message }) {
-	const user = session.value?.user ?? "";
 	return a(Card, {
 		title: "You may not ask for forecasts",
 		children: [
@@ -10714,15 +10691,10 @@ function NoRight({ message }) {
 				class: "card-text",
 				children: "A forecast needs the right to create forecasts.visibility.trellis.dev, because the answer names jobs of all namespaces. The ClusterRole trellis-platform has it. An administrator can grant it alone:"
 			}),
-			a("div", {
-				class: "card-text what-if-commands",
-				children: [a(Command, {
-					label: "role",
-					text: command("kubectl", "create", "clusterrole", ROLE, "--verb=create", "--resource=forecasts.visibility.trellis.dev")
-				}), a(Command, {
-					label: "binding",
-					text: command("kubectl", "create", "clusterrolebinding", `${ROLE}-${user}`, `--clusterrole=${ROLE}`, `--user=${user}`)
-				})]
+			a(RoleCommands, {
+				role: "trellis-forecast",
+				verbs: "create",
+				resource: "forecasts.visibility.trellis.dev"
 			})
 		]
 	});

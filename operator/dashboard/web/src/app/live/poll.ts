@@ -5,7 +5,7 @@ import { useEffect } from "preact/hooks";
 
 import type { WireError } from "../../wire/cluster";
 import { serverTime } from "../server/clock";
-import { RequestError, get } from "../server/request";
+import { RequestError, get, toRequestError } from "../server/request";
 import { refuse } from "./store";
 import { whenShown } from "./visibility";
 
@@ -68,8 +68,7 @@ export function usePolled<Answer>(path: string | undefined, everyMs: number, tri
   }
 
   function report(error: unknown): void {
-    if (!(error instanceof RequestError)) console.error(error);
-    const known = error instanceof RequestError ? error : new RequestError("internal", String(error));
+    const known = toRequestError(error);
     if (known.kind === "key" || known.kind === "unauthorized") refuse(known);
     // A revoked right empties the view.
     if (known.kind === "denied") answer.value = undefined;

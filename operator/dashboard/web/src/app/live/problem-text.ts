@@ -1,5 +1,6 @@
 /** What a problem means for the user, in words. Pure. */
 
+import type { WireError } from "../../wire/cluster";
 import { formatAge, formatClockSeconds } from "../text/format";
 import type { Problem } from "./store";
 
@@ -43,6 +44,13 @@ export function describeProblem(problem: Pick<Problem, "kind" | "message" | "sin
     default:
       return { title: `The data could not be read (${problem.kind})`, text };
   }
+}
+
+/** Describes why a question has no answer. `titles` has the fact for each kind of error that belongs to the question. */
+export function describeFailure(titles: Readonly<Record<string, string>>, error: WireError, since: Date): ProblemText {
+  const title = Object.hasOwn(titles, error.kind) ? titles[error.kind] : undefined;
+  if (title === undefined) return describeProblem({ ...error, since });
+  return { title, text: asSentence(error.message) };
 }
 
 /** Returns a message as a sentence: messages of the command line begin in lower case and have no full stop. */

@@ -4,9 +4,9 @@ import { batch, computed, effect, signal } from "@preact/signals";
 
 import type { WireError } from "../../wire/cluster";
 import type { PlanAnswer, PlanRequest } from "../../wire/plan";
-import { refusal, refuse, session } from "../live/store";
+import { session } from "../live/store";
 import { announce } from "../page/announce";
-import { serverTime } from "../server/clock";
+import { Question } from "../question/question";
 import { RequestError, post } from "../server/request";
 import { countOf } from "../text/format";
 import { EXAMPLE, MAX_SIZE, fitsRequest } from "./draft";
@@ -18,11 +18,6 @@ export interface Draft {
   /** Namespace of jobs that name none. Undefined: the namespace of the context. */
   readonly namespace: string | undefined;
 }
-
-/** How the last plan has ended. */
-export type Outcome =
-  | { readonly draft: Draft; readonly answer: PlanAnswer }
-  | { readonly draft: Draft; readonly error: WireError; readonly since: Date };
 
 const STORAGE_KEY = "trellis-plan";
 
@@ -37,13 +32,17 @@ export const draft = signal<Draft>(readDraft() ?? EXAMPLE_DRAFT);
 /** The draft that another one has replaced, and what the other one is. */
 export const replaced = signal<{ readonly draft: Draft; readonly by: string } | undefined>(undefined);
 
-/** How the last plan has ended. Undefined: there was none. */
-export const outcome = signal<Outcome | undefined>(undefined);
+const question = new Question<{ readonly draft: Draft }, PlanAnswer>({
+  start: "Planning",
+  describeAnswer,
+  describeFailure: describePlanFailure,
+});
 
-const running = signal<AbortController | undefined>(undefined);
+/** How the last plan has ended. */
+export type Outcome = NonNullable<typeof question.outcome.value>;
 
-/** True while a plan is made. */
-export const isPlanning = computed(() => running.value !== undefined);
+/** How the last plan has ended, and whether one is made. */
+export const { outcome, isAsking: isPlanning } = question;
 
 /** The namespace of jobs that name none. */
 export const namespace = computed(() => draft.value.namespace ?? session.value?.namespace ?? "");
@@ -84,37 +83,22 @@ export function bringBack(): void {
 
 /** Plans the jobs of the draft. */
 export async function planDraft(): Promise<void> {
-  if (running.peek()) return;
   const planned = draft.peek();
   const request = requestOf(planned);
-  const abort = new AbortController();
-  running.value = abort;
-  announce("Planning");
-  try {
+  await question.ask({ draft: planned }, async (signal) => {
     if (!fitsRequest(request)) throw tooLarge("the text");
-    const answer = await post<PlanAnswer>("/api/plan", request, abort.signal);
-    if (abort.signal.aborted) return;
-    outcome.value = { draft: planned, answer };
-    announce(describeAnswer(answer));
-  } catch (thrown) {
-    if (!abort.signal.aborted) fail(planned, thrown);
-  } finally {
-    if (running.peek() === abort) running.value = undefined;
-  }
+    return post("/api/plan", request, signal);
+  });
 }
 
 /** Ends the plan that is being made. The last outcome stays. */
 export function cancelPlan(): void {
-  const abort = running.peek();
-  if (!abort) return;
-  abort.abort();
-  running.value = undefined;
-  announce("The plan was cancelled");
+  if (question.cancel()) announce("The plan was cancelled");
 }
 
 /** Shows a failure of the page itself in the place of an answer, such as a file that cannot be read. */
 export function reportFailure(error: WireError): void {
-  report(draft.peek(), error);
+  question.report({ draft: draft.peek() }, error);
 }
 
 /** A text or a file that the server would not read. */
@@ -124,19 +108,6 @@ export function tooLarge(what: string): RequestError {
 
 function requestOf({ text, namespace: named }: Draft): PlanRequest {
   return named ? { namespace: named, yaml: text } : { yaml: text };
-}
-
-function fail(planned: Draft, thrown: unknown): void {
-  if (!(thrown instanceof RequestError)) console.error(thrown);
-  const error = thrown instanceof RequestError ? thrown : new RequestError("internal", String(thrown));
-  if (error.kind === "key" || error.kind === "unauthorized") refuse(error);
-  else report(planned, error);
-}
-
-function report(planned: Draft, error: WireError): void {
-  const since = serverTime();
-  outcome.value = { draft: planned, error, since };
-  announce(describePlanFailure(error, since).title);
 }
 
 function describeAnswer(answer: PlanAnswer): string {
@@ -183,10 +154,3 @@ export function keepDrafts(): () => void {
     keepDraft();
   };
 }
-
-// A refused user must not go on reading what the cluster has answered.
-effect(() => {
-  if (!refusal.value) return;
-  outcome.value = undefined;
-  running.peek()?.abort();
-});

@@ -3,7 +3,7 @@
 import type { WireError } from "../../wire/cluster";
 import type { Sentence, Span } from "../../wire/job";
 import type { PlannedJob } from "../../wire/plan";
-import { type ProblemText, asSentence, describeProblem } from "../live/problem-text";
+import { type ProblemText, describeFailure } from "../live/problem-text";
 import type { IconName } from "../look/icons";
 import type { Tone } from "../look/phases";
 import { command } from "../text/shell-quote";
@@ -112,7 +112,5 @@ const TITLES: Readonly<Record<string, string>> = {
 
 /** Describes why there is no plan. */
 export function describePlanFailure(error: WireError, since: Date): ProblemText {
-  const title = Object.hasOwn(TITLES, error.kind) ? TITLES[error.kind] : undefined;
-  if (title === undefined) return describeProblem({ ...error, since });
-  return { title, text: asSentence(error.message) };
+  return describeFailure(TITLES, error, since);
 }

@@ -73,6 +73,13 @@ export async function send(path: string, init: RequestInit): Promise<Response> {
   throw error;
 }
 
+/** Returns what was thrown as the error of a request. Anything else is a fault of this page, which the console shows. */
+export function toRequestError(thrown: unknown): RequestError {
+  if (thrown instanceof RequestError) return thrown;
+  console.error(thrown);
+  return new RequestError("internal", String(thrown));
+}
+
 /** Returns a failure of the network in the words of this page. An abort by the caller stays as it is. */
 export function asRequestError(error: unknown): unknown {
   if (error instanceof RequestError) return error;

@@ -65,7 +65,7 @@ export const FORMS: Readonly<Record<ChangeKind, readonly Field[]>> = {
     { name: "name", label: "Name", isRequired: true },
     { name: "count", label: "Number of jobs", placeholder: "1", check: wholeNumber(1, 1_000) },
     { ...JOB, name: "like", label: "Like job", isRequired: false },
-    { name: "replicas", label: "Pods", check: wholeNumber(1, 100_000) },
+    { name: "replicas", label: "Pods", check: wholeNumber(1, 10_000) },
     { name: "gpus", label: "GPUs a pod", check: wholeNumber(0, 1_000) },
     QUEUE,
     PRIORITY,

@@ -1,4 +1,22 @@
-/** The messages of a refused forecast, each at its change. Pure. */
+/** Why there is no forecast: in words, and each message of a refused one at its change. Pure. */
+
+import type { WireError } from "../../wire/cluster";
+import { type ProblemText, describeFailure } from "../live/problem-text";
+
+const TITLES: Readonly<Record<string, string>> = {
+  notFound: "This server has no forecasts",
+  busy: "The scheduler is busy with other forecasts",
+  invalid: "These changes cannot be made",
+  denied: "You may not ask for forecasts",
+  unreachable: "The cluster could not be reached",
+  unavailable: "No scheduler has answered",
+  internal: "The forecast has failed",
+};
+
+/** Describes why there is no forecast. */
+export function describeForecastFailure(error: WireError, since: Date): ProblemText {
+  return describeFailure(TITLES, error, since);
+}
 
 /** Messages by the place of their change, and the messages of no change. */
 export interface PlacedProblems {

@@ -1,23 +1,18 @@
 import { nodesFreshness, queueFreshness } from "../../app/live/freshness";
-import { queue, session, type Problem } from "../../app/live/store";
+import { queue, type Problem } from "../../app/live/store";
 import { urls } from "../../app/page/route";
 import { formatCount, resourceLabel } from "../../app/text/format";
-import { command } from "../../app/text/shell-quote";
 import { isDevice } from "../../draw/node/devices";
 import { wholeUnits } from "../../draw/node/quantity";
 import { Loading } from "../../parts/Banner";
 import { Card } from "../../parts/Card";
-import { Command } from "../../parts/Copy";
 import { ProblemText } from "../../parts/ListProblem";
+import { RoleCommands } from "../../parts/RoleCommands";
 import { Name, Text } from "../../parts/Text";
 import { QueueLink } from "../../parts/links";
 
-/** Name of the role that an administrator may create. */
-const ROLE = "trellis-read-nodes";
-
 /** Stands in the place of nodes that the user may not list: which right is missing, and what can be seen. */
 export function NoRightToNodes({ problem }: { readonly problem: Problem | undefined }) {
-  const user = session.value?.user ?? "";
   return (
     <div class="no-nodes">
       <Card title="You may not list the nodes">
@@ -32,13 +27,7 @@ export function NoRightToNodes({ problem }: { readonly problem: Problem | undefi
           Rows of nodes name the jobs of all namespaces. An administrator can grant the right to list nodes without the
           other rights of trellis-platform:
         </p>
-        <div class="card-text no-nodes-commands">
-        <Command
-          label="role"
-          text={command("kubectl", "create", "clusterrole", ROLE, "--verb=get,list", "--resource=nodestates.visibility.trellis.dev")}
-        />
-        <Command label="binding" text={command("kubectl", "create", "clusterrolebinding", `${ROLE}-${user}`, `--clusterrole=${ROLE}`, `--user=${user}`)} />
-        </div>
+        <RoleCommands role="trellis-read-nodes" verbs="get,list" resource="nodestates.visibility.trellis.dev" />
       </Card>
       <FreeQuota />
       <p>

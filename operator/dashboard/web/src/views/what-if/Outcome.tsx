@@ -1,20 +1,15 @@
-import { session } from "../../app/live/store";
 import { formatUntil } from "../../app/text/format";
-import { command } from "../../app/text/shell-quote";
-import { type Outcome as Result, describeForecastFailure, isAsking, outcome, text, written } from "../../app/what-if/forecaster";
+import { type Outcome as Result, isAsking, outcome, text, written } from "../../app/what-if/forecaster";
 import { sortMovedJobs, summarizeForecast } from "../../app/what-if/moved-jobs";
-import { placeProblems } from "../../app/what-if/problems";
+import { describeForecastFailure, placeProblems } from "../../app/what-if/problems";
 import { Banner } from "../../parts/Banner";
 import { Card } from "../../parts/Card";
-import { Command } from "../../parts/Copy";
+import { RoleCommands } from "../../parts/RoleCommands";
 import { Text } from "../../parts/Text";
 import { Clock } from "../../parts/Time";
 import type { ForecastStatus } from "../../wire/forecast";
 import { MovedJobBars } from "./MovedJobBars";
 import { MovedJobTable } from "./MovedJobTable";
-
-/** Name of the role that an administrator may create. */
-const ROLE = "trellis-forecast";
 
 /** How the last forecast has ended. */
 export function Outcome() {
@@ -97,7 +92,6 @@ function Failure({ result, isOld }: { readonly result: Extract<Result, { readonl
 
 /** Which right is missing, and the commands that give it. */
 function NoRight({ message }: { readonly message: string }) {
-  const user = session.value?.user ?? "";
   return (
     <Card title="You may not ask for forecasts">
       <p class="card-text">
@@ -107,13 +101,7 @@ function NoRight({ message }: { readonly message: string }) {
         A forecast needs the right to create forecasts.visibility.trellis.dev, because the answer names jobs of all
         namespaces. The ClusterRole trellis-platform has it. An administrator can grant it alone:
       </p>
-      <div class="card-text what-if-commands">
-        <Command
-          label="role"
-          text={command("kubectl", "create", "clusterrole", ROLE, "--verb=create", "--resource=forecasts.visibility.trellis.dev")}
-        />
-        <Command label="binding" text={command("kubectl", "create", "clusterrolebinding", `${ROLE}-${user}`, `--clusterrole=${ROLE}`, `--user=${user}`)} />
-      </div>
+      <RoleCommands role="trellis-forecast" verbs="create" resource="forecasts.visibility.trellis.dev" />
     </Card>
   );
 }
