@@ -68,6 +68,18 @@ impl VisibilityFixture {
         viewer.unwrap()
     }
 
+    /// Gives the ServiceAccount of [`Self::viewer_kubeconfig`] the role `trellis-platform`.
+    pub(crate) async fn grant_platform_role(&self, site: &TestSite) {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": site.name()},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "trellis-platform"},
+            "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": site.name()}],
+        });
+        let binding = binding.to_string();
+        self.control_plane.apply_yaml(&binding).await.unwrap();
+    }
+
     /// Creates a queue with the name of the site and this number of GPUs. It contains no jobs of
     /// other tests.
     pub(crate) async fn create_queue(&self, site: &TestSite, gpus: u32) {

@@ -47,14 +47,7 @@ async fn kubectl_asks_for_forecasts_with_the_right_to_create_them() {
     );
 
     // A user with the platform role may ask.
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": site.name()},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "trellis-platform"},
-        "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": site.name()}],
-    });
-    let binding = binding.to_string();
-    scene.control_plane.apply_yaml(&binding).await.unwrap();
+    scene.grant_platform_role(&site).await;
     let ask = async |changes: &Value| {
         let asked = question(folder.path(), changes);
         let asked: Vec<&str> = asked.iter().map(String::as_str).collect();

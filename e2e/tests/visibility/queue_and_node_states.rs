@@ -72,16 +72,7 @@ async fn queues_and_nodes_are_listed_with_their_holders() {
         assert!(!ok && output.contains("Forbidden"), "{kind}: {output}");
     }
     // A user with the platform role sees them.
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": site.name()},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "trellis-platform"},
-        "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": site.name()}],
-    });
-    control_plane
-        .apply_yaml(&binding.to_string())
-        .await
-        .unwrap();
+    scene.grant_platform_role(&site).await;
     for (kind, row, expected) in [
         ("queuestates", queue, "True"),
         ("nodestates", names[1].as_str(), "SchedulingDisabled"),

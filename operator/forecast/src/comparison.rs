@@ -92,7 +92,7 @@ pub(crate) fn compare(before: &ForecastedCluster<'_>, after: &ForecastedCluster<
                 namespace: key.namespace.to_string(),
             },
             queue: gang.queue.to_string(),
-            gpus: device_count(gang),
+            gpus: gang.device_count(),
             effect,
             before: old,
             after: new,
@@ -125,15 +125,5 @@ fn effect(before: Option<&ExpectedTimes>, after: Option<&ExpectedTimes>) -> Opti
             (Some(old), Some(new)) if new.0 < old.0 => ForecastEffect::Earlier,
             _ => ForecastEffect::Later,
         },
-    })
-}
-
-/// Returns the number of devices of all pods of a gang.
-fn device_count(gang: &Gang) -> i64 {
-    let groups = gang.groups.iter();
-    groups.fold(0_i64, |sum, group| {
-        let devices = group.request.iter().filter(|(name, _)| name.is_device());
-        let of_pod = devices.fold(0_i64, |sum, (_, amount)| sum.saturating_add(amount));
-        sum.saturating_add(of_pod.saturating_mul(i64::from(group.count)))
     })
 }

@@ -11,6 +11,23 @@ pub struct InvalidChange {
     pub message: String,
 }
 
+impl InvalidChange {
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            message: message.into(),
+        }
+    }
+
+    /// Returns the same problem of a field below this path.
+    pub(crate) fn below(self, path: &str) -> Self {
+        Self {
+            field: format!("{path}.{}", self.field),
+            ..self
+        }
+    }
+}
+
 /// All changes of a forecast that cannot be made, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidChanges(pub Vec<InvalidChange>);

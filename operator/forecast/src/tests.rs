@@ -65,9 +65,16 @@ fn busy_cluster() -> Snapshot {
     engine.snapshot()
 }
 
+fn spec(changes: &str) -> ForecastSpec {
+    serde_saphyr::from_str(&format!("{{changes: {changes}}}")).unwrap()
+}
+
+fn forecast_in(cluster: &Snapshot, changes: &str) -> Result<ForecastStatus, InvalidChanges> {
+    forecast_changes(cluster, &spec(changes), || |moments| moments < 1_000)
+}
+
 fn forecast(changes: &str) -> Result<ForecastStatus, InvalidChanges> {
-    let spec: ForecastSpec = serde_saphyr::from_str(&format!("{{changes: {changes}}}")).unwrap();
-    forecast_changes(&busy_cluster(), &spec, || |moments| moments < 1_000)
+    forecast_in(&busy_cluster(), changes)
 }
 
 /// Returns `effect before→after` of a job in minutes from the epoch, with `-` for no known start.
@@ -211,10 +218,8 @@ fn runtime_counts_although_a_prediction_is_shorter() {
     for known in &mut cluster.gangs {
         known.gang.predicted = Some(Duration::from_secs(30 * 60));
     }
-    let change =
-        "{changes: [{changeJob: {namespace: team-a, name: running, runtimeSeconds: 7200}}]}";
-    let spec: ForecastSpec = serde_saphyr::from_str(change).unwrap();
-    let status = forecast_changes(&cluster, &spec, || |moments| moments < 1_000).unwrap();
+    let change = "[{changeJob: {namespace: team-a, name: running, runtimeSeconds: 7200}}]";
+    let status = forecast_in(&cluster, change).unwrap();
     let next = moved(&status, "next");
     assert_eq!(next, Some((ForecastEffect::Later, Some(30), Some(120))));
 }
@@ -226,11 +231,8 @@ fn restarting_job_cannot_change_and_others_can() {
         known.idle = known.gang.id.as_str() == "team-a/next";
     }
     let ask = |name: &str| {
-        let change = format!(
-            "{{changes: [{{changeJob: {{namespace: team-a, name: {name}, priority: 1}}}}]}}"
-        );
-        let spec: ForecastSpec = serde_saphyr::from_str(&change).unwrap();
-        forecast_changes(&cluster, &spec, || |moments| moments < 1_000)
+        let change = format!("[{{changeJob: {{namespace: team-a, name: {name}, priority: 1}}}}]");
+        forecast_in(&cluster, &change)
     };
     assert_eq!(
         ask("next").unwrap_err().to_string(),
@@ -251,11 +253,7 @@ fn surplus_leaves_with_its_job() {
     placement.push(GroupName::new("worker"), vec![(NodeName::new("gpu-2"), 1)]);
     engine.restore_gang(surplus, placement, Time::from_millis(0));
     let cluster = engine.snapshot();
-    let ask = |change: &str| {
-        let spec = format!("{{changes: [{change}]}}");
-        let spec: ForecastSpec = serde_saphyr::from_str(&spec).unwrap();
-        forecast_changes(&cluster, &spec, || |moments| moments < 1_000).unwrap()
-    };
+    let ask = |change: &str| forecast_in(&cluster, &format!("[{change}]")).unwrap();
     // The job starts again on both nodes that are left.
     let status = ask("{removeNode: {name: gpu-0}}");
     let running = moved(&status, "running");
@@ -291,8 +289,7 @@ fn forecasts_that_stop_early_are_compared_up_to_the_earlier_end() {
         limits.set(left);
         move |moments| moments < most
     };
-    let change = "{changes: [{changeQueue: {name: research, priority: 1}}]}";
-    let spec: ForecastSpec = serde_saphyr::from_str(change).unwrap();
+    let spec = spec("[{changeQueue: {name: research, priority: 1}}]");
     let status = forecast_changes(&busy_cluster(), &spec, new_limit).unwrap();
     assert_eq!((status.jobs, status.unmoved), (Vec::new(), 3));
     let end_of_running = to_timestamp(Time::from_millis(60 * MINUTE));

@@ -207,6 +207,16 @@ impl Gang {
         groups.flat_map(|group| (0..group.count).map(|index| self.pod_key(group, index)))
     }
 
+    /// Returns the number of devices of all pods.
+    #[must_use]
+    pub fn device_count(&self) -> i64 {
+        self.groups.iter().fold(0_i64, |sum, group| {
+            let devices = group.request.iter().filter(|(name, _)| name.is_device());
+            let of_pod = devices.fold(0_i64, |sum, (_, amount)| sum.saturating_add(amount));
+            sum.saturating_add(of_pod.saturating_mul(i64::from(group.count)))
+        })
+    }
+
     /// Returns the number of pods of all groups.
     #[must_use]
     pub fn pod_count(&self) -> u64 {

@@ -108,19 +108,6 @@ pub enum ForecastEffect {
     Removed,
 }
 
-impl ForecastEffect {
-    /// All effects.
-    pub const ALL: [Self; 7] = [
-        Self::Earlier,
-        Self::Later,
-        Self::Stops,
-        Self::Stays,
-        Self::OtherEnd,
-        Self::Added,
-        Self::Removed,
-    ];
-}
-
 /// When a job is expected to start and to end.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]

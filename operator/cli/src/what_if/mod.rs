@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::files::engine_snapshot::read_snapshot;
 use crate::files::objects::read_file_objects;
 use crate::output::{self, OutputFormat, print};
-use crate::target::NamespaceOptions;
+use crate::target::{NamespaceOptions, TargetNamespace};
 use changes::ChangeOptions;
 
 /// Most moments at which jobs start or end, in a forecast from a file.
@@ -54,46 +54,60 @@ pub fn run(options: &WhatIfOptions) -> anyhow::Result<ExitCode> {
         Some(Err(exit)) => return Ok(exit),
         None => Vec::new(),
     };
-    let (site, namespace) = match &options.snapshot {
-        Some(_) => (None, options.target.namespace.clone()),
-        None => {
-            let site = options.target.connect()?;
-            let namespace = Some(site.reader.namespace.clone());
-            (Some(site), namespace)
-        }
-    };
+    let source = ForecastSource::from_options(options)?;
     // A job of the file may be named after an earlier use of the options.
     let added = changes
         .iter()
         .filter(|change| matches!(change, ForecastChange::AddJob(_)));
     let first_number = added.count().saturating_add(1);
     let own = &options.changes;
-    changes.extend(own.to_changes(namespace.as_deref(), first_number)?);
+    changes.extend(own.to_changes(source.namespace(), first_number)?);
     if changes.is_empty() {
         bail!("no change is given: `trellis what-if --help` lists them");
     }
     let mut forecast = Forecast::new(changes);
-    let status = match (&options.snapshot, site) {
-        (Some(file), _) => forecast_from_file(file, &forecast.spec)?,
-        (None, Some(site)) => {
-            let asked = ask_forecast(&site.reader, forecast.spec.clone());
-            site.cluster
-                .block_on(asked)
-                .map_err(|error| error.message)?
-        }
-        (None, None) => bail!("neither a cluster nor a snapshot is given"),
-    };
-    forecast.status = Some(status);
-    if let Some(text) = output::serialize_object(options.output, &forecast)? {
-        print(&text)?;
-        return Ok(Exit::Done.into());
-    }
+    let status = source.forecast(&forecast.spec)?;
     let wide = options.output == Some(OutputFormat::Wide);
     let width = output::width().filter(|_| !wide);
-    if let Some(status) = &forecast.status {
-        print(&moved_jobs::render(status, wide, width))?;
-    }
+    let text = moved_jobs::render(&status, wide, width);
+    forecast.status = Some(status);
+    let object = output::serialize_object(options.output, &forecast)?;
+    print(&object.unwrap_or(text))?;
     Ok(Exit::Done.into())
+}
+
+/// The state from which a forecast starts.
+enum ForecastSource<'a> {
+    /// The present state of a cluster.
+    Cluster(Box<TargetNamespace>),
+    /// A snapshot in a file, and the namespace of jobs that are written without one.
+    Snapshot(&'a Path, Option<&'a str>),
+}
+
+impl<'a> ForecastSource<'a> {
+    fn from_options(options: &'a WhatIfOptions) -> anyhow::Result<Self> {
+        Ok(match &options.snapshot {
+            Some(file) => Self::Snapshot(file, options.target.namespace.as_deref()),
+            None => Self::Cluster(Box::new(options.target.connect()?)),
+        })
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Cluster(site) => Some(&site.reader.namespace),
+            Self::Snapshot(_, namespace) => *namespace,
+        }
+    }
+
+    fn forecast(&self, spec: &ForecastSpec) -> anyhow::Result<ForecastStatus> {
+        match self {
+            Self::Cluster(site) => {
+                let asked = ask_forecast(&site.reader, spec.clone());
+                site.cluster.block_on(asked).map_err(|error| error.message)
+            }
+            Self::Snapshot(file, _) => forecast_from_file(file, spec),
+        }
+    }
 }
 
 /// Reads the changes of a Forecast in a file. Prints the problems of an invalid file.

@@ -44,23 +44,6 @@ struct KnownGang {
     restarts: bool,
 }
 
-/// A change that cannot be made.
-#[derive(Debug)]
-struct Problem {
-    /// The field below the change, such as `quotas[0].flavor`.
-    field: String,
-    message: String,
-}
-
-impl Problem {
-    fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            field: field.into(),
-            message: message.into(),
-        }
-    }
-}
-
 impl ChangedCluster {
     /// Builds the cluster before any change.
     pub(crate) fn from_snapshot(snapshot: &Snapshot) -> Self {
@@ -68,14 +51,13 @@ impl ChangedCluster {
         let mut bound = snapshot.clone();
         bound.bind_pods_to_gangs();
         let gangs = bound.gangs.iter().map(|known| {
-            let place = known.place.as_ref().map(|place| &place.placement);
-            let runs = known
-                .place
-                .as_ref()
-                .filter(|place| place.standing != PlacedStateSnapshot::Nominated);
+            let place = known.place.as_ref();
+            let runs = place.filter(|place| place.standing != PlacedStateSnapshot::Nominated);
             let gang = KnownGang {
                 gang: known.gang.clone(),
-                nodes: place.map(placed_nodes).unwrap_or_default(),
+                nodes: place
+                    .map(|place| placed_nodes(&place.placement))
+                    .unwrap_or_default(),
                 since: runs.map(|place| place.since),
                 restarts: known.idle || known.kept.is_some(),
             };
@@ -111,15 +93,16 @@ impl ChangedCluster {
                 spec.changes.len(),
                 ForecastSpec::MAX_CHANGES
             );
-            let field = "spec.changes".to_owned();
-            return Err(InvalidChanges(vec![InvalidChange { field, message }]));
+            return Err(InvalidChanges(vec![InvalidChange::new(
+                "spec.changes",
+                message,
+            )]));
         }
         let mut invalid = Vec::new();
         for (at, change) in spec.changes.iter().enumerate() {
             let (kind, result) = self.apply_change(change);
-            if let Err(Problem { field, message }) = result {
-                let field = format!("spec.changes[{at}].{kind}.{field}");
-                invalid.push(InvalidChange { field, message });
+            if let Err(change) = result {
+                invalid.push(change.below(&format!("spec.changes[{at}].{kind}")));
             }
         }
         match invalid.is_empty() {
@@ -141,7 +124,10 @@ impl ChangedCluster {
     }
 
     /// Makes one change. Returns the name of its field with the result.
-    fn apply_change(&mut self, change: &ForecastChange) -> (&'static str, Result<(), Problem>) {
+    fn apply_change(
+        &mut self,
+        change: &ForecastChange,
+    ) -> (&'static str, Result<(), InvalidChange>) {
         match change {
             ForecastChange::AddNodes(nodes) => ("addNodes", self.add_nodes(nodes)),
             ForecastChange::RemoveNode(node) => ("removeNode", self.remove_node(&node.name)),
@@ -160,14 +146,14 @@ fn placed_nodes(placement: &Placement) -> BTreeSet<NodeName> {
 }
 
 /// Adds to a count that has a limit.
-fn count_up(count: &mut u32, more: u32, most: u32, what: &str) -> Result<(), Problem> {
+fn count_up(count: &mut u32, more: u32, most: u32, what: &str) -> Result<(), InvalidChange> {
     let sum = count.saturating_add(more);
     if more == 0 {
-        return Err(Problem::new("count", "must be at least 1"));
+        return Err(InvalidChange::new("count", "must be at least 1"));
     }
     if sum > most {
         let message = format!("all changes together add {sum} {what}: at most {most} can be added");
-        return Err(Problem::new("count", message));
+        return Err(InvalidChange::new("count", message));
     }
     *count = sum;
     Ok(())

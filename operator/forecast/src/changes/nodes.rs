@@ -7,7 +7,8 @@ use trellis_api::visibility::AddedNodes;
 use trellis_gang::engine;
 use trellis_scheduler::{GangId, Node, NodeName, Taint};
 
-use super::{ChangedCluster, MAX_ADDED_NODES, Problem, count_up};
+use super::{ChangedCluster, MAX_ADDED_NODES, count_up};
+use crate::InvalidChange;
 
 /// Label with the name of the node.
 const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
@@ -17,7 +18,7 @@ const MAX_LABELS: usize = 16;
 const CONDITION_TAINTS: &str = "node.kubernetes.io/";
 
 impl ChangedCluster {
-    pub(super) fn add_nodes(&mut self, added: &AddedNodes) -> Result<(), Problem> {
+    pub(super) fn add_nodes(&mut self, added: &AddedNodes) -> Result<(), InvalidChange> {
         let model = self.node("like", &added.like)?.clone();
         check_labels(&added.labels)?;
         count_up(&mut self.added_nodes, added.count, MAX_ADDED_NODES, "nodes")?;
@@ -43,7 +44,7 @@ impl ChangedCluster {
         Ok(())
     }
 
-    pub(super) fn remove_node(&mut self, name: &str) -> Result<(), Problem> {
+    pub(super) fn remove_node(&mut self, name: &str) -> Result<(), InvalidChange> {
         let name = self.node("name", name)?.name.clone();
         let holders = self
             .gangs
@@ -70,14 +71,14 @@ impl ChangedCluster {
         Ok(())
     }
 
-    pub(super) fn cordon_node(&mut self, name: &str) -> Result<(), Problem> {
+    pub(super) fn cordon_node(&mut self, name: &str) -> Result<(), InvalidChange> {
         let mut node = self.node("name", name)?.clone();
         node.unschedulable = true;
         self.apply_node(node);
         Ok(())
     }
 
-    pub(super) fn restore_node(&mut self, name: &str) -> Result<(), Problem> {
+    pub(super) fn restore_node(&mut self, name: &str) -> Result<(), InvalidChange> {
         let node = self.node("name", name)?.clone();
         let node = Node {
             ready: true,
@@ -95,11 +96,11 @@ impl ChangedCluster {
         self.nodes.insert(node.name.clone(), node);
     }
 
-    fn node(&self, field: &'static str, name: &str) -> Result<&Node, Problem> {
+    fn node(&self, field: &str, name: &str) -> Result<&Node, InvalidChange> {
         let node = self.nodes.get(&NodeName::new(name));
         node.ok_or_else(|| {
             let message = format!("no node is named {name:?}: `trellis nodes` lists them");
-            Problem::new(field, message)
+            InvalidChange::new(field, message)
         })
     }
 }
@@ -112,14 +113,14 @@ fn lasting_taints(node: &Node) -> Vec<Taint> {
 }
 
 /// Checks the labels of new nodes: each of thousands of nodes gets a copy.
-fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Problem> {
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), InvalidChange> {
     if labels.len() > MAX_LABELS {
         let message = format!(
             "{} labels are too many: give those that differ, at most {MAX_LABELS}",
             labels.len()
         );
-        return Err(Problem::new("labels", message));
+        return Err(InvalidChange::new("labels", message));
     }
     let valid = rules::label_keys(labels, &()).and_then(|()| rules::label_values(labels, &()));
-    valid.map_err(|error| Problem::new("labels", error.to_string()))
+    valid.map_err(|error| InvalidChange::new("labels", error.to_string()))
 }

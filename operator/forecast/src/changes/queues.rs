@@ -1,20 +1,20 @@
 //! Changes of queues.
 
-use trellis_api::queue::StopPolicy;
+use trellis_api::queue::QueueSpec;
 use trellis_api::visibility::{ChangedQueue, ChangedQuota};
 use trellis_api::{Quantity, rules};
-use trellis_gang::engine::to_base_units;
-use trellis_scheduler::{Queue, QueueName, QueueStop, Quota, ResourceName, Weight};
+use trellis_gang::engine::{base_units, to_queue_stop};
+use trellis_scheduler::{Queue, QueueName, Quota, ResourceName, Weight};
 
-use super::{ChangedCluster, Problem};
+use super::ChangedCluster;
+use crate::InvalidChange;
 
 impl ChangedCluster {
-    pub(super) fn change_queue(&mut self, change: &ChangedQueue) -> Result<(), Problem> {
+    pub(super) fn change_queue(&mut self, change: &ChangedQueue) -> Result<(), InvalidChange> {
         let mut queue = self.queue("name", &change.name)?.clone();
         for (at, quota) in change.quotas.iter().enumerate() {
-            change_quota(&mut queue, quota).map_err(|(field, message)| {
-                Problem::new(format!("quotas[{at}].{field}"), message)
-            })?;
+            let changed = change_quota(&mut queue, quota);
+            changed.map_err(|error| error.below(&format!("quotas[{at}]")))?;
         }
         if let Some(priority) = change.priority {
             queue.priority = priority;
@@ -23,11 +23,7 @@ impl ChangedCluster {
             queue.weight = parse_weight(weight)?;
         }
         if let Some(stop) = change.stop_policy {
-            queue.stop = match stop {
-                StopPolicy::None => QueueStop::None,
-                StopPolicy::Hold => QueueStop::Hold,
-                StopPolicy::HoldAndDrain => QueueStop::HoldAndDrain,
-            };
+            queue.stop = to_queue_stop(stop);
         }
         self.engine.apply_queue(queue.clone());
         self.queues.insert(queue.name.clone(), queue);
@@ -35,17 +31,16 @@ impl ChangedCluster {
     }
 
     /// Returns the queue of that name.
-    pub(super) fn queue(&self, field: &'static str, name: &str) -> Result<&Queue, Problem> {
+    pub(super) fn queue(&self, field: &str, name: &str) -> Result<&Queue, InvalidChange> {
         let queue = self.queues.get(&QueueName::new(name));
         queue.ok_or_else(|| {
             let message = format!("no queue is named {name:?}: `trellis queue` lists them");
-            Problem::new(field, message)
+            InvalidChange::new(field, message)
         })
     }
 }
 
-/// Changes a quota. An error has the field of the quota, and the message.
-fn change_quota(queue: &mut Queue, change: &ChangedQuota) -> Result<(), (&'static str, String)> {
+fn change_quota(queue: &mut Queue, change: &ChangedQuota) -> Result<(), InvalidChange> {
     let resource = ResourceName::new(change.resource.as_str());
     let flavors = queue
         .resource_groups
@@ -62,7 +57,7 @@ fn change_quota(queue: &mut Queue, change: &ChangedQuota) -> Result<(), (&'stati
             "queue {} has no quota of {resource}: name a resource of its quotas",
             queue.name
         );
-        return Err(("resource", message));
+        return Err(InvalidChange::new("resource", message));
     }
     let names: Vec<String> = found.iter().map(|(name, _)| name.clone()).collect();
     let names = names.join(", ");
@@ -74,12 +69,12 @@ fn change_quota(queue: &mut Queue, change: &ChangedQuota) -> Result<(), (&'stati
         [] => format!("the quota of {resource} has the flavors {names}: name one of them"),
         _ => format!("{resource} has quotas of several flavors: name one of {names}"),
     };
-    Err(("flavor", message))
+    Err(InvalidChange::new("flavor", message))
 }
 
-fn set_amounts(quota: &mut Quota, change: &ChangedQuota) -> Result<(), (&'static str, String)> {
-    let units = |field: &'static str, amount: &Quantity| {
-        to_units(&change.resource, amount).map_err(|why| (field, why))
+fn set_amounts(quota: &mut Quota, change: &ChangedQuota) -> Result<(), InvalidChange> {
+    let units = |field: &str, amount: &Quantity| {
+        to_units(&change.resource, amount).map_err(|why| InvalidChange::new(field, why))
     };
     if let Some(nominal) = &change.nominal {
         quota.nominal = units("nominal", nominal)?;
@@ -97,7 +92,7 @@ fn set_amounts(quota: &mut Quota, change: &ChangedQuota) -> Result<(), (&'static
 pub(super) fn to_units(resource: &str, quantity: &Quantity) -> Result<i64, String> {
     let amount = quantity.amount();
     let amount = amount.map_err(|error| format!("the amount {quantity} of {resource}: {error}"))?;
-    let units = to_base_units(resource, amount);
+    let units = base_units(resource, amount);
     match units {
         0.. => Ok(units),
         _ => Err(format!(
@@ -106,10 +101,12 @@ pub(super) fn to_units(resource: &str, quantity: &Quantity) -> Result<i64, Strin
     }
 }
 
-fn parse_weight(weight: &Quantity) -> Result<Weight, Problem> {
-    rules::weight(weight, &())
-        .map_err(|error| Problem::new("weight", format!("{weight} {error}")))?;
-    let thousandths = weight.amount().ok().and_then(|amount| amount.ceil_millis());
-    let thousandths = thousandths.and_then(|parts| u32::try_from(parts).ok());
-    Ok(Weight::from_thousandths(thousandths.unwrap_or_default()))
+fn parse_weight(weight: &Quantity) -> Result<Weight, InvalidChange> {
+    let valid = rules::weight(weight, &());
+    valid.map_err(|error| InvalidChange::new("weight", format!("{weight} {error}")))?;
+    let spec = QueueSpec {
+        weight: Some(weight.clone()),
+        ..QueueSpec::default()
+    };
+    Ok(Weight::from_thousandths(spec.weight_thousandths()))
 }

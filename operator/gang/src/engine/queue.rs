@@ -45,17 +45,23 @@ pub fn to_engine_queue(name: &str, spec: &QueueSpec) -> Queue {
         backfill: spec.backfill_policy.unwrap_or_default() == BackfillPolicy::WithoutDelay,
         default_runtime: spec.default_runtime_seconds.map(to_duration),
         max_min_runtime: spec.max_min_runtime_seconds.map(to_duration),
-        stop: match spec.stop_policy.unwrap_or_default() {
-            StopPolicy::None => QueueStop::None,
-            StopPolicy::Hold => QueueStop::Hold,
-            StopPolicy::HoldAndDrain => QueueStop::HoldAndDrain,
-        },
+        stop: to_queue_stop(spec.stop_policy.unwrap_or_default()),
         provisioning: spec
             .provisioning
             .as_ref()
             .map(to_provisioning_policy)
             .unwrap_or_default(),
         ..Queue::new(QueueName::new(name))
+    }
+}
+
+/// Returns the engine's form of a stop state.
+#[must_use]
+pub const fn to_queue_stop(stop: StopPolicy) -> QueueStop {
+    match stop {
+        StopPolicy::None => QueueStop::None,
+        StopPolicy::Hold => QueueStop::Hold,
+        StopPolicy::HoldAndDrain => QueueStop::HoldAndDrain,
     }
 }
 

@@ -7,8 +7,6 @@ use trellis_api::Quantity;
 use trellis_api::quantity::Amount;
 use trellis_scheduler::Time;
 
-use crate::requirements::resource_request::base_units;
-
 /// Returns the engine's time.
 #[must_use]
 pub fn to_engine_time(at: Timestamp) -> Time {
@@ -19,12 +17,6 @@ pub fn to_engine_time(at: Timestamp) -> Time {
 #[must_use]
 pub fn to_timestamp(at: Time) -> Timestamp {
     Timestamp::from_millisecond(at.as_millis()).unwrap_or(Timestamp::MAX)
-}
-
-/// Converts an amount into base units: thousandths of a core, bytes, or a count.
-#[must_use]
-pub fn to_base_units(resource: &str, amount: Amount) -> i64 {
-    base_units(resource, amount)
 }
 
 /// Converts seconds. Negative values count as zero.

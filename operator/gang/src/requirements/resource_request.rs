@@ -11,7 +11,8 @@ use trellis_scheduler::{ResourceName, Resources};
 use crate::observed::{SlimContainer, SlimContainerStatus, SlimNode, SlimPod};
 
 /// Returns an amount in the resource's base units: thousandths of a core, bytes, or a count.
-pub(crate) fn base_units(resource: &str, amount: Amount) -> i64 {
+#[must_use]
+pub fn base_units(resource: &str, amount: Amount) -> i64 {
     let units = if resource == "cpu" {
         amount.ceil_millis()
     } else {

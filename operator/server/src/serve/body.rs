@@ -1,5 +1,7 @@
 //! Bodies of requests.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use http_body_util::LengthLimitError;
@@ -29,4 +31,10 @@ pub(crate) async fn read_body(body: Body, limit: usize) -> Result<Bytes, Failure
 pub(crate) fn too_large(limit: usize) -> Failure {
     let message = format!("the body has more than {limit} bytes");
     Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+}
+
+/// Returns the failure of a body that has not come in time.
+pub(crate) fn late_body(timeout: Duration) -> Failure {
+    let message = format!("the body has not come within {timeout:?}: send it at once");
+    Failure::new(StatusCode::REQUEST_TIMEOUT, message)
 }

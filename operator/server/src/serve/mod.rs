@@ -10,7 +10,7 @@ mod connections;
 mod self_signed;
 mod tls;
 
-pub(crate) use body::{read_body, too_large};
+pub(crate) use body::{late_body, read_body, too_large};
 pub use client_certificates::{ClientCertificates, Verification};
 pub use connection_limit::ReservedPlaces;
 pub use connections::{ConnectionLimits, LongAnswer, bind, serve};

@@ -34,7 +34,9 @@ use crate::callers::access::RequiredRight;
 use crate::callers::fair_turns::{FairTurn, FairTurns};
 use crate::callers::{self, CallerLimits, Failure};
 use crate::serve;
-use crate::serve::{ClientCertificates, ConnectionLimits, Identity, read_body, too_large};
+use crate::serve::{
+    ClientCertificates, ConnectionLimits, Identity, late_body, read_body, too_large,
+};
 
 /// Largest body: the API server's own limit for a request.
 const MAX_BODY: usize = 3 << 20;
@@ -181,10 +183,7 @@ impl WebhookServer {
             Ok((room, read_body(body, MAX_BODY).await?))
         };
         let read = tokio::time::timeout(READ_TIMEOUT, read).await;
-        read.unwrap_or_else(|_| {
-            let message = format!("the body has not come within {READ_TIMEOUT:?}: send it at once");
-            Err(Failure::new(StatusCode::REQUEST_TIMEOUT, message))
-        })
+        read.unwrap_or_else(|_| Err(late_body(READ_TIMEOUT)))
     }
 
     /// Judges a request. Checks a refusal again, because the caches may be a moment behind.

@@ -16,11 +16,11 @@ use tokio::time::Instant;
 use trellis_api::visibility::{self, Forecast};
 use trellis_forecast::forecast_changes;
 
-use super::forecasts::{MAX_COMPUTE_TIME, MAX_EVENTS};
+use super::forecasts::compute_limit;
 use super::snapshot_view::SnapshotView;
 use crate::callers::fair_turns::FairTurns;
 use crate::callers::{Failure, RequestTurn};
-use crate::serve::read_body;
+use crate::serve::{late_body, read_body};
 
 /// Largest question.
 const MAX_BODY: usize = 256 << 10;
@@ -84,23 +84,13 @@ impl ForecastTurns {
 /// Reads the question in the body of a request.
 pub(super) async fn read_question(body: Body) -> Result<Forecast, Failure> {
     let read = tokio::time::timeout(READ_TIMEOUT, read_body(body, MAX_BODY)).await;
-    let body = read.map_err(|_| {
-        let message = format!("the body has not come within {READ_TIMEOUT:?}: send it at once");
-        Failure::new(StatusCode::REQUEST_TIMEOUT, message)
-    })?;
-    parse(&body?)
+    parse(&read.map_err(|_| late_body(READ_TIMEOUT))??)
 }
 
 /// Holds the turn for as long as the answer took.
 async fn rest(turn: tokio::sync::OwnedMutexGuard<()>, took: Duration) {
     tokio::time::sleep(took).await;
     drop(turn);
-}
-
-/// Returns the limit of one forecast.
-fn compute_limit() -> impl FnMut(usize) -> bool {
-    let began = Instant::now();
-    move |moments| moments < MAX_EVENTS && began.elapsed() < MAX_COMPUTE_TIME
 }
 
 /// Parses a question. An error names the field.

@@ -10,13 +10,19 @@ use trellis_machine::threads;
 use trellis_scheduler::{Forecast, Snapshot};
 
 /// Most events to look ahead: starts or ends of gangs.
-pub(super) const MAX_EVENTS: usize = 20_000;
+const MAX_EVENTS: usize = 20_000;
 /// Longest time to compute a forecast.
-pub(super) const MAX_COMPUTE_TIME: Duration = Duration::from_secs(2);
+const MAX_COMPUTE_TIME: Duration = Duration::from_secs(2);
 /// How long an answer waits for a forecast. With few jobs it takes less.
 const MAX_WAIT: Duration = Duration::from_millis(200);
 /// Age above which a forecast is no longer shown.
 const MAX_AGE: Duration = Duration::from_secs(60);
+
+/// Returns the limit of a forecast that begins now.
+pub(super) fn compute_limit() -> impl FnMut(usize) -> bool {
+    let began = Instant::now();
+    move |moments| moments < MAX_EVENTS && began.elapsed() < MAX_COMPUTE_TIME
+}
 
 /// The last forecast.
 #[derive(Clone, Debug, Default)]
@@ -59,8 +65,7 @@ impl ForecastCache {
         // The next forecast may begin even if this one panics.
         let _done = ComputeGuard(self);
         let began = Instant::now();
-        let go_on = |moments| moments < MAX_EVENTS && began.elapsed() < MAX_COMPUTE_TIME;
-        let forecast = Arc::new(Forecast::from_snapshot(snapshot, go_on));
+        let forecast = Arc::new(Forecast::from_snapshot(snapshot, compute_limit()));
         let took = began.elapsed();
         let mut state = self.0.lock();
         state.next_start = Instant::now().checked_add(took.saturating_mul(2));

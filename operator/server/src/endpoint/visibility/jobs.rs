@@ -167,17 +167,9 @@ fn sort_key(row: &JobState) -> impl Ord + use<'_> {
 }
 
 /// Returns the number of devices and pods of a gang.
-pub(super) fn gang_size(gang: &Gang) -> (i64, i64) {
-    let mut size = (0_i64, 0_i64);
-    for group in &gang.groups {
-        let count = i64::from(group.count);
-        let devices = group.request.iter().filter(|(name, _)| name.is_device());
-        for (_, amount) in devices {
-            size.0 = size.0.saturating_add(amount.saturating_mul(count));
-        }
-        size.1 = size.1.saturating_add(count);
-    }
-    size
+fn gang_size(gang: &Gang) -> (i64, i64) {
+    let pods = i64::try_from(gang.pod_count()).unwrap_or(i64::MAX);
+    (gang.device_count(), pods)
 }
 
 fn placement_nodes(placement: &Placement) -> BTreeSet<&NodeName> {
