@@ -1,7 +1,11 @@
 //! Forecast of the start of pending gangs and the end of all gangs. An engine simulates the future
 //! from the current state.
 
+mod backlog;
+
 use std::collections::{BTreeMap, BTreeSet};
+
+use backlog::Backlog;
 
 use crate::decision::Decision;
 use crate::engine::{Engine, GangSnapshot, PlacedStateSnapshot, Snapshot};
@@ -10,10 +14,17 @@ use crate::ids::{FlavorName, GangId, NodeName, PodKey};
 use crate::provisioning::FlavorGrowth;
 use crate::time::Time;
 
+/// Most gangs that compete for room at a time, if few demands differ.
+const MAX_COMPETITORS: usize = 128;
+
 /// The expected start times of pending gangs, if no new gang arrives and running gangs end on time.
 /// A gang without a known end, or past its expected end, keeps its place for ever. The forecast
 /// leaves out pending surplus because no gang waits for it. Surplus that makes room does not come
 /// back.
+///
+/// Of many pending gangs with the same queue and demand, only the first compete for room. The next
+/// one competes when one of them starts. So a gang far behind that would start early because its run
+/// is short has a later time here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forecast {
     /// The first start of each pending gang. A gang that is missing here has no known start.
@@ -34,8 +45,19 @@ impl Forecast {
     /// or end, with the number of earlier moments. False stops the forecast.
     #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot, go_on: impl FnMut(usize) -> bool) -> Self {
+        Self::with_competitors(snapshot, MAX_COMPETITORS, go_on)
+    }
+
+    /// Simulates the future, in which about `max` pending gangs compete for room at a time. At least
+    /// four of each demand compete.
+    #[must_use]
+    pub fn with_competitors(
+        snapshot: &Snapshot,
+        max: usize,
+        go_on: impl FnMut(usize) -> bool,
+    ) -> Self {
         let mut player = ForecastRun::new(snapshot);
-        let is_whole = player.run(go_on);
+        let is_whole = player.run(max, go_on);
         Self {
             starts: player.starts,
             ends: player.ends,
@@ -57,6 +79,7 @@ enum GangEvent {
 struct ForecastRun {
     engine: Engine,
     gangs: BTreeMap<GangId, Gang>,
+    backlog: Backlog,
     agenda: BTreeSet<(Time, GangId, GangEvent)>,
     /// The entry of each gang in `agenda`.
     due: BTreeMap<GangId, (Time, GangEvent)>,
@@ -82,8 +105,9 @@ impl ForecastRun {
             Some((flavor.name.clone(), growth))
         });
         let mut player = Self {
-            engine: Engine::from_snapshot(&simplified),
+            engine: Engine::from_snapshot(&simplified).without_change_search(),
             gangs: BTreeMap::new(),
+            backlog: Backlog::new(snapshot),
             agenda: BTreeSet::new(),
             due: BTreeMap::new(),
             departing_pods: departing_pods(snapshot),
@@ -103,7 +127,9 @@ impl ForecastRun {
         }
         for gang_snapshot in &snapshot.gangs {
             let gang = &gang_snapshot.gang;
-            player.gangs.insert(gang.id.clone(), gang.clone());
+            let mut known = gang.clone();
+            known.preempted |= gang_snapshot.preempted;
+            player.gangs.insert(gang.id.clone(), known);
             if let Some(provisioning) = &gang_snapshot.provisioning {
                 let state = &provisioning.state;
                 player.schedule_nodes(state.since, &state.missing);
@@ -125,11 +151,13 @@ impl ForecastRun {
         player
     }
 
-    /// Runs the simulation. Returns false if more moments remain.
-    fn run(&mut self, mut go_on: impl FnMut(usize) -> bool) -> bool {
-        for _ in (0..).take_while(|moments| go_on(*moments)) {
-            for decision in self.engine.cycle(self.now) {
-                self.apply_decision(&decision);
+    /// Runs the simulation, in which about `max` gangs compete at a time. Returns false if more moments
+    /// remain.
+    fn run(&mut self, max: usize, mut go_on: impl FnMut(usize) -> bool) -> bool {
+        for moments in (0..).take_while(|moments| go_on(*moments)) {
+            self.decide();
+            if moments == 0 {
+                self.backlog.hold_back(&mut self.engine, max);
             }
             let alarm = self.engine.next_wakeup().filter(|at| *at > self.now);
             let due = self.agenda.first().map(|(at, ..)| *at);
@@ -159,6 +187,25 @@ impl ForecastRun {
             }
         }
         false
+    }
+
+    /// Starts gangs, and those that compete after them, until no gang starts.
+    fn decide(&mut self) {
+        loop {
+            let mut next = Vec::new();
+            for decision in self.engine.cycle(self.now) {
+                self.apply_decision(&decision);
+                if let Decision::Place { gang, .. } = &decision {
+                    next.extend(self.backlog.next_after(gang));
+                }
+            }
+            if next.is_empty() {
+                return;
+            }
+            for gang in next.iter().filter_map(|gang| self.gangs.get(gang)) {
+                self.engine.apply_gang(gang.clone());
+            }
+        }
     }
 
     fn apply_decision(&mut self, decision: &Decision) {

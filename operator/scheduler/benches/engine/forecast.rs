@@ -37,6 +37,42 @@ fn full_cluster(nodes: usize, waiting: usize) -> Snapshot {
     engine.snapshot()
 }
 
+/// Compares the starts of a forecast with exact ones. Returns the errors between which nine of ten
+/// starts are, in percent of the time ahead; negative if a start is foreseen too early.
+fn errors(exact: &Forecast, forecast: &Forecast, now: Time) -> (f64, f64) {
+    let ahead = |start: &Time| (start.as_millis() - now.as_millis()).max(60_000) as f64;
+    let error = |(gang, start): (_, &Time)| {
+        let foreseen = forecast.starts.get(gang)?;
+        let late = foreseen.as_millis() - start.as_millis();
+        Some(100.0 * late as f64 / ahead(start))
+    };
+    let mut errors: Vec<f64> = exact.starts.iter().filter_map(error).collect();
+    errors.sort_by(f64::total_cmp);
+    let twentieth = errors.len() / 20;
+    let at = |place: Option<&f64>| place.copied().unwrap_or(f64::NAN);
+    (
+        at(errors.get(twentieth)),
+        at(errors.iter().rev().nth(twentieth)),
+    )
+}
+
+/// Measures how far the times of a forecast are from those of a forecast in which all pending gangs
+/// compete, which takes much longer.
+fn print_errors(print: &impl Fn(Row)) {
+    for (nodes, waiting) in [(100, 400), (500, 1_000)] {
+        let snapshot = full_cluster(nodes, waiting);
+        let forecast = Forecast::from_snapshot(&snapshot, |_| true);
+        let (took, exact) =
+            timing::time_run(|| Forecast::with_competitors(&snapshot, usize::MAX, |_| true));
+        assert_eq!(exact.starts.len(), forecast.starts.len());
+        let (early, late) = errors(&exact, &forecast, snapshot.now);
+        print(Row::new(
+            format!("all compete, {nodes} nodes; otherwise {early:+.1} to {late:+.1} %"),
+            took,
+        ));
+    }
+}
+
 /// Measures how far a forecast sees in the time that it may take. Each restores an engine first, so
 /// the time of that is a lower bound.
 pub(crate) fn print_forecast(print: &impl Fn(Row)) {
@@ -60,4 +96,5 @@ pub(crate) fn print_forecast(print: &impl Fn(Row)) {
         });
         print(Row::new("restore that engine", took.median));
     }
+    print_errors(print);
 }

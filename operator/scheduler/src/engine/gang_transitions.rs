@@ -27,7 +27,8 @@ impl Engine {
         log: &mut CycleLog,
     ) {
         let reported = self.gangs.get(at).and_then(|state| state.reported_reason);
-        if reported != Some(blocked.explanation.reported())
+        if self.finds_changes
+            && reported != Some(blocked.explanation.reported())
             && let Some(gang) = self.gangs.get(at).map(|state| Arc::clone(&state.gang))
             && let Some(ways) = self.assignments(at)
         {

@@ -88,6 +88,8 @@ pub struct Engine {
     provisioning: BTreeSet<GangIdx>,
     /// Flavors whose nodes did not come in time.
     back_offs: ProvisioningBackOffs,
+    /// True if the explanation of a blocked gang names the smallest change that would let it start.
+    finds_changes: bool,
     /// Empty between cycles.
     cycle_placements: CyclePlacements,
     /// The latest time that a caller passed to the engine.
@@ -125,9 +127,17 @@ impl Engine {
             kept_places: KeptPlaces::default(),
             provisioning: BTreeSet::new(),
             back_offs: ProvisioningBackOffs::default(),
+            finds_changes: true,
             cycle_placements: CyclePlacements::default(),
             now: Time::default(),
         }
+    }
+
+    /// Returns the engine without the search for changes that would let blocked gangs start. The search
+    /// is a large part of a cycle, and changes no other decision.
+    pub(crate) fn without_change_search(mut self) -> Self {
+        self.finds_changes = false;
+        self
     }
 
     /// Sets the rule by which packing orders nodes. The caller sets it before the first cycle.

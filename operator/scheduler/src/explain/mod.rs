@@ -147,6 +147,15 @@ impl WaitReason {
         self.is_room_shortage() || matches!(self, Self::QuotaExceeded)
     }
 
+    /// True if the gang may start when other gangs start or end.
+    pub(crate) const fn ends_with_usage(self) -> bool {
+        self.is_caused_by_usage()
+            || matches!(
+                self,
+                Self::Reserved | Self::BehindHead | Self::QuotaPolicyExceeded
+            )
+    }
+
     /// True if there is too little room now, though there may be enough later.
     pub(crate) const fn is_room_shortage(self) -> bool {
         matches!(

@@ -1,5 +1,7 @@
 //! Tests that pending gangs start as forecast if all gangs end in time and no new gang comes.
 
+mod backlog;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

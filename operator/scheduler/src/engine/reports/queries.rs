@@ -1,13 +1,14 @@
 //! Reads of the engine: gangs, their places, and the usage of nodes and queues.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::super::{Engine, gang_table};
-use crate::explain::WaitExplanation;
+use crate::explain::{WaitExplanation, WaitReason};
 use crate::ids::{GangId, NodeName, QueueName, ResourceName};
 use crate::placement::Placement;
 use crate::preemption::lost_work::Stake;
 use crate::queue::{GroupFlavors, QueueCounts};
+use crate::state::GangShape;
 use crate::time::Time;
 
 impl Engine {
@@ -110,6 +111,30 @@ impl Engine {
     pub fn pending_gangs(&self) -> impl Iterator<Item = &GangId> {
         let pending = self.gangs.iter().filter(|(_, state)| state.is_pending());
         pending.map(|(_, state)| &state.gang.id)
+    }
+
+    /// Returns the pending gangs that may start when other gangs end, as of their last try, without
+    /// surplus. Each list has gangs of one queue with the same demand, in the order of the queue.
+    pub(crate) fn equal_waiting_gangs(&self) -> Vec<Vec<GangId>> {
+        let mut lists: Vec<Vec<GangId>> = Vec::new();
+        for (queue, _) in self.scheduling_queue.counts_by_queue() {
+            let mut list_of: HashMap<&GangShape, usize> = HashMap::new();
+            let gangs = self.scheduling_queue.gangs_in_order(queue);
+            for state in gangs.filter_map(|at| self.gangs.get(at)) {
+                let reason = state.explanation().map(|explanation| explanation.reason);
+                if state.gang.surplus || !reason.is_some_and(WaitReason::ends_with_usage) {
+                    continue;
+                }
+                let list = *list_of.entry(&state.shape).or_insert_with(|| {
+                    lists.push(Vec::new());
+                    lists.len().saturating_sub(1)
+                });
+                if let Some(list) = lists.get_mut(list) {
+                    list.push(state.gang.id.clone());
+                }
+            }
+        }
+        lists
     }
 
     /// Returns the number of pending gangs.
