@@ -22,7 +22,7 @@ const MAX_COMPETITORS: usize = 128;
 /// leaves out pending surplus because no gang waits for it. Surplus that makes room does not come
 /// back.
 ///
-/// Of many pending gangs with the same queue and demand, only the first compete for room. The next
+/// Only the first of many pending gangs with the same queue and demand compete for room. The next
 /// one competes when one of them starts. So a gang far behind that would start early because its run
 /// is short has a later time here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
