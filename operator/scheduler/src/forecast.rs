@@ -14,7 +14,7 @@ use crate::ids::{FlavorName, GangId, NodeName, PodKey};
 use crate::provisioning::FlavorGrowth;
 use crate::time::Time;
 
-/// Most gangs that compete for room at a time, if few demands differ.
+/// About as many pending gangs compete for room at a time. More than 32 demands make it more.
 const MAX_COMPETITORS: usize = 128;
 
 /// The expected start times of pending gangs, if no new gang arrives and running gangs end on time.
@@ -48,7 +48,7 @@ impl Forecast {
         Self::with_competitors(snapshot, MAX_COMPETITORS, go_on)
     }
 
-    /// Simulates the future, in which about `max` pending gangs compete for room at a time. At least
+    /// Like [`Self::from_snapshot`], but about `max` pending gangs compete for room at a time. At least
     /// four of each demand compete.
     #[must_use]
     pub fn with_competitors(

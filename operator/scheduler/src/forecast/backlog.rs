@@ -3,8 +3,8 @@
 //! Each gang that ends wakes all gangs that its room might serve. With thousands of pending gangs a
 //! forecast would see only a few moments ahead. Slurm therefore considers a limited number of jobs
 //! (`bf_max_job_test` in slurm.conf). Such a limit hides a small job behind many large ones. The
-//! backlog instead holds back a gang only behind gangs of its queue with the same demand, which
-//! start before it, or as soon as it.
+//! backlog instead holds back a gang only behind gangs of its queue with the same demand. Only a gang
+//! with a shorter run may start before them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
