@@ -207,6 +207,10 @@ pub struct Preempted {
     /// Why this gang was chosen. Absent: it is leaving already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
+    /// Work that the job would lose, in device-seconds: from its last checkpoint, or else from its
+    /// placement, until now. Absent: it is leaving already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_device_seconds: Option<u64>,
 }
 
 /// A change of one field of the job or PodGroup.

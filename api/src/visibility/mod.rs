@@ -12,6 +12,7 @@ mod gang_name;
 mod job_ref;
 mod job_state;
 mod node_state;
+mod plan;
 mod queue_state;
 mod schema;
 mod small_moves;
@@ -30,6 +31,9 @@ pub use gang_name::GangName;
 pub use job_ref::JobRef;
 pub use job_state::JobState;
 pub use node_state::{NodeDomain, NodeHold, NodeReason, NodeResource, NodeState};
+pub use plan::{
+    Plan, PlanSpec, PlanStatus, PlanVerdict, PlannedClaim, PlannedJob, PlannedTaskGroup, PodsOnNode,
+};
 pub use queue_state::{QueueResource, QueueState};
 pub use schema::schemas;
 pub use small_moves::{is_same_estimate, is_same_usage};

@@ -9,7 +9,7 @@ use serde::Serialize;
 use trellis_scheduler::{Engine, Gang, GangId, Time};
 use trellis_simulate::{JobEventRecord, RecordClock, format_explanation};
 
-use super::plan::node_runs;
+use super::simulate::printer::format_placement;
 use crate::files::engine_snapshot::read_snapshot;
 use crate::output::print;
 
@@ -108,7 +108,7 @@ fn render_table(replayed: &ReplayReport<'_>, now: Time) -> String {
     for record in decisions {
         let place = record
             .placement
-            .map(|(_, placement)| node_runs::format_placement(placement));
+            .map(|(_, placement)| format_placement(placement));
         let detail = place.unwrap_or_else(|| record.reason.clone());
         let line = format!(
             "  {:<10} {:<24} {detail}",

@@ -33,7 +33,7 @@ pub struct PlannedJobAnswer {
     /// Name of the job.
     pub name: String,
     /// The verdict in a few words: `would run`, `would wait`, `would be Refused`.
-    pub verdict: &'static str,
+    pub verdict: String,
     /// True if the job would run now.
     pub runs: bool,
     /// Why it would not run.

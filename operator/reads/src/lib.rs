@@ -15,6 +15,7 @@ pub mod explain;
 pub mod forecast;
 pub mod live;
 pub mod nodes;
+pub mod plan;
 pub mod pods;
 pub mod policies;
 pub mod queue;

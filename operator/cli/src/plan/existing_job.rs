@@ -1,10 +1,9 @@
 //! The state of jobs and gangs that exist in the cluster.
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::job::JobPhase;
+use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase};
-use trellis_api::{PodGroup, Reason, TrainingJob};
-use trellis_gang::JobHold;
+use trellis_api::{PodGroup, TrainingJob};
 use trellis_gang::key::Key;
 
 use super::snapshot::ClusterSnapshot;
@@ -22,16 +21,10 @@ pub(crate) fn current_stage(existing: Option<&TrainingJob>) -> u32 {
     status.map_or(1, |status| status.stage_number())
 }
 
-/// Returns the reason if the job has ended.
-/// A job that has ended never runs again.
-pub(super) fn check_ended(existing: Option<&TrainingJob>) -> Option<JobHold> {
-    let status = existing?.status.as_ref()?;
-    status.phase.filter(|_| status.has_ended()).map(|phase| {
-        let message = format!(
-            "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"
-        );
-        JobHold::waiting(status.reason.unwrap_or(Reason::Complete), message)
-    })
+/// Returns true if the job has ended. `existing` is the job in the cluster.
+pub(super) fn has_ended(existing: Option<&TrainingJob>) -> bool {
+    let status = existing.and_then(|job| job.status.as_ref());
+    status.is_some_and(TrainingJobStatus::has_ended)
 }
 
 /// Returns the time at which a job was queued.

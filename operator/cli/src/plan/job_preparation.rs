@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 
 use trellis_api::{Reason, TrainingJob, ValidatedJob};
 use trellis_compiler::CompiledJob;
+use trellis_gang::JobHold;
 use trellis_gang::build::NO_LABELS;
 use trellis_gang::quota::JobLimits;
 use trellis_gang::requirements::claims;
 use trellis_gang::requirements::volumes::VolumeRequirements;
-use trellis_gang::{JobHold, lookup};
+use trellis_plan::{check_root, hold_without_policies};
 use trellis_policies::{AuthorizedJob, cedar};
 
-use super::existing_job::{check_ended, current_stage, next_attempt};
+use super::existing_job::{current_stage, next_attempt};
 use super::job_judgement::JudgementContext;
 use super::snapshot::ClusterSnapshot;
 
@@ -52,18 +53,8 @@ pub(crate) fn prepare_job(
             return (None, Err(hold));
         }
     };
-    // The order is that of the lifecycle. An ended job is not evaluated again, and a suspended job
-    // is not checked for whether it could run.
-    let suspended = job
-        .spec()
-        .is_suspended()
-        .then(|| JobHold::waiting(Reason::Suspended, "spec.suspend is true".to_owned()));
-    let external = job.spec().external_manager().map(|manager| {
-        let message = format!("spec.managedBy is {manager:?}: Trellis does not run the job");
-        JobHold::waiting(Reason::NotApplicable, message)
-    });
+    let hold = hold_without_policies(job.spec(), existing);
     let (compiled, inputs) = authorize(job, current_stage(existing), submission, snapshot);
-    let hold = check_ended(existing).or(external).or(suspended);
     let hold = hold.map_or(inputs, Err);
     (compiled, hold)
 }
@@ -91,7 +82,7 @@ fn authorize(
         .result
         .and_then(|job| Ok((find_volumes(&job, snapshot)?, job)))
         .and_then(|(volumes, job)| {
-            check_root(&compiled, &namespace, &labels)?;
+            check_root(&compiled, &labels)?;
             let limits = JobLimits {
                 draws: verdict.draws,
                 ..JobLimits::default()
@@ -119,22 +110,4 @@ fn find_volumes(
     // The spec contains only one stage.
     let storage = snapshot.storage(job.namespace());
     claims::find_volumes(job.spec(), 1, profile, &storage, false)
-}
-
-/// Checks for a process with user id 0.
-/// Pod Security "restricted" refuses such a pod, even if the pod meets all its other requirements.
-fn check_root(
-    job: &CompiledJob,
-    namespace: &str,
-    labels: &BTreeMap<String, String>,
-) -> Result<(), JobHold> {
-    let security = job.job().spec().security_context.as_ref();
-    let root = security.is_some_and(|s| s.run_as_user == Some(0));
-    if !root || !lookup::enforces_restricted(labels) {
-        return Ok(());
-    }
-    let message = format!(
-        "spec.securityContext.runAsUser: 0 is root, which namespace {namespace:?} refuses by Pod Security \"restricted\": name another user, or leave it out"
-    );
-    Err(JobHold::waiting(Reason::PodRefused, message))
 }

@@ -6,10 +6,10 @@ use trellis_api::document;
 use trellis_compiler::{CompiledJob, PodPlacement, hash_of};
 use trellis_gang::requirements::flavors;
 use trellis_gang::requirements::flavors::GangPlacement;
+use trellis_plan::PlannedJob;
 use trellis_scheduler::Placement;
 
 use super::PlanFormat;
-use super::planned_job::PlannedJob;
 
 /// Renders every object of every job, in the order of creation.
 /// The Secret of an MPI job is left out, because each run generates a new key.

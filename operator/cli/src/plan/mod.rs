@@ -9,11 +9,9 @@ pub(super) mod job_judgement;
 pub(super) mod job_preparation;
 mod manifests;
 mod namespace_quotas;
-pub(super) mod node_runs;
 pub(super) mod notes;
 mod page_planner;
 pub(super) mod plan_requester;
-mod planned_job;
 mod planned_jobs;
 pub(super) mod reads;
 mod report;
@@ -25,6 +23,7 @@ use std::process::ExitCode;
 
 use trellis_api::document::Problem;
 use trellis_api::rules;
+use trellis_plan::{PlannedJob, describe};
 
 use super::requester_options::RequesterOptions;
 use crate::files::job::assign_namespaces;
@@ -34,7 +33,6 @@ use input::PlanInput;
 use notes::{foreign_keys, unlabelled_namespaces, unused_limits};
 pub(super) use page_planner::PagePlanner;
 use plan_requester::PlanRequester;
-use planned_job::PlannedJob;
 use reads::cluster_reader;
 use snapshot::ClusterSnapshot;
 
@@ -90,16 +88,17 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
         output::warn(&format!("note: {note}"));
     }
     let planned = &plan.jobs;
+    let described: Vec<_> = planned.iter().map(describe).collect();
     match options.output {
-        None => output::print(&report::render_plan(planned))?,
+        None => output::print(&report::render_plan(&described))?,
         Some(format) => {
             output::print(&manifests::render_manifests(planned, format)?)?;
-            for waiting in planned.iter().filter_map(report::describe_reason) {
+            for waiting in described.iter().filter_map(report::describe_reason) {
                 output::warn(&waiting);
             }
-            for job in planned {
-                if let Some(note) = report::describe_jobs_ahead(job) {
-                    output::warn(&format!("note: TrainingJob {}: {note}", job.key));
+            for planned in &described {
+                for note in &planned.notes {
+                    output::warn(&format!("note: TrainingJob {}: {note}", planned.job));
                 }
             }
         }

@@ -1,103 +1,67 @@
-//! Checks the core ResourceQuotas of the jobs' namespaces.
-//! The operator checks them for a whole gang before it creates the first pod.
+//! Reads the core ResourceQuotas of the jobs' namespaces from a snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
+use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_api::{PodGroup, Reason};
-use trellis_compiler::CompiledJob;
-use trellis_gang::journal::open_plan_demand::OpenPlan;
+use trellis_gang::engine;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{PodView, SlimPod};
-use trellis_gang::quota::namespace_quota::{
-    PodQuotaFields, QuotaDemand, find_exceeded_quota, release_usage,
-};
+use trellis_gang::quota::namespace_quota::{PodQuotaFields, QuotaDemand, release_usage};
 use trellis_gang::requirements::resource_request;
-use trellis_gang::{JobHold, engine};
+use trellis_plan::NamespaceQuotas;
 use trellis_scheduler::Resources;
 
 use super::snapshot::ClusterSnapshot;
 
-/// The quotas, and the amounts that starting gangs will use.
-pub(super) struct NamespaceQuotas {
-    /// The quotas by namespace.
-    quotas: BTreeMap<Arc<str>, Vec<ResourceQuota>>,
-    /// The pods that gangs have not created yet, by namespace: gangs that start, or have new nodes on
-    /// order.
-    promised: BTreeMap<Arc<str>, Vec<QuotaDemand>>,
-}
-
-impl NamespaceQuotas {
-    /// Returns the quotas before the jobs are planned.
-    /// The current usage of the planned jobs counts as free.
-    pub(super) fn from_snapshot(snapshot: &ClusterSnapshot, planned: &BTreeSet<Key>) -> Self {
-        let mut live: BTreeMap<Key, Vec<&SlimPod>> = BTreeMap::new();
-        for pod in snapshot.pods.values() {
-            if let Some((job, view)) = PodView::from_pod(pod)
-                && !view.phase.is_over()
-            {
-                live.entry(job).or_default().push(pod);
-            }
+/// Returns the quotas before the jobs are planned. The current usage of the planned jobs counts as
+/// free.
+pub(super) fn read_quotas(snapshot: &ClusterSnapshot, planned: &BTreeSet<Key>) -> NamespaceQuotas {
+    let mut live: BTreeMap<Key, Vec<&SlimPod>> = BTreeMap::new();
+    for pod in snapshot.pods.values() {
+        if let Some((job, view)) = PodView::from_pod(pod)
+            && !view.phase.is_over()
+        {
+            live.entry(job).or_default().push(pod);
         }
-        let mut planned_use: BTreeMap<Arc<str>, Vec<QuotaDemand>> = BTreeMap::new();
-        for job in planned {
-            let mut ask = QuotaDemand::default();
-            for pod in live.get(job).into_iter().flatten() {
-                let request = resource_request::pod_request(pod);
-                let counted = pod_quota_fields(snapshot, job, resource_request::pod_limits(pod));
-                ask.add(1, &request, &counted);
-            }
-            planned_use
+    }
+    let mut planned_use: BTreeMap<Arc<str>, Vec<QuotaDemand>> = BTreeMap::new();
+    for job in planned {
+        let mut ask = QuotaDemand::default();
+        for pod in live.get(job).into_iter().flatten() {
+            let request = resource_request::pod_request(pod);
+            let counted = pod_quota_fields(snapshot, job, resource_request::pod_limits(pod));
+            ask.add(1, &request, &counted);
+        }
+        planned_use
+            .entry(job.namespace.clone())
+            .or_default()
+            .push(ask);
+    }
+    let mut promised: BTreeMap<Arc<str>, Vec<QuotaDemand>> = BTreeMap::new();
+    for (job, group) in &snapshot.pod_groups {
+        if !planned.contains(job) {
+            let live_pods = live.get(job).map_or(&[][..], Vec::as_slice);
+            let rest = remaining_demand(snapshot, job, group, live_pods);
+            promised
                 .entry(job.namespace.clone())
                 .or_default()
-                .push(ask);
-        }
-        let mut promised: BTreeMap<Arc<str>, Vec<QuotaDemand>> = BTreeMap::new();
-        for (job, group) in &snapshot.pod_groups {
-            if !planned.contains(job) {
-                let live_pods = live.get(job).map_or(&[][..], Vec::as_slice);
-                let rest = remaining_demand(snapshot, job, group, live_pods);
-                promised
-                    .entry(job.namespace.clone())
-                    .or_default()
-                    .extend(rest);
-            }
-        }
-        let mut quotas: BTreeMap<Arc<str>, Vec<ResourceQuota>> = BTreeMap::new();
-        for (key, quota) in &snapshot.resource_quotas {
-            let released = planned_use
-                .get(&key.namespace)
-                .map_or(&[][..], Vec::as_slice);
-            quotas
-                .entry(key.namespace.clone())
-                .or_default()
-                .push(release_usage(quota, released));
-        }
-        Self { quotas, promised }
-    }
-
-    /// Starts a gang that has a placement.
-    /// Fails if a quota has no room for the whole gang.
-    pub(super) fn start_gang(&mut self, job: &Key, compiled: &CompiledJob) -> Result<(), JobHold> {
-        self.check_gang(job, compiled)?;
-        let promised = self.promised.entry(job.namespace.clone()).or_default();
-        promised.push(OpenPlan::job_demand(compiled));
-        Ok(())
-    }
-
-    /// Fails if a quota has no room for the whole gang.
-    pub(super) fn check_gang(&self, job: &Key, compiled: &CompiledJob) -> Result<(), JobHold> {
-        let ask = OpenPlan::job_demand(compiled);
-        let quotas = self.quotas.get(&job.namespace).into_iter().flatten();
-        let promised = self.promised.get(&job.namespace);
-        let promised = promised.map_or(&[][..], Vec::as_slice);
-        match find_exceeded_quota(quotas, &ask, promised) {
-            Some(message) => Err(JobHold::waiting(Reason::ResourceQuotaExceeded, message)),
-            None => Ok(()),
+                .extend(rest);
         }
     }
+    let mut quotas: BTreeMap<Arc<str>, Vec<ResourceQuota>> = BTreeMap::new();
+    for (key, quota) in &snapshot.resource_quotas {
+        let released = planned_use
+            .get(&key.namespace)
+            .map_or(&[][..], Vec::as_slice);
+        quotas
+            .entry(key.namespace.clone())
+            .or_default()
+            .push(release_usage(quota, released));
+    }
+    NamespaceQuotas { quotas, promised }
 }
 
 /// Returns the fields of a job's pod that quotas use, as far as they are known.

@@ -1,12 +1,13 @@
 //! Plans for the web page, in the words of `trellis plan`.
 
 use trellis_dashboard::{PlanAnswer, PlanProblem, PlanSection, PlannedJobAnswer, Planner};
+use trellis_plan::{PlannedJob, describe};
+use trellis_reads::plan::describe_job;
 use trellis_reads::{ReadError, ReadFailure};
 
 use super::input::PlanInput;
-use super::planned_job::PlannedJob;
 use super::reads::cluster_reader::KubeconfigOptions;
-use super::{PlanOptions, make_plan, report};
+use super::{PlanOptions, make_plan};
 
 /// Plans jobs on the cluster of the page, with the rights of its user.
 #[derive(Debug)]
@@ -56,11 +57,11 @@ fn answer_job(job: &PlannedJob) -> PlannedJobAnswer {
     let mut nodes: Vec<String> = nodes.into_iter().flatten().collect();
     nodes.sort();
     nodes.dedup();
-    let sections = report::describe_job(job).into_iter();
+    let sections = describe_job(&describe(job)).into_iter();
     PlannedJobAnswer {
         namespace: job.key.namespace.to_string(),
         name: job.key.name.to_string(),
-        verdict: job.verdict(),
+        verdict: job.verdict().to_string(),
         runs: job.would_run(),
         reason: place.err().map(|held| held.reason),
         nodes,

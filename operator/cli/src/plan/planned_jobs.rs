@@ -9,25 +9,21 @@ use trellis_compiler::CompiledJob;
 use trellis_gang::engine::AttemptState;
 use trellis_gang::key::Key;
 use trellis_gang::observed::AntiAffinityIndex;
-use trellis_gang::placement_levels::placement_levels;
 use trellis_gang::requirements::closed_domains::TargetGang;
+use trellis_gang::requirements::device_allocation;
 use trellis_gang::requirements::flavors::{FlavorTolerations, GangPlacement};
-use trellis_gang::requirements::{device_allocation, volumes};
 use trellis_gang::{JobHold, engine};
-use trellis_scheduler::{
-    Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement, ProvisioningObstacle,
-    WaitDetail, WaitExplanation, WaitReason, describe_new_nodes,
-};
+use trellis_plan::{PlacementFacts, PlannedJob, later_groups, place_jobs};
+use trellis_scheduler::{FlavorName, Gang, LabelDomain};
 
 use super::claim_bindings;
 use super::engine_setup::build_engine;
 use super::existing_job::{
-    check_ended, current_plan, current_stage, next_attempt, pending_job, submission_time,
+    current_plan, current_stage, has_ended, next_attempt, pending_job, submission_time,
 };
 use super::job_preparation::prepare_job;
-use super::namespace_quotas::NamespaceQuotas;
+use super::namespace_quotas::read_quotas;
 use super::plan_requester::PlanRequester;
-use super::planned_job::PlannedJob;
 use super::snapshot::ClusterSnapshot;
 
 /// Plans all jobs together.
@@ -60,7 +56,7 @@ pub(super) fn plan_jobs(
         let later = later_groups(&job, current_stage(existing));
         let (compiled, inputs) = prepare_job(job, existing, requester.as_ref(), &snapshot);
         let not_decided = JobHold::waiting(Reason::Queued, "not planned".to_owned());
-        let mut jobs_ahead_count = 0;
+        let mut notes = Vec::new();
         let mut place = Err(inputs.clone().err().unwrap_or(not_decided));
         if let (Some(compiled), Ok(inputs)) = (&compiled, &inputs) {
             if let Some(current) = current_place(&key, compiled, &snapshot) {
@@ -75,7 +71,8 @@ pub(super) fn plan_jobs(
                     denied_flavors: inputs.denied_node_orders.clone(),
                     ..AttemptState::default()
                 };
-                jobs_ahead_count = count_jobs_ahead(compiled, submitted, &snapshot, &all);
+                let ahead = count_jobs_ahead(compiled, submitted, &snapshot, &all);
+                notes.extend(describe_jobs_ahead(ahead, compiled.queue()));
                 waiting.push(Gang {
                     draws: inputs.limits.to_draws(),
                     ..engine::gang_from_job(compiled, &ticket, &BTreeMap::new())
@@ -91,9 +88,9 @@ pub(super) fn plan_jobs(
             levels: Vec::new(),
             victims: Vec::new(),
             claims: Vec::new(),
-            inputs: inputs.unwrap_or_default(),
-            jobs_ahead: jobs_ahead_count,
-            has_ended: check_ended(existing).is_some(),
+            volumes: inputs.map(|inputs| inputs.volumes).unwrap_or_default(),
+            notes,
+            has_ended: has_ended(existing),
         });
     }
     let now = snapshot
@@ -103,17 +100,36 @@ pub(super) fn plan_jobs(
     for gang in &waiting {
         engine.apply_gang(gang.clone());
     }
-    let mut quotas = NamespaceQuotas::from_snapshot(&snapshot, &to_place);
-    // A gang that may not start releases its nodes, and the engine tries other gangs there.
-    while decide_once(
-        (&mut engine, &flavors, &snapshot),
+    let mut quotas = read_quotas(&snapshot, &to_place);
+    let classes: Vec<_> = snapshot.device_classes.values().collect();
+    let nodes = || snapshot.nodes.values().collect();
+    let facts = PlacementFacts {
+        flavors: &flavors,
+        explain: &|engine, gang, explanation| {
+            device_allocation::explain_wait(engine, gang, explanation, &classes, nodes)
+        },
         now,
-        &mut quotas,
-        &mut planned,
-    ) {}
+    };
+    place_jobs(&mut engine, &facts, &mut quotas, &mut planned);
     claim_bindings::bind_claims(&mut planned, &mut snapshot);
     measure_levels(&mut planned, &snapshot);
+    for job in planned.iter_mut().filter(|job| !job.would_run()) {
+        job.notes.clear();
+    }
     planned
+}
+
+/// Describes the jobs ahead that may keep a runnable job waiting. None: there are none.
+fn describe_jobs_ahead(ahead: usize, queue: &str) -> Option<String> {
+    match ahead {
+        0 => None,
+        1 => Some(format!(
+            "1 pending job before it in queue {queue:?} is not in the plan: it may have to wait for that job"
+        )),
+        many => Some(format!(
+            "{many} pending jobs before it in queue {queue:?} are not in the plan: it may have to wait for those jobs"
+        )),
+    }
 }
 
 /// Measures how the ranks of each placed job follow the topology.
@@ -122,131 +138,7 @@ fn measure_levels(planned: &mut [PlannedJob], snapshot: &ClusterSnapshot) {
     let topologies =
         topologies.map(|(name, topology)| engine::to_engine_topology(name, &topology.spec));
     let topologies: Vec<_> = topologies.collect();
-    for job in planned {
-        if let (Ok(place), Some(compiled)) = (&job.place, &job.compiled) {
-            let spec = compiled.job().spec();
-            let find_node = |name: &str| snapshot.nodes.get(name);
-            job.levels = placement_levels(spec, &place.placement, &topologies, find_node);
-        }
-    }
-}
-
-/// Returns the task groups of the stages after `stage`, with their stage numbers.
-fn later_groups(job: &TrainingJob, stage: u32) -> Vec<(u32, String)> {
-    let groups = job.spec.task_groups.iter().map(|group| group.name.clone());
-    let stages = job.spec.group_stages().into_iter().zip(groups);
-    let mut later: Vec<_> = stages.filter(|(own_stage, _)| *own_stage > stage).collect();
-    // The sort is stable: the groups of one stage keep the order of the spec.
-    later.sort_by_key(|(own_stage, _)| *own_stage);
-    later
-}
-
-/// Runs one scheduling cycle.
-/// Returns true if a gang was placed and has released its nodes again.
-fn decide_once(
-    (engine, flavors, snapshot): (&mut Engine, &FlavorTolerations, &ClusterSnapshot),
-    now: Timestamp,
-    quotas: &mut NamespaceQuotas,
-    planned: &mut [PlannedJob],
-) -> bool {
-    let mut has_released = false;
-    for decision in engine.cycle(engine::to_engine_time(now)) {
-        let mut preempted = Vec::new();
-        let (id, place) = match decision {
-            Decision::Place {
-                gang, placement, ..
-            } => {
-                let place = engine_place(engine, flavors, &gang, placement);
-                (gang, Ok(place))
-            }
-            Decision::Preempt {
-                gang,
-                placement,
-                victims,
-            } => {
-                preempted = victims;
-                let place = engine_place(engine, flavors, &gang, placement);
-                (gang, Ok(place))
-            }
-            Decision::Wait {
-                gang: id,
-                explanation,
-            } => {
-                let classes: Vec<_> = snapshot.device_classes.values().collect();
-                let nodes = || snapshot.nodes.values().collect();
-                let (mut reason, mut message) =
-                    device_allocation::explain_wait(engine, &id, &explanation, &classes, nodes);
-                if let WaitDetail::Provisioning { nodes, .. } = explanation.detail.as_ref() {
-                    // The plan orders nothing: the queue has no delay before an order.
-                    message = format!("the job would start with {}", describe_new_nodes(nodes));
-                }
-                let job = planned.iter().find(|p| p.key == engine::job_key(&id));
-                if let Some(job) = job {
-                    let claim = volumes::explain_one_node(&job.inputs.volumes, reason);
-                    message.extend(claim.map(|cause| format!("; {cause}")));
-                    if would_order_nodes(&explanation)
-                        && let Some(compiled) = &job.compiled
-                        && let Err(hold) = quotas.check_gang(&job.key, compiled)
-                    {
-                        (reason, message) = (hold.reason, hold.message);
-                    }
-                }
-                let new_hold = if explanation.detail.is_refusal() {
-                    JobHold::refused
-                } else {
-                    JobHold::waiting
-                };
-                (id, Err(new_hold(reason, message)))
-            }
-            // These decisions do not concern planned jobs, or the job is pending with its own
-            // reason.
-            Decision::Drain { .. }
-            | Decision::Reserve { .. }
-            | Decision::Provision(_)
-            | Decision::EndProvisioning { .. } => continue,
-        };
-        let key = engine::job_key(&id);
-        let Some(job) = planned.iter_mut().find(|p| p.key == key) else {
-            continue;
-        };
-        let starts = match (&place, &job.compiled) {
-            (Ok(_), Some(compiled)) => quotas.start_gang(&key, compiled),
-            _ => Ok(()),
-        };
-        if starts.is_err() {
-            engine.delete_gang(&id);
-            has_released = true;
-        }
-        job.place = starts.and(place);
-        job.victims = preempted;
-    }
-    has_released
-}
-
-/// Returns true if nodes are ordered for the gang, or will be.
-fn would_order_nodes(explanation: &WaitExplanation) -> bool {
-    explanation.reason == WaitReason::Provisioning
-        || matches!(
-            explanation.provisioning_obstacle.as_deref(),
-            Some(ProvisioningObstacle::Delay { .. })
-        )
-}
-
-/// Converts the engine's placement, and adds the tolerations of its flavors.
-fn engine_place(
-    engine: &Engine,
-    flavors: &FlavorTolerations,
-    gang: &GangId,
-    placement: Placement,
-) -> GangPlacement {
-    GangPlacement {
-        placement,
-        groups: flavors.plan_groups(&engine.flavors(gang).unwrap_or_default()),
-        // Only the journal needs these fields, and a plan writes none.
-        limits: Vec::new(),
-        requester: None,
-        quota_version: 0,
-    }
+    trellis_plan::measure_levels(planned, &topologies, |name| snapshot.nodes.get(name));
 }
 
 /// Returns the current placement of a job.

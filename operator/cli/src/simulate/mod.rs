@@ -3,7 +3,7 @@
 
 mod input_files;
 mod node_patterns;
-mod printer;
+pub(crate) mod printer;
 mod scenario;
 mod workloads;
 

@@ -4,11 +4,11 @@ use std::io::{BufWriter, Stdout, Write};
 use std::time::Duration;
 
 use serde::Serialize;
-use trellis_scheduler::{Gang, Placement};
+use trellis_scheduler::{Gang, NodeName, Placement};
 use trellis_simulate::{SimulationRecord, SimulationSummary, to_seconds};
 
 use super::SimulateFormat;
-use crate::plan::node_runs;
+use trellis_reads::text::{format_nodes, format_runs};
 
 /// The last line of `-o jsonl`.
 #[derive(Serialize)]
@@ -110,7 +110,16 @@ fn format_place(gang: &Gang, placement: &Placement) -> String {
         };
         format!("; {} {verb} slices of {}", group.name, sizes.join(" and "))
     });
-    node_runs::format_placement(placement) + &slices.collect::<String>()
+    format_placement(placement) + &slices.collect::<String>()
+}
+
+/// Formats the placement of a whole gang in one line.
+pub(crate) fn format_placement(placement: &Placement) -> String {
+    let groups = placement.groups().iter().map(|group| {
+        let runs = group.runs.iter().map(|(node, pods)| (node.as_str(), *pods));
+        format!("{}: {}", group.group, format_runs(runs))
+    });
+    groups.collect::<Vec<_>>().join("; ")
 }
 
 /// Formats an event as a line.
@@ -128,7 +137,7 @@ fn format_line(record: &SimulationRecord<'_>) -> String {
             (record.t, record.event.as_str(), subject, detail)
         }
         SimulationRecord::Nodes(record) => {
-            let nodes = node_runs::format_nodes(record.nodes);
+            let nodes = format_nodes(record.nodes.iter().map(NodeName::as_str));
             let subject = format!("flavor {}", record.flavor.as_str());
             (record.t, record.event.as_str(), subject, nodes)
         }

@@ -29,6 +29,7 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimDeviceClass, SlimNode};
 use trellis_gang::requirements::device_allocation;
 use trellis_gang::{GangExplanation, engine, external, node_order};
+use trellis_plan::preempted;
 use trellis_scheduler::{
     Decision, Engine, Forecast, Gang, GangId, GangSnapshot, GroupNodeReport, NodeName,
     NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, Victim,
@@ -216,14 +217,6 @@ impl Explainer {
     /// Returns the victims that the gang would preempt now.
     fn victims(&self, id: &GangId) -> Vec<Preempted> {
         let victims = self.victims.get(id).map(Vec::as_slice);
-        let preempted = |victim: &Victim| {
-            let (job, member) = engine::parse_gang_id(&victim.gang);
-            Preempted {
-                pod: member.map(|m| trellis_api::names::pod_name(&job.name, &m.group, m.first)),
-                job: job_ref(&job),
-                because: Some(victim.reason.to_string()),
-            }
-        };
         victims.unwrap_or_default().iter().map(preempted).collect()
     }
 }
@@ -249,6 +242,7 @@ fn leaving_victims(pod_group: Option<&PodGroup>) -> Vec<Preempted> {
         job: job_ref(&Key::new(&victim.namespace, &victim.name)),
         pod: victim.pod.clone(),
         because: None,
+        lost_device_seconds: None,
     };
     victims.unwrap_or_default().iter().map(preempted).collect()
 }

@@ -1,7 +1,5 @@
 //! Formats runs of pods on nodes: `1 on each of gpu-0..gpu-7`.
 
-use trellis_scheduler::{NodeName, Placement};
-
 /// Nodes with consecutive names and the same number of pods each.
 struct NodeRun<'a> {
     first: &'a str,
@@ -10,24 +8,19 @@ struct NodeRun<'a> {
     pods: u32,
 }
 
-/// Formats the placement of a whole gang in one line.
-pub(crate) fn format_placement(placement: &Placement) -> String {
-    let groups = placement.groups().iter();
-    let groups = groups.map(|g| format!("{}: {}", g.group, format_runs(&g.runs)));
-    groups.collect::<Vec<_>>().join("; ")
-}
-
 /// Formats the names of nodes, such as `gpu-0..gpu-3, gpu-7`.
-pub(crate) fn format_nodes(nodes: &[NodeName]) -> String {
-    let runs: Vec<(NodeName, u32)> = nodes.iter().map(|node| (node.clone(), 1)).collect();
-    format_with(&runs, |run| match run.nodes {
+#[must_use]
+pub fn format_nodes<'n>(nodes: impl IntoIterator<Item = &'n str>) -> String {
+    let runs = nodes.into_iter().map(|node| (node, 1));
+    format_with(runs, |run| match run.nodes {
         1 => run.first.to_owned(),
         _ => format!("{}..{}", run.first, run.last),
     })
 }
 
-/// Formats the runs. Nodes with consecutive names are merged.
-pub(crate) fn format_runs(runs: &[(NodeName, u32)]) -> String {
+/// Formats the runs: names of nodes, and the number of pods on each. Nodes with consecutive names are merged.
+#[must_use]
+pub fn format_runs<'n>(runs: impl IntoIterator<Item = (&'n str, u32)>) -> String {
     format_with(runs, |run| match run.nodes {
         1 => format!("{} on {}", run.pods, run.first),
         _ => format!("{} on each of {}..{}", run.pods, run.first, run.last),
@@ -35,9 +28,12 @@ pub(crate) fn format_runs(runs: &[(NodeName, u32)]) -> String {
 }
 
 /// Formats each stretch of nodes with consecutive names.
-fn format_with(runs: &[(NodeName, u32)], format: impl Fn(&NodeRun<'_>) -> String) -> String {
+fn format_with<'n>(
+    runs: impl IntoIterator<Item = (&'n str, u32)>,
+    format: impl Fn(&NodeRun<'_>) -> String,
+) -> String {
     let mut stretches: Vec<NodeRun<'_>> = Vec::new();
-    let mut runs: Vec<(&str, u32)> = runs.iter().map(|(n, p)| (n.as_str(), *p)).collect();
+    let mut runs: Vec<(&str, u32)> = runs.into_iter().collect();
     runs.sort_by_key(|(node, _)| (split_number(node), *node));
     for (node, pods) in &runs {
         match stretches.last_mut() {
@@ -87,8 +83,7 @@ mod tests {
     use super::*;
 
     fn format(runs: &[(&str, u32)]) -> String {
-        let runs: Vec<_> = runs.iter().map(|(n, p)| (NodeName::new(*n), *p)).collect();
-        format_runs(&runs)
+        format_runs(runs.iter().copied())
     }
 
     #[test]

@@ -1,0 +1,160 @@
+//! Plans of jobs, asked from the operator, and their lines.
+
+use std::iter;
+
+use anyhow::anyhow;
+use kube::Api;
+use trellis_api::job::LevelPlacement;
+use trellis_api::visibility::{
+    OtherJobs, Plan, PlanStatus, PlannedClaim, PlannedJob, PlannedTaskGroup, Preempted,
+    RequestChange,
+};
+
+use crate::text::format_runs;
+use crate::visibility::create_object;
+use crate::{ErrorHints, ReadError, ReadFailure, Reader};
+
+/// How many times as long as another answer a plan may take: the scheduler tries several shapes, and
+/// may have to answer other questions first.
+const PATIENCE: u32 = 4;
+
+/// Asks the operator what would happen to these TrainingJobs of a namespace.
+///
+/// # Errors
+/// If the operator does not answer, or refuses the question.
+pub async fn ask_plan(
+    reader: &Reader,
+    namespace: &str,
+    jobs: Vec<serde_json::Value>,
+) -> Result<PlanStatus, ReadError> {
+    let api = Api::<Plan>::namespaced(reader.client.clone(), namespace);
+    let patience = reader
+        .scheduler_timeout
+        .map(|usual| usual.saturating_mul(PATIENCE));
+    let right = "the ClusterRole trellis-edit has it: create plans.visibility.trellis.dev";
+    let asked = create_object(&api, &Plan::new(namespace, jobs), patience).await;
+    let answer = asked.map_err(|error| {
+        error.into_read_error(&ErrorHints {
+            rights: right.to_owned(),
+            without_cluster: Some("with --nodes FILE, `trellis plan` needs no cluster"),
+        })
+    })?;
+    let answer = answer.into_result(right)?;
+    let status = answer.and_then(|answer| answer.status);
+    status.ok_or_else(|| ReadError {
+        failure: ReadFailure::Unavailable,
+        message: anyhow!("the operator does not plan jobs: it is older than this program"),
+    })
+}
+
+/// Lines about one subject, at least one.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct PlanRow {
+    /// The subject in one word, such as `objects`.
+    pub name: &'static str,
+    /// The lines.
+    pub lines: Vec<String>,
+}
+
+/// Describes a planned job and its placement, or the reason why it has none.
+#[must_use]
+pub fn describe_job(job: &PlannedJob) -> Vec<PlanRow> {
+    let queue = job.queue.as_ref();
+    let queue = queue.map(|queue| format!("{queue}, priority {}", job.priority.unwrap_or(0)));
+    let reason = job.reason.map(|reason| {
+        let message = job.message.as_deref().unwrap_or_default();
+        format!("{reason}: {message}")
+    });
+    let victims = job.preempts.iter().map(describe_victim);
+    let victims = victims.chain(job.preempts_others.iter().map(describe_others));
+    let shapes = job.smaller_shapes.iter().map(describe_shape);
+    let rows: [(&'static str, Vec<String>); 12] = [
+        ("queue", Vec::from_iter(queue)),
+        ("objects", job.objects.clone()),
+        ("defaults", job.defaults.clone()),
+        ("slices", job.slices.clone()),
+        ("then", job.later_stages.clone()),
+        ("nodes", describe_places(job)),
+        ("topology", Vec::from_iter(describe_levels(&job.topology))),
+        ("claims", job.claims.iter().map(describe_claim).collect()),
+        ("preempts", victims.collect()),
+        ("reason", Vec::from_iter(reason)),
+        ("smaller", shapes.collect()),
+        ("note", job.notes.clone()),
+    ];
+    let rows = rows.into_iter().filter(|(_, lines)| !lines.is_empty());
+    rows.map(|(name, lines)| PlanRow { name, lines }).collect()
+}
+
+fn describe_places(job: &PlannedJob) -> Vec<String> {
+    let nodes = job.nodes.unwrap_or(0);
+    let on_nodes = |pods: i64| {
+        let plural = if nodes == 1 { "" } else { "s" };
+        format!("{pods} pods on {nodes} node{plural}")
+    };
+    let place = |group: &PlannedTaskGroup| {
+        let runs = group.nodes.iter().map(|on| (on.node.as_str(), on.pods));
+        let place = match group.nodes.is_empty() {
+            // The caller may not read nodes.
+            true => format!("{} pods", group.pods),
+            false => format_runs(runs),
+        };
+        format!("{}: {place}", group.name)
+    };
+    let pods = job.task_groups.iter().map(|group| group.pods);
+    let pods = pods.fold(0, i64::saturating_add);
+    let places = job.task_groups.iter().map(place);
+    places
+        .chain(iter::once_with(|| on_nodes(pods)).filter(|_| pods > 1))
+        .collect()
+}
+
+/// Describes how the ranks follow the topology, by level. None: there is no topology to follow.
+fn describe_levels(levels: &[LevelPlacement]) -> Option<String> {
+    let level_text = |placed: &LevelPlacement| {
+        let (level, crossings, least) = (&placed.level, placed.crossings, placed.least_crossings);
+        match placed.domains {
+            1 => format!("{level}: 1 domain"),
+            many if crossings > least => {
+                format!("{level}: {many} domains, {crossings} ring crossings (at least {least})")
+            }
+            many => format!("{level}: {many} domains, {crossings} ring crossings"),
+        }
+    };
+    let texts: Vec<String> = levels.iter().map(level_text).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+fn describe_claim(claim: &PlannedClaim) -> String {
+    let name = &claim.claim;
+    match (&claim.volume, &claim.node) {
+        (Some(volume), _) => format!("{name}: bound to volume {volume}"),
+        (None, Some(node)) => format!("{name}: provisioned for node {node}"),
+        (None, None) => format!("{name}: provisioned"),
+    }
+}
+
+fn describe_victim(victim: &Preempted) -> String {
+    let subject = match &victim.pod {
+        None => victim.job.to_string(),
+        Some(pod) => format!("pod {pod} of {}", victim.job),
+    };
+    let because = victim.because.as_deref().unwrap_or("it is leaving already");
+    let lost = victim.lost_device_seconds.unwrap_or(0);
+    format!("{subject}: {because} (work lost: {lost} device-seconds)")
+}
+
+fn describe_others(others: &OtherJobs) -> String {
+    let jobs = match others.count {
+        1 => "1 job".to_owned(),
+        many => format!("{many} jobs"),
+    };
+    match others.priority {
+        Some(priority) => format!("{jobs} of priority {priority} in other namespaces"),
+        None => format!("{jobs} in other namespaces"),
+    }
+}
+
+fn describe_shape(shape: &RequestChange) -> String {
+    format!("{}: {} would start now", shape.field, shape.value)
+}
