@@ -45,8 +45,9 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
     let snapshot_requests = signal(SignalKind::user_defined1())?;
     // Every replica answers these requests, the standby replicas too.
     let mut servers = Tasks::default();
+    let shared_settings = Arc::new(settings.clone());
     let webhook = webhook.map(|given| {
-        let settings = Arc::new(settings.clone());
+        let settings = shared_settings.clone();
         let (webhook, answers) = Webhook::new(given, &clients, policies.clone(), settings);
         servers.start("the admission webhook", answers);
         webhook
@@ -58,7 +59,13 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
         servers.start("health", served);
     }
     if let Some(given) = endpoint {
-        let served = endpoint::serve(given, leader.clone(), readiness, clients.clone());
+        let served = endpoint::serve(
+            given,
+            leader.clone(),
+            readiness,
+            clients.clone(),
+            shared_settings,
+        );
         servers.start("the read-only endpoint", served);
     }
     if let Some(folder) = options.snapshots {

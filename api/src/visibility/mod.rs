@@ -74,6 +74,7 @@ pub const ALL_RESOURCES: &[ServedResource] = &[
     Explanation::SERVED,
     EndedAttempt::SERVED,
     Forecast::SERVED,
+    Plan::SERVED,
 ];
 
 /// A list in the API server's format.

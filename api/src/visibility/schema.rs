@@ -5,8 +5,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::{
-    EndedAttempt, Explanation, Forecast, GROUP, JobState, NodeState, QueueState, ServedResource,
-    VERSION,
+    EndedAttempt, Explanation, Forecast, GROUP, JobState, NodeState, Plan, QueueState,
+    ServedResource, VERSION,
 };
 
 /// Returns each kind with its self-contained schema.
@@ -37,6 +37,7 @@ pub fn schemas() -> Vec<(&'static ServedResource, Value)> {
             &Forecast::SERVED,
             resource_schema::<Forecast>(&Forecast::SERVED),
         ),
+        (&Plan::SERVED, resource_schema::<Plan>(&Plan::SERVED)),
     ]
 }
 

@@ -165,7 +165,8 @@ pub(super) fn compiled_profile(compiled: &CompiledJob) -> Option<JobProfile> {
     })
 }
 
-fn build_context(job_context: &JobContext) -> Result<BuildContext<'_>, JobHold> {
+/// Returns the surroundings with which the job is compiled and judged, or why they are incomplete.
+pub(super) fn build_context(job_context: &JobContext) -> Result<BuildContext<'_>, JobHold> {
     let namespace_labels = job_context.namespace_labels.as_ref();
     let namespace_labels =
         namespace_labels.ok_or_else(|| lookup::unknown_namespace(job_context.namespace()))?;

@@ -23,7 +23,7 @@ mod undecodable;
 mod validate;
 
 pub use flavor_status::maintain_flavor_status;
-pub use prediction::predict_job;
+pub use prediction::{UnstoredJob, build_unstored_job, predict_job};
 pub use profile_status::maintain_profile_status;
 pub use queue_status::format_share;
 pub use queue_status::maintain_queue_status;

@@ -1,5 +1,9 @@
-//! Predicts for the admission webhook what the controller will decide on a job. The prediction
-//! takes the same steps from the same caches, and writes nothing.
+//! Predicts what the controller will decide on a job that is not stored: for the admission webhook,
+//! and for plans. The prediction takes the same steps from the same caches, and writes nothing.
+
+mod planned_job;
+
+pub use planned_job::{UnstoredJob, build_unstored_job};
 
 use std::sync::Arc;
 
@@ -10,9 +14,11 @@ use trellis_compiler::Settings;
 use trellis_gang::key::Key;
 use trellis_gang::quota::JobDemand;
 use trellis_gang::{JobHold, quota};
+use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::{Policies, Requester};
 
-use super::build::BuildOutcome;
+use super::build::{BuildOutcome, PolicyOutcome};
+use super::job_context::JobContext;
 use super::{build, job_context};
 
 /// Prediction for a job.
@@ -42,27 +48,11 @@ pub fn predict_job(
     let is_exempt =
         job.spec.is_suspended() || matches!(phase, Some(JobPhase::Starting | JobPhase::Running));
     let key = Key::from_meta(&job.metadata);
-    let mut job_context = job_context::read_job(cache, &key, Arc::new(job), None);
-    job_context.requester = requester;
-    job_context.policies = policies;
-    let BuildOutcome {
-        policy: policy_outcome,
-        result,
-        blocked_stage,
-    } = build::build_job(&job_context, settings);
-    let blocked_stage = blocked_stage.map(|stage| stage.hold);
-    let hold = match result.and_then(|job| blocked_stage.map_or(Ok(job), Err)) {
-        // The usage of the limits may include a stored job, so its limits are not checked here.
-        Ok(job) if is_new && !is_exempt => {
-            let limits = policy_outcome
-                .as_ref()
-                .map(|policy_outcome| &policy_outcome.limits.draws);
-            let report = cache.quotas.report();
-            let exceeded = limits.zip(report.as_ref()).and_then(|(draws, report)| {
-                quota::find_exceeded_limit(draws, &JobDemand::from_job(job.compiled()), report)
-            });
-            exceeded.map(|message| JobHold::refused(Reason::QuotaPolicyExceeded, message))
-        }
+    let mut judged = judge(cache, &key, job, requester, policies, settings);
+    if is_new && !is_exempt {
+        judged.refuse_exceeded_limit(cache);
+    }
+    let hold = match judged.result {
         Ok(_) => None,
         // The invalid spec of a new job is refused at once, even if the job is suspended.
         Err(hold) if is_exempt && !(is_new && hold.reason == Reason::InvalidSpec) => {
@@ -72,8 +62,58 @@ pub fn predict_job(
     };
     JobPrediction {
         held: hold,
-        warnings: policy_outcome
+        warnings: judged
+            .policy
             .map(|d| d.verdict.warnings)
             .unwrap_or_default(),
+    }
+}
+
+/// A job as the controller would judge it.
+struct JudgedJob {
+    job_context: JobContext,
+    /// Decision of the policies. None if they were not evaluated.
+    policy: Option<PolicyOutcome>,
+    /// The authorized job, if all its stages may run.
+    result: Result<AuthorizedJob, JobHold>,
+}
+
+fn judge(
+    cache: &Cache,
+    key: &Key,
+    job: TrainingJob,
+    requester: Option<Requester>,
+    policies: Option<Arc<Policies>>,
+    settings: &Arc<Settings>,
+) -> JudgedJob {
+    let mut job_context = job_context::read_job(cache, key, Arc::new(job), None);
+    job_context.requester = requester;
+    job_context.policies = policies;
+    let BuildOutcome {
+        policy,
+        result,
+        blocked_stage,
+    } = build::build_job(&job_context, settings);
+    let blocked_stage = blocked_stage.map(|stage| stage.hold);
+    JudgedJob {
+        job_context,
+        policy,
+        result: result.and_then(|job| blocked_stage.map_or(Ok(job), Err)),
+    }
+}
+
+impl JudgedJob {
+    /// Refuses the job if a limit that denies jobs has no room for it. For new jobs only: the usage of
+    /// the limits may include a stored job.
+    fn refuse_exceeded_limit(&mut self, cache: &Cache) {
+        let Ok(job) = &self.result else { return };
+        let limits = self.policy.as_ref().map(|policy| &policy.limits.draws);
+        let report = cache.quotas.report();
+        let exceeded = limits.zip(report.as_ref()).and_then(|(draws, report)| {
+            quota::find_exceeded_limit(draws, &JobDemand::from_job(job.compiled()), report)
+        });
+        if let Some(message) = exceeded {
+            self.result = Err(JobHold::refused(Reason::QuotaPolicyExceeded, message));
+        }
     }
 }

@@ -19,6 +19,7 @@ use trellis_gang::{CompletedRun, DesiredGang};
 use trellis_scheduler::{QueueName, Resources, Snapshot};
 
 use super::{QueueReport, TotalsReport};
+use crate::planned_gang::{PlannedAttempt, PlannedGang};
 use crate::task_outcome::TaskOutcome;
 
 /// An event of the scheduler.
@@ -74,6 +75,8 @@ pub enum SchedulerEvent {
     AskLimits(oneshot::Sender<LimitsReport>),
     /// Requests a snapshot of the engine.
     AskSnapshot(oneshot::Sender<Arc<Snapshot>>),
+    /// Requests the gangs of attempts that are not submitted, in the same order.
+    AskGangs(Vec<PlannedAttempt>, oneshot::Sender<Vec<PlannedGang>>),
     /// A task has written conditions of an external gang's pods: its number, and the uids of pods
     /// whose write failed.
     ConditionsWritten(Key, u64, Vec<String>),
@@ -149,6 +152,7 @@ impl SchedulerEvent {
             | Self::AskTotals(_)
             | Self::AskLimits(_)
             | Self::AskSnapshot(_)
+            | Self::AskGangs(..)
             | Self::ConditionsWritten(..)
             | Self::TaskEnded(..) => return None,
         })

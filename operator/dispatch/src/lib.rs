@@ -19,6 +19,7 @@ pub mod leader;
 pub mod metric_catalog;
 pub mod metrics;
 mod node_orders;
+mod planned_gang;
 mod preflight;
 mod reports;
 mod task_outcome;
@@ -33,6 +34,7 @@ pub use event_channel::{EventReceiver, EventSender, SchedulerEvent, event_channe
 pub use metric_catalog::markdown;
 pub use metrics::{NodeOrderEnd, OperatorMetrics, ReconcileResult};
 pub use node_orders::maintain_node_orders;
+pub use planned_gang::{PlannedAttempt, PlannedGang};
 pub use reports::{QueueReport, TotalsReport};
 pub use watched_kinds::{WATCHED_KINDS, WatchedKind, start_watches};
 pub use work_queue::WorkQueue;

@@ -6,6 +6,7 @@
 //! decide, `claims` predicts the volumes, and `description` describes the outcome.
 
 mod claims;
+mod current_place;
 mod description;
 mod holds;
 mod namespace_quotas;
@@ -13,6 +14,7 @@ mod placement;
 mod planned_job;
 
 pub use claims::{bind_claims, choose_steps};
+pub use current_place::{current_place, current_plan};
 pub use description::{describe, preempted};
 pub use holds::{check_root, hold_without_policies};
 pub use namespace_quotas::NamespaceQuotas;

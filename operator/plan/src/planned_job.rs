@@ -1,8 +1,8 @@
 //! One planned job, and the verdict on it.
 
-use trellis_api::TrainingJob;
 use trellis_api::job::LevelPlacement;
 use trellis_api::visibility::{PlanVerdict, PlannedClaim};
+use trellis_api::{Reason, TrainingJob};
 use trellis_compiler::CompiledJob;
 use trellis_gang::JobHold;
 use trellis_gang::key::Key;
@@ -37,6 +37,12 @@ pub struct PlannedJob {
 }
 
 impl PlannedJob {
+    /// Returns the reason of a job that the engine has not decided on yet.
+    #[must_use]
+    pub fn undecided() -> JobHold {
+        JobHold::waiting(Reason::Queued, "not planned".to_owned())
+    }
+
     /// Returns true if the job would run now.
     #[must_use]
     pub fn would_run(&self) -> bool {

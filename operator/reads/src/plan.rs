@@ -6,10 +6,11 @@ use anyhow::anyhow;
 use kube::Api;
 use trellis_api::job::LevelPlacement;
 use trellis_api::visibility::{
-    OtherJobs, Plan, PlanStatus, PlannedClaim, PlannedJob, PlannedTaskGroup, Preempted,
+    Explanation, Plan, PlanStatus, PlannedClaim, PlannedJob, PlannedTaskGroup, Preempted,
     RequestChange,
 };
 
+use crate::explain::{describe_hidden_jobs, describe_start, help_sections};
 use crate::text::format_runs;
 use crate::visibility::create_object;
 use crate::{ErrorHints, ReadError, ReadFailure, Reader};
@@ -66,9 +67,11 @@ pub fn describe_job(job: &PlannedJob) -> Vec<PlanRow> {
         format!("{reason}: {message}")
     });
     let victims = job.preempts.iter().map(describe_victim);
-    let victims = victims.chain(job.preempts_others.iter().map(describe_others));
+    let victims = victims.chain(job.preempts_others.iter().map(describe_hidden_jobs));
     let shapes = job.smaller_shapes.iter().map(describe_shape);
-    let rows: [(&'static str, Vec<String>); 12] = [
+    let explanation = job.explanation.as_ref();
+    let start = explanation.map(|explanation| describe_start(explanation, explanation.time.0));
+    let rows: [(&'static str, Vec<String>); 14] = [
         ("queue", Vec::from_iter(queue)),
         ("objects", job.objects.clone()),
         ("defaults", job.defaults.clone()),
@@ -79,7 +82,9 @@ pub fn describe_job(job: &PlannedJob) -> Vec<PlanRow> {
         ("claims", job.claims.iter().map(describe_claim).collect()),
         ("preempts", victims.collect()),
         ("reason", Vec::from_iter(reason)),
+        ("start", Vec::from_iter(start)),
         ("smaller", shapes.collect()),
+        ("help", explanation.map(describe_help).unwrap_or_default()),
         ("note", job.notes.clone()),
     ];
     let rows = rows.into_iter().filter(|(_, lines)| !lines.is_empty());
@@ -144,17 +149,16 @@ fn describe_victim(victim: &Preempted) -> String {
     format!("{subject}: {because} (work lost: {lost} device-seconds)")
 }
 
-fn describe_others(others: &OtherJobs) -> String {
-    let jobs = match others.count {
-        1 => "1 job".to_owned(),
-        many => format!("{many} jobs"),
-    };
-    match others.priority {
-        Some(priority) => format!("{jobs} of priority {priority} in other namespaces"),
-        None => format!("{jobs} in other namespaces"),
-    }
+/// Describes what would let the job start.
+fn describe_help(explanation: &Explanation) -> Vec<String> {
+    let sections = help_sections(explanation).into_iter();
+    let lines = sections.flat_map(|section| {
+        let lines = section.lines.into_iter().map(|line| format!("  {line}"));
+        iter::once(format!("{}:", section.heading)).chain(lines)
+    });
+    lines.collect()
 }
 
 fn describe_shape(shape: &RequestChange) -> String {
-    format!("{}: {} would start now", shape.field, shape.value)
+    format!("{}: {}: the job would start now", shape.field, shape.value)
 }

@@ -42,7 +42,11 @@ const OPERATOR_RECORDS: &[&str] = &["quotaledgers", "leaderterms"];
 
 /// Users who may run pods may run jobs and gangs of pods.
 /// The operator owns the PodGroups of jobs and reverts changes that other clients make to them.
-const EDIT: &[RuleRow] = &[("trellis.dev", &["trainingjobs", "podgroups"], WRITE_VERBS)];
+const EDIT: &[RuleRow] = &[
+    ("trellis.dev", &["trainingjobs", "podgroups"], WRITE_VERBS),
+    // The answer is reduced to what the user may read.
+    (GROUP, &["plans"], CREATE_VERBS),
+];
 
 /// A JobPolicy can only deny jobs of its namespace. It permits none.
 const ADMIN: &[RuleRow] = &[("trellis.dev", &["jobpolicies"], WRITE_VERBS)];

@@ -12,10 +12,11 @@ use trellis_gang::quota::{GpuHourUsage, from_planned_limit, limit_name, read_own
 use trellis_gang::requirements::daemon_set_reserve;
 use trellis_gang::requirements::pod_usage::PodUsage;
 use trellis_gang::{engine, plan_start};
+use trellis_plan::current_plan;
 use trellis_policies::quota::{LimitHolder, LimitId, LimitedQuantity};
 use trellis_scheduler::{Engine, Node, NodeName};
 
-use super::existing_job::{current_plan, pending_job, submission_time};
+use super::existing_job::{pending_job, submission_time};
 use super::snapshot::ClusterSnapshot;
 
 /// Builds an engine that knows everything except the planned jobs.

@@ -2,9 +2,9 @@
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
-use trellis_api::pod_group::{Plan, PodGroupPhase};
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_gang::key::Key;
+use trellis_plan::current_plan;
 
 use super::snapshot::ClusterSnapshot;
 
@@ -33,14 +33,6 @@ pub(super) fn submission_time(job: &TrainingJob) -> Option<Timestamp> {
     queued
         .or(job.metadata.creation_timestamp.as_ref())
         .map(|t| t.0)
-}
-
-/// Returns the plan of a gang that holds nodes.
-pub(super) fn current_plan(group: &PodGroup) -> Option<&Plan> {
-    let status = group.status.as_ref()?;
-    let phase = status.phase.unwrap_or_default();
-    let holds = !matches!(phase, PodGroupPhase::Pending | PodGroupPhase::Finished);
-    status.plan.as_ref().filter(|_| holds)
 }
 
 /// Returns the job of a gang that is pending in its queue.

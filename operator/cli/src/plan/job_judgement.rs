@@ -9,11 +9,11 @@ use trellis_compiler::CompiledJob;
 use trellis_gang::build::{BuildContext, find_blocked_stage};
 use trellis_gang::key::Key;
 use trellis_gang::{JobHold, lookup};
+use trellis_plan::current_plan;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, SubmissionFacts};
 use trellis_policies::quota::QuotaVerdict;
 
-use super::existing_job::current_plan;
 use super::snapshot::ClusterSnapshot;
 
 /// The result for one stage of a job.

@@ -4,23 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use trellis_api::{PodGroup, Reason, TrainingJob};
+use trellis_api::{PodGroup, TrainingJob};
 use trellis_compiler::CompiledJob;
+use trellis_gang::engine;
 use trellis_gang::engine::AttemptState;
 use trellis_gang::key::Key;
 use trellis_gang::observed::AntiAffinityIndex;
 use trellis_gang::requirements::closed_domains::TargetGang;
 use trellis_gang::requirements::device_allocation;
-use trellis_gang::requirements::flavors::{FlavorTolerations, GangPlacement};
-use trellis_gang::{JobHold, engine};
-use trellis_plan::{PlacementFacts, PlannedJob, later_groups, place_jobs};
+use trellis_gang::requirements::flavors::FlavorTolerations;
+use trellis_plan::{PlacementFacts, PlannedJob, current_place, later_groups, place_jobs};
 use trellis_scheduler::{FlavorName, Gang, LabelDomain};
 
 use super::claim_bindings;
 use super::engine_setup::build_engine;
-use super::existing_job::{
-    current_plan, current_stage, has_ended, next_attempt, pending_job, submission_time,
-};
+use super::existing_job::{current_stage, has_ended, next_attempt, pending_job, submission_time};
 use super::job_preparation::prepare_job;
 use super::namespace_quotas::read_quotas;
 use super::plan_requester::PlanRequester;
@@ -55,11 +53,11 @@ pub(super) fn plan_jobs(
         let requester = requester_source.requester_of(&job, existing);
         let later = later_groups(&job, current_stage(existing));
         let (compiled, inputs) = prepare_job(job, existing, requester.as_ref(), &snapshot);
-        let not_decided = JobHold::waiting(Reason::Queued, "not planned".to_owned());
         let mut notes = Vec::new();
-        let mut place = Err(inputs.clone().err().unwrap_or(not_decided));
+        let mut place = Err(inputs.clone().err().unwrap_or_else(PlannedJob::undecided));
         if let (Some(compiled), Ok(inputs)) = (&compiled, &inputs) {
-            if let Some(current) = current_place(&key, compiled, &snapshot) {
+            let group = snapshot.pod_groups.get(&key);
+            if let Some(current) = group.and_then(|group| current_place(compiled, group)) {
                 to_place.remove(&key);
                 place = Ok(current);
             } else {
@@ -139,24 +137,6 @@ fn measure_levels(planned: &mut [PlannedJob], snapshot: &ClusterSnapshot) {
         topologies.map(|(name, topology)| engine::to_engine_topology(name, &topology.spec));
     let topologies: Vec<_> = topologies.collect();
     trellis_plan::measure_levels(planned, &topologies, |name| snapshot.nodes.get(name));
-}
-
-/// Returns the current placement of a job.
-/// The job keeps it if its request is unchanged.
-fn current_place(
-    key: &Key,
-    compiled: &CompiledJob,
-    snapshot: &ClusterSnapshot,
-) -> Option<GangPlacement> {
-    let group = snapshot.pod_groups.get(key)?;
-    let plan = current_plan(group).filter(|_| group.spec == compiled.pod_group().spec)?;
-    Some(GangPlacement {
-        placement: engine::placement_from_plan(plan),
-        groups: plan.groups.clone(),
-        limits: plan.limits.clone(),
-        requester: plan.requester.clone(),
-        quota_version: 0,
-    })
 }
 
 /// Counts the jobs ahead in the same queue that are not planned.

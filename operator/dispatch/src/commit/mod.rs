@@ -127,10 +127,8 @@ impl Committer {
     /// request.
     #[must_use]
     pub(crate) fn exceeded_quota(&self, job: &Key, ask: &QuotaDemand) -> Option<String> {
-        let others = self
-            .open_plans
-            .other_demands(job, |o, plan| self.remaining_request(o, plan));
-        self.exceeded_quota_with(job, ask, &others)
+        let (quotas, others) = self.quotas_for(job);
+        namespace_quota::find_exceeded_quota(quotas.iter().map(AsRef::as_ref), ask, &others)
     }
 
     fn exceeded_quota_with(
@@ -139,13 +137,23 @@ impl Committer {
         ask: &QuotaDemand,
         others: &[QuotaDemand],
     ) -> Option<String> {
-        let all = self.context.cache.resource_quotas.all();
-        let here = |q: &&ResourceQuota| q.metadata.namespace.as_deref() == Some(&*job.namespace);
-        namespace_quota::find_exceeded_quota(
-            all.iter().map(AsRef::as_ref).filter(here),
-            ask,
-            others,
-        )
+        let quotas = self.quotas_in(&job.namespace);
+        namespace_quota::find_exceeded_quota(quotas.iter().map(AsRef::as_ref), ask, others)
+    }
+
+    /// Returns the ResourceQuotas of the job's namespace, and the demands of other gangs there that
+    /// start, for pods that do not exist yet.
+    pub(crate) fn quotas_for(&self, job: &Key) -> (Vec<Arc<ResourceQuota>>, Vec<QuotaDemand>) {
+        let others = self
+            .open_plans
+            .other_demands(job, |other, plan| self.remaining_request(other, plan));
+        (self.quotas_in(&job.namespace), others)
+    }
+
+    fn quotas_in(&self, namespace: &str) -> Vec<Arc<ResourceQuota>> {
+        let mut quotas = self.context.cache.resource_quotas.all();
+        quotas.retain(|quota| quota.metadata.namespace.as_deref() == Some(namespace));
+        quotas
     }
 
     fn remaining_request(&self, job: &Key, plan: &OpenPlan) -> QuotaDemand {

@@ -23,25 +23,33 @@ impl Driver {
         self.committer.cache().wait_synced().await;
         self.restore_state().await;
         let mut is_first = true;
+        // The first cycle does not wait for events: the restore has handled some, such as requests for
+        // a snapshot.
+        let mut events = Vec::new();
         loop {
-            let events = self.next_events().await;
-            let to_advance = self.advance_gangs(events);
-            if self.awaits_adoption() {
-                continue;
-            }
-            if std::mem::replace(&mut is_first, false) {
-                self.restore_queue_usage();
-            }
-            if !self.is_watch_broken(&to_advance) {
-                // Counts before deciding, so that a used-up limit is closed. Counts again after it,
-                // so that started gangs use hours from now on.
-                self.count_hours();
-                self.decide();
-                self.count_hours();
-                self.renew_messages();
-            }
-            self.answer_snapshot_requests();
+            self.run_cycle(events, &mut is_first);
+            events = self.next_events().await;
         }
+    }
+
+    /// Handles the events, and decides. `is_first` is true until the first decision.
+    fn run_cycle(&mut self, events: Vec<SchedulerEvent>, is_first: &mut bool) {
+        let to_advance = self.advance_gangs(events);
+        if self.awaits_adoption() {
+            return;
+        }
+        if std::mem::replace(is_first, false) {
+            self.restore_queue_usage();
+        }
+        if !self.is_watch_broken(&to_advance) {
+            // Counts before deciding, so that a used-up limit is closed. Counts again after it,
+            // so that started gangs use hours from now on.
+            self.count_hours();
+            self.decide();
+            self.count_hours();
+            self.renew_messages();
+        }
+        self.answer_snapshot_requests();
     }
 
     /// Restores the state of the cluster in the engine, and takes the first step of each gang.

@@ -113,6 +113,10 @@ impl Driver {
                 let _ = answer.send(self.report_limits());
             }
             SchedulerEvent::AskSnapshot(answer) => self.snapshot_requests.push(answer),
+            SchedulerEvent::AskGangs(attempts, answer) => {
+                let gangs = attempts.iter().map(|attempt| self.plan_gang(attempt));
+                let _ = answer.send(gangs.collect());
+            }
             SchedulerEvent::ConditionsWritten(unit, number, missed) => {
                 self.handle_condition_results(&unit, number, &missed)
             }

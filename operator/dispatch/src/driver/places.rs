@@ -2,12 +2,12 @@
 
 pub(super) mod anti_affinity;
 pub(super) mod avoided_nodes;
+mod engine_gang;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt as _;
 use tokio::time::Instant;
 use trellis_api::job::{TrainingJobStatus, parse_ranges};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
@@ -15,33 +15,14 @@ use trellis_api::{PodGroup, Reason, names};
 use trellis_cache::policy::Guard;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodPhase;
-use trellis_gang::{AuthorizedAttempt, DesiredGang, engine, external, journal};
+use trellis_gang::{DesiredGang, engine, external, journal};
 use trellis_machine::clock;
 use trellis_scheduler::{Gang, NodeName, Placement};
 
 use super::{Driver, EngineState};
-use crate::context::Context;
 
 /// How long a gang that restarts keeps its nodes.
 const RESTART_KEEP_TIME: SignedDuration = SignedDuration::from_secs(120);
-
-/// Returns the flavors of which a job gets no new nodes, each with the reason: a policy denies them,
-/// or the operator orders no nodes.
-fn denied_flavors(context: &Context, run: &AuthorizedAttempt) -> BTreeMap<String, String> {
-    if context.node_orders.namespace().is_some() {
-        return run.job.denied_node_orders().clone();
-    }
-    let flavors = context.cache.flavors.all().into_iter();
-    let growing = flavors.filter(|flavor| flavor.spec.provisioning.is_some());
-    let denied = growing.map(|flavor| {
-        let name = flavor.name_any();
-        let message = format!(
-            "the operator orders no new nodes of flavor {name:?}: install the chart with provisioning.enabled: true"
-        );
-        (name, message)
-    });
-    denied.collect()
-}
 
 impl Driver {
     /// Enqueues the gang in the engine.
@@ -77,8 +58,6 @@ impl Driver {
     /// Returns the gang in the engine's form.
     fn build_engine_gang(&mut self, job: &Key, journal: &PodGroupStatus) -> Option<Gang> {
         let retry = self.retry_time(job, journal);
-        let kept_out = self.excluded_domains(job);
-        let exclusive_node_values = self.exclusive_node_values(job);
         let state = self.gangs.get_mut(job)?;
         let run = state.run().cloned()?;
         let now = Instant::now();
@@ -89,23 +68,14 @@ impl Driver {
         if !state.are_suspects_allowed && !run.attempt.suspect_nodes.is_empty() {
             self.avoiding_suspects.insert(job.clone());
         }
-        let ticket = engine::AttemptState {
-            submitted: run.attempt.submitted,
-            not_before: run.attempt.not_before.max(retry),
-            excluded_nodes: run
-                .avoided_nodes(!state.are_suspects_allowed)
-                .chain(avoided)
-                .collect(),
-            preempted: run.preempted,
-            never_preempts: run.never_preempts,
-            volumes: run.volumes.clone(),
-            closed_domains: kept_out,
-            exclusive_node_values,
-            denied_flavors: denied_flavors(self.committer.context(), &run),
-        };
-        let mut gang = engine::gang_from_job(run.job.compiled(), &ticket, &state.admitted);
+        let excluded_nodes = run
+            .avoided_nodes(!state.are_suspects_allowed)
+            .chain(avoided)
+            .collect();
+        let state = self.gangs.get(job)?;
+        let mut gang = self.engine_gang(job, &run, &state.admitted, retry, excluded_nodes);
         gang.draws = state.draws();
-        Some(self.with_prediction(job, gang))
+        Some(gang)
     }
 
     /// Returns when the gang may be tried again. A gang that was put off before its first pod

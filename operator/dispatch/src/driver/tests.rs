@@ -1,3 +1,4 @@
+mod cycle;
 mod provisioning;
 mod restart;
 mod slices;
@@ -104,44 +105,6 @@ async fn waiting_job_gets_its_newest_reason_at_a_limited_rate() {
     }
     assert!((7..=8).contains(&woken.len()), "{woken:?}");
     assert_eq!(woken[..2], [0, 1]);
-}
-
-/// The operator loses the right to watch nodes, and gets it back.
-#[tokio::test(start_paused = true)]
-async fn driver_decides_nothing_while_a_watch_is_broken() {
-    let mut driver = driver();
-    let (before, later) = (Key::new("team-a", "before"), Key::new("team-a", "later"));
-    let context = driver.committer.context().clone();
-    let (nodes, _pods) = (context.cache.pulse("nodes"), context.cache.pulse("pods"));
-    let no_jobs = BTreeSet::new();
-    let mark_waiting = |driver: &mut Driver, job: &Key| {
-        driver.gangs.entry(job.clone()).or_default().engine_state = EngineState::Waiting;
-    };
-    let explanation = |job: &Key| context.explanations.read().get(job).cloned();
-    mark_waiting(&mut driver, &before);
-    let minute = Duration::from_secs(60);
-    for _ in 0..3 {
-        assert!(!driver.is_watch_broken(&no_jobs));
-        assert_eq!(driver.next_pause(), cycle::MAX_IDLE);
-        tokio::time::advance(minute).await;
-        context.cache.pulse("pods").beat();
-    }
-    assert!(driver.is_watch_broken(&no_jobs));
-    let explained = explanation(&before).unwrap();
-    assert_eq!(explained.reason, Reason::CacheNotReady);
-    assert!(
-        explained.message.contains("the watch of nodes"),
-        "{explained:?}"
-    );
-    // The driver checks the watch again soon, even if the engine has no work.
-    assert_eq!(driver.next_pause(), broken_watch::CHECK_INTERVAL);
-    mark_waiting(&mut driver, &later);
-    assert_eq!(explanation(&later), None);
-    assert!(driver.is_watch_broken(&BTreeSet::from([later.clone()])));
-    assert_eq!(explanation(&later), Some(explained));
-    nodes.beat();
-    assert!(!driver.is_watch_broken(&no_jobs));
-    assert_eq!((explanation(&before), explanation(&later)), (None, None));
 }
 
 /// The policies allowed the job, but changed before its place was written to the journal.

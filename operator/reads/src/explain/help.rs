@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use trellis_api::visibility::{
-    Amount, Explanation, FreedOn, HeldBy, MovableJob, Preempted, Protected, RaisedLimit,
+    Amount, Explanation, FreedOn, HeldBy, MovableJob, OtherJobs, Preempted, Protected, RaisedLimit,
     RaisedQuota, SmallestChange,
 };
 
@@ -81,19 +81,23 @@ pub fn help_sections(explanation: &Explanation) -> Vec<HelpSection> {
 
 fn describe_preemption(explanation: &Explanation) -> Vec<Sentence> {
     let victims = explanation.preempts.iter().map(describe_victim);
-    let hidden = explanation.preempts_others.iter().map(|hidden| {
-        let jobs = match hidden.count {
-            1 => "1 job".to_owned(),
-            count => format!("{count} jobs"),
-        };
-        let priority = hidden.priority.map(|value| format!(", priority {value}"));
-        Sentence::plain(format!(
-            "{jobs} in namespaces that you may not see{}",
-            priority.unwrap_or_default()
-        ))
-    });
+    let hidden = explanation.preempts_others.iter();
+    let hidden = hidden.map(|hidden| Sentence::plain(describe_hidden_jobs(hidden)));
     let protected = explanation.protected.iter().map(describe_protected);
     victims.chain(hidden).chain(protected).collect()
+}
+
+/// Describes jobs whose names the caller may not read.
+pub(crate) fn describe_hidden_jobs(hidden: &OtherJobs) -> String {
+    let jobs = match hidden.count {
+        1 => "1 job".to_owned(),
+        count => format!("{count} jobs"),
+    };
+    let priority = hidden.priority.map(|value| format!(", priority {value}"));
+    format!(
+        "{jobs} in namespaces that you may not see{}",
+        priority.unwrap_or_default()
+    )
 }
 
 fn describe_victim(victim: &Preempted) -> Sentence {

@@ -9,12 +9,14 @@ mod subject;
 mod turn;
 
 pub use answer::Answer;
+pub(crate) use help::describe_hidden_jobs;
 pub use help::{HelpKind, HelpSection, help_sections, join_amounts};
 pub use read::read_facts;
 pub use sentence::{NamedObject, Sentence, Span};
 pub use state::DisplayState;
 pub use subject::ExplainedObject;
 pub use turn::QueueTurn;
+pub(crate) use turn::describe_start;
 
 use serde::Serialize;
 use trellis_api::Reason;

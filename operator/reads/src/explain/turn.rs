@@ -38,19 +38,24 @@ impl QueueTurn {
                 .queue(queue)
                 .text(", waits for preempted jobs to stop"),
         };
-        let start = match &explanation.expected_start {
-            Some(time) => match format_until(time.0, now).as_str() {
-                "now" => "expected to start now".to_owned(),
-                span => format!("expected to start in {span} ({})", time.0),
-            },
-            None if explanation.reason == Some(Reason::Provisioning) => {
-                "no expected start: the autoscaler does not say when the nodes are ready".to_owned()
-            }
-            None => "no expected start: the gangs that it waits for have no known end".to_owned(),
-        };
+        let start = describe_start(explanation, now);
         Self::Waits {
             place: place.text(format!(", priority {}", explanation.priority)),
             start: Sentence::plain(start),
         }
+    }
+}
+
+/// Describes when the job is expected to start.
+pub(crate) fn describe_start(explanation: &Explanation, now: Timestamp) -> String {
+    match &explanation.expected_start {
+        Some(time) => match format_until(time.0, now).as_str() {
+            "now" => "expected to start now".to_owned(),
+            span => format!("expected to start in {span} ({})", time.0),
+        },
+        None if explanation.reason == Some(Reason::Provisioning) => {
+            "no expected start: the autoscaler does not say when the nodes are ready".to_owned()
+        }
+        None => "no expected start: the gangs that it waits for have no known end".to_owned(),
     }
 }

@@ -28,6 +28,7 @@ use axum::routing::{any, get};
 use axum::{Extension, Router};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
+use trellis_compiler::Settings;
 use trellis_dispatch::clients::Clients;
 
 use crate::callers::access::RequiredRight;
@@ -60,10 +61,11 @@ pub async fn serve(
     lead: LeaderSlot,
     webhook: Option<Readiness>,
     clients: Clients,
+    settings: Arc<Settings>,
 ) {
     let (address, visibility) = (config.address, config.visibility);
     let (identity, renewed) = config.into_identity(&clients.command);
-    let endpoint = Endpoint::new(lead, webhook, identity.clone(), clients.command);
+    let endpoint = Endpoint::new(lead, webhook, identity.clone(), clients.command, settings);
     let trusted_proxy = endpoint.callers.proxy.clone();
     let is_api_server = {
         let trusted_proxy = trusted_proxy.clone();

@@ -4,11 +4,12 @@ use std::sync::{Arc, Weak};
 
 use kube::Client;
 use tokio::sync::Mutex;
+use trellis_compiler::Settings;
 use trellis_dispatch::context::Context;
 use trellis_machine::threads;
 
 use super::serialized_answers::SnapshotDownload;
-use super::visibility::ForecastTurns;
+use super::visibility::QuestionTurns;
 use super::visibility::snapshot_view::SnapshotViews;
 use crate::callers::fair_turns::FairTurns;
 use crate::callers::{CallerLimits, Failure, RequestTurn};
@@ -37,8 +38,10 @@ pub(super) struct Endpoint {
     /// The last snapshot, shared by concurrent readers.
     download: Mutex<Weak<SnapshotDownload>>,
     pub(super) snapshot_views: SnapshotViews,
-    /// Turns of forecasts after changes.
-    pub(super) forecast_turns: ForecastTurns,
+    /// Turns of plans, and of forecasts after changes.
+    pub(super) question_turns: QuestionTurns,
+    /// Settings with which planned jobs are compiled.
+    pub(super) settings: Arc<Settings>,
     /// Places of watches that the API server requests, by user.
     pub(super) proxied_watch_places: FairTurns<String>,
     /// Places of watches of direct clients, by user.
@@ -51,6 +54,7 @@ impl Endpoint {
         webhook: Option<Readiness>,
         identity: Identity,
         client: Client,
+        settings: Arc<Settings>,
     ) -> Self {
         Self {
             leader,
@@ -59,7 +63,8 @@ impl Endpoint {
             callers: CallerLimits::new(client),
             download: Mutex::default(),
             snapshot_views: SnapshotViews::default(),
-            forecast_turns: ForecastTurns::default(),
+            question_turns: QuestionTurns::default(),
+            settings,
             proxied_watch_places: FairTurns::new(MAX_WATCHES, MAX_WATCHES_OF_USER),
             direct_watch_places: FairTurns::new(MAX_DIRECT_WATCHES, MAX_DIRECT_WATCHES / 2),
         }
@@ -124,7 +129,13 @@ mod tests {
             let leadership = Leadership::with_remaining(Duration::from_secs(remaining));
             let commands = Commands::new(client.clone(), leadership);
             let leader = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
-            let endpoint = Endpoint::new(leader, None, Identity::default(), client.clone());
+            let endpoint = Endpoint::new(
+                leader,
+                None,
+                Identity::default(),
+                client.clone(),
+                Arc::default(),
+            );
             let code = endpoint
                 .leader_context()
                 .map(|_| ())
@@ -140,7 +151,7 @@ mod tests {
         let client = Client::try_from(nowhere).unwrap();
         let commands = Commands::new(client.clone(), Leadership::for_test());
         let leader = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
-        let endpoint = Endpoint::new(leader, None, Identity::default(), client);
+        let endpoint = Endpoint::new(leader, None, Identity::default(), client, Arc::default());
         let requests = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = requests.clone();
         tokio::spawn(async move {

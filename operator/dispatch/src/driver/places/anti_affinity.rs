@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use trellis_gang::AuthorizedAttempt;
+use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::key::Key;
 use trellis_gang::observed::AntiAffinityTerm;
 use trellis_gang::requirements::closed_domains::TargetGang;
@@ -14,10 +16,9 @@ impl Driver {
     pub(in crate::driver) fn excluded_domains(
         &self,
         job: &Key,
+        run: &AuthorizedAttempt,
+        admitted: &BTreeMap<String, AdmittedPod>,
     ) -> BTreeMap<String, BTreeSet<LabelDomain>> {
-        let Some((state, run)) = self.gangs.get(job).and_then(|s| Some((s, s.run()?))) else {
-            return BTreeMap::new();
-        };
         let context = self.committer.context();
         let namespace = context
             .cache
@@ -27,7 +28,7 @@ impl Driver {
             let node = context.cache.nodes.get(&Key::new("", node))?;
             node.metadata.labels.as_ref()?.get(key).cloned()
         };
-        TargetGang::new(run.job.compiled(), &namespace, &state.admitted)
+        TargetGang::new(run.job.compiled(), &namespace, admitted)
             .closed_domains(&context.cache.repulsions.read(), label)
     }
 

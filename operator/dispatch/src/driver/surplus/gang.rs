@@ -20,7 +20,6 @@ impl Driver {
         plan: &Plan,
         member: &SurplusUnit,
     ) -> Option<Gang> {
-        let kept_out = self.excluded_domains(job);
         let exclusive_node_values = self.exclusive_node_values(job);
         let state = self.gangs.get(job)?;
         let avoided = state.avoided.current(Instant::now()).cloned();
@@ -28,7 +27,7 @@ impl Driver {
             submitted: run.attempt.submitted,
             excluded_nodes: run.avoided_nodes(true).chain(avoided).collect(),
             volumes: run.volumes.clone(),
-            closed_domains: kept_out,
+            closed_domains: self.excluded_domains(job, run, &state.admitted),
             exclusive_node_values,
             ..engine::AttemptState::default()
         };

@@ -14,7 +14,9 @@ mod explanations;
 mod forecasts;
 mod jobs;
 mod nodes;
+mod plans;
 mod query;
+mod questions;
 mod queues;
 mod request;
 mod row_set;
@@ -22,23 +24,24 @@ pub(super) mod snapshot_view;
 mod table;
 mod watch;
 
-pub(super) use asked_forecast::ForecastTurns;
 pub(super) use jobs::NOMINATED_MESSAGE;
+pub(super) use questions::QuestionTurns;
 #[cfg(feature = "fixtures")]
 pub(crate) use request::parse_request;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use trellis_api::visibility::{
     EndedAttempt, Explanation, Forecast, GangName, JobState, NodeState, QueueState, ServedResource,
 };
+use trellis_dispatch::context::Context;
 use trellis_gang::external;
 
 use super::state::Endpoint;
@@ -47,6 +50,7 @@ use crate::callers::{Caller, Failure, RequestTurn};
 use crate::serve::ClientCertificates;
 use encoding::{EncodedBytes, Encoding};
 use explanations::VisibleScope;
+use questions::read_question;
 use request::{ApiRequest, DiscoveryDocument, ObjectRequest};
 use row_set::RowSet;
 
@@ -88,10 +92,14 @@ pub(super) async fn serve(
             object.check_supported()?;
             let (format, encoding) = (object.format, Encoding::from_headers(&head.headers));
             let view = endpoint.snapshot_views.current(&context).await?;
-            if object.served.plural == Forecast::SERVED.plural {
-                let question = asked_forecast::read_question(body).await?;
-                let turns = &endpoint.forecast_turns;
-                return turns.serve(question, &user, &view, turn).await;
+            if object.verb == "create" {
+                let asked = Question {
+                    object,
+                    body,
+                    turn,
+                    view,
+                };
+                return asked.answer(&endpoint, &context, &caller, &user).await;
             }
             let answer = match object.served.plural {
                 plural if plural == Explanation::SERVED.plural => EncodedBytes::plain(
@@ -105,6 +113,41 @@ pub(super) async fn serve(
             let content_type = [(header::CONTENT_TYPE, format.content_type())];
             Ok((content_type, answer.headers(), answer.bytes).into_response())
         }
+    }
+}
+
+/// A question that a client asks by creating an object.
+struct Question {
+    object: ObjectRequest,
+    body: Body,
+    turn: RequestTurn,
+    view: Arc<snapshot_view::SnapshotView>,
+}
+
+impl Question {
+    async fn answer(
+        self,
+        endpoint: &Endpoint,
+        context: &Arc<Context>,
+        caller: &Caller<'_>,
+        user: &UserInfo,
+    ) -> Result<Response, Failure> {
+        let (turns, view) = (&endpoint.question_turns, &self.view);
+        if self.object.served.plural == Forecast::SERVED.plural {
+            let question = read_question(self.body).await?;
+            let answer = asked_forecast::answer(question, turns, user, view, self.turn).await?;
+            return Ok((StatusCode::CREATED, Json(answer)).into_response());
+        }
+        let sources = plans::PlanSources {
+            context,
+            settings: &endpoint.settings,
+            turns,
+            view,
+        };
+        let namespace = self.object.namespace.unwrap_or_default();
+        let question = read_question(self.body).await?;
+        let answer = plans::answer(question, &namespace, sources, caller, user, self.turn).await?;
+        Ok((StatusCode::CREATED, Json(answer)).into_response())
     }
 }
 
@@ -123,7 +166,8 @@ async fn serve_explanation(
     let explanation = match view.explain(gang, turn).await? {
         None => None,
         Some((mut explanation, priorities)) => {
-            let sees = review_scope(&explanation, caller, user).await?;
+            let foreign = explanations::foreign_namespaces(&explanation);
+            let sees = review_scope(foreign, caller, user).await?;
             explanations::redact(&mut explanation, &priorities, &sees);
             Some(explanation)
         }
@@ -137,9 +181,10 @@ async fn serve_explanation(
     )
 }
 
-/// Reviews what the caller may see in an explanation beyond the job itself.
+/// Reviews what the caller may see in an answer beyond the job itself. `foreign` are the other
+/// namespaces whose jobs the answer names.
 async fn review_scope(
-    explanation: &Explanation,
+    foreign: BTreeSet<String>,
     caller: &Caller<'_>,
     user: &UserInfo,
 ) -> Result<VisibleScope, Failure> {
@@ -157,7 +202,6 @@ async fn review_scope(
         queues: may(list(&QueueState::SERVED)).await?,
         namespaces: BTreeSet::new(),
     };
-    let foreign = explanations::foreign_namespaces(explanation);
     let jobs = list(&JobState::SERVED);
     // A caller who may list all namespaces needs no review for each.
     if foreign.len() > 1 && may(jobs).await? {

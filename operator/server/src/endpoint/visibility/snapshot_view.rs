@@ -242,7 +242,8 @@ impl SnapshotView {
                 nodes: &|| view.context.cache.nodes.all(),
             };
             let result = explainer.explain(&job, &beside)?;
-            let priorities = explanations::priorities(&result, &view.snapshot);
+            let named = explanations::named_jobs(&result);
+            let priorities = explanations::priorities(named, &view.snapshot);
             Some((result, priorities))
         });
         result.await

@@ -11,7 +11,10 @@ mod smallest_change;
 #[cfg(test)]
 mod tests;
 
-pub(super) use redaction::{Priorities, VisibleScope, foreign_namespaces, priorities, redact};
+pub(super) use redaction::{
+    Priorities, VisibleScope, foreign_namespaces, hide_victims, named_jobs, priorities, redact,
+};
+pub(super) use request_changes::may_help;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,6 +83,14 @@ impl Explainer {
         });
         Self {
             victims: preempts.collect(),
+            ..Self::after_cycle(engine)
+        }
+    }
+
+    /// Explains the jobs of an engine that has run a cycle already.
+    pub(super) fn after_cycle(engine: Engine) -> Self {
+        Self {
+            victims: BTreeMap::new(),
             moves: BoundedSearch::new(moves::MAX_MOVE_SEARCHES),
             request_changes: BoundedSearch::new(request_changes::MAX_CHANGE_SEARCHES),
             engine,

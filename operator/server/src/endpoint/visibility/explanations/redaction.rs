@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_api::visibility::{Explanation, GangName, JobRef, OtherJobs, SmallestChange};
+use trellis_api::visibility::{
+    Explanation, GangName, JobRef, OtherJobs, Preempted, SmallestChange,
+};
 use trellis_gang::{engine, external};
 use trellis_scheduler::Snapshot;
 
@@ -22,10 +24,18 @@ pub(in super::super) struct VisibleScope {
     pub(in super::super) nodes: bool,
 }
 
+impl VisibleScope {
+    /// Returns true if the caller may see a job. `own` is the namespace of the job in question.
+    fn sees_job(&self, job: &JobRef, own: &str) -> bool {
+        job.namespace == own || self.namespaces.contains(job.namespace.as_str())
+    }
+}
+
 /// Priorities of the named jobs.
 pub(in super::super) type Priorities = BTreeMap<JobRef, i32>;
 
-fn named_jobs(explanation: &Explanation) -> impl Iterator<Item = &JobRef> {
+/// Returns the jobs that an explanation names, besides the explained job.
+pub(in super::super) fn named_jobs(explanation: &Explanation) -> impl Iterator<Item = &JobRef> {
     let behind = explanation.shortage.iter().flat_map(|lacks| &lacks.behind);
     let protected = explanation
         .protected
@@ -47,9 +57,12 @@ pub(in super::super) fn foreign_namespaces(explanation: &Explanation) -> BTreeSe
     others.map(|job| job.namespace.clone()).collect()
 }
 
-/// Returns the priorities of the jobs that the explanation names.
-pub(in super::super) fn priorities(explanation: &Explanation, snapshot: &Snapshot) -> Priorities {
-    let gangs = named_jobs(explanation).map(|job| {
+/// Returns the priorities of these jobs.
+pub(in super::super) fn priorities<'j>(
+    jobs: impl IntoIterator<Item = &'j JobRef>,
+    snapshot: &Snapshot,
+) -> Priorities {
+    let gangs = jobs.into_iter().map(|job| {
         let name = GangName::from_object_name(&job.name);
         (
             engine::gang_id(&external::gang_key_from_name(&job.namespace, &name)),
@@ -64,18 +77,16 @@ pub(in super::super) fn priorities(explanation: &Explanation, snapshot: &Snapsho
     priorities.collect()
 }
 
-/// Removes what the caller may not see.
-pub(in super::super) fn redact(
-    explanation: &mut Explanation,
+/// Removes the victims that the caller may not see, and returns their numbers by priority.
+pub(in super::super) fn hide_victims(
+    victims: &mut Vec<Preempted>,
+    own: &str,
     priorities: &Priorities,
     sees: &VisibleScope,
-) {
-    let own = explanation.metadata.namespace.clone().unwrap_or_default();
-    let is_seen =
-        |job: &JobRef| job.namespace == own || sees.namespaces.contains(job.namespace.as_str());
+) -> Vec<OtherJobs> {
     let mut others: BTreeMap<Option<i32>, i64> = BTreeMap::new();
-    explanation.preempts.retain(|leaves| {
-        let seen = is_seen(&leaves.job);
+    victims.retain(|leaves| {
+        let seen = sees.sees_job(&leaves.job, own);
         if !seen {
             let count = others.entry(priorities.get(&leaves.job).copied());
             let count = count.or_default();
@@ -84,9 +95,20 @@ pub(in super::super) fn redact(
         seen
     });
     let others = others.into_iter().rev();
-    explanation.preempts_others = others
+    others
         .map(|(priority, count)| OtherJobs { count, priority })
-        .collect();
+        .collect()
+}
+
+/// Removes what the caller may not see.
+pub(in super::super) fn redact(
+    explanation: &mut Explanation,
+    priorities: &Priorities,
+    sees: &VisibleScope,
+) {
+    let own = explanation.metadata.namespace.clone().unwrap_or_default();
+    let is_seen = |job: &JobRef| sees.sees_job(job, &own);
+    explanation.preempts_others = hide_victims(&mut explanation.preempts, &own, priorities, sees);
     for safe in &mut explanation.protected {
         safe.job.take_if(|job| !is_seen(job));
     }

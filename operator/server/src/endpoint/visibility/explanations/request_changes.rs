@@ -13,7 +13,7 @@ pub(super) const MAX_CHANGE_SEARCHES: usize = 64;
 
 /// Returns true if another request may remove this reason to wait. The order of the queue and limits
 /// outside it do not depend on the request.
-pub(super) fn may_help(reason: Reason) -> bool {
+pub(in super::super) fn may_help(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::Fragmented

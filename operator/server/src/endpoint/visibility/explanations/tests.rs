@@ -179,7 +179,7 @@ fn external_pods_are_explained_by_their_served_names() {
     assert_eq!(victim.job.name, "podgroup.runs");
     assert_eq!(victim.job.to_string(), "a/PodGroup/runs");
     // The priorities are found by these names.
-    let by_job = priorities(&explanation, &engine.snapshot());
+    let by_job = priorities(named_jobs(&explanation), &engine.snapshot());
     assert_eq!(by_job.get(&victim.job), Some(&0), "{by_job:?}");
 }
 

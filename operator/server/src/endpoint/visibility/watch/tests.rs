@@ -52,7 +52,13 @@ impl Scene {
         let client = Client::try_from(nowhere).unwrap();
         let commands = Commands::new(client.clone(), Leadership::for_test());
         let leader = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
-        let endpoint = Endpoint::new(leader.clone(), None, Identity::default(), client);
+        let endpoint = Endpoint::new(
+            leader.clone(),
+            None,
+            Identity::default(),
+            client,
+            Arc::default(),
+        );
         Self {
             endpoint: Arc::new(endpoint),
             leader,

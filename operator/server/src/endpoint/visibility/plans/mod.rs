@@ -1,0 +1,76 @@
+//! Answers a created Plan: what happens to TrainingJobs if the caller applies them now.
+//!
+//! `question` checks the jobs, `planner` plans them, `smaller_shapes` searches for shapes that would
+//! start, and `redaction` reduces the answer to what the caller may see.
+
+mod planner;
+mod question;
+mod redaction;
+mod smaller_shapes;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::authentication::v1::UserInfo;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use trellis_api::visibility::{Plan, PlanStatus};
+use trellis_cache::policy::requester_from_user;
+use trellis_compiler::Settings;
+use trellis_dispatch::context::Context;
+
+use super::questions::QuestionTurns;
+use super::review_scope;
+use super::snapshot_view::SnapshotView;
+use crate::callers::{Caller, Failure, RequestTurn};
+use planner::Planner;
+
+/// The sources of an answer.
+pub(super) struct PlanSources<'a> {
+    pub(super) context: &'a Arc<Context>,
+    pub(super) settings: &'a Arc<Settings>,
+    pub(super) turns: &'a QuestionTurns,
+    pub(super) view: &'a Arc<SnapshotView>,
+}
+
+/// Answers the question of a user about jobs of this namespace.
+pub(super) async fn answer(
+    plan: Plan,
+    namespace: &str,
+    sources: PlanSources<'_>,
+    caller: &Caller<'_>,
+    user: &UserInfo,
+    turn: RequestTurn,
+) -> Result<Plan, Failure> {
+    let jobs = question::read_jobs(&plan, namespace)?;
+    let (context, settings) = (sources.context.clone(), sources.settings.clone());
+    let requester = requester_from_user(user);
+    let work = move |view: &SnapshotView| {
+        let planner = Planner {
+            context: &context,
+            settings: &settings,
+            snapshot: view.snapshot(),
+            requester,
+        };
+        planner.plan(jobs)
+    };
+    let (view, turns) = (sources.view, sources.turns);
+    let answer = turns.answer(user, view, turn, work).await?;
+    let (mut jobs, priorities) = answer.ok_or_else(Failure::unavailable)?;
+    let foreign: BTreeSet<String> = jobs
+        .iter()
+        .flat_map(redaction::foreign_namespaces)
+        .collect();
+    let sees = review_scope(foreign, caller, user).await?;
+    for job in &mut jobs {
+        redaction::redact(job, &priorities, &sees);
+    }
+    Ok(Plan {
+        status: Some(PlanStatus {
+            time: Time(view.time()),
+            jobs,
+        }),
+        ..plan
+    })
+}
