@@ -8,6 +8,7 @@ mod logs;
 mod peers;
 mod plugin;
 mod read_commands;
+mod server_plan;
 mod verify;
 mod watch_commands;
 mod what_if;

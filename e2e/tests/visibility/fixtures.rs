@@ -80,6 +80,19 @@ impl VisibilityFixture {
         self.control_plane.apply_yaml(&binding).await.unwrap();
     }
 
+    /// Gives the ServiceAccount of [`Self::viewer_kubeconfig`] a role in the site's namespace.
+    pub(crate) async fn grant_role(&self, site: &TestSite, role: &str) {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": site.name()}],
+        });
+        let binding = binding.to_string();
+        let applied = self.control_plane.apply_yaml_in(site.name(), &binding);
+        applied.await.unwrap();
+    }
+
     /// Creates a queue with the name of the site and this number of GPUs. It contains no jobs of
     /// other tests.
     pub(crate) async fn create_queue(&self, site: &TestSite, gpus: u32) {

@@ -9,5 +9,6 @@ mod forecasts;
 mod job_states;
 mod leader;
 mod operator_outage;
+mod plans;
 mod queue_and_node_states;
 mod watch;

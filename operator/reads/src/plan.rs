@@ -162,3 +162,104 @@ fn describe_help(explanation: &Explanation) -> Vec<String> {
 fn describe_shape(shape: &RequestChange) -> String {
     format!("{}: {}: the job would start now", shape.field, shape.value)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn rows(job: Value) -> Vec<(&'static str, Vec<String>)> {
+        let job: PlannedJob = serde_json::from_value(job).unwrap();
+        let rows = describe_job(&job).into_iter();
+        rows.map(|row| (row.name, row.lines)).collect()
+    }
+
+    #[test]
+    fn job_that_runs_has_its_nodes_and_the_jobs_that_leave() {
+        let nodes = json!([{"node": "gpu-1", "pods": 8}, {"node": "gpu-0", "pods": 8}]);
+        let victim = json!({"namespace": "team-b", "name": "sweep", "because": "lower priority",
+            "lostDeviceSeconds": 48});
+        let found = rows(json!({
+            "namespace": "team-a", "name": "llm", "verdict": "Runs", "queue": "vision", "priority": 5,
+            "nodes": 2, "taskGroups": [{"name": "worker", "pods": 16, "nodes": nodes}],
+            "claims": [{"claim": "data", "volume": "disk-7"}, {"claim": "tmp", "node": "gpu-0"}],
+            "preempts": [victim], "preemptsOthers": [{"count": 2, "priority": 0}]}));
+        assert_eq!(
+            found,
+            [
+                ("queue", vec!["vision, priority 5".to_owned()]),
+                (
+                    "nodes",
+                    vec![
+                        "worker: 8 on each of gpu-0..gpu-1".to_owned(),
+                        "16 pods on 2 nodes".to_owned()
+                    ]
+                ),
+                (
+                    "claims",
+                    vec![
+                        "data: bound to volume disk-7".to_owned(),
+                        "tmp: provisioned for node gpu-0".to_owned()
+                    ]
+                ),
+                (
+                    "preempts",
+                    vec![
+                        "team-b/sweep: lower priority (work lost: 48 device-seconds)".to_owned(),
+                        "2 jobs in namespaces that you may not see, priority 0".to_owned()
+                    ]
+                ),
+            ]
+        );
+    }
+
+    #[test]
+    fn caller_who_may_not_read_nodes_gets_their_number() {
+        let found = rows(json!({
+            "namespace": "team-a", "name": "llm", "verdict": "Runs", "nodes": 2,
+            "taskGroups": [{"name": "worker", "pods": 16}], "claims": [{"claim": "tmp"}]}));
+        let lines = |lines: &[&str]| {
+            lines
+                .iter()
+                .map(|&line| line.to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            found,
+            [
+                ("nodes", lines(&["worker: 16 pods", "16 pods on 2 nodes"])),
+                ("claims", lines(&["tmp: provisioned"])),
+            ]
+        );
+    }
+
+    #[test]
+    fn job_that_waits_has_its_start_and_what_would_help() {
+        let change = json!({"field": "spec.taskGroups[worker].flavors", "value": "[a100]"});
+        let explanation = json!({
+            "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "Explanation",
+            "metadata": {"name": "llm", "namespace": "team-a"}, "time": "2026-12-01T10:00:00Z",
+            "queue": "vision", "priority": 0, "message": "no room", "requestChanges": [change],
+            "expectedStart": "2026-12-01T12:00:00Z"});
+        let found = rows(json!({
+            "namespace": "team-a", "name": "llm", "verdict": "Waits", "reason": "InsufficientCapacity",
+            "message": "no room", "explanation": explanation,
+            "smallerShapes": [{"field": "spec.taskGroups[worker].replicas", "value": "12"}]}));
+        let names: Vec<_> = found.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["reason", "start", "smaller", "help"]);
+        let lines: Vec<_> = found.iter().flat_map(|(_, lines)| lines).collect();
+        for words in [
+            "InsufficientCapacity: no room",
+            "expected to start in 120m (2026-12-01T12:00:00Z)",
+            "spec.taskGroups[worker].replicas: 12: the job would start now",
+            "The job would start now with any one of these changes:",
+            "  spec.taskGroups[worker].flavors: [a100]",
+        ] {
+            assert!(
+                lines.iter().any(|line| *line == words),
+                "{words}: {lines:?}"
+            );
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Reads the input files of a plan, and collects all their problems.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use trellis_api::document::{self, Document, Problem};
@@ -31,6 +32,8 @@ pub(crate) struct PlanInput {
     pub(crate) jobs: Vec<FileJob>,
     /// All other objects.
     pub(crate) snapshot: ClusterSnapshot,
+    /// Kinds of the other objects.
+    pub(crate) other_kinds: BTreeSet<String>,
     /// All problems, in the order of the files.
     pub(crate) problems: Vec<Problem>,
     /// Notes about facts that the user might not expect.
@@ -106,7 +109,9 @@ impl PlanInput {
             return;
         }
         match self.snapshot.add_document(&document) {
-            Ok(Some(_)) => {}
+            Ok(Some(_)) => {
+                self.other_kinds.insert(document.kind);
+            }
             Ok(None) if ours || (to_plan && document.kind == "TrainingJob") => {
                 self.problems.push(unknown_kind(&document).with_file(file));
             }

@@ -15,6 +15,7 @@ pub(super) mod plan_requester;
 mod planned_jobs;
 pub(super) mod reads;
 mod report;
+mod server_plan;
 pub(super) mod snapshot;
 
 use std::collections::BTreeSet;
@@ -54,6 +55,12 @@ pub(super) struct PlanOptions {
     /// StorageClasses, DaemonSets and DeviceClasses from them. It then reads no cluster.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     nodes: Vec<PathBuf>,
+    /// Let the operator plan, and read no cluster.
+    /// This needs the right to create plans in the namespaces of the jobs, which the ClusterRoles
+    /// trellis-edit, edit and admin have. The requester is your user. The operator also tells when a job
+    /// would start, and with how many pods it would start now.
+    #[arg(long, conflicts_with_all = ["nodes", "output", "user"])]
+    server: bool,
     /// Print the objects as input for kubectl apply.
     /// The output contains pods only if all pods of the job can be placed. Reasons why a job would
     /// not run go to standard error.
@@ -79,6 +86,9 @@ enum PlanFormat {
 
 /// Plans the jobs. The exit status shows whether all would run.
 pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
+    if options.server {
+        return server_plan::run(options);
+    }
     let input = PlanInput::read(&options.filenames, &options.nodes);
     let plan = match make_plan(options, input)? {
         Ok(plan) => plan,

@@ -161,3 +161,20 @@ fn namespace_option_must_match_the_job() {
     let run = plan(&["--nodes", "nodes.yaml", "-f", "job.yaml", "-n", "team-a"]);
     assert_eq!(run.code, 0, "{}", run.err);
 }
+
+/// The operator plans on its own cluster, for the user who asks, and renders no manifests.
+#[test]
+fn plan_by_the_operator_excludes_options_of_a_plan_by_the_command() {
+    for other in [
+        &["--nodes", "nodes.yaml"][..],
+        &["-o", "yaml"],
+        &["--as", "ada"],
+    ] {
+        let run = plan(&[&["--server", "-f", "job.yaml"], other].concat());
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
+        assert!(run.err.contains("cannot be used with"), "{run:?}");
+    }
+    let run = plan(&["--server", "-f", "all-wrong.yaml"]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
+    assert!(run.err.contains("all-wrong.yaml:"), "{run:?}");
+}

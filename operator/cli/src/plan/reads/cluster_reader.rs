@@ -65,7 +65,7 @@ impl ReadPurpose {
     fn required_rights(self) -> String {
         match self {
             Self::Plan => format!(
-                "a plan needs the rights to get and list {} in all namespaces: docs/plan.md has the ClusterRole",
+                "a plan needs the rights to get and list {} in all namespaces: docs/plan.md has the ClusterRole; with --server, the operator reads them",
                 resource_list()
             ),
             Self::Policies => "policies need the rights to get and list clusterjobpolicies, jobpolicies, trainingqueues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services in all namespaces: docs/plan.md has the ClusterRole".to_owned(),
