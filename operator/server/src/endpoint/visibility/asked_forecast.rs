@@ -17,13 +17,12 @@ pub(super) async fn answer(
     question: Forecast,
     turns: &QuestionTurns,
     user: &UserInfo,
-    view: &Arc<SnapshotView>,
+    view: Arc<SnapshotView>,
     turn: RequestTurn,
 ) -> Result<Forecast, Failure> {
     let spec = question.spec.clone();
-    let compare =
-        move |view: &SnapshotView| forecast_changes(view.snapshot(), &spec, compute_limit);
-    let status = turns.answer(user, view, turn, compare).await?;
+    let compare = move || forecast_changes(view.snapshot(), &spec, compute_limit);
+    let status = turns.answer(user, turn, compare).await?;
     let status = status
         .map_err(|invalid| Failure::new(StatusCode::UNPROCESSABLE_ENTITY, invalid.to_string()))?;
     Ok(Forecast {

@@ -91,16 +91,11 @@ pub(super) async fn serve(
         (ApiRequest::Object(object), Some(turn)) => {
             object.check_supported()?;
             let (format, encoding) = (object.format, Encoding::from_headers(&head.headers));
-            let view = endpoint.snapshot_views.current(&context).await?;
             if object.verb == "create" {
-                let asked = Question {
-                    object,
-                    body,
-                    turn,
-                    view,
-                };
+                let asked = Question { object, body, turn };
                 return asked.answer(&endpoint, &context, &caller, &user).await;
             }
+            let view = endpoint.snapshot_views.current(&context).await?;
             let answer = match object.served.plural {
                 plural if plural == Explanation::SERVED.plural => EncodedBytes::plain(
                     serve_explanation(&object, &view, turn, &caller, &user).await?,
@@ -121,7 +116,6 @@ struct Question {
     object: ObjectRequest,
     body: Body,
     turn: RequestTurn,
-    view: Arc<snapshot_view::SnapshotView>,
 }
 
 impl Question {
@@ -132,9 +126,10 @@ impl Question {
         caller: &Caller<'_>,
         user: &UserInfo,
     ) -> Result<Response, Failure> {
-        let (turns, view) = (&endpoint.question_turns, &self.view);
+        let turns = &endpoint.question_turns;
         if self.object.served.plural == Forecast::SERVED.plural {
             let question = read_question(self.body).await?;
+            let view = endpoint.snapshot_views.current(context).await?;
             let answer = asked_forecast::answer(question, turns, user, view, self.turn).await?;
             return Ok((StatusCode::CREATED, Json(answer)).into_response());
         }
@@ -142,7 +137,6 @@ impl Question {
             context,
             settings: &endpoint.settings,
             turns,
-            view,
         };
         let namespace = self.object.namespace.unwrap_or_default();
         let question = read_question(self.body).await?;

@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 use trellis_api::visibility::{self, Forecast, Plan};
+use trellis_machine::threads;
 
-use super::snapshot_view::SnapshotView;
 use crate::callers::fair_turns::FairTurns;
 use crate::callers::{Failure, RequestTurn};
 use crate::serve::{late_body, read_body};
@@ -64,28 +64,28 @@ impl Default for QuestionTurns {
 }
 
 impl QuestionTurns {
-    /// Answers the question of a user by this work, once the answer to an earlier question is computed.
-    /// Fails if too many questions wait.
+    /// Answers the question of a user by this work on a blocking thread, once the answer to an earlier
+    /// question is computed. Fails if too many questions wait.
     pub(super) async fn answer<T: Send + 'static>(
         &self,
         user: &UserInfo,
-        view: &Arc<SnapshotView>,
         turn: RequestTurn,
-        work: impl FnOnce(&SnapshotView) -> T + Send + 'static,
+        work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let name = user.username.clone().unwrap_or_default();
         let place = self.places.try_acquire(name);
         let place = place.ok_or_else(Failure::too_many_requests)?;
         let own = self.computing.clone().lock_owned().await;
         let runtime = Handle::current();
-        let answer = view.run((turn, place), move |view| {
+        let answer = threads::spawn_blocking(move || {
+            // Held until the work is done, even if the caller is gone by then.
+            let _places = (turn, place);
             let began = Instant::now();
-            let answer = work(view);
-            // The next question waits, even if the caller is gone by now.
+            let answer = work();
             runtime.spawn(rest(own, began.elapsed()));
             answer
         });
-        answer.await
+        answer.await.map_err(|_| Failure::unavailable())
     }
 }
 

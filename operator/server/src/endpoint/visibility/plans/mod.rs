@@ -22,7 +22,6 @@ use trellis_dispatch::context::Context;
 
 use super::questions::QuestionTurns;
 use super::review_scope;
-use super::snapshot_view::SnapshotView;
 use crate::callers::{Caller, Failure, RequestTurn};
 use planner::Planner;
 
@@ -31,7 +30,6 @@ pub(super) struct PlanSources<'a> {
     pub(super) context: &'a Arc<Context>,
     pub(super) settings: &'a Arc<Settings>,
     pub(super) turns: &'a QuestionTurns,
-    pub(super) view: &'a Arc<SnapshotView>,
 }
 
 /// Answers the question of a user about jobs of this namespace.
@@ -46,18 +44,13 @@ pub(super) async fn answer(
     let jobs = question::read_jobs(&plan, namespace)?;
     let (context, settings) = (sources.context.clone(), sources.settings.clone());
     let requester = requester_from_user(user);
-    let work = move |view: &SnapshotView| {
-        let planner = Planner {
-            context: &context,
-            settings: &settings,
-            snapshot: view.snapshot(),
-            requester,
-        };
-        planner.plan(jobs)
+    let work = move || {
+        let planner = Planner::new(&context, &settings, requester)?;
+        let (jobs, priorities) = planner.plan(jobs)?;
+        Some((planner.time(), jobs, priorities))
     };
-    let (view, turns) = (sources.view, sources.turns);
-    let answer = turns.answer(user, view, turn, work).await?;
-    let (mut jobs, priorities) = answer.ok_or_else(Failure::unavailable)?;
+    let answer = sources.turns.answer(user, turn, work).await?;
+    let (time, mut jobs, priorities) = answer.ok_or_else(Failure::unavailable)?;
     let foreign: BTreeSet<String> = jobs
         .iter()
         .flat_map(redaction::foreign_namespaces)
@@ -68,7 +61,7 @@ pub(super) async fn answer(
     }
     Ok(Plan {
         status: Some(PlanStatus {
-            time: Time(view.time()),
+            time: Time(time),
             jobs,
         }),
         ..plan

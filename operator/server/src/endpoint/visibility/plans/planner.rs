@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 use trellis_api::TrainingJob;
 use trellis_api::visibility::PlannedJob as Description;
@@ -35,11 +36,11 @@ const RUNS_ALREADY: &str = "it holds these nodes already";
 
 /// Everything that a plan depends on.
 pub(super) struct Planner<'a> {
-    pub(super) context: &'a Context,
-    pub(super) settings: &'a Arc<Settings>,
-    pub(super) snapshot: &'a Snapshot,
+    context: &'a Context,
+    settings: &'a Arc<Settings>,
+    snapshot: Arc<Snapshot>,
     /// The user who would submit the jobs.
-    pub(super) requester: Option<Requester>,
+    requester: Option<Requester>,
 }
 
 /// A job, and the attempt for which it needs a place.
@@ -60,7 +61,29 @@ struct PlacedJobs {
     before: Snapshot,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
+    /// Returns a planner with a new snapshot: an older one may not have the jobs of the caches. Blocks
+    /// the thread. None: the scheduler has stopped.
+    pub(super) fn new(
+        context: &'a Context,
+        settings: &'a Arc<Settings>,
+        requester: Option<Requester>,
+    ) -> Option<Self> {
+        let (answer, snapshot) = oneshot::channel();
+        context.send_event(SchedulerEvent::AskSnapshot(answer));
+        Some(Self {
+            context,
+            settings,
+            snapshot: snapshot.blocking_recv().ok()?,
+            requester,
+        })
+    }
+
+    /// Returns the time of the snapshot.
+    pub(super) fn time(&self) -> Timestamp {
+        to_timestamp(self.snapshot.now).unwrap_or_default()
+    }
+
     /// Plans all jobs together. Returns the outcomes, and the priorities of the jobs that they name.
     /// None: the scheduler has stopped.
     pub(super) fn plan(&self, jobs: Vec<TrainingJob>) -> Option<(Vec<Description>, Priorities)> {
@@ -213,7 +236,7 @@ impl Planner<'_> {
                 let nodes = || cache.nodes.all();
                 device_allocation::explain_wait(engine, gang, explanation, &classes, nodes)
             },
-            now: to_timestamp(self.snapshot.now).unwrap_or_default(),
+            now: self.time(),
         };
         place_jobs(&mut engine, &facts, &mut quotas, &mut jobs);
         bind_claims(&mut jobs, |job, placement| {
@@ -263,9 +286,9 @@ impl Planner<'_> {
         let known =
             |gang: &trellis_scheduler::GangSnapshot| jobs.contains(&engine::job_key(&gang.gang.id));
         if pods.is_empty() && !self.snapshot.gangs.iter().any(known) {
-            return Cow::Borrowed(self.snapshot);
+            return Cow::Borrowed(&*self.snapshot);
         }
-        let mut rest = self.snapshot.clone();
+        let mut rest = Snapshot::clone(&self.snapshot);
         rest.gangs.retain(|gang| !known(gang));
         rest.pods.retain(|pod| !pods.contains(&pod.pod));
         Cow::Owned(rest)

@@ -21,7 +21,6 @@ use trellis_policies::cedar::{PolicyLoader, PolicyObject, Requester, starter_set
 use super::super::explanations::{Priorities, VisibleScope};
 use super::planner::Planner;
 use super::*;
-use crate::snapshot;
 
 /// A cluster with its scheduler.
 struct Cluster {
@@ -83,19 +82,15 @@ impl Cluster {
     }
 
     async fn plan(&self, jobs: Vec<Value>) -> (Vec<Outcome>, Priorities) {
-        let snapshot = snapshot::request(&self.context).await.unwrap();
         let context = self.context.clone();
         let jobs: Vec<TrainingJob> = jobs.into_iter().map(decode).collect();
+        let requester = Requester {
+            user: "ann".to_owned(),
+            groups: BTreeSet::new(),
+        };
         let planned = trellis_machine::threads::spawn_blocking(move || {
-            let planner = Planner {
-                context: &context,
-                settings: &Arc::default(),
-                snapshot: &snapshot,
-                requester: Some(Requester {
-                    user: "ann".to_owned(),
-                    groups: BTreeSet::new(),
-                }),
-            };
+            let settings = Arc::default();
+            let planner = Planner::new(&context, &settings, Some(requester)).unwrap();
             planner.plan(jobs).unwrap()
         });
         planned.await.unwrap()
