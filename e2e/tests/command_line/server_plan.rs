@@ -12,12 +12,15 @@ use crate::fixtures::shared_fixture;
 async fn operator_plans_jobs_and_tells_when_they_would_start() {
     let scene = shared_fixture().await;
     let site = scene.create_site("cli-plan", 2).await;
-    let mut runs = site.job("runs", 1, 8);
-    runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
-    site.create(runs).await.unwrap();
+    let hour = |name: &str, pods: u32| {
+        let mut job = site.job(name, pods, 8);
+        job["spec"]["deadlines"] = json!({"activeSeconds": 3600});
+        job
+    };
+    site.create(hour("runs", 1)).await.unwrap();
     site.wait_for_phase("runs", JobPhase::Running).await;
     let jobs = json!({"apiVersion": "v1", "kind": "List",
-        "items": [site.job("fits", 1, 8), site.job("waits", 2, 8)]});
+        "items": [hour("fits", 1), hour("waits", 2)]});
     let plan = ["plan", "--server", "-n", site.name(), "-f", "-"];
     let output = eventually(SOON, || async {
         let output = scene.run_with_input(&plan, &jobs.to_string()).await;
@@ -26,9 +29,8 @@ async fn operator_plans_jobs_and_tells_when_they_would_start() {
     });
     let output = output.await.unwrap();
     assert_eq!(output.status, 1, "{output:?}");
-    let line = output.line_with("fits would run");
-    assert!(line.contains(site.name()), "{output:?}");
     for words in [
+        "fits would run",
         "waits would wait",
         "Pods waits-worker-0..1 (2)",
         "1 would run, 1 would wait",
@@ -36,7 +38,7 @@ async fn operator_plans_jobs_and_tells_when_they_would_start() {
         assert!(output.out.contains(words), "{words}: {output:?}");
     }
     let smaller = "spec.taskGroups[worker].replicas: 1: the job would start now";
-    let alone = site.job("waits", 2, 8).to_string();
+    let alone = hour("waits", 2).to_string();
     let output = scene.run_with_input(&plan, &alone).await;
     assert!(output.out.contains(smaller), "{output:?}");
 
