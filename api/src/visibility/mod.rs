@@ -16,6 +16,7 @@ mod plan;
 mod queue_state;
 mod schema;
 mod small_moves;
+mod visible_namespace;
 
 pub use amount::Amount;
 pub use ended_attempt::EndedAttempt;
@@ -37,6 +38,7 @@ pub use plan::{
 pub use queue_state::{QueueResource, QueueState};
 pub use schema::schemas;
 pub use small_moves::{is_same_estimate, is_same_usage};
+pub use visible_namespace::VisibleNamespace;
 
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +77,7 @@ pub const ALL_RESOURCES: &[ServedResource] = &[
     EndedAttempt::SERVED,
     Forecast::SERVED,
     Plan::SERVED,
+    VisibleNamespace::SERVED,
 ];
 
 /// A list in the API server's format.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     EndedAttempt, Explanation, Forecast, GROUP, JobState, NodeState, Plan, QueueState,
-    ServedResource, VERSION,
+    ServedResource, VERSION, VisibleNamespace,
 };
 
 /// Returns each kind with its self-contained schema.
@@ -38,6 +38,10 @@ pub fn schemas() -> Vec<(&'static ServedResource, Value)> {
             resource_schema::<Forecast>(&Forecast::SERVED),
         ),
         (&Plan::SERVED, resource_schema::<Plan>(&Plan::SERVED)),
+        (
+            &VisibleNamespace::SERVED,
+            resource_schema::<VisibleNamespace>(&VisibleNamespace::SERVED),
+        ),
     ]
 }
 

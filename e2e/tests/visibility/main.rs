@@ -11,4 +11,5 @@ mod leader;
 mod operator_outage;
 mod plans;
 mod queue_and_node_states;
+mod visible_namespaces;
 mod watch;

@@ -101,9 +101,14 @@ const AUTHENTICATED: &[RuleRow] = &[
     (GROUP, &["queuestates"], READ_VERBS),
 ];
 
+/// Rights of all users. Each user gets only the namespaces whose jobs the user may list.
+const OWN_NAMESPACES: &[RuleRow] = &[(GROUP, &["visiblenamespaces"], LIST_ONLY_VERBS)];
+
 const READ_VERBS: &[&str] = &["get", "list", "watch"];
 /// Clients cannot watch these objects.
 const LIST_VERBS: &[&str] = &["get", "list"];
+/// The operator computes these objects for one user at a time.
+const LIST_ONLY_VERBS: &[&str] = &["list"];
 /// The operator computes these objects for one job at a time.
 const GET_VERBS: &[&str] = &["get"];
 /// These objects are questions, and nothing is stored.
@@ -123,6 +128,8 @@ fn render_aggregated_role(name: &str, into: &[&str], rows: &[RuleRow]) -> String
 /// Renders charts/trellis/files/roles.yaml, the roles of users.
 #[must_use]
 pub fn render_user_roles() -> String {
+    let [own_namespaces, binding] =
+        render_role_of_all_users("trellis-own-namespaces", OWN_NAMESPACES);
     render_file(&[
         render_aggregated_role("trellis-view", &["view", "edit", "admin"], READ),
         render_aggregated_role("trellis-edit", &["edit", "admin"], EDIT),
@@ -133,27 +140,28 @@ pub fn render_user_roles() -> String {
             None,
             &render_rules(PLATFORM, None),
         ),
+        own_namespaces,
+        binding,
     ])
 }
 
 /// Renders charts/trellis/files/roles-everybody.yaml, for all authenticated users.
 #[must_use]
 pub fn render_authenticated_role() -> String {
-    let name = "trellis-queues";
+    render_file(&render_role_of_all_users("trellis-queues", AUTHENTICATED))
+}
+
+/// Renders a role, and its binding to all authenticated users.
+fn render_role_of_all_users(name: &str, rows: &[RuleRow]) -> [String; 2] {
     let group = "system:authenticated";
     let binding = format!(
         "roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {name}}}\n\
          subjects:\n- {{apiGroup: rbac.authorization.k8s.io, kind: Group, name: {group:?}}}\n"
     );
-    render_file(&[
-        render_role(
-            "ClusterRole",
-            name,
-            None,
-            &render_rules(AUTHENTICATED, None),
-        ),
+    [
+        render_role("ClusterRole", name, None, &render_rules(rows, None)),
         render_role("ClusterRoleBinding", name, None, &binding),
-    ])
+    ]
 }
 
 /// Renders charts/trellis/files/roles-metrics.yaml, the role to read metrics.

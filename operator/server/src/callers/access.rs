@@ -9,7 +9,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
-use trellis_api::visibility;
+use trellis_api::visibility::{self, Plan};
 use trellis_dispatch::commands::WriteError;
 
 /// Right that a caller needs.
@@ -17,6 +17,8 @@ use trellis_dispatch::commands::WriteError;
 pub(crate) enum RequiredRight<'a> {
     /// Read the jobs of a namespace, or of all: needs `list` on trainingjobs.
     Jobs(Option<&'a str>),
+    /// Submit jobs in a namespace, or in all: needs `create` on trainingjobs.
+    SubmitJobs(Option<&'a str>),
     /// Read a path: needs `get` on that path.
     Path(&'a str),
     /// A resource of the API group that is served here.
@@ -120,19 +122,21 @@ pub(crate) fn deny_missing_right(user: &UserInfo, right: RequiredRight<'_>) -> A
     AccessDenied::Forbidden(format!("{name:?} {}", missing_right_message(right)))
 }
 
+fn job_attributes(verb: &str, namespace: Option<&str>) -> ResourceAttributes {
+    ResourceAttributes {
+        group: Some("trellis.dev".to_owned()),
+        resource: Some("trainingjobs".to_owned()),
+        verb: Some(verb.to_owned()),
+        namespace: namespace.map(str::to_owned),
+        ..ResourceAttributes::default()
+    }
+}
+
 /// Returns the review that asks for a right.
 pub(super) fn build_review(user: UserInfo, right: RequiredRight<'_>) -> SubjectAccessReview {
     let (resource, path) = match right {
-        RequiredRight::Jobs(namespace) => {
-            let jobs = ResourceAttributes {
-                group: Some("trellis.dev".to_owned()),
-                resource: Some("trainingjobs".to_owned()),
-                verb: Some("list".to_owned()),
-                namespace: namespace.map(str::to_owned),
-                ..ResourceAttributes::default()
-            };
-            (Some(jobs), None)
-        }
+        RequiredRight::Jobs(namespace) => (Some(job_attributes("list", namespace)), None),
+        RequiredRight::SubmitJobs(namespace) => (Some(job_attributes("create", namespace)), None),
         RequiredRight::Path(path) => {
             let path = NonResourceAttributes {
                 path: Some(path.to_owned()),
@@ -172,6 +176,13 @@ fn missing_right_message(right: RequiredRight<'_>) -> String {
         RequiredRight::Jobs(Some(namespace)) => {
             format!("may not list trainingjobs.trellis.dev in namespace {namespace:?}")
         }
+        RequiredRight::SubmitJobs(namespace) => {
+            let scope = namespace.map_or_else(
+                || "in all namespaces".to_owned(),
+                |namespace| format!("in namespace {namespace:?}"),
+            );
+            format!("may not create trainingjobs.trellis.dev {scope}")
+        }
         RequiredRight::Path(path) => format!("may not get {path:?}: a ClusterRole gives that with nonResourceURLs"),
         RequiredRight::Resource(ResourceRight { resource, verb, namespace, .. }) => {
             let scope = match namespace {
@@ -179,7 +190,11 @@ fn missing_right_message(right: RequiredRight<'_>) -> String {
                 None => "at the cluster scope".to_owned(),
             };
             let group = visibility::GROUP;
-            format!("may not {verb} resource {resource:?} in API group {group:?} {scope}: the ClusterRoles trellis-view and trellis-platform give that")
+            let roles = match resource == Plan::SERVED.plural {
+                true => "the ClusterRole trellis-edit gives that",
+                false => "the ClusterRoles trellis-view and trellis-platform give that",
+            };
+            format!("may not {verb} resource {resource:?} in API group {group:?} {scope}: {roles}")
         }
     }
 }

@@ -9,7 +9,7 @@ mod failure;
 pub(crate) mod fair_turns;
 pub(crate) mod front_proxy;
 mod limits;
-mod ttl_cache;
+pub(crate) mod ttl_cache;
 
 pub use failure::Failure;
 pub(crate) use limits::{Caller, CallerLimits, RequestTurn, limit_time};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use k8s_openapi::api::authentication::v1::UserInfo;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -27,16 +28,22 @@ pub(super) fn review_key(spec: &SubjectAccessReviewSpec) -> Option<String> {
     (question.len() <= MAX_KEY_LENGTH).then_some(question)
 }
 
+/// Returns the key of a user with all groups. None: it is too long to keep.
+pub(crate) fn user_key(user: &UserInfo) -> Option<String> {
+    let user = serde_json::to_string(user).ok()?;
+    (user.len() <= MAX_KEY_LENGTH).then_some(user)
+}
+
 /// Answers, with the time at which each was requested.
 #[derive(Debug)]
-pub(super) struct TtlCache<T, V = ()> {
+pub(crate) struct TtlCache<T, V = ()> {
     /// How long an entry is valid.
     ttl: Duration,
     entries: Mutex<BTreeMap<T, (Instant, V)>>,
 }
 
 impl<T: Ord, V: Clone> TtlCache<T, V> {
-    pub(super) fn new(ttl: Duration) -> Self {
+    pub(crate) fn new(ttl: Duration) -> Self {
         Self {
             ttl,
             entries: Mutex::default(),
@@ -44,7 +51,7 @@ impl<T: Ord, V: Clone> TtlCache<T, V> {
     }
 
     /// Returns the value of an entry that has not expired.
-    pub(super) fn get(&self, key: &T) -> Option<V> {
+    pub(crate) fn get(&self, key: &T) -> Option<V> {
         let entries = self.entries.lock();
         let (asked_at, value) = entries.get(key)?;
         (asked_at.elapsed() < self.ttl).then(|| value.clone())
@@ -56,7 +63,7 @@ impl<T: Ord, V: Clone> TtlCache<T, V> {
     }
 
     /// Stores the answer to a request that was sent at `asked_at`.
-    pub(super) fn insert(&self, key: T, asked_at: Instant, value: V) {
+    pub(crate) fn insert(&self, key: T, asked_at: Instant, value: V) {
         let mut entries = self.entries.lock();
         if entries.len() >= MAX_ENTRIES {
             entries.retain(|_, (asked_at, _)| asked_at.elapsed() < self.ttl);

@@ -9,8 +9,8 @@ use trellis_dispatch::context::Context;
 use trellis_machine::threads;
 
 use super::serialized_answers::SnapshotDownload;
-use super::visibility::QuestionTurns;
 use super::visibility::snapshot_view::SnapshotViews;
+use super::visibility::{NamespaceReviews, QuestionTurns};
 use crate::callers::fair_turns::FairTurns;
 use crate::callers::{CallerLimits, Failure, RequestTurn};
 use crate::serve::Identity;
@@ -40,6 +40,8 @@ pub(super) struct Endpoint {
     pub(super) snapshot_views: SnapshotViews,
     /// Turns of plans, and of forecasts after changes.
     pub(super) question_turns: QuestionTurns,
+    /// Namespaces of the users that asked for them.
+    pub(super) namespace_reviews: NamespaceReviews,
     /// Settings with which planned jobs are compiled.
     pub(super) settings: Arc<Settings>,
     /// Places of watches that the API server requests, by user.
@@ -64,6 +66,7 @@ impl Endpoint {
             download: Mutex::default(),
             snapshot_views: SnapshotViews::default(),
             question_turns: QuestionTurns::default(),
+            namespace_reviews: NamespaceReviews::default(),
             settings,
             proxied_watch_places: FairTurns::new(MAX_WATCHES, MAX_WATCHES_OF_USER),
             direct_watch_places: FairTurns::new(MAX_DIRECT_WATCHES, MAX_DIRECT_WATCHES / 2),

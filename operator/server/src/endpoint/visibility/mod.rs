@@ -22,12 +22,14 @@ mod request;
 mod row_set;
 pub(super) mod snapshot_view;
 mod table;
+mod visible_namespaces;
 mod watch;
 
 pub(super) use jobs::NOMINATED_MESSAGE;
 pub(super) use questions::QuestionTurns;
 #[cfg(feature = "fixtures")]
 pub(crate) use request::parse_request;
+pub(super) use visible_namespaces::NamespaceReviews;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,6 +42,7 @@ use axum::{Extension, Json};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use trellis_api::visibility::{
     EndedAttempt, Explanation, Forecast, GangName, JobState, NodeState, QueueState, ServedResource,
+    VisibleNamespace,
 };
 use trellis_dispatch::context::Context;
 use trellis_gang::external;
@@ -94,6 +97,13 @@ pub(super) async fn serve(
             if object.verb == "create" {
                 let asked = Question { object, body, turn };
                 return asked.answer(&endpoint, &context, &caller, &user).await;
+            }
+            if object.served.plural == VisibleNamespace::SERVED.plural {
+                let reviews = &endpoint.namespace_reviews;
+                let rows = reviews.rows(&context, &caller, &user).await?;
+                let answer = rows.list(&object, encoding)?;
+                let content_type = [(header::CONTENT_TYPE, format.content_type())];
+                return Ok((content_type, answer.headers(), answer.bytes).into_response());
             }
             let view = endpoint.snapshot_views.current(&context).await?;
             let answer = match object.served.plural {
