@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ServedResource, resource};
-use crate::Reason;
 use crate::job::JobPhase;
+use crate::{Quantity, Reason};
 
 /// A pending or placed TrainingJob or external gang: its position in the queue, its requests, and
 /// its expected start and end.
@@ -69,6 +69,22 @@ pub struct JobState {
     /// First of these nodes by name, at most [`JobState::MAX_NODES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
+    /// Amounts of its queue's quota that the job holds, with those of its surplus pods. Empty: the job
+    /// is not placed, or its queue has no quota.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<QuotaHold>,
+}
+
+/// An amount of a queue's quota.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaHold {
+    /// Flavor of the quota.
+    pub flavor: String,
+    /// Resource of the quota.
+    pub resource: String,
+    /// The amount.
+    pub amount: Quantity,
 }
 
 impl JobState {
@@ -102,6 +118,7 @@ impl JobState {
             expected_end: None,
             node_count: None,
             nodes: Vec::new(),
+            holds: Vec::new(),
         }
     }
 }

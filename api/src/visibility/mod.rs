@@ -30,7 +30,7 @@ pub use forecast::{
 };
 pub use gang_name::GangName;
 pub use job_ref::JobRef;
-pub use job_state::JobState;
+pub use job_state::{JobState, QuotaHold};
 pub use node_state::{NodeDomain, NodeHold, NodeReason, NodeResource, NodeState};
 pub use plan::{
     Plan, PlanSpec, PlanStatus, PlanVerdict, PlannedClaim, PlannedJob, PlannedTaskGroup, PodsOnNode,

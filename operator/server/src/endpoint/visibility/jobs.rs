@@ -1,6 +1,7 @@
 //! The rows of `jobstates`: the resources that each job holds in the engine, and its status.
 
 mod external_gang;
+mod quota_holds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,8 +13,11 @@ use serde_json::{Value, json};
 use trellis_api::visibility::{JobState, ServedResource};
 use trellis_api::{Reason, TrainingJob, TrainingQueue, shorten_message};
 use trellis_scheduler::{
-    Forecast, Gang, GangId, GangSnapshot, NodeName, PlacedStateSnapshot, Placement, Snapshot, Time,
+    Forecast, Gang, GangId, GangSnapshot, NodeName, PlacedStateSnapshot, Placement, Queue,
+    Snapshot, Time,
 };
+
+use quota_holds::{HeldQuota, format_holds};
 
 pub(super) use external_gang::ExternalGang;
 pub(in crate::endpoint) use external_gang::NOMINATED_MESSAGE;
@@ -51,6 +55,7 @@ where
     pub(super) fn rows(&self) -> Vec<JobState> {
         let mut shares: BTreeMap<&str, Option<String>> = BTreeMap::new();
         let mut rows = Vec::with_capacity(self.snapshot.gangs.len());
+        let mut held = Vec::with_capacity(rows.capacity());
         let gangs = self.snapshot.gangs.iter();
         for gang_snapshot in gangs
             .clone()
@@ -65,6 +70,11 @@ where
                 let queue = (self.queue)(&Key::new("", queue))?;
                 queue.status.as_ref()?.share.clone()
             });
+            let mut quota = HeldQuota::default();
+            if let Some(place) = &gang_snapshot.place {
+                quota.add(place);
+            }
+            held.push(quota);
             rows.push(JobState {
                 position: position.filter(|_| gang_snapshot.place.is_none()),
                 queue_share: share.clone(),
@@ -81,11 +91,19 @@ where
                 continue;
             };
             let row = by_job.get(&engine::job_key(&gang_snapshot.gang.id));
-            if let Some(row) = row.and_then(|at| rows.get_mut(*at)) {
+            let both = row.and_then(|at| Some((rows.get_mut(*at)?, held.get_mut(*at)?)));
+            if let Some((row, quota)) = both {
                 let (gpus, pods) = gang_size(&place.gang);
                 row.gpus = row.gpus.saturating_add(gpus);
                 row.pods = row.pods.saturating_add(pods);
+                quota.add(place);
             }
+        }
+        let queues = self.snapshot.queues.iter();
+        let queues: BTreeMap<&str, &Queue> =
+            queues.map(|queue| (queue.name.as_str(), queue)).collect();
+        for (row, quota) in rows.iter_mut().zip(&held) {
+            row.holds = quota.to_holds(queues.get(row.queue.as_str()).copied());
         }
         rows.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
         rows
@@ -200,6 +218,11 @@ impl TableRow for JobState {
         Column::number("Priority", "The higher goes first.").wide(),
         Column::text("User", "Who asked for it.").wide(),
         Column::text("Nodes", "Nodes that it is placed on.").wide(),
+        Column::text(
+            "Holds",
+            "Amounts of its queue's quota that it holds, by flavor.",
+        )
+        .wide(),
         Column::text("Message", "The reason in words.").wide(),
     ];
 
@@ -236,6 +259,7 @@ impl TableRow for JobState {
             json!(self.priority),
             text_cell(self.user.clone()),
             json!(nodes),
+            json!(format_holds(&self.holds)),
             text_cell(self.message.clone()),
         ]
     }

@@ -8,7 +8,8 @@ use trellis_dispatch::context::Context;
 use trellis_gang::observed::SlimPod;
 use trellis_scheduler::{
     BorrowWithinPolicy, Decision, Engine, GangId, GroupName, Node, PreemptionPolicy,
-    Queue as EngineQueue, QueueName, ReclaimPolicy, Resources, TaskGroup, WithinQueuePolicy,
+    Queue as EngineQueue, QueueName, Quota, ReclaimPolicy, ResourceName, Resources, TaskGroup,
+    WithinQueuePolicy,
 };
 
 use super::*;
@@ -314,7 +315,17 @@ fn surplus_pods_are_counted_with_their_job() {
         .with("cpu", 64_000)
         .with("pods", 110);
     engine.apply_node(Node::new(NodeName::new("n"), offers));
-    engine.apply_queue(EngineQueue::new(QueueName::new("default")));
+    let quota = |resource: &str, nominal: i64| {
+        let quota = Quota {
+            nominal,
+            borrowing_limit: None,
+            lending_limit: None,
+        };
+        (ResourceName::new(resource), quota)
+    };
+    let queue = EngineQueue::new(QueueName::new("default"));
+    let quotas = [quota("nvidia.com/gpu", 16), quota("cpu", 64_000)];
+    engine.apply_queue(queue.with_quotas(quotas));
     engine.apply_gang(gang("a/elastic", 1, START, None));
     for more in ["a/elastic/w-1", "a/elastic/w-2"] {
         engine.apply_gang(Gang {
@@ -329,6 +340,13 @@ fn surplus_pods_are_counted_with_their_job() {
     };
     // One of the two has room.
     assert_eq!((row.gpus, row.pods, row.position), (8, 2, None));
+    let holds: Vec<_> = row.holds.iter().collect();
+    let amounts: Vec<_> = holds.iter().map(|hold| hold.amount.as_str()).collect();
+    assert_eq!(amounts, ["2", "8"], "{holds:?}");
+    assert_eq!(
+        format_holds(&row.holds),
+        "2 cpu of default, 8 nvidia.com/gpu of default"
+    );
 }
 
 #[test]
