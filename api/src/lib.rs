@@ -14,6 +14,7 @@ pub mod external_secret;
 pub mod framework;
 pub mod job;
 pub mod job_policy;
+pub mod kinds;
 pub mod leader_term;
 pub mod names;
 pub mod owner;

@@ -269,14 +269,17 @@ function submitCommand(jobs, context) {
 	return command("trellis", "submit", "-f", "job.yaml", ...where, ...context ? ["--context", context] : []);
 }
 var TITLES$1 = {
-	notFound: "This page cannot plan",
-	busy: "The server is busy with other plans",
+	notFound: "This server has no plans",
+	busy: "The operator is busy with other questions",
 	invalid: "This cannot be planned",
 	denied: "You may not plan",
-	unreachable: "The cluster could not be read",
-	unavailable: "The plan was not made in time",
+	unreachable: "The cluster could not be reached",
+	unavailable: "The operator has not planned",
 	internal: "The plan has failed"
 };
+function refusedNamespace(message) {
+	return / in the namespace "([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)"/.exec(message)?.[1];
+}
 function describePlanFailure(error, since) {
 	return describeFailure(TITLES$1, error, since);
 }
@@ -295,7 +298,8 @@ var question$1 = new Question({
 	describeFailure: describePlanFailure
 });
 var { outcome: outcome$1, isAsking: isPlanning } = question$1;
-var namespace = O(() => draft.value.namespace ?? session.value?.namespace ?? "");
+var contextNamespace = O(() => session.value?.mode === "local" ? session.value.namespace : "");
+var namespace = O(() => draft.value.namespace ?? contextNamespace.value);
 function setText(text) {
 	draft.value = {
 		...draft.peek(),
@@ -305,7 +309,7 @@ function setText(text) {
 function setNamespace(name) {
 	draft.value = {
 		...draft.peek(),
-		namespace: name === session.peek()?.namespace ? void 0 : name
+		namespace: name === contextNamespace.peek() ? void 0 : name
 	};
 }
 function replaceDraft(next, by) {
@@ -323,7 +327,10 @@ function replaceDraft(next, by) {
 	keepDraft();
 }
 function showExample() {
-	replaceDraft(EXAMPLE_DRAFT, "the example");
+	replaceDraft({
+		text: EXAMPLE,
+		namespace: draft.peek().namespace
+	}, "the example");
 }
 function bringBack() {
 	const before = replaced.peek();
@@ -1938,7 +1945,6 @@ function Job({ job }) {
 	});
 }
 function PlanChange({ object }) {
-	if (session.value?.mode !== "local") return null;
 	const { name, namespace } = object.metadata;
 	return a("button", {
 		type: "button",
@@ -3017,8 +3023,13 @@ function UseBar({ row }) {
 	});
 }
 // src/parts/RoleCommands.tsx
-function RoleCommands({ role, verbs, resource }) {
+function RoleCommands({ role, verbs, resource, namespace }) {
 	const user = session.value?.user ?? "";
+	const binding = namespace === void 0 ? ["clusterrolebinding"] : [
+		"rolebinding",
+		"-n",
+		namespace
+	];
 	return a("div", {
 		class: "card-text role-commands",
 		children: [a(Command, {
@@ -3026,7 +3037,7 @@ function RoleCommands({ role, verbs, resource }) {
 			text: command("kubectl", "create", "clusterrole", role, `--verb=${verbs}`, `--resource=${resource}`)
 		}), a(Command, {
 			label: "binding",
-			text: command("kubectl", "create", "clusterrolebinding", `${role}-${user}`, `--clusterrole=${role}`, `--user=${user}`)
+			text: command("kubectl", "create", ...binding, `${role}-${user}`, `--clusterrole=${role}`, `--user=${user}`)
 		})]
 	});
 }
@@ -6443,7 +6454,7 @@ function Actions({ id }) {
 						maxLength: 63,
 						"aria-describedby": `${id}-namespace-help`,
 						value: namespace.value,
-						placeholder: session.value?.namespace,
+						placeholder: session.value?.mode === "local" ? session.value.namespace : void 0,
 						onInput: (event) => setNamespace(event.currentTarget.value.trim()),
 						onKeyDown: (event) => {
 							if (event.key === "Enter") planDraft();
@@ -6514,7 +6525,10 @@ function Lines({ job, section }) {
 			max: 2e3
 		})
 	}, place));
-	return a("ul", { children: section.lines.map((line, place) => a("li", { children: a(Sentence, { spans: lineSentence(job, section.name, line, known) }) }, place)) });
+	return a("ul", { children: section.lines.map((line, place) => a("li", {
+		class: line.startsWith("  ") ? "planned-detail" : void 0,
+		children: a(Sentence, { spans: lineSentence(job, section.name, line, known) })
+	}, place)) });
 }
 function NodePlaces({ job }) {
 	const [first] = job.nodes;
@@ -6616,11 +6630,7 @@ function Nothing() {
 		title: "A plan says whether each job would run now",
 		children: a("p", {
 			class: "dim",
-			children: [
-				"It names the nodes that the job would get and the jobs that it would preempt, or the reason why it would wait or be Refused. It reads the cluster with your rights, as ",
-				a("code", { children: "trellis plan" }),
-				" does."
-			]
+			children: "It names the nodes that the job would get and the jobs that it would preempt, or the reason why it would wait or be Refused. The operator makes it, and names nodes and jobs only if you may read them."
 		})
 	});
 }
@@ -6635,6 +6645,7 @@ function Ended$1({ result, onPlace }) {
 	}) : a(Failure$1, { result })] });
 }
 function Failure$1({ result }) {
+	if (result.error.kind === "denied") return a(NoRight$1, { message: result.error.message });
 	const { title, text } = describePlanFailure(result.error, result.since);
 	return a(Banner, {
 		tone: "warning",
@@ -6643,6 +6654,31 @@ function Failure$1({ result }) {
 			text,
 			max: 2e3
 		})
+	});
+}
+function NoRight$1({ message }) {
+	const namespace = refusedNamespace(message);
+	return a(Card, {
+		title: "You may not plan",
+		children: [
+			a("p", {
+				class: "card-text",
+				children: a(Text, {
+					text: message,
+					max: 2e3
+				})
+			}),
+			a("p", {
+				class: "card-text",
+				children: "A plan needs the right to create plans.visibility.trellis.dev in the namespace of the jobs. The ClusterRole trellis-edit has it, and so has edit. An administrator can grant it alone:"
+			}),
+			a(RoleCommands, {
+				role: "trellis-plan-jobs",
+				verbs: "create",
+				resource: "plans.visibility.trellis.dev",
+				namespace
+			})
+		]
 	});
 }
 function Answer$1({ answer, onPlace }) {
@@ -6720,20 +6756,16 @@ function Plan() {
 			isDropping.value = false;
 			loadFiles(event.dataTransfer?.files);
 		},
-		children: [
-			a("div", {
-				class: "page-head",
-				children: [a("h1", { children: "Plan" }), a("p", {
-					class: "counts",
-					children: "What would become of jobs if they were submitted now. A plan changes nothing."
-				})]
-			}),
-			a(NotHere, {}),
-			a("div", {
-				class: "plan-columns",
-				children: [a(Editor, { area }), a(Outcome$1, { onPlace: (line, column) => area.current && moveCursor(area.current, line, column) })]
-			})
-		]
+		children: [a("div", {
+			class: "page-head",
+			children: [a("h1", { children: "Plan" }), a("p", {
+				class: "counts",
+				children: "What would become of jobs if they were submitted now. A plan changes nothing."
+			})]
+		}), a("div", {
+			class: "plan-columns",
+			children: [a(Editor, { area }), a(Outcome$1, { onPlace: (line, column) => area.current && moveCursor(area.current, line, column) })]
+		})]
 	});
 }
 function usePlanKeys() {
@@ -6757,20 +6789,6 @@ function usePlanKeys() {
 		document.addEventListener("keydown", onKey, { capture: true });
 		return () => document.removeEventListener("keydown", onKey, { capture: true });
 	}, []);
-}
-function NotHere() {
-	if (session.value?.mode !== "cluster") return null;
-	return a(Banner, {
-		tone: "info",
-		title: "This page cannot plan in a cluster yet",
-		children: [
-			"Use ",
-			a("code", { children: "trellis plan -f job.yaml" }),
-			", or ",
-			a("code", { children: "trellis dashboard" }),
-			" on your machine."
-		]
-	});
 }
 // src/app/policy/policy-state.ts
 var BAD_IF_TRUE = ["Stalled", "Degraded"];

@@ -64,16 +64,6 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "notFound", message)
     }
 
-    /// The server does as much as it may at once.
-    pub(crate) fn busy(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", message)
-    }
-
-    /// The answer takes too long.
-    pub(crate) fn timeout(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::GATEWAY_TIMEOUT, "unavailable", message)
-    }
-
     /// A fault of this server.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)

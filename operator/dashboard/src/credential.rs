@@ -74,6 +74,14 @@ impl Credentials {
             Self::Forwarded(forwarded) => forwarded.caller(headers),
         }
     }
+
+    /// Returns the namespace of the kubeconfig's context. None: no kubeconfig is used.
+    pub(crate) fn context_namespace(&self) -> Option<&str> {
+        match self {
+            Self::Local(local) => Some(local.reader.namespace.as_str()),
+            Self::Forwarded(_) => None,
+        }
+    }
 }
 
 impl ForwardedCredentials {

@@ -9,6 +9,7 @@
 //! - `guard`: requests that are refused, and why.
 //! - `access`: the key of the page on the user's machine.
 //! - `live`: lists that are read once for all tabs of a user, and their changes.
+//! - `plan`: jobs that a text describes, and what the operator says about them.
 //! - `routes`: the answers.
 
 #![allow(
@@ -30,5 +31,4 @@ mod server;
 pub use access::AccessLinks;
 pub use credential::{ForwardedCredentials, LocalCredentials};
 pub use guard::PublicUrl;
-pub use plan::{PlanAnswer, PlanProblem, PlanSection, PlannedJobAnswer, Planner};
 pub use server::Dashboard;

@@ -9,7 +9,6 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use crate::access::AccessLinks;
 use crate::answer::Refusal;
@@ -17,14 +16,10 @@ use crate::assets::Assets;
 use crate::credential::Credentials;
 use crate::guard::{self, KEY_HEADER, OwnOrigin};
 use crate::live::Feeds;
-use crate::plan::Planner;
 use crate::routes;
 
 /// Largest body of a request.
 const MAX_BODY_BYTES: usize = 256 << 10;
-
-/// Most plans at once.
-const MAX_PLANS: usize = 4;
 
 /// Restricts the page to its own files and data. No text of a cluster becomes markup (<https://www.w3.org/TR/CSP3/>, <https://www.w3.org/TR/trusted-types/>).
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -46,9 +41,6 @@ pub(crate) struct App {
     /// None: a proxy signs users in.
     pub(crate) links: Option<Arc<AccessLinks>>,
     pub(crate) feeds: Feeds,
-    /// None: the page cannot plan.
-    pub(crate) planner: Option<Arc<dyn Planner>>,
-    pub(crate) plan_turns: Arc<Semaphore>,
     origin: OwnOrigin,
     assets: Assets,
     warn: Box<dyn Fn(&str) + Send + Sync>,
@@ -68,14 +60,12 @@ impl Dashboard {
     pub fn local(
         credentials: crate::LocalCredentials,
         links: Arc<AccessLinks>,
-        planner: Arc<dyn Planner>,
         warn: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         Self::new(
             Credentials::Local(credentials),
             OwnOrigin::Loopback,
             Some(links),
-            Some(planner),
             Box::new(warn),
         )
     }
@@ -91,7 +81,6 @@ impl Dashboard {
             Credentials::Forwarded(Box::new(credentials)),
             OwnOrigin::Public(url),
             None,
-            None,
             Box::new(warn),
         )
     }
@@ -100,7 +89,6 @@ impl Dashboard {
         credentials: Credentials,
         origin: OwnOrigin,
         links: Option<Arc<AccessLinks>>,
-        planner: Option<Arc<dyn Planner>>,
         warn: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Self {
         Self {
@@ -108,8 +96,6 @@ impl Dashboard {
                 credentials,
                 links,
                 feeds: Feeds::default(),
-                planner,
-                plan_turns: Arc::new(Semaphore::new(MAX_PLANS)),
                 origin,
                 assets: Assets::load(),
                 warn,

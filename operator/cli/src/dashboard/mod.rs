@@ -15,7 +15,6 @@ use trellis_dashboard::{AccessLinks, Dashboard, LocalCredentials, PublicUrl};
 
 use crate::exit::Exit;
 use crate::output::{print, warn};
-use crate::plan::PagePlanner;
 use crate::target::NamespaceOptions;
 use links::PageLinks;
 
@@ -81,13 +80,15 @@ pub fn run(options: &DashboardOptions) -> anyhow::Result<ExitCode> {
 
 fn serve_local(options: &DashboardOptions) -> anyhow::Result<()> {
     let site = options.target.connect()?;
-    let kubeconfig = options.target.cluster.to_kubeconfig_options();
     let credentials = LocalCredentials {
-        context: kubeconfig.context_name(),
+        context: options
+            .target
+            .cluster
+            .to_kubeconfig_options()
+            .context_name(),
         reader: site.reader,
     };
     let access = Arc::new(AccessLinks::default());
-    let planner = Arc::new(PagePlanner::new(kubeconfig));
     site.cluster.block_on(async {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
         let listener = TcpListener::bind(address).await.with_context(|| {
@@ -104,7 +105,7 @@ fn serve_local(options: &DashboardOptions) -> anyhow::Result<()> {
         }
         print("Press Enter for a new link, and Ctrl-C to end the page.\n")?;
         links.print_on_enter();
-        let dashboard = Dashboard::local(credentials, access, planner, |text: &str| {
+        let dashboard = Dashboard::local(credentials, access, |text: &str| {
             warn(&format!("warning: {text}"));
         });
         tokio::select! {

@@ -4,26 +4,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use trellis_api::document::{self, Document, Problem};
-use trellis_api::{GROUP, TrainingJob};
+use trellis_api::{TrainingJob, kinds};
 
 use super::snapshot::ClusterSnapshot;
 use crate::files::job::FileJob;
-use crate::files::objects::{display_name, parse_objects, read_objects};
-use crate::files::source_object::TRELLIS_VERSION;
-
-/// The kinds of Trellis.
-const OUR_KINDS: [&str; 10] = [
-    "TrainingJob",
-    "TrainingQueue",
-    "ResourceFlavor",
-    "Topology",
-    "RuntimeProfile",
-    "PodGroup",
-    "ClusterJobPolicy",
-    "JobPolicy",
-    "QuotaPolicy",
-    "QuotaLedger",
-];
+use crate::files::objects::{display_name, read_objects};
 
 /// The content of the files.
 #[derive(Default)]
@@ -58,25 +43,12 @@ impl PlanInput {
             }
         }
         let files: Vec<_> = files.iter().map(|f| display_name(f)).collect();
-        input.require_job("name a file with one by -f", &files.join(", "));
+        input.require_job(&files.join(", "));
         input
     }
 
-    /// Reads the objects of this text, and plans its jobs.
-    pub(super) fn parse(text: &str) -> Self {
-        let mut input = Self::default();
-        for found in parse_objects(text, "") {
-            match found {
-                Ok(source) => input.add_document(source.document, "", true),
-                Err(problem) => input.problems.push(problem),
-            }
-        }
-        input.require_job("write one, such as those in examples/", "");
-        input
-    }
-
-    /// Adds a problem if the input has no job. `fix` is the advice, and `files` names the files.
-    fn require_job(&mut self, fix: &str, files: &str) {
+    /// Adds a problem if these files have no job.
+    fn require_job(&mut self, files: &str) {
         if !self.jobs.is_empty() || !self.problems.is_empty() {
             return;
         }
@@ -84,7 +56,7 @@ impl PlanInput {
             Some(what) => {
                 format!("contains no TrainingJob: convert {what} with `trellis import`")
             }
-            None => format!("contains no TrainingJob: {fix}"),
+            None => "contains no TrainingJob: name a file with one by -f".to_owned(),
         });
         self.problems.push(problem.with_file(files));
     }
@@ -92,9 +64,8 @@ impl PlanInput {
     /// Adds an object of a file.
     /// With `to_plan`, a TrainingJob is planned, and a kind that the plan ignores gets a note.
     pub(crate) fn add_document(&mut self, document: Document, file: &str, to_plan: bool) {
-        let ours = document.api_version.split('/').next() == Some(GROUP);
-        let is_job = document.kind == "TrainingJob" && document.api_version == TRELLIS_VERSION;
-        if is_job && to_plan {
+        let ours = kinds::has_our_group(&document);
+        if to_plan && kinds::is_job(&document) {
             match document.decode_valid::<TrainingJob>() {
                 Ok(mut job) => self.jobs.push(FileJob {
                     job: {
@@ -113,7 +84,8 @@ impl PlanInput {
                 self.other_kinds.insert(document.kind);
             }
             Ok(None) if ours || (to_plan && document.kind == "TrainingJob") => {
-                self.problems.push(unknown_kind(&document).with_file(file));
+                let problem = kinds::unknown_kind(&document);
+                self.problems.push(problem.with_file(file));
             }
             Ok(None) => {
                 note_unread(&mut self.notes, &document, file, to_plan);
@@ -156,23 +128,4 @@ pub(crate) fn note_unread(
     if !notes.contains(&note) {
         notes.push(note);
     }
-}
-
-/// Describes an object with our group or kind that is not one of our kinds.
-fn unknown_kind(document: &Document) -> Problem {
-    let Document {
-        kind, api_version, ..
-    } = document;
-    if OUR_KINDS.contains(&kind.as_str()) {
-        let message = format!("there is no {api_version:?} of {kind}: write {TRELLIS_VERSION}");
-        return document.problem("apiVersion", message);
-    }
-    let known = match document::nearest(kind, &OUR_KINDS) {
-        Some(near) => format!("did you mean {near:?}?"),
-        None => format!("its kinds are {}", OUR_KINDS.join(", ")),
-    };
-    document.problem(
-        "kind",
-        format!("{TRELLIS_VERSION} has no {kind:?}: {known}"),
-    )
 }

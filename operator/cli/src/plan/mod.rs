@@ -10,7 +10,6 @@ pub(super) mod job_preparation;
 mod manifests;
 mod namespace_quotas;
 pub(super) mod notes;
-mod page_planner;
 pub(super) mod plan_requester;
 mod planned_jobs;
 pub(super) mod reads;
@@ -32,7 +31,6 @@ use crate::files::objects::display_name;
 use crate::output;
 use input::PlanInput;
 use notes::{foreign_keys, unlabelled_namespaces, unused_limits};
-pub(super) use page_planner::PagePlanner;
 use plan_requester::PlanRequester;
 use reads::cluster_reader;
 use snapshot::ClusterSnapshot;
@@ -41,7 +39,7 @@ use snapshot::ClusterSnapshot;
 const WOULD_WAIT: u8 = 1;
 
 /// Options of `trellis plan`.
-#[derive(clap::Args, Debug, Default)]
+#[derive(clap::Args, Debug)]
 pub(super) struct PlanOptions {
     /// Files with the TrainingJobs to plan; - is standard input.
     /// Folders are read for their .yaml, .yml and .json files. The files may also contain nodes and

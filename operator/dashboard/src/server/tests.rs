@@ -11,10 +11,12 @@ use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
-use trellis_reads::{ReadError, Reader};
+use trellis_reads::Reader;
 
 use super::*;
 use crate::{ForwardedCredentials, LocalCredentials};
+
+mod plan;
 
 /// A client whose API server answers each request with this status and object. It has no queues.
 fn client(code: u16, object: Value) -> Client {
@@ -30,30 +32,6 @@ fn client(code: u16, object: Value) -> Client {
         }
     };
     Client::new(tower::service_fn(answer), "ml")
-}
-
-/// A planner that finds a problem in each text.
-struct Unplanned;
-
-impl crate::Planner for Unplanned {
-    fn plan(&self, namespace: Option<&str>, yaml: &str) -> Result<crate::PlanAnswer, ReadError> {
-        if yaml == "no right" {
-            return Err(ReadError::denied(
-                "the right to list nodes is missing".to_owned(),
-            ));
-        }
-        let problem = crate::PlanProblem {
-            line: 1,
-            column: 1,
-            field: namespace.unwrap_or_default().to_owned(),
-            message: yaml.to_owned(),
-            snippet: String::new(),
-        };
-        Ok(crate::PlanAnswer {
-            problems: vec![problem],
-            ..crate::PlanAnswer::default()
-        })
-    }
 }
 
 struct Scene {
@@ -75,14 +53,9 @@ fn local(client: Client) -> Scene {
         },
         context: Some("test".to_owned()),
     };
-    let dashboard = Dashboard::local(
-        credentials,
-        links.clone(),
-        Arc::new(Unplanned),
-        move |text: &str| {
-            heard.lock().push(text.to_owned());
-        },
-    );
+    let dashboard = Dashboard::local(credentials, links.clone(), move |text: &str| {
+        heard.lock().push(text.to_owned());
+    });
     Scene {
         links,
         warnings,
@@ -372,40 +345,6 @@ async fn forecast_needs_the_key_and_refuses_a_body_that_is_no_list_of_changes() 
         json!({"changes": "a".repeat(300 << 10)}),
     ] {
         let (status, body) = ask(&key, wrong).await;
-        assert_eq!(body["error"]["kind"], "invalid", "{status}");
-    }
-}
-
-#[tokio::test]
-async fn plan_answers_problems_and_failures() {
-    let scene = local(client(200, json!({})));
-    let link = scene.links.create_code().unwrap();
-    let (_, body) = open(&scene, &link).await;
-    let key = body["key"].as_str().unwrap().to_owned();
-    let plan = async |body: Value| {
-        let request = request(Method::POST, "/api/plan")
-            .header("content-type", "application/json")
-            .header("trellis-key", &key);
-        let (status, _, body) = send(
-            &scene.router,
-            request.body(Body::from(body.to_string())).unwrap(),
-        )
-        .await;
-        (status, body)
-    };
-    let (status, body) = plan(json!({"namespace": "ml", "yaml": "kind: Job"})).await;
-    assert_eq!(status, StatusCode::OK);
-    assert_eq!(body["problems"][0]["message"], "kind: Job");
-    assert_eq!(body["problems"][0]["field"], "ml");
-    let (status, body) = plan(json!({"namespace": "ml", "yaml": "no right"})).await;
-    assert_eq!(status, StatusCode::FORBIDDEN, "{body}");
-    assert_eq!(body["error"]["kind"], "denied");
-    for wrong in [
-        json!({"namespace": "ML", "yaml": ""}),
-        json!({"yaml": "", "more": 1}),
-        json!({"yaml": "a".repeat(300 << 10)}),
-    ] {
-        let (status, body) = plan(wrong).await;
         assert_eq!(body["error"]["kind"], "invalid", "{status}");
     }
 }

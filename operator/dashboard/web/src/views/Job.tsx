@@ -59,8 +59,6 @@ export function Job({ job }: { readonly job: JobRef }) {
 
 /** Opens the plan page with this job. A button, since the text is in no URL. */
 function PlanChange({ object }: { readonly object: TrainingJob }) {
-  // The page of a cluster cannot plan.
-  if (session.value?.mode !== "local") return null;
   const { name, namespace } = object.metadata;
   return (
     <button

@@ -3,11 +3,9 @@ import "../style/plan.css";
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
-import { session } from "../app/live/store";
 import { useShortcuts } from "../app/page/keys";
 import { useTitle } from "../app/page/title";
 import { cancelPlan, isPlanning, keepDrafts, planDraft } from "../app/plan/planner";
-import { Banner } from "../parts/Banner";
 import { Editor } from "./plan/Editor";
 import { Outcome } from "./plan/Outcome";
 import { moveCursor } from "./plan/cursor";
@@ -44,7 +42,6 @@ export function Plan() {
         <h1>Plan</h1>
         <p class="counts">What would become of jobs if they were submitted now. A plan changes nothing.</p>
       </div>
-      <NotHere />
       <div class="plan-columns">
         <Editor area={area} />
         <Outcome onPlace={(line, column) => area.current && moveCursor(area.current, line, column)} />
@@ -72,14 +69,4 @@ function usePlanKeys(): void {
     document.addEventListener("keydown", onKey, { capture: true });
     return () => document.removeEventListener("keydown", onKey, { capture: true });
   }, []);
-}
-
-/** The server in a cluster has no credential with which it could read the cluster for a plan. */
-function NotHere() {
-  if (session.value?.mode !== "cluster") return null;
-  return (
-    <Banner tone="info" title="This page cannot plan in a cluster yet">
-      Use <code>trellis plan -f job.yaml</code>, or <code>trellis dashboard</code> on your machine.
-    </Banner>
-  );
 }

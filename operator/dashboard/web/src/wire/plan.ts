@@ -1,8 +1,8 @@
-/** Types of `POST /api/plan`: what `trellis plan` prints. */
+/** Types of `POST /api/plan`: what the operator says about jobs, in the words of `trellis plan`. */
 
 /** The jobs to plan. */
 export interface PlanRequest {
-  /** Namespace of jobs that name none. A job of another namespace is then a problem. */
+  /** Namespace of jobs that name none. Undefined: the namespace of the kubeconfig's context, if there is one. */
   readonly namespace?: string;
   readonly yaml: string;
 }
@@ -25,7 +25,7 @@ export interface PlannedJob {
   readonly verdict: PlanVerdict;
   readonly runs: boolean;
   readonly reason?: string;
-  /** Names of the nodes that it would get, sorted. */
+  /** Names of the nodes that it would get, sorted. Empty: it would get none, or the user may not read nodes. */
   readonly nodes: readonly string[];
   readonly sections: readonly PlanSection[];
 }

@@ -2,7 +2,8 @@
 
 import type { Page } from "@playwright/test";
 
-import { TEAM_A, countNodes, createWaitingJob, kubectl, toAscii, trainingJob, trellisWithInput, uniqueName, waitForPhase } from "./support/cluster";
+import type { PlanAnswer } from "../../src/wire/plan";
+import { TEAM_A, TEAM_B, askPlan, countNodes, createWaitingJob, kubectl, toAscii, trainingJob, trellisWithInput, uniqueName, waitForPhase } from "./support/cluster";
 import { HOSTILE_TEXTS } from "./support/hostile";
 import { expect, test } from "./support/test";
 import { checkPageInBothSizes } from "./support/text-only";
@@ -17,7 +18,7 @@ async function plan(page: Page, yaml: string): Promise<void> {
 }
 
 /** Returns the sections of a planned job as `trellis plan` prints them: name and lines. */
-async function shownSections(page: Page, job: string): Promise<ReadonlyMap<string, string>> {
+async function shownSections(page: Page, job: string): Promise<Map<string, string>> {
   const rows = await card(page, job).locator("dl > div").evaluateAll((all) =>
     all.map((row) => {
       const lines = [...row.querySelectorAll("dd > ul > li, dd > p.planned-reason")].map((line) => line.textContent);
@@ -55,6 +56,8 @@ test("a plan says in the words of `trellis plan` where a job would run, and ther
   const { head, sections } = await toldPlan(yamlOf(job));
   expect(head).toBe(`TrainingJob ${TEAM_A}/${name} would run`);
   const own = await shownSections(page, `${TEAM_A}/${name}`);
+  // The command counts jobs that wait, which the operator plans with.
+  for (const words of [own, sections]) words.delete("note");
   expect(Object.fromEntries(own)).toEqual(Object.fromEntries(sections));
   const links = await shown.getByRole("link", { name: /^gpu-\d+$/ }).allTextContents();
   await objects.apply(trainingJob(job));
@@ -64,16 +67,19 @@ test("a plan says in the words of `trellis plan` where a job would run, and ther
   expect([...new Set(links)].toSorted()).toEqual(used.toSorted());
 });
 
-test("a plan says in the words of `trellis plan` why a job would wait", async ({ dashboard, objects }) => {
+test("a plan says in the words of the operator why a job would wait", async ({ dashboard, objects }) => {
   const { pods } = await createWaitingJob(objects);
   const name = uniqueName("planned");
-  const yaml = yamlOf({ name, pods, gpus: 8 });
+  const job = trainingJob({ name, pods, gpus: 8 });
+  const yaml = JSON.stringify(job, null, 2);
   const { page } = await dashboard({ path: "/plan" });
   await expect(async () => {
     await plan(page, yaml);
     await expect(card(page, `${TEAM_A}/${name}`)).toContainText("would wait", { timeout: 1_000 });
-    const { sections } = await toldPlan(yaml);
-    expect((await shownSections(page, `${TEAM_A}/${name}`)).get("reason")).toBe(sections.get("reason"));
+    const [told] = (await askPlan("admin", job)).jobs;
+    expect(told?.verdict).toBe("Waits");
+    const reason = inOneLine(`${told?.reason ?? ""}: ${told?.message ?? ""}`);
+    expect((await shownSections(page, `${TEAM_A}/${name}`)).get("reason")).toBe(reason);
   }).toPass({ timeout: 60_000 });
 });
 
@@ -101,13 +107,51 @@ test("a problem of the text names its line and column, and a click puts the curs
   expect(before.split("\n").at(-1)).toBe("  ");
 });
 
-test("a user who may not read the cluster is told which right a plan needs", async ({ dashboard }) => {
+test("a user who may only edit jobs can plan them, and gets numbers of nodes, not their names", async ({ dashboard }) => {
+  const { page, faults } = await dashboard({ user: "editor", path: "/plan" });
+  faults.allow(/status (of )?403/);
+  const name = uniqueName("planned");
+  const answered = page.waitForResponse((response) => new URL(response.url()).pathname === "/api/plan");
+  await plan(page, yamlOf({ name, pods: 2, gpus: 0 }));
+  const shown = card(page, `${TEAM_A}/${name}`);
+  await expect(shown).toContainText("would run");
+  const { jobs } = (await (await answered).json()) as PlanAnswer;
+  expect(jobs.map((job) => job.nodes)).toEqual([[]]);
+  expect(JSON.stringify(jobs)).not.toMatch(/gpu-\d/);
+  expect((await shownSections(page, `${TEAM_A}/${name}`)).get("nodes")).toMatch(/^worker: 2 pods 2 pods on (1 node|2 nodes)$/);
+  await expect(shown.getByRole("link", { name: /on map/ })).toHaveCount(0);
+  expect(await kubectl("get", "trainingjobs", "-n", TEAM_A, "-o", "name")).not.toContain(name);
+});
+
+test("a user without the right to plan is told which right is missing, and how to get it", async ({ dashboard }) => {
   const { page, faults } = await dashboard({ user: "viewer", path: "/plan" });
-  faults.allow(/status (of )?(403|502)/);
+  faults.allow(/status (of )?403/);
   await plan(page, yamlOf({ name: uniqueName("planned") }));
-  const outcome = page.getByRole("region", { name: "Outcome" });
-  await expect(outcome).toContainText("nodes is forbidden");
-  await expect(outcome).toContainText("a plan needs the rights to get and list nodes");
+  const missing = card(page, "You may not plan");
+  await expect(missing).toContainText("plans.visibility.trellis.dev is forbidden");
+  await expect(missing).toContainText("create plans.visibility.trellis.dev");
+  await expect(missing).toContainText("trellis-edit");
+  await expect(missing).toContainText(`kubectl create rolebinding -n ${TEAM_A} `);
+  await expect(missing).not.toContainText("clusterrolebinding");
+});
+
+test("a user can plan in no namespace but those where the user may edit jobs", async ({ dashboard }) => {
+  const { page, faults } = await dashboard({ user: "editor", path: "/plan" });
+  faults.allow(/status (of )?403/);
+  await plan(page, yamlOf({ name: uniqueName("planned"), namespace: "default", gpus: 0 }));
+  await expect(card(page, "You may not plan")).toContainText('in the namespace "default"');
+});
+
+test("jobs of two namespaces are planned apart, and other objects are named", async ({ dashboard }) => {
+  const name = uniqueName("planned");
+  const { page } = await dashboard({ path: "/plan" });
+  const jobs = [TEAM_A, TEAM_B].map((namespace) => yamlOf({ name, namespace, gpus: 0 }));
+  const node = JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name: "gpu-0" } });
+  await plan(page, [...jobs, node].join("\n---\n"));
+  for (const namespace of [TEAM_A, TEAM_B]) await expect(card(page, `${namespace}/${name}`)).toContainText("would run");
+  await expect(card(page, "Notes")).toContainText("jobs of different namespaces are planned apart");
+  await expect(card(page, "Notes")).toContainText("Node is ignored: the page plans TrainingJobs");
+  await expect(card(page, "Submit 2 jobs")).toContainText(/trellis submit -f job\.yaml(?! -n)/);
 });
 
 test("the text stays in the tab, and Ctrl-Enter plans it", async ({ dashboard }) => {

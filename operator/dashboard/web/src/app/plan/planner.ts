@@ -15,7 +15,7 @@ import { describePlanFailure, summarizePlan } from "./words";
 /** What the user has written. */
 export interface Draft {
   readonly text: string;
-  /** Namespace of jobs that name none. Undefined: the namespace of the context. */
+  /** Namespace of jobs that name none. Undefined: the namespace of the context, if there is one. */
   readonly namespace: string | undefined;
 }
 
@@ -44,8 +44,11 @@ export type Outcome = NonNullable<typeof question.outcome.value>;
 /** How the last plan has ended, and whether one is made. */
 export const { outcome, isAsking: isPlanning } = question;
 
-/** The namespace of jobs that name none. */
-export const namespace = computed(() => draft.value.namespace ?? session.value?.namespace ?? "");
+/** The namespace of the kubeconfig's context. Empty: the page of a cluster has no kubeconfig. */
+const contextNamespace = computed(() => (session.value?.mode === "local" ? session.value.namespace : ""));
+
+/** The namespace of jobs that name none. Empty: each job must name one. */
+export const namespace = computed(() => draft.value.namespace ?? contextNamespace.value);
 
 /** Changes the text. */
 export function setText(text: string): void {
@@ -54,7 +57,7 @@ export function setText(text: string): void {
 
 /** Changes the namespace. The one of the context is the default. */
 export function setNamespace(name: string): void {
-  draft.value = { ...draft.peek(), namespace: name === session.peek()?.namespace ? undefined : name };
+  draft.value = { ...draft.peek(), namespace: name === contextNamespace.peek() ? undefined : name };
 }
 
 /** Replaces the draft. `by` says what the new one is. The user can bring the old one back. */
@@ -70,9 +73,9 @@ export function replaceDraft(next: Draft, by: string): void {
   keepDraft();
 }
 
-/** Puts the example into the text area. */
+/** Puts the example into the text area. The namespace stays. */
 export function showExample(): void {
-  replaceDraft(EXAMPLE_DRAFT, "the example");
+  replaceDraft({ text: EXAMPLE, namespace: draft.peek().namespace }, "the example");
 }
 
 /** Brings the replaced draft back. */

@@ -101,14 +101,19 @@ export function submitCommand(jobs: readonly PlannedJob[], context: string | nul
 }
 
 const TITLES: Readonly<Record<string, string>> = {
-  notFound: "This page cannot plan",
-  busy: "The server is busy with other plans",
+  notFound: "This server has no plans",
+  busy: "The operator is busy with other questions",
   invalid: "This cannot be planned",
   denied: "You may not plan",
-  unreachable: "The cluster could not be read",
-  unavailable: "The plan was not made in time",
+  unreachable: "The cluster could not be reached",
+  unavailable: "The operator has not planned",
   internal: "The plan has failed",
 };
+
+/** Returns the namespace that a refusal of the API server names. */
+export function refusedNamespace(message: string): string | undefined {
+  return / in the namespace "([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)"/.exec(message)?.[1];
+}
 
 /** Describes why there is no plan. */
 export function describePlanFailure(error: WireError, since: Date): ProblemText {

@@ -110,7 +110,7 @@ function Actions({ id }: { readonly id: string }) {
           maxLength={63}
           aria-describedby={`${id}-namespace-help`}
           value={namespace.value}
-          placeholder={session.value?.namespace}
+          placeholder={session.value?.mode === "local" ? session.value.namespace : undefined}
           onInput={(event) => setNamespace(event.currentTarget.value.trim())}
           onKeyDown={(event) => {
             if (event.key === "Enter") void planDraft();

@@ -2,11 +2,12 @@ import { useEffect, useRef } from "preact/hooks";
 
 import { session } from "../../app/live/store";
 import { type Outcome as Result, draft, isPlanning, outcome } from "../../app/plan/planner";
-import { describePlanFailure, submitCommand, summarizePlan } from "../../app/plan/words";
+import { describePlanFailure, refusedNamespace, submitCommand, summarizePlan } from "../../app/plan/words";
 import { countOf } from "../../app/text/format";
 import { Banner, Empty } from "../../parts/Banner";
 import { Card } from "../../parts/Card";
 import { Command } from "../../parts/Copy";
+import { RoleCommands } from "../../parts/RoleCommands";
 import { Text } from "../../parts/Text";
 import type { PlanAnswer } from "../../wire/plan";
 import { PlannedJobCard } from "./PlannedJobCard";
@@ -42,7 +43,7 @@ function Nothing() {
     <Empty title="A plan says whether each job would run now">
       <p class="dim">
         It names the nodes that the job would get and the jobs that it would preempt, or the reason why it would wait
-        or be Refused. It reads the cluster with your rights, as <code>trellis plan</code> does.
+        or be Refused. The operator makes it, and names nodes and jobs only if you may read them.
       </p>
     </Empty>
   );
@@ -59,11 +60,29 @@ function Ended({ result, onPlace }: { readonly result: Result; readonly onPlace:
 }
 
 function Failure({ result }: { readonly result: Extract<Result, { readonly error: unknown }> }) {
+  if (result.error.kind === "denied") return <NoRight message={result.error.message} />;
   const { title, text } = describePlanFailure(result.error, result.since);
   return (
     <Banner tone="warning" title={title}>
       <Text text={text} max={2_000} />
     </Banner>
+  );
+}
+
+/** Which right is missing, and the commands that give it. */
+function NoRight({ message }: { readonly message: string }) {
+  const namespace = refusedNamespace(message);
+  return (
+    <Card title="You may not plan">
+      <p class="card-text">
+        <Text text={message} max={2_000} />
+      </p>
+      <p class="card-text">
+        A plan needs the right to create plans.visibility.trellis.dev in the namespace of the jobs. The ClusterRole
+        trellis-edit has it, and so has edit. An administrator can grant it alone:
+      </p>
+      <RoleCommands role="trellis-plan-jobs" verbs="create" resource="plans.visibility.trellis.dev" namespace={namespace} />
+    </Card>
   );
 }
 

@@ -62,7 +62,7 @@ function Lines({ job, section }: { readonly job: PlannedJob; readonly section: P
   return (
     <ul>
       {section.lines.map((line, place) => (
-        <li key={place}>
+        <li key={place} class={line.startsWith("  ") ? "planned-detail" : undefined}>
           <Sentence spans={lineSentence(job, section.name, line, known)} />
         </li>
       ))}

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { refusal, refuse, session } from "../../../src/app/live/store";
 import { EXAMPLE } from "../../../src/app/plan/draft";
-import { bringBack, cancelPlan, draft, isPlanning, namespace, outcome, planDraft, replaceDraft, replaced, setNamespace, setText } from "../../../src/app/plan/planner";
+import { bringBack, cancelPlan, draft, isPlanning, namespace, outcome, planDraft, replaceDraft, replaced, setNamespace, setText, showExample } from "../../../src/app/plan/planner";
 import type { PlanAnswer } from "../../../src/wire/plan";
 
 const ANSWER: PlanAnswer = { jobs: [], notes: [], problems: [{ line: 1, column: 1, field: "", message: "is no YAML", snippet: "" }] };
@@ -47,6 +47,24 @@ test("namespace is that of the context until another one is chosen", () => {
   expect(namespace.value).toBe("team-a");
   setNamespace("ml");
   expect(namespace.value).toBe("ml");
+});
+
+test("page of a cluster has no context, so that only a chosen namespace is sent", async () => {
+  session.value = session.value && { ...session.value, mode: "cluster", namespace: "default" };
+  const sent = serve(() => Response.json(ANSWER));
+  expect(namespace.value).toBe("");
+  await planDraft();
+  setNamespace("default");
+  await planDraft();
+  setNamespace("");
+  await planDraft();
+  expect(sent).toEqual([{ yaml: "a: 1" }, { namespace: "default", yaml: "a: 1" }, { yaml: "a: 1" }]);
+});
+
+test("example keeps the namespace", () => {
+  setNamespace("ml");
+  showExample();
+  expect(draft.value).toEqual({ text: EXAMPLE, namespace: "ml" });
 });
 
 test("cancelled plan leaves the last outcome, and the next one can start", async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { describePlanFailure, lineSentence, submitCommand, summarizePlan, unnamedNodes, verdictLook } from "../../../src/app/plan/words";
+import { describePlanFailure, lineSentence, refusedNamespace, submitCommand, summarizePlan, unnamedNodes, verdictLook } from "../../../src/app/plan/words";
 import type { PlannedJob } from "../../../src/wire/plan";
 
 const all = { isJob: () => true, isQueue: () => true };
@@ -70,7 +70,14 @@ test("command submits to the namespace of the plan", () => {
 
 test("failure is told in the words of the server", () => {
   const since = new Date("2026-01-01T00:00:00Z");
-  const text = describePlanFailure({ kind: "busy", message: "the page makes several plans already: try again in some seconds" }, since);
-  expect(text).toEqual({ title: "The server is busy with other plans", text: "The page makes several plans already: try again in some seconds." });
+  const text = describePlanFailure({ kind: "unavailable", message: "no scheduler answers now" }, since);
+  expect(text).toEqual({ title: "The operator has not planned", text: "No scheduler answers now." });
   expect(describePlanFailure({ kind: "offline", message: "x" }, since).title).toContain("The server of this page has not answered");
+});
+
+test("refusal of the API server names the namespace", () => {
+  const told = (namespace: string): string => `plans.visibility.trellis.dev is forbidden: User "ada" cannot create resource "plans" in API group "visibility.trellis.dev" in the namespace "${namespace}": the ClusterRole trellis-edit has it`;
+  expect(refusedNamespace(told("team-a"))).toBe("team-a");
+  expect(refusedNamespace(told("$(reboot)"))).toBeUndefined();
+  expect(refusedNamespace("the namespace is missing")).toBeUndefined();
 });

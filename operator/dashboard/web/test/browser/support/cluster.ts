@@ -41,6 +41,20 @@ export async function kubectlAs(user: UserName, ...args: readonly string[]): Pro
   return runProgram(environment.kubectl, args, { env: { KUBECONFIG: await kubeconfigOf(user) } });
 }
 
+/** Asks the API server what would become of jobs of {@link TEAM_A}, and returns the status of the Plan. */
+export async function askPlan(user: UserName, ...jobs: readonly KubernetesObject[]): Promise<PlanStatus> {
+  const path = `/apis/visibility.trellis.dev/v1alpha1/namespaces/${TEAM_A}/plans`;
+  const question = { apiVersion: "visibility.trellis.dev/v1alpha1", kind: "Plan", spec: { jobs } };
+  const env = { KUBECONFIG: await kubeconfigOf(user) };
+  const told = await outputOf(environment.kubectl, ["create", "--raw", path, "-f", "-"], { input: toAscii(JSON.stringify(question)), env });
+  return (JSON.parse(told) as { readonly status: PlanStatus }).status;
+}
+
+/** What a Plan says about each job. */
+export interface PlanStatus {
+  readonly jobs: readonly { readonly name: string; readonly verdict: string; readonly reason?: string; readonly message?: string }[];
+}
+
 /** Runs `trellis` as a user. */
 export async function trellisAs(user: UserName, ...args: readonly string[]): Promise<ProgramResult> {
   return runProgram(environment.trellis, args, { env: { KUBECONFIG: await kubeconfigOf(user), NO_COLOR: "1" } });
