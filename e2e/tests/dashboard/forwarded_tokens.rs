@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
-use http::StatusCode;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
 use kube::{Client, Config};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use trellis_e2e::control_plane::free_port;
 use trellis_e2e::visibility::send_request;
@@ -78,6 +80,55 @@ fn namespaces(queue: &Value) -> BTreeSet<String> {
     namespaces.map(str::to_owned).collect()
 }
 
+/// Asks the page what would become of a small job. The text names the namespace, if there is one.
+async fn plan(page: &ClusterPage, user: &Client, metadata: &str) -> Result<(StatusCode, Value)> {
+    let yaml = format!(
+        "apiVersion: trellis.dev/v1alpha1\n\
+         kind: TrainingJob\n\
+         metadata: {{{metadata}}}\n\
+         spec:\n  \
+           taskGroups:\n  \
+           - {{name: worker, replicas: 2, image: registry.example/train:1.0, command: [train], resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}\n"
+    );
+    let request = Request::post("/api/plan")
+        .header("origin", format!("http://127.0.0.1:{}", page.port))
+        .header("content-type", "application/json")
+        .body(Body::from(serde_json::to_vec(&json!({"yaml": yaml}))?))?;
+    let answer = user.send(request).await?;
+    let status = answer.status();
+    let body = answer.into_body().collect().await?.to_bytes();
+    Ok((status, serde_json::from_slice(&body)?))
+}
+
+/// A user who may only edit jobs plans them in the page of a cluster, and gets no names of nodes.
+async fn check_plans(page: &ClusterPage, viewer: &Client, editor: &Client) -> Result<()> {
+    let (status, body) = plan(page, editor, "name: planned, namespace: team-a").await?;
+    ensure!(status == StatusCode::OK, "{status} {body}");
+    let job = &body["jobs"][0];
+    ensure!(job["verdict"] == "would run", "{body}");
+    ensure!(job["nodes"] == json!([]), "{body}");
+    let sections = job["sections"].as_array().into_iter().flatten();
+    let nodes = sections
+        .filter(|section| section["name"] == "nodes")
+        .map(|section| &section["lines"][0]);
+    let nodes: Vec<_> = nodes.collect();
+    ensure!(nodes == [&json!("worker: 2 pods")], "{body}");
+    let (status, body) = plan(page, editor, "name: planned").await?;
+    let field = &body["problems"][0]["field"];
+    ensure!(
+        status == StatusCode::OK && field == "metadata.namespace",
+        "{body}"
+    );
+    let (status, body) = plan(page, viewer, "name: planned, namespace: team-a").await?;
+    ensure!(status == StatusCode::FORBIDDEN, "{status} {body}");
+    let message = body["error"]["message"].as_str().unwrap_or_default();
+    ensure!(
+        message.contains("create plans.visibility.trellis.dev"),
+        "{body}"
+    );
+    Ok(())
+}
+
 /// Users at the same time, on the same server, see what each of them may see.
 pub(crate) async fn test_separation(world: &World) -> Result<()> {
     for namespace in ["team-a", "team-b"] {
@@ -128,6 +179,7 @@ pub(crate) async fn test_separation(world: &World) -> Result<()> {
         anyhow::Ok(())
     });
     try_join_all(requests).await?;
+    check_plans(&page, &viewer, &editor).await?;
 
     let (status, session) = send_request(&viewer, "/api/session", &[]).await?;
     ensure!(status == StatusCode::OK, "{session}");
