@@ -67,7 +67,7 @@ pub struct PlanStatus {
     pub jobs: Vec<PlannedJob>,
 }
 
-/// What would happen to one job.
+/// The outcome of one job.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedJob {

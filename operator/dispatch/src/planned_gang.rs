@@ -17,7 +17,7 @@ pub struct PlannedAttempt {
     pub limits: Arc<JobLimits>,
 }
 
-/// What the scheduler would know about a planned attempt.
+/// A planned attempt, as the scheduler would know it.
 #[derive(Clone, Debug)]
 pub struct PlannedGang {
     /// The gang, as the scheduler would give it to the engine.

@@ -1,4 +1,4 @@
-//! What happens to jobs that are not submitted yet. Pure.
+//! Plans jobs that are not submitted yet. Pure.
 //!
 //! The caller prepares each job: it compiles the job, asks the policies, and makes the gang of the
 //! engine. `trellis plan` does so from files or from lists of the cluster, and the operator does so

@@ -68,6 +68,7 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     measure_refusal_latency(bench, &api, waiting).await?;
     let job = format!("/namespaces/{}/explanations/{last}", namespace.name());
     visibility_reads::measure(bench, waiting, &job).await?;
+    visibility_reads::measure_plans(bench, waiting, namespace.name()).await?;
     command_line::measure(bench, waiting).await?;
     let memory = operator.resident_bytes()? / 1_048_576.0;
     let name = format!("{waiting} jobs wait: resident");

@@ -4,10 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use http::StatusCode;
-use kube::Client;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use trellis_api::visibility::Plan;
 use trellis_e2e::visibility::{resource_path, send_request};
 
 use crate::bench::Bench;
+use crate::jobs::bench_job;
 use crate::row::{BenchRow, median};
 
 /// The Accept header of kubectl.
@@ -51,6 +54,34 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize, job: &str) -> Result<
         let worst = anew.iter().max().copied().unwrap_or_default();
         let name = format!("{waiting} wait, {what}, the longest of {REQUESTS}");
         bench.print_row(&BenchRow::new(name, worst.as_secs_f64() * 1000.0, "ms"));
+    }
+    Ok(())
+}
+
+/// Measures plans of jobs that wait behind the others. The operator looks ahead to their starts, and
+/// tries smaller shapes.
+pub(crate) async fn measure_plans(bench: &Bench, waiting: usize, namespace: &str) -> Result<()> {
+    let api: Api<Plan> = Api::namespaced(bench.control_plane.client(), namespace);
+    for (what, pods) in [
+        ("a plan of a job of 10 pods", 10),
+        ("a plan of a job of 1 pod", 1),
+    ] {
+        let job = serde_json::to_value(bench_job("planned", pods, 8)?)?;
+        let mut times = Vec::new();
+        for _ in 0..REQUESTS {
+            tokio::time::sleep(CACHE_EXPIRY).await;
+            let began = Instant::now();
+            let plan = Plan::new(namespace, vec![job.clone()]);
+            let answer = api.create(&PostParams::default(), &plan).await?;
+            times.push(began.elapsed());
+            let planned = answer.status.map_or(0, |status| status.jobs.len());
+            ensure!(planned == 1, "{planned} jobs are planned");
+        }
+        let worst = times.iter().max().copied().unwrap_or_default();
+        for (how, time) in [("the median", median(&times)), ("the longest", worst)] {
+            let name = format!("{waiting} wait, {what}, {how} of {REQUESTS}");
+            bench.print_row(&BenchRow::new(name, time.as_secs_f64() * 1000.0, "ms"));
+        }
     }
     Ok(())
 }

@@ -57,8 +57,8 @@ impl Driver {
         self.with_prediction(job, gang)
     }
 
-    /// Returns what the scheduler would know about an attempt that is not submitted. Admission has
-    /// not seen its pods.
+    /// Returns the gang of an attempt that is not submitted, and the quotas of its namespace. Admission
+    /// has not seen its pods.
     pub(in crate::driver) fn plan_gang(&self, planned: &PlannedAttempt) -> PlannedGang {
         let run = &planned.run;
         let job = run.job.compiled().job();
