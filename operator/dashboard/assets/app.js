@@ -1266,7 +1266,7 @@ function readAnswer$1(data) {
 	return typeof key === "string" && /^[\x21-\x7e]{1,256}$/.test(key) ? key : void 0;
 }
 // src/app/server/session-key.ts
-var STORAGE_KEY$2 = "trellis-key";
+var STORAGE_KEY$1 = "trellis-key";
 var memory;
 var rejected = new Set();
 function readKey() {
@@ -1275,7 +1275,7 @@ function readKey() {
 }
 function readStored() {
 	try {
-		return sessionStorage.getItem(STORAGE_KEY$2) ?? void 0;
+		return sessionStorage.getItem(STORAGE_KEY$1) ?? void 0;
 	} catch {
 		return;
 	}
@@ -1283,13 +1283,13 @@ function readStored() {
 function keepKey(key) {
 	memory = key;
 	try {
-		sessionStorage.setItem(STORAGE_KEY$2, key);
+		sessionStorage.setItem(STORAGE_KEY$1, key);
 	} catch {}
 }
 function rejectKey(key) {
 	rejected.add(key);
 	if (memory === key) memory = void 0;
-	if (readStored() === key) sessionStorage.removeItem(STORAGE_KEY$2);
+	if (readStored() === key) sessionStorage.removeItem(STORAGE_KEY$1);
 }
 function isRejected(key) {
 	return rejected.has(key);
@@ -2264,7 +2264,7 @@ function followScope() {
 	});
 }
 // src/app/look/theme.ts
-var STORAGE_KEY$1 = "trellis-theme";
+var STORAGE_KEY = "trellis-theme";
 var prefersDark = y$1(false);
 var themeChoice = y$1("system");
 var theme = O(() => {
@@ -2289,12 +2289,12 @@ function cycleTheme() {
 		dark: "system"
 	}[themeChoice.peek()];
 	try {
-		localStorage.setItem(STORAGE_KEY$1, themeChoice.peek());
+		localStorage.setItem(STORAGE_KEY, themeChoice.peek());
 	} catch {}
 }
 function readChoice() {
 	try {
-		const stored = localStorage.getItem(STORAGE_KEY$1);
+		const stored = localStorage.getItem(STORAGE_KEY);
 		return stored === "light" || stored === "dark" ? stored : "system";
 	} catch {
 		return "system";
@@ -3529,6 +3529,105 @@ function ClockBanner() {
 		children: "All ages on this page follow the clock of the server. Times of day are in your time zone."
 	});
 }
+// src/app/live/poll.ts
+var SHORTEST_MS = 1500;
+var LONGEST_MS = 6e4;
+function usePolled(path, everyMs, trigger) {
+	const answer = useSignal(void 0);
+	const problem = useSignal(void 0);
+	const wake = useSignal(void 0);
+	A$1(() => {
+		if (path === void 0) return void 0;
+		const stop = new AbortController();
+		problem.value = void 0;
+		loop(path, stop.signal);
+		return () => stop.abort();
+	}, [path]);
+	A$1(() => wake.peek()?.(), [trigger]);
+	async function loop(address, signal) {
+		let failures = 0;
+		while (!signal.aborted) {
+			await whenShown();
+			const startedAt = performance.now();
+			let wait = everyMs;
+			try {
+				const value = await get(address, signal);
+				if (signal.aborted) return;
+				failures = 0;
+				answer.value = {
+					path: address,
+					value
+				};
+				problem.value = void 0;
+			} catch (thrown) {
+				if (signal.aborted) return;
+				failures += 1;
+				wait = pauseOf(failures, everyMs, thrown);
+				report(thrown);
+			}
+			const left = SHORTEST_MS - (performance.now() - startedAt);
+			if (left > 0) await sleep(left, signal);
+			await sleep(wait, signal, (end) => {
+				wake.value = end;
+			});
+		}
+	}
+	function report(error) {
+		const known = toRequestError(error);
+		if (known.kind === "key" || known.kind === "unauthorized") refuse(known);
+		if (known.kind === "denied") answer.value = void 0;
+		const before = problem.peek();
+		const since = before?.kind === known.kind ? before.since : serverTime();
+		problem.value = {
+			kind: known.kind,
+			message: known.message,
+			since
+		};
+	}
+	const held = answer.value;
+	return {
+		answer: held?.path === path ? held?.value : void 0,
+		problem: problem.value
+	};
+}
+function pauseOf(failures, everyMs, error) {
+	const asked = error instanceof RequestError ? (error.retryAfter ?? 0) * 1e3 : 0;
+	return Math.max(asked, Math.min(everyMs * 2 ** (failures - 1), LONGEST_MS));
+}
+function sleep(ms, signal, onStart) {
+	return new Promise((resolve) => {
+		const end = () => {
+			clearTimeout(timer);
+			signal.removeEventListener("abort", end);
+			resolve();
+		};
+		const timer = setTimeout(end, ms);
+		signal.addEventListener("abort", end);
+		onStart?.(end);
+	});
+}
+// src/app/page/namespace-scope.ts
+var EVERY_MS$1 = 6e4;
+var ownNamespaces = y$1([]);
+function useNamespaceScope() {
+	useOwnNamespaces();
+	useSignalEffect(() => {
+		const current = session.value;
+		if (!current) return;
+		scope.value = current.may.allJobs ? void 0 : query.value.get("namespace") || chooseNamespace(ownNamespaces.value, current.namespace);
+	});
+}
+function useOwnNamespaces() {
+	const { answer } = usePolled(session.value?.may.allJobs === false ? "/api/namespaces" : void 0, EVERY_MS$1, void 0);
+	A$1(() => {
+		if (answer !== void 0) ownNamespaces.value = answer.namespaces;
+	}, [answer]);
+}
+function chooseNamespace(own, preferred) {
+	if (own.some(({ name }) => name === preferred)) return preferred;
+	const [first] = own.toSorted((one, other) => other.jobs - one.jobs || one.name.localeCompare(other.name));
+	return first?.name ?? preferred;
+}
 // src/app/queue/summary.ts
 function summarizeJobs(jobs) {
 	let running = 0;
@@ -4146,83 +4245,6 @@ function matchesEnded(ended, filter) {
 	].join("\n").toLowerCase();
 	return words.every((word) => text.includes(word));
 }
-// src/app/live/poll.ts
-var SHORTEST_MS = 1500;
-var LONGEST_MS = 6e4;
-function usePolled(path, everyMs, trigger) {
-	const answer = useSignal(void 0);
-	const problem = useSignal(void 0);
-	const wake = useSignal(void 0);
-	A$1(() => {
-		if (path === void 0) return void 0;
-		const stop = new AbortController();
-		problem.value = void 0;
-		loop(path, stop.signal);
-		return () => stop.abort();
-	}, [path]);
-	A$1(() => wake.peek()?.(), [trigger]);
-	async function loop(address, signal) {
-		let failures = 0;
-		while (!signal.aborted) {
-			await whenShown();
-			const startedAt = performance.now();
-			let wait = everyMs;
-			try {
-				const value = await get(address, signal);
-				if (signal.aborted) return;
-				failures = 0;
-				answer.value = {
-					path: address,
-					value
-				};
-				problem.value = void 0;
-			} catch (thrown) {
-				if (signal.aborted) return;
-				failures += 1;
-				wait = pauseOf(failures, everyMs, thrown);
-				report(thrown);
-			}
-			const left = SHORTEST_MS - (performance.now() - startedAt);
-			if (left > 0) await sleep(left, signal);
-			await sleep(wait, signal, (end) => {
-				wake.value = end;
-			});
-		}
-	}
-	function report(error) {
-		const known = toRequestError(error);
-		if (known.kind === "key" || known.kind === "unauthorized") refuse(known);
-		if (known.kind === "denied") answer.value = void 0;
-		const before = problem.peek();
-		const since = before?.kind === known.kind ? before.since : serverTime();
-		problem.value = {
-			kind: known.kind,
-			message: known.message,
-			since
-		};
-	}
-	const held = answer.value;
-	return {
-		answer: held?.path === path ? held?.value : void 0,
-		problem: problem.value
-	};
-}
-function pauseOf(failures, everyMs, error) {
-	const asked = error instanceof RequestError ? (error.retryAfter ?? 0) * 1e3 : 0;
-	return Math.max(asked, Math.min(everyMs * 2 ** (failures - 1), LONGEST_MS));
-}
-function sleep(ms, signal, onStart) {
-	return new Promise((resolve) => {
-		const end = () => {
-			clearTimeout(timer);
-			signal.removeEventListener("abort", end);
-			resolve();
-		};
-		const timer = setTimeout(end, ms);
-		signal.addEventListener("abort", end);
-		onStart?.(end);
-	});
-}
 // src/app/live/ended-attempts.ts
 var EVERY_MS = 15e3;
 function useEndedAttempts(namespace, trigger) {
@@ -4607,6 +4629,7 @@ var MAX_OWN = 6;
 var MAX_HEADS = 8;
 function Home() {
 	useTitle("Home");
+	useNamespaceScope();
 	const mayNodes = session.value?.may.nodes ?? false;
 	A$1(() => mayNodes ? follow("nodes") : void 0, [mayNodes]);
 	const summary = useComputed(() => summarizeJobs(queue.jobs.value.values()));
@@ -4775,36 +4798,6 @@ function Heads({ jobs }) {
 			}
 		]
 	});
-}
-// src/app/page/namespace-scope.ts
-var STORAGE_KEY = "trellis-namespaces";
-var MAX_REMEMBERED = 12;
-function useNamespaceScope() {
-	useSignalEffect(() => {
-		const current = session.value;
-		if (!current) return;
-		if (current.may.allJobs) {
-			scope.value = void 0;
-			return;
-		}
-		const namespace = query.value.get("namespace") || current.namespace;
-		scope.value = namespace;
-		remember(namespace);
-	});
-}
-function rememberedNamespaces() {
-	try {
-		const stored = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "[]");
-		return Array.isArray(stored) ? stored.filter((name) => typeof name === "string") : [];
-	} catch {
-		return [];
-	}
-}
-function remember(namespace) {
-	const others = rememberedNamespaces().filter((name) => name !== namespace);
-	try {
-		localStorage.setItem(STORAGE_KEY, JSON.stringify([namespace, ...others].slice(0, MAX_REMEMBERED)));
-	} catch {}
 }
 // src/app/list/paused-order.ts
 function comparePausedOrder(shown, current) {
@@ -5312,7 +5305,10 @@ function NamespaceFilter(props) {
 		onChange: (event) => set(event.currentTarget.value.trim() || void 0)
 	}), a("datalist", {
 		id,
-		children: rememberedNamespaces().map((name) => a("option", { value: name }, name))
+		children: ownNamespaces.value.map(({ name, jobs }) => a("option", {
+			value: name,
+			label: `${name}: ${countOf(jobs, "job")}`
+		}, name))
 	})] });
 }
 // src/views/jobs/JobFilters.tsx
@@ -5780,4 +5776,4 @@ startKeys();
 var root = document.getElementById("app");
 if (root) Q(a(App, {}), root);
 keepCurrent();
-export { Text as $, O as $t, NodeLink as A, phaseOf as At, Table as B, formatDateTime as Bt, jobKeyOf as C, scope as Ct, phaseLook as D, describeReason as Dt, PhaseBadge as E, describeEta as Et, isIdOf as F, formatAge as Ft, Card as G, resourceLabel as Gt, ProblemText as H, formatUntil as Ht, Age as I, formatAmount as It, Empty as J, toRequestError as Jt, Facts as K, RequestError as Kt, Ago as L, formatClock as Lt, PolicyIdLink as M, sortJobs as Mt, QueueLink as N, writeOrder as Nt, Eta as O, filterJobs as Ot, findPolicies as P, countOf as Pt, Name as Q, useSignal as Qt, Clock as R, formatClockSeconds as Rt, groupByJob as S, refuse as St, Badge as T, canNeverStart as Tt, Command as U, jobLabel as Ut, ListProblem as V, formatSeconds as Vt, CopyButton as W, parseQuantity as Wt, describeFailure$1 as X, serverTime as Xt, Loading as Y, now as Yt, describeProblem as Z, useComputed as Zt, checkpointOf as _, follow as _t, QuotaBar as a, F$1 as an, cutText as at, endWord as b, queue as bt, boundedResources as c, d$2 as cn, nodesFreshness as ct, isBad as d, query as dt, f$1 as en, command as et, describeAttemptsProblem as f, search as ft, attemptsOfJob as g, theme as gt, END_LOOKS as h, useShortcuts as ht, useNamespaceScope as i, A$1 as in, cleanLine as it, NodeLinks as j, readOrder as jt, JobLink as k, isPending as kt, mainResources as l, w$2 as ln, queueFreshness as lt, usePolled as m, urls as mt, JobTable as n, x$1 as nn, a as nt, SegmentBar as o, P as on, announce as ot, useEndedAttempts as p, setQuery as pt, Banner as q, post as qt, VirtualRows as r, y$1 as rn, useTitle as rt, barScale as s, T$1 as sn, showToast as st, NamespaceFilter as t, r as tn, Icon as tt, readQuotaRows as u, $ as un, navigate as ut, describeAttempt as v, jobKey as vt, matchesEnded as w, session as wt, endsBesides as x, refusal as xt, endKind as y, nodes as yt, Until as z, formatCount as zt };
+export { describeProblem as $, useComputed as $t, PolicyIdLink as A, filterJobs as At, ProblemText as B, formatClockSeconds as Bt, Badge as C, refusal as Ct, JobLink as D, canNeverStart as Dt, Eta as E, session as Et, Ago as F, writeOrder as Ft, ownNamespaces as G, jobLabel as Gt, CopyButton as H, formatDateTime as Ht, Clock as I, countOf as It, usePolled as J, RequestError as Jt, useNamespaceScope as K, parseQuantity as Kt, Until as L, formatAge as Lt, findPolicies as M, phaseOf as Mt, isIdOf as N, readOrder as Nt, NodeLink as O, describeEta as Ot, Age as P, sortJobs as Pt, describeFailure$1 as Q, serverTime as Qt, Table as R, formatAmount as Rt, matchesEnded as S, queue as St, phaseLook as T, scope as Tt, Card as U, formatSeconds as Ut, Command as V, formatCount as Vt, Facts as W, formatUntil as Wt, Empty as X, toRequestError as Xt, Banner as Y, post as Yt, Loading as Z, now as Zt, endKind as _, useShortcuts as _t, SegmentBar as a, y$1 as an, useTitle as at, groupByJob as b, jobKey as bt, mainResources as c, P as cn, announce as ct, describeAttemptsProblem as d, w$2 as dn, queueFreshness as dt, useSignal as en, Name as et, useEndedAttempts as f, $ as fn, navigate as ft, describeAttempt as g, urls as gt, checkpointOf as h, setQuery as ht, QuotaBar as i, x$1 as in, a as it, QueueLink as j, isPending as jt, NodeLinks as k, describeReason as kt, readQuotaRows as l, T$1 as ln, showToast as lt, attemptsOfJob as m, search as mt, JobTable as n, f$1 as nn, command as nt, barScale as o, A$1 as on, cleanLine as ot, END_LOOKS as p, query as pt, useOwnNamespaces as q, resourceLabel as qt, VirtualRows as r, r as rn, Icon as rt, boundedResources as s, F$1 as sn, cutText as st, NamespaceFilter as t, O as tn, Text as tt, isBad as u, d$2 as un, nodesFreshness as ut, endWord as v, theme as vt, PhaseBadge as w, refuse as wt, jobKeyOf as x, nodes as xt, endsBesides as y, follow as yt, ListProblem as z, formatClock as zt };

@@ -1,4 +1,4 @@
-import { $ as Text, $t as O, A as NodeLink, At as phaseOf, B as Table, Bt as formatDateTime, C as jobKeyOf, Ct as scope, D as phaseLook, Dt as describeReason, E as PhaseBadge, Et as describeEta, F as isIdOf, Ft as formatAge, G as Card, Gt as resourceLabel, H as ProblemText, Ht as formatUntil, I as Age, It as formatAmount, J as Empty, Jt as toRequestError, K as Facts, Kt as RequestError, L as Ago, Lt as formatClock, M as PolicyIdLink, Mt as sortJobs, N as QueueLink, Nt as writeOrder, O as Eta, Ot as filterJobs, P as findPolicies, Pt as countOf, Q as Name, Qt as useSignal, R as Clock, Rt as formatClockSeconds, S as groupByJob, St as refuse$1, T as Badge, Tt as canNeverStart, U as Command, Ut as jobLabel, V as ListProblem, Vt as formatSeconds, W as CopyButton, Wt as parseQuantity, X as describeFailure, Xt as serverTime, Y as Loading, Yt as now, Z as describeProblem, Zt as useComputed, _ as checkpointOf, _t as follow, a as QuotaBar, an as F, at as cutText, b as endWord, bt as queue, c as boundedResources, cn as d, ct as nodesFreshness, d as isBad, dt as query, en as f, et as command, f as describeAttemptsProblem, ft as search, g as attemptsOfJob, gt as theme, h as END_LOOKS, ht as useShortcuts, i as useNamespaceScope, in as A, it as cleanLine, j as NodeLinks, jt as readOrder, k as JobLink, kt as isPending, l as mainResources, ln as w, lt as queueFreshness, m as usePolled, mt as urls, n as JobTable, nn as x, nt as a, o as SegmentBar, on as P, ot as announce, p as useEndedAttempts, pt as setQuery, q as Banner, qt as post, r as VirtualRows, rn as y, rt as useTitle, s as barScale, sn as T, st as showToast, t as NamespaceFilter, tn as r, tt as Icon, u as readQuotaRows, un as $, ut as navigate, v as describeAttempt, vt as jobKey, w as matchesEnded, wt as session, x as endsBesides, xt as refusal, y as endKind, yt as nodes, z as Until, zt as formatCount } from "./app.js";
+import { $ as describeProblem, $t as useComputed, A as PolicyIdLink, At as filterJobs, B as ProblemText, Bt as formatClockSeconds, C as Badge, Ct as refusal, D as JobLink, Dt as canNeverStart, E as Eta, Et as session, F as Ago, Ft as writeOrder, G as ownNamespaces, Gt as jobLabel, H as CopyButton, Ht as formatDateTime, I as Clock, It as countOf, J as usePolled, Jt as RequestError, K as useNamespaceScope, Kt as parseQuantity, L as Until, Lt as formatAge, M as findPolicies, Mt as phaseOf, N as isIdOf, Nt as readOrder, O as NodeLink, Ot as describeEta, P as Age, Pt as sortJobs, Q as describeFailure, Qt as serverTime, R as Table, Rt as formatAmount, S as matchesEnded, St as queue, T as phaseLook, Tt as scope, U as Card, Ut as formatSeconds, V as Command, Vt as formatCount, W as Facts, Wt as formatUntil, X as Empty, Xt as toRequestError, Y as Banner, Yt as post, Z as Loading, Zt as now, _ as endKind, _t as useShortcuts, a as SegmentBar, an as y, at as useTitle, b as groupByJob, bt as jobKey, c as mainResources, cn as P, ct as announce, d as describeAttemptsProblem, dn as w, dt as queueFreshness, en as useSignal, et as Name, f as useEndedAttempts, fn as $, ft as navigate, g as describeAttempt, gt as urls, h as checkpointOf, ht as setQuery, i as QuotaBar, in as x, it as a, j as QueueLink, jt as isPending, k as NodeLinks, kt as describeReason, l as readQuotaRows, ln as T, lt as showToast, m as attemptsOfJob, mt as search, n as JobTable, nn as f, nt as command, o as barScale, on as A, ot as cleanLine, p as END_LOOKS, pt as query, q as useOwnNamespaces, qt as resourceLabel, r as VirtualRows, rn as r, rt as Icon, s as boundedResources, sn as F, st as cutText, t as NamespaceFilter, tn as O, tt as Text, u as isBad, un as d, ut as nodesFreshness, v as endWord, vt as theme, w as PhaseBadge, wt as refuse$1, x as jobKeyOf, xt as nodes, y as endsBesides, yt as follow, z as ListProblem, zt as formatClock } from "./app.js";
 // src/app/text/yaml.ts
 function writeYaml(value) {
 	return `${block(value, 0, "").replace(/^\n/, "")}\n`;
@@ -6434,6 +6434,7 @@ function Replaced() {
 }
 function Actions({ id }) {
 	const isBusy = isPlanning.value;
+	useOwnNamespaces();
 	return a("div", {
 		class: "plan-actions",
 		children: [
@@ -6452,6 +6453,7 @@ function Actions({ id }) {
 						autocapitalize: "off",
 						spellcheck: false,
 						maxLength: 63,
+						list: `${id}-namespaces`,
 						"aria-describedby": `${id}-namespace-help`,
 						value: namespace.value,
 						placeholder: session.value?.mode === "local" ? session.value.namespace : void 0,
@@ -6459,6 +6461,10 @@ function Actions({ id }) {
 						onKeyDown: (event) => {
 							if (event.key === "Enter") planDraft();
 						}
+					}),
+					a("datalist", {
+						id: `${id}-namespaces`,
+						children: ownNamespaces.value.filter(({ maySubmit }) => maySubmit).map(({ name }) => a("option", { value: name }, name))
 					}),
 					a("span", {
 						id: `${id}-namespace-help`,

@@ -119,6 +119,7 @@ impl Dashboard {
             .route("/api/queue", get(routes::list_queue))
             .route("/api/nodes", get(routes::list_nodes))
             .route("/api/attempts", get(routes::list_attempts))
+            .route("/api/namespaces", get(routes::list_namespaces))
             .route("/api/policies", get(routes::list_policies))
             .route("/api/plan", post(routes::plan_jobs))
             .route("/api/what-if", post(routes::forecast_changes))

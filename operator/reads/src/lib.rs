@@ -14,6 +14,7 @@ pub mod events;
 pub mod explain;
 pub mod forecast;
 pub mod live;
+pub mod namespaces;
 pub mod nodes;
 pub mod plan;
 pub mod pods;

@@ -95,9 +95,10 @@ fn job_list() -> Value {
             "since": "2026-01-01T10:00:00Z"}]})
 }
 
-const DATA_ROUTES: [&str; 9] = [
+const DATA_ROUTES: [&str; 10] = [
     "/api/session",
     "/api/attempts",
+    "/api/namespaces",
     "/api/queue",
     "/api/nodes",
     "/api/policies",

@@ -1,11 +1,12 @@
 import { useId } from "preact/hooks";
 
 import { scope, session } from "../app/live/store";
-import { rememberedNamespaces } from "../app/page/namespace-scope";
+import { ownNamespaces } from "../app/page/namespace-scope";
 import { setQuery } from "../app/page/route";
+import { countOf } from "../app/text/format";
 import { Select } from "./Select";
 
-/** The namespace: one of those with jobs, or, without the right to all of them, one to type. */
+/** The namespace: one of those with jobs, or, without the right to all of them, one of those that the user may list. */
 export function NamespaceFilter(props: {
   readonly value: string | undefined;
   readonly namespaces: readonly string[];
@@ -36,8 +37,8 @@ export function NamespaceFilter(props: {
         onChange={(event) => set(event.currentTarget.value.trim() || undefined)}
       />
       <datalist id={id}>
-        {rememberedNamespaces().map((name) => (
-          <option key={name} value={name} />
+        {ownNamespaces.value.map(({ name, jobs }) => (
+          <option key={name} value={name} label={`${name}: ${countOf(jobs, "job")}`} />
         ))}
       </datalist>
     </>

@@ -3,6 +3,7 @@ import { useEffect } from "preact/hooks";
 
 import { queueFreshness } from "../app/live/freshness";
 import { follow, jobKey, queue, scope, session } from "../app/live/store";
+import { useNamespaceScope } from "../app/page/namespace-scope";
 import { urls } from "../app/page/route";
 import { useTitle } from "../app/page/title";
 import { headsOfQueues, ownJobs, summarizeJobs } from "../app/queue/summary";
@@ -29,6 +30,7 @@ const MAX_HEADS = 8;
 /** The user's jobs first: what runs, what waits and why. Then the cluster in short. */
 export function Home() {
   useTitle("Home");
+  useNamespaceScope();
   const mayNodes = session.value?.may.nodes ?? false;
   useEffect(() => (mayNodes ? follow("nodes") : undefined), [mayNodes]);
   const summary = useComputed(() => summarizeJobs(queue.jobs.value.values()));

@@ -14,6 +14,7 @@ const ROUTES = [
   "/api/nodes",
   "/api/attempts",
   "/api/attempts?namespace=team-a",
+  "/api/namespaces",
   "/api/policies",
   "/api/policies?namespace=team-a",
   "/api/jobs/team-a/some-job",

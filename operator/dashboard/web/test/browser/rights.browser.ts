@@ -252,6 +252,17 @@ test("the title names the only namespace that a user may list", async ({ dashboa
   await expect(jobRow(page, TEAM_A, teams.own)).toBeVisible();
 });
 
+test("a user of one namespace gets it without typing, and no other one is offered", async ({ dashboard, serve }) => {
+  const server = await serve("viewer");
+  const answer = JSON.parse((await server.get("/api/namespaces")).text) as { readonly namespaces: readonly object[] };
+  expect(answer.namespaces).toEqual([{ name: TEAM_A, jobs: expect.any(Number) as unknown, maySubmit: false }]);
+  const { page } = await dashboard({ user: "viewer", path: "/queue" });
+  const offered = page.locator("datalist option");
+  await expect(offered).toHaveCount(1);
+  await expect(offered).toHaveAttribute("value", TEAM_A);
+  expect(await page.evaluate(() => JSON.stringify(localStorage))).not.toContain(TEAM_A);
+});
+
 test("a user can type another namespace, is told why it is denied, and can go back", async ({ dashboard }) => {
   const { page, faults } = await dashboard({ user: "viewer", path: "/queue" });
   faults.allow(/status (of )?403/);

@@ -1,43 +1,43 @@
 /** The namespace of a user who may not list jobs of all namespaces. */
 
-import { useSignalEffect } from "@preact/signals";
+import { signal, useSignalEffect } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 
+import type { NamespacesAnswer, VisibleNamespace } from "../../wire/namespaces";
+import { usePolled } from "../live/poll";
 import { scope, session } from "../live/store";
 import { query } from "./route";
 
-const STORAGE_KEY = "trellis-namespaces";
-const MAX_REMEMBERED = 12;
+/** Time between two reads. Rights change seldom. */
+const EVERY_MS = 60_000;
 
-/** Lists the namespace that the URL names, if the user may not list all of them. */
+/** The namespaces that such a user may list. Empty: none are known. */
+export const ownNamespaces = signal<readonly VisibleNamespace[]>([]);
+
+/** Lists the namespace that the URL names, or that fits best, if the user may not list all of them. */
 export function useNamespaceScope(): void {
+  useOwnNamespaces();
   useSignalEffect(() => {
     const current = session.value;
     if (!current) return;
-    if (current.may.allJobs) {
-      scope.value = undefined;
-      return;
-    }
-    const namespace = query.value.get("namespace") || current.namespace;
-    scope.value = namespace;
-    remember(namespace);
+    scope.value = current.may.allJobs
+      ? undefined
+      : query.value.get("namespace") || chooseNamespace(ownNamespaces.value, current.namespace);
   });
 }
 
-/** Returns the namespaces that the user has typed before: the server cannot list them for this user. */
-export function rememberedNamespaces(): string[] {
-  try {
-    const stored: unknown = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "[]");
-    return Array.isArray(stored) ? stored.filter((name) => typeof name === "string") : [];
-  } catch {
-    return [];
-  }
+/** Keeps the namespaces of such a user current while a view is mounted. */
+export function useOwnNamespaces(): void {
+  const path = session.value?.may.allJobs === false ? "/api/namespaces" : undefined;
+  const { answer } = usePolled<NamespacesAnswer>(path, EVERY_MS, undefined);
+  useEffect(() => {
+    if (answer !== undefined) ownNamespaces.value = answer.namespaces;
+  }, [answer]);
 }
 
-function remember(namespace: string): void {
-  const others = rememberedNamespaces().filter((name) => name !== namespace);
-  try {
-    localStorage.setItem(STORAGE_KEY, JSON.stringify([namespace, ...others].slice(0, MAX_REMEMBERED)));
-  } catch {
-    // Nothing is remembered then.
-  }
+/** Returns the preferred namespace if the user may list it, else the one with the most jobs. */
+export function chooseNamespace(own: readonly VisibleNamespace[], preferred: string): string {
+  if (own.some(({ name }) => name === preferred)) return preferred;
+  const [first] = own.toSorted((one, other) => other.jobs - one.jobs || one.name.localeCompare(other.name));
+  return first?.name ?? preferred;
 }

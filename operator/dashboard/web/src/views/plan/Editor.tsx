@@ -2,6 +2,7 @@ import type { RefObject } from "preact";
 import { useId, useRef } from "preact/hooks";
 
 import { session } from "../../app/live/store";
+import { ownNamespaces, useOwnNamespaces } from "../../app/page/namespace-scope";
 import {
   bringBack,
   cancelPlan,
@@ -96,6 +97,7 @@ function Replaced() {
 
 function Actions({ id }: { readonly id: string }) {
   const isBusy = isPlanning.value;
+  useOwnNamespaces();
   return (
     <div class="plan-actions">
       <div class="plan-namespace">
@@ -108,6 +110,7 @@ function Actions({ id }: { readonly id: string }) {
           autocapitalize="off"
           spellcheck={false}
           maxLength={63}
+          list={`${id}-namespaces`}
           aria-describedby={`${id}-namespace-help`}
           value={namespace.value}
           placeholder={session.value?.mode === "local" ? session.value.namespace : undefined}
@@ -116,6 +119,13 @@ function Actions({ id }: { readonly id: string }) {
             if (event.key === "Enter") void planDraft();
           }}
         />
+        <datalist id={`${id}-namespaces`}>
+          {ownNamespaces.value
+            .filter(({ maySubmit }) => maySubmit)
+            .map(({ name }) => (
+              <option key={name} value={name} />
+            ))}
+        </datalist>
         <span id={`${id}-namespace-help`} class="dim">
           of jobs that name none
         </span>
