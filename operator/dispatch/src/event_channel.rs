@@ -167,6 +167,8 @@ struct PendingEvents {
     events: BTreeMap<u64, SchedulerEvent>,
     latest_by_subject: HashMap<EventSubject, u64>,
     last_sequence: u64,
+    /// True once the receiver is gone.
+    is_closed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -191,10 +193,14 @@ pub fn event_channel() -> (EventSender, EventReceiver) {
 }
 
 impl EventSender {
-    /// Sends an event. Never waits.
+    /// Sends an event. Never waits. Without a receiver, the event is dropped, so that a caller does not
+    /// wait for an answer.
     pub fn send(&self, feed: SchedulerEvent) {
         let about = feed.subject();
         let mut waiting = self.0.pending.lock();
+        if waiting.is_closed {
+            return;
+        }
         waiting.last_sequence = waiting.last_sequence.saturating_add(1);
         let now = waiting.last_sequence;
         if let Some(about) = about
@@ -205,6 +211,18 @@ impl EventSender {
         waiting.events.insert(now, feed);
         drop(waiting);
         self.0.event_sent.notify_one();
+    }
+}
+
+impl Drop for EventReceiver {
+    /// Ends the waits for the answers to pending requests.
+    fn drop(&mut self) {
+        let mut waiting = self.0.pending.lock();
+        waiting.is_closed = true;
+        let times = std::mem::take(&mut waiting.latest_by_subject);
+        let events = std::mem::take(&mut waiting.events);
+        drop(waiting);
+        drop((times, events));
     }
 }
 

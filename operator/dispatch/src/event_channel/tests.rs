@@ -155,3 +155,19 @@ async fn events_are_not_lost_while_the_receiver_is_idle_or_cancelled() {
     assert_eq!(event_names(&receiver.next().await), ["ns/c on n"]);
     later.await.unwrap();
 }
+
+#[tokio::test]
+async fn request_fails_at_once_when_the_scheduler_has_ended() {
+    let (sender, receiver) = event_channel();
+    let ask = || {
+        let (answer, snapshot) = tokio::sync::oneshot::channel();
+        sender.send(SchedulerEvent::AskSnapshot(answer));
+        snapshot
+    };
+    let (pending, second) = (ask(), Duration::from_secs(1));
+    drop(receiver);
+    for request in [pending, ask()] {
+        let answer = timeout(second, request).await;
+        assert!(answer.is_ok_and(|answer| answer.is_err()));
+    }
+}

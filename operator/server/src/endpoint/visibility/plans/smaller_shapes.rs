@@ -10,7 +10,7 @@ use trellis_plan::PlannedJob;
 /// Longest time of the searches for one plan. A shape that was found until then counts.
 const MAX_TIME: Duration = Duration::from_secs(1);
 /// Most numbers of pods to check for validity.
-const MAX_SHAPES: u32 = 256;
+const MAX_SHAPES: u32 = 64;
 
 /// The searches for one plan.
 pub(super) struct ShapeSearch {
@@ -33,6 +33,10 @@ struct Shape {
 }
 
 impl ShapeSearch {
+    fn is_over(&self) -> bool {
+        self.end.is_none_or(|end| Instant::now() >= end)
+    }
+
     /// Returns the largest number of pods of the job's largest task group with which the job starts.
     /// `starts` returns true if a job starts. More pods are harder to place in general, so the search
     /// halves the range; a shape that it returns was tried itself.
@@ -45,10 +49,13 @@ impl ShapeSearch {
         let Some((group, pods)) = largest_group(planned) else {
             return Vec::new();
         };
+        if self.is_over() {
+            return Vec::new();
+        }
         let shapes = smaller_shapes(job, &group, pods);
         let (mut low, mut high) = (0, shapes.len());
         let mut best = None;
-        while low < high && self.end.is_some_and(|end| Instant::now() < end) {
+        while low < high && !self.is_over() {
             let middle = low.midpoint(high);
             let Some(shape) = shapes.get(middle) else {
                 break;
