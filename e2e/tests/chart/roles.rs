@@ -85,7 +85,12 @@ pub(crate) fn test_operator_roles(helm: &Helm) -> Result<()> {
         "trellis-admin",
         "trellis-platform",
     ];
-    let of_others = ["trellis-queues", "trellis-metrics-reader", "trellis-verify"];
+    let of_others = [
+        "trellis-queues",
+        "trellis-own-namespaces",
+        "trellis-metrics-reader",
+        "trellis-verify",
+    ];
     let role_names: Vec<String> = of_people
         .iter()
         .chain(&of_others)
@@ -190,15 +195,19 @@ pub(crate) fn test_user_roles(helm: &Helm) -> Result<()> {
     }
     // Users may write jobs and PodGroups, but not the operator's records: the journal is in the
     // status of a PodGroup.
-    let edit = resources_with("trellis-edit", "create")?;
+    let edit = resources_with("trellis-edit", "patch")?;
     ensure!(
         edit.iter().eq(["podgroups", "trainingjobs"]),
         "users write PodGroups for other pods: {edit:?}"
     );
+    // A Plan is a question, and nothing is stored.
+    let created = resources_with("trellis-edit", "create")?;
     ensure!(
-        resources_with("trellis-edit", "patch")? == edit,
-        "users may write the journal"
+        created.iter().eq(["plans", "podgroups", "trainingjobs"]),
+        "users may write the journal: {created:?}"
     );
+    let for_all = resources_with("trellis-own-namespaces", "list")?;
+    ensure!(for_all.iter().eq(["visiblenamespaces"]), "{for_all:?}");
     let admin = resources_with("trellis-admin", "create")?;
     ensure!(admin.iter().eq(["jobpolicies"]), "{admin:?}");
     Ok(())
