@@ -116,7 +116,9 @@ impl<'a> Planner<'a> {
                     classes: &classes,
                     nodes: &|| self.context.cache.nodes.all(),
                 };
-                outcome.explanation = explainer.explain(&planned.key, &sources);
+                // Claims and ResourceQuotas are no reasons of the engine: it would start the job.
+                let explanation = explainer.explain(&planned.key, &sources);
+                outcome.explanation = explanation.filter(|own| own.reason == outcome.reason);
                 if outcome.reason.is_some_and(explanations::may_help) {
                     let starts = |shape| self.starts_now(shape).unwrap_or(false);
                     outcome.smaller_shapes = search.find(job, planned, starts);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Client;
@@ -13,7 +14,7 @@ use trellis_cache::watch::Sink;
 use trellis_dispatch::commands::Commands;
 use trellis_dispatch::context::WatchSink;
 use trellis_dispatch::leader::Leadership;
-use trellis_dispatch::{Committer, Driver};
+use trellis_dispatch::{Committer, Driver, SchedulerEvent};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimNamespace, SlimNode, SlimPod};
 use trellis_policies::cedar::{PolicyLoader, PolicyObject, Requester, starter_set};
@@ -221,6 +222,7 @@ async fn resource_quota_without_room_for_the_gang_keeps_it_waiting() {
     cluster.apply("team", "gpus", quota);
     let (jobs, _) = cluster.plan(vec![job("llm", 2, 8)]).await;
     waits_for(&jobs[0], Reason::ResourceQuotaExceeded);
+    assert_eq!(jobs[0].explanation, None, "the engine would start it");
     // The second job of a plan finds the room of the first one taken.
     let (jobs, _) = cluster.plan(vec![job("a", 1, 8), job("b", 1, 8)]).await;
     assert_eq!(jobs[0].verdict, PlanVerdict::Runs);
@@ -228,7 +230,7 @@ async fn resource_quota_without_room_for_the_gang_keeps_it_waiting() {
 }
 
 /// Stores a job that runs on these nodes, one pod of 8 GPUs each.
-fn run_job(cluster: &Cluster, name: &str, nodes: &[&str]) {
+async fn run_job(cluster: &Cluster, name: &str, nodes: &[&str]) {
     let uid = format!("uid-{name}");
     let mut stored = job(name, nodes.len().try_into().unwrap(), 8);
     stored["metadata"]["uid"] = json!(uid);
@@ -269,12 +271,16 @@ fn run_job(cluster: &Cluster, name: &str, nodes: &[&str]) {
             "status": {"phase": "Running"}}));
         cluster.apply("team", &pod_name, pod);
     }
+    // The scheduler restores its state. Then it waits until the controller has looked at the job.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let looked_at = SchedulerEvent::Undecided(Key::new("team", name));
+    cluster.context.send_event(looked_at);
 }
 
 #[tokio::test]
 async fn unchanged_job_keeps_its_place_and_a_changed_one_may_use_its_own_room() {
     let cluster = Cluster::new(&["a", "b"]);
-    run_job(&cluster, "llm", &["b"]);
+    run_job(&cluster, "llm", &["b"]).await;
     let (jobs, _) = cluster.plan(vec![job("llm", 1, 8)]).await;
     assert_eq!(
         jobs[0].notes,
