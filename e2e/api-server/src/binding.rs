@@ -3,7 +3,7 @@
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
-use crate::admission::{AdmissionRequest, Operation};
+use crate::admission::{Admission, AdmissionRequest, Operation};
 use crate::conditions::set_condition;
 use crate::managed_fields;
 use crate::object::{Object, fields_mut, is_deleting, items_at, metadata_mut, take_field, text_at};
@@ -15,7 +15,7 @@ use crate::write::uid_conflict;
 impl ApiServer {
     /// Binds a pod. Annotations and labels of the binding are merged in the same write.
     pub(crate) fn bind(&mut self, call: &Call<'_>) -> Result<http::Response<Bytes>, Status> {
-        let binding = call.parse_body()?;
+        let mut binding = call.parse_body()?;
         let kind = text_at(&binding, &["kind"]);
         if !matches!(kind, "" | "Binding") {
             let why = format!("{kind} in version \"v1\" cannot be handled as a Binding");
@@ -37,11 +37,12 @@ impl ApiServer {
             );
             return Err(Status::new(500, "", why));
         }
-        let node = text_at(&binding, &["target", "name"]);
+        let node = text_at(&binding, &["target", "name"]).to_owned();
         if node.is_empty() {
             return Err(Status::new(500, "", "target.name: Required value"));
         }
         let request = AdmissionRequest::new(call, Operation::Connect, &self.store);
+        Admission::mutate_binding(&request, &mut binding);
         let request = request.with_object(None, Some(&binding));
         self.admission.validate(&request)?;
         let pod = self.store.get(call.kind_id, call.namespace(), call.name());

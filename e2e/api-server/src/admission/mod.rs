@@ -6,6 +6,7 @@ mod plugins;
 mod pods;
 mod priority;
 pub(crate) mod quota;
+mod topology_labels;
 
 use std::fmt;
 
@@ -168,6 +169,9 @@ impl Admission {
             }
             priority::admit_pod(&request, object)?;
             pods::add_tolerations(object);
+            if is_create {
+                topology_labels::copy_from_node(&request, object);
+            }
         }
         if is_create && request.is_on("nodes") {
             nodes::add_not_ready_taint(object);
@@ -181,6 +185,11 @@ impl Admission {
         self.mutating
             .iter()
             .try_for_each(|hook| hook(&request, object))
+    }
+
+    /// Runs the mutating plugin of bindings.
+    pub(crate) fn mutate_binding(request: &AdmissionRequest<'_>, binding: &mut Value) {
+        topology_labels::copy_from_node(request, binding);
     }
 
     /// Runs the validating plugins but for the quota, then the hooks.
