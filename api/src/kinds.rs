@@ -1,7 +1,7 @@
 //! The kinds of objects that users write in files.
 
 use crate::document::{self, Document, Problem};
-use crate::{GROUP, VERSION};
+use crate::{API_VERSION, GROUP};
 
 /// The kinds of Trellis that a file may contain.
 pub const KINDS: [&str; 10] = [
@@ -20,7 +20,7 @@ pub const KINDS: [&str; 10] = [
 /// Returns true if the object has a kind and a version of [`KINDS`].
 #[must_use]
 pub fn is_known(document: &Document) -> bool {
-    document.api_version == current_version() && KINDS.contains(&document.kind.as_str())
+    document.api_version == API_VERSION && KINDS.contains(&document.kind.as_str())
 }
 
 /// Returns true if the object is a TrainingJob of the current version.
@@ -41,20 +41,15 @@ pub fn unknown_kind(document: &Document) -> Problem {
     let Document {
         kind, api_version, ..
     } = document;
-    let current = current_version();
     if KINDS.contains(&kind.as_str()) {
-        let message = format!("there is no {api_version:?} of {kind}: write {current}");
+        let message = format!("there is no {api_version:?} of {kind}: write {API_VERSION}");
         return document.problem("apiVersion", message);
     }
     let known = match document::nearest(kind, &KINDS) {
         Some(near) => format!("did you mean {near:?}?"),
         None => format!("its kinds are {}", KINDS.join(", ")),
     };
-    document.problem("kind", format!("{current} has no {kind:?}: {known}"))
-}
-
-fn current_version() -> String {
-    format!("{GROUP}/{VERSION}")
+    document.problem("kind", format!("{API_VERSION} has no {kind:?}: {known}"))
 }
 
 #[cfg(test)]
@@ -63,6 +58,11 @@ mod tests {
 
     fn read(text: &str) -> Document {
         document::split(text).unwrap().remove(0)
+    }
+
+    #[test]
+    fn api_version_is_group_and_version() {
+        assert_eq!(API_VERSION, format!("{GROUP}/{}", crate::VERSION));
     }
 
     #[test]

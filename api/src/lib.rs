@@ -60,3 +60,5 @@ pub use validation::{ValidatedJob, Violation, Violations};
 pub const GROUP: &str = "trellis.dev";
 /// Version of the API group.
 pub const VERSION: &str = "v1alpha1";
+/// `apiVersion` of the objects: group and version.
+pub const API_VERSION: &str = "trellis.dev/v1alpha1";

@@ -1,9 +1,8 @@
 //! An object of a file, and its position there.
 
+use trellis_api::API_VERSION;
 use trellis_api::document::{Document, Problem, Problems};
 
-/// Group and version of our kinds.
-pub(crate) const TRELLIS_VERSION: &str = "trellis.dev/v1alpha1";
 /// Namespace of an object of a file that names none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
@@ -31,6 +30,6 @@ impl SourceObject {
 
     /// Returns true if the object has this kind of Trellis.
     pub(crate) fn is_kind(&self, kind: &str) -> bool {
-        self.document.api_version == TRELLIS_VERSION && self.document.kind == kind
+        self.document.api_version == API_VERSION && self.document.kind == kind
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use trellis_api::TrainingJob;
 use trellis_api::document::Problem;
+use trellis_api::{API_VERSION, TrainingJob};
 
 use crate::files::job::FileJob;
 use crate::files::objects::{display_name, read_objects};
-use crate::files::source_object::{SourceObject, TRELLIS_VERSION};
+use crate::files::source_object::SourceObject;
 
 /// Reads the jobs of all files, in their order.
 ///
@@ -39,7 +39,7 @@ fn add_job(source: SourceObject, jobs: &mut Vec<FileJob>, problems: &mut Vec<Pro
     let document = &source.document;
     if !source.is_kind("TrainingJob") {
         let message = format!(
-            "is a {} of {}, and only TrainingJobs of {TRELLIS_VERSION} can be submitted: use `kubectl apply -f` for other objects, and `trellis import` to convert jobs of other systems",
+            "is a {} of {}, and only TrainingJobs of {API_VERSION} can be submitted: use `kubectl apply -f` for other objects, and `trellis import` to convert jobs of other systems",
             document.kind, document.api_version
         );
         problems.push(source.problem("kind", message));

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use garde::Validate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trellis_api::Quantity;
 use trellis_api::quantity::Amount;
+use trellis_api::{API_VERSION, Quantity};
 use trellis_scheduler::TaintEffect;
 
 /// `apiVersion` and `kind` of a scenario.
-pub const KIND: (&str, &str) = ("trellis.dev/v1alpha1", "Scenario");
+pub const KIND: (&str, &str) = (API_VERSION, "Scenario");
 
 /// Greatest number of nodes of one pattern.
 const MOST_NODES: u32 = 100_000;

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trellis_api::document::{Document, Problem};
 use trellis_api::job_policy::{Action, ExpectedDecision, TestRequest, TestRequester};
+use trellis_api::{API_VERSION, kinds};
 
-use crate::files::source_object::{SourceObject, TRELLIS_VERSION};
+use crate::files::source_object::SourceObject;
 use crate::policy::input_files::ParsedObject;
 
 /// The kind of such a document.
@@ -148,15 +149,15 @@ impl TestSuite {
     pub(super) fn job(&self, index: usize) -> Option<Result<Document, Problem>> {
         self.spec.tests.get(index)?.job.as_ref()?;
         let field = format!("spec.tests[{index}].job");
-        let version = |kind: &str| (kind == "TrainingJob").then_some(TRELLIS_VERSION);
+        let version = |kind: &str| (kind == "TrainingJob").then_some(API_VERSION);
         let object = self.source.document.embedded_object(&field, version);
         let object = object.map_err(|problem| problem.with_file(self.source.file.as_str()));
         Some(object.and_then(|job| {
-            if job.kind == "TrainingJob" && job.api_version == TRELLIS_VERSION {
+            if kinds::is_job(&job) {
                 return Ok(job);
             }
             let message =
-                format!("is not a TrainingJob of {TRELLIS_VERSION}: tests support no other kind");
+                format!("is not a TrainingJob of {API_VERSION}: tests support no other kind");
             Err(self.source.problem(&field, message))
         }))
     }

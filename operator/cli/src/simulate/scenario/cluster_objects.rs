@@ -1,6 +1,7 @@
 //! Translates objects of the cluster into the script.
 
 use trellis_api::document::{Document, Problem};
+use trellis_api::kinds;
 use trellis_gang::engine;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimNode, SlimPod, UnhealthyRules};
@@ -10,7 +11,7 @@ use trellis_simulate::ScriptChange;
 use trellis_simulate::scenario::NodePattern;
 
 use super::script_author::ScriptAuthor;
-use crate::files::source_object::{SourceObject, TRELLIS_VERSION};
+use crate::files::source_object::SourceObject;
 use crate::plan::input::note_unread;
 use crate::plan::snapshot::ClusterSnapshot;
 use crate::simulate::node_patterns;
@@ -70,8 +71,7 @@ impl ScriptAuthor {
             match self.apply_object(start, &source.document, source) {
                 Ok(true) => {}
                 Ok(false)
-                    if source.document.api_version.split('/').next()
-                        == TRELLIS_VERSION.split('/').next()
+                    if kinds::has_our_group(&source.document)
                         && !IGNORED_KINDS.contains(&source.document.kind.as_str()) =>
                 {
                     let kind = &source.document.kind;

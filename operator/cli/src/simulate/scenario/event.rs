@@ -1,21 +1,19 @@
 //! Translates the events of a scenario into the script.
 
+use trellis_api::API_VERSION;
+use trellis_api::kinds::{KINDS, is_job};
 use trellis_scheduler::Time;
 use trellis_simulate::PodChange;
 
 use super::SourcedEvent;
 use super::script_author::ScriptAuthor;
-use crate::files::source_object::TRELLIS_VERSION;
 
 /// Returns the version of a kind, so that an event may omit it.
 fn default_version(kind: &str) -> Option<&'static str> {
     match kind {
         "Node" | "Pod" | "Namespace" | "Service" => Some("v1"),
         "PriorityClass" => Some("scheduling.k8s.io/v1"),
-        "TrainingJob" | "TrainingQueue" | "ResourceFlavor" | "Topology" | "RuntimeProfile"
-        | "PodGroup" | "ClusterJobPolicy" | "QuotaPolicy" | "QuotaLedger" | "JobPolicy" => {
-            Some(TRELLIS_VERSION)
-        }
+        _ if KINDS.contains(&kind) => Some(API_VERSION),
         _ => None,
     }
 }
@@ -68,9 +66,7 @@ impl ScriptAuthor {
             }
             None => None,
         };
-        let is_job = document
-            .as_ref()
-            .is_some_and(|d| d.api_version == TRELLIS_VERSION && d.kind == "TrainingJob");
+        let is_job = document.as_ref().is_some_and(is_job);
         if scenario_event.runtime.is_some() && !is_job {
             let message =
                 "is the run time of a TrainingJob, and this event applies none: remove it";

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
-use kube::Resource;
-use trellis_api::TrainingJob;
 use trellis_api::document::{self, Document, Problem};
 use trellis_api::visibility::{Plan, PlanSpec};
+use trellis_api::{API_VERSION, TrainingJob, kinds};
 
 use crate::callers::Failure;
 
@@ -53,13 +52,12 @@ pub(super) fn read_jobs(plan: &Plan, namespace: &str) -> Result<Vec<TrainingJob>
 }
 
 fn read_job(plan: &Document, at: &str, namespace: &str) -> Result<TrainingJob, Vec<Problem>> {
-    let known = |kind: &str| (kind == "TrainingJob").then_some(JOB_VERSION);
+    let known = |kind: &str| (kind == "TrainingJob").then_some(API_VERSION);
     let document = plan.embedded_object(at, known).map_err(|p| vec![p])?;
-    let kind = TrainingJob::kind(&());
-    if document.kind != kind || document.api_version != JOB_VERSION {
+    if !kinds::is_job(&document) {
         let (kind, version) = (&document.kind, &document.api_version);
         let message =
-            format!("is a {kind} of {version}: a plan needs a TrainingJob of {JOB_VERSION}");
+            format!("is a {kind} of {version}: a plan needs a TrainingJob of {API_VERSION}");
         return Err(vec![document.problem("", message)]);
     }
     let mut job: TrainingJob = document
@@ -77,9 +75,6 @@ fn read_job(plan: &Document, at: &str, namespace: &str) -> Result<TrainingJob, V
     Ok(job)
 }
 
-/// `apiVersion` of TrainingJobs.
-const JOB_VERSION: &str = "trellis.dev/v1alpha1";
-
 fn describe(problem: &Problem) -> String {
     format!("{}: {}", problem.field, problem.message)
 }
@@ -91,14 +86,8 @@ fn invalid(message: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use trellis_api::{GROUP, VERSION};
 
     use super::*;
-
-    #[test]
-    fn job_version_is_that_of_the_kind() {
-        assert_eq!(JOB_VERSION, format!("{GROUP}/{VERSION}"));
-    }
 
     fn job(name: &str) -> Value {
         let group = json!({"name": "worker", "replicas": 2, "image": "a.example/train:1",
