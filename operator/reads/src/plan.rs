@@ -2,7 +2,6 @@
 
 use std::iter;
 
-use anyhow::anyhow;
 use kube::Api;
 use trellis_api::job::LevelPlacement;
 use trellis_api::visibility::{
@@ -12,12 +11,8 @@ use trellis_api::visibility::{
 
 use crate::explain::{describe_hidden_jobs, describe_start, help_sections};
 use crate::text::format_runs;
-use crate::visibility::create_object;
-use crate::{ErrorHints, ReadError, ReadFailure, Reader};
-
-/// How many times as long as another answer a plan may take: the scheduler tries several shapes, and
-/// may have to answer other questions first.
-const PATIENCE: u32 = 4;
+use crate::visibility::ask_question;
+use crate::{ErrorHints, ReadError, Reader};
 
 /// Asks the operator what would happen to these TrainingJobs of a namespace.
 ///
@@ -29,22 +24,16 @@ pub async fn ask_plan(
     jobs: Vec<serde_json::Value>,
 ) -> Result<PlanStatus, ReadError> {
     let api = Api::<Plan>::namespaced(reader.client.clone(), namespace);
-    let patience = reader
-        .scheduler_timeout
-        .map(|usual| usual.saturating_mul(PATIENCE));
     let right = "the ClusterRole trellis-edit has it: create plans.visibility.trellis.dev";
-    let asked = create_object(&api, &Plan::new(namespace, jobs), patience).await;
-    let answer = asked.map_err(|error| {
-        error.into_read_error(&ErrorHints {
-            rights: right.to_owned(),
-            without_cluster: Some("with --nodes FILE, `trellis plan` needs no cluster"),
-        })
-    })?;
-    let answer = answer.into_result(right)?;
+    let hints = ErrorHints {
+        rights: right.to_owned(),
+        without_cluster: Some("with --nodes FILE, `trellis plan` needs no cluster"),
+    };
+    let answer = ask_question(reader, &api, &Plan::new(namespace, jobs), &hints).await?;
     let status = answer.and_then(|answer| answer.status);
-    status.ok_or_else(|| ReadError {
-        failure: ReadFailure::Unavailable,
-        message: anyhow!("the operator does not plan jobs: it is older than this program"),
+    status.ok_or_else(|| {
+        let message = "the operator does not plan jobs: it is older than this program";
+        ReadError::unavailable(message.to_owned())
     })
 }
 

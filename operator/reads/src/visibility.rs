@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::text::sanitize;
-use crate::{ApiFailure, ReadError};
+use crate::{ApiFailure, ErrorHints, ReadError, Reader};
 
 /// The answer to a read.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ where
 ///
 /// # Errors
 /// If the cluster cannot be reached, or refuses the question.
-pub async fn create_object<K>(
+async fn create_object<K>(
     api: &Api<K>,
     question: &K,
     patience: Option<Duration>,
@@ -145,6 +145,32 @@ where
         Some(Ok(object)) => Ok(VisibilityAnswer::Available(object)),
         Some(Err(error)) => classify_error::<K, _>("create", error, false),
     }
+}
+
+/// How long a question may take, as a multiple of another answer: the scheduler looks ahead or tries
+/// shapes for some seconds, and may have to answer other questions first.
+const QUESTION_PATIENCE: u32 = 4;
+
+/// Asks a question by creating an object, and returns the object with the answer. `hints` help a user
+/// who lacks the right. None: the operator is older than this program.
+///
+/// # Errors
+/// If the operator does not answer, or refuses the question.
+pub(crate) async fn ask_question<K>(
+    reader: &Reader,
+    api: &Api<K>,
+    question: &K,
+    hints: &ErrorHints,
+) -> Result<Option<K>, ReadError>
+where
+    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let patience = reader
+        .scheduler_timeout
+        .map(|usual| usual.saturating_mul(QUESTION_PATIENCE));
+    let asked = create_object(api, question, patience).await;
+    let answer = asked.map_err(|error| error.into_read_error(hints))?;
+    answer.into_result(&hints.rights)
 }
 
 /// Returns the answer, or None if it did not arrive within `patience`.
