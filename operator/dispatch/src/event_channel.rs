@@ -217,12 +217,8 @@ impl EventSender {
 impl Drop for EventReceiver {
     /// Ends the waits for the answers to pending requests.
     fn drop(&mut self) {
-        let mut waiting = self.0.pending.lock();
-        waiting.is_closed = true;
-        let times = std::mem::take(&mut waiting.latest_by_subject);
-        let events = std::mem::take(&mut waiting.events);
-        drop(waiting);
-        drop((times, events));
+        self.0.pending.lock().is_closed = true;
+        drop(self.take_all());
     }
 }
 

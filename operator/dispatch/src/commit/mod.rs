@@ -127,8 +127,7 @@ impl Committer {
     /// request.
     #[must_use]
     pub(crate) fn exceeded_quota(&self, job: &Key, ask: &QuotaDemand) -> Option<String> {
-        let (quotas, others) = self.quotas_for(job);
-        namespace_quota::find_exceeded_quota(quotas.iter().map(AsRef::as_ref), ask, &others)
+        self.exceeded_quota_with(job, ask, &self.other_demands(job))
     }
 
     fn exceeded_quota_with(
@@ -141,16 +140,15 @@ impl Committer {
         namespace_quota::find_exceeded_quota(quotas.iter().map(AsRef::as_ref), ask, others)
     }
 
-    /// Returns the ResourceQuotas of the job's namespace, and the demands of other gangs there that
-    /// start, for pods that do not exist yet.
-    pub(crate) fn quotas_for(&self, job: &Key) -> (Vec<Arc<ResourceQuota>>, Vec<QuotaDemand>) {
-        let others = self
-            .open_plans
-            .other_demands(job, |other, plan| self.remaining_request(other, plan));
-        (self.quotas_in(&job.namespace), others)
+    /// Returns the demands of other gangs that start in the job's namespace, for pods that do not exist
+    /// yet.
+    pub(crate) fn other_demands(&self, job: &Key) -> Vec<QuotaDemand> {
+        self.open_plans
+            .other_demands(job, |other, plan| self.remaining_request(other, plan))
     }
 
-    fn quotas_in(&self, namespace: &str) -> Vec<Arc<ResourceQuota>> {
+    /// Returns the ResourceQuotas of a namespace.
+    pub(crate) fn quotas_in(&self, namespace: &str) -> Vec<Arc<ResourceQuota>> {
         let mut quotas = self.context.cache.resource_quotas.all();
         quotas.retain(|quota| quota.metadata.namespace.as_deref() == Some(namespace));
         quotas

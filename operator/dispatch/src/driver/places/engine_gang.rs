@@ -66,11 +66,10 @@ impl Driver {
         let excluded_nodes = run.avoided_nodes(true).collect();
         let mut gang = self.engine_gang(&key, run, &BTreeMap::new(), None, excluded_nodes);
         gang.draws = planned.limits.to_draws();
-        let (quotas, promised) = self.committer.quotas_for(&key);
         PlannedGang {
             gang,
-            quotas,
-            promised,
+            quotas: self.committer.quotas_in(&key.namespace),
+            promised: self.committer.other_demands(&key),
         }
     }
 }
