@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
-use trellis_api::visibility::{ExpectedTimes, ForecastEffect, JobRef, MovedJob};
+use trellis_api::visibility::{ExpectedTimes, ForecastEffect, MovedJob};
 use trellis_gang::engine::{self, to_timestamp};
 use trellis_gang::external;
 use trellis_scheduler::{Forecast, Gang, GangId, PlacedStateSnapshot, Snapshot, Time};
@@ -85,12 +85,8 @@ pub(crate) fn compare(before: &ForecastedCluster<'_>, after: &ForecastedCluster<
             comparison.unmoved = comparison.unmoved.saturating_add(1);
             continue;
         };
-        let key = engine::job_key(id);
         comparison.moved.push(MovedJob {
-            job: JobRef {
-                name: external::gang_name(&key).object_name(),
-                namespace: key.namespace.to_string(),
-            },
+            job: external::job_ref(&engine::job_key(id)),
             queue: gang.queue.to_string(),
             gpus: gang.device_count(),
             effect,

@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use trellis_api::TrainingJobSpec;
 use trellis_api::resolved_job::AmountSource;
 use trellis_api::topology::{Closeness, SlicePolicy};
-use trellis_api::visibility::{
-    JobRef, PlannedJob as Description, PlannedTaskGroup, PodsOnNode, Preempted,
-};
+use trellis_api::visibility::{PlannedJob as Description, PlannedTaskGroup, PodsOnNode, Preempted};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_gang::engine;
+use trellis_gang::external::job_ref;
 use trellis_scheduler::{Placement, Victim};
 
 use super::PlannedJob;
@@ -25,10 +24,7 @@ pub fn describe(job: &PlannedJob) -> Description {
     let runs = compiled.filter(|_| place.is_some());
     let notes = job.notes.iter().cloned();
     Description {
-        job: JobRef {
-            namespace: job.key.namespace.to_string(),
-            name: job.key.name.to_string(),
-        },
+        job: job_ref(&job.key),
         verdict: job.verdict(),
         reason: hold.map(|hold| hold.reason),
         message: hold.map(|hold| hold.message.clone()),
@@ -60,10 +56,7 @@ pub fn preempted(victim: &Victim) -> Preempted {
     let (job, member) = engine::parse_gang_id(&victim.gang);
     Preempted {
         pod: member.map(|m| trellis_api::names::pod_name(&job.name, &m.group, m.first)),
-        job: JobRef {
-            namespace: job.namespace.to_string(),
-            name: trellis_gang::external::gang_name(&job).object_name(),
-        },
+        job: job_ref(&job),
         because: Some(victim.reason.to_string()),
         lost_device_seconds: Some(victim.lost_device_seconds),
     }

@@ -1,7 +1,7 @@
 //! Names of external gangs. They contain upper case letters, unlike the names of jobs, so the names
 //! never collide.
 
-use trellis_api::visibility::GangName;
+use trellis_api::visibility::{GangName, JobRef};
 use trellis_api::{PodGroup, owner};
 
 use crate::key::Key;
@@ -71,6 +71,15 @@ pub fn gang_name(key: &Key) -> GangName {
         None => GangName::Job(key.name.to_string()),
         Some(ExternalGangRef::Group(group)) => GangName::PodGroup(group.name.to_string()),
         Some(ExternalGangRef::Pod(pod)) => GangName::Pod(pod.name.to_string()),
+    }
+}
+
+/// Returns the reference to the gang in the visibility API.
+#[must_use]
+pub fn job_ref(key: &Key) -> JobRef {
+    JobRef {
+        namespace: key.namespace.to_string(),
+        name: gang_name(key).object_name(),
     }
 }
 

@@ -20,6 +20,6 @@ pub mod plan;
 pub mod single_pod;
 
 pub use gang_key::{
-    ExternalGangRef, gang_key_from_name, gang_name, is_external, is_user_created,
+    ExternalGangRef, gang_key_from_name, gang_name, is_external, is_user_created, job_ref,
     journal_pod_group, parse_gang_key, pod_gang_key, pod_group_gang_key,
 };

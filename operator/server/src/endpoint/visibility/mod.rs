@@ -95,24 +95,22 @@ pub(super) async fn serve(
             object.check_supported()?;
             let (format, encoding) = (object.format, Encoding::from_headers(&head.headers));
             if object.verb == "create" {
-                let asked = Question { object, body, turn };
+                let asked = CreateRequest { object, body, turn };
                 return asked.answer(&endpoint, &context, &caller, &user).await;
             }
-            if object.served.plural == VisibleNamespace::SERVED.plural {
-                let reviews = &endpoint.namespace_reviews;
-                let rows = reviews.rows(&context, &caller, &user).await?;
-                let answer = rows.list(&object, encoding)?;
-                let content_type = [(header::CONTENT_TYPE, format.content_type())];
-                return Ok((content_type, answer.headers(), answer.bytes).into_response());
-            }
-            let view = endpoint.snapshot_views.current(&context).await?;
+            let view = || endpoint.snapshot_views.current(&context);
             let answer = match object.served.plural {
+                plural if plural == VisibleNamespace::SERVED.plural => {
+                    let reviews = &endpoint.namespace_reviews;
+                    let rows = reviews.rows(&context, &caller, &user).await?;
+                    rows.list(&object, encoding)?
+                }
                 plural if plural == Explanation::SERVED.plural => EncodedBytes::plain(
-                    serve_explanation(&object, &view, turn, &caller, &user).await?,
+                    serve_explanation(&object, &view().await?, turn, &caller, &user).await?,
                 ),
                 _ => {
-                    view.run(turn, move |view| serve_objects(&object, view, encoding))
-                        .await??
+                    let serve = move |view: &_| serve_objects(&object, view, encoding);
+                    view().await?.run(turn, serve).await??
                 }
             };
             let content_type = [(header::CONTENT_TYPE, format.content_type())];
@@ -121,14 +119,14 @@ pub(super) async fn serve(
     }
 }
 
-/// A question that a client asks by creating an object.
-struct Question {
+/// A request to create an object, which is a question.
+struct CreateRequest {
     object: ObjectRequest,
     body: Body,
     turn: RequestTurn,
 }
 
-impl Question {
+impl CreateRequest {
     async fn answer(
         self,
         endpoint: &Endpoint,
@@ -139,18 +137,19 @@ impl Question {
         let turns = &endpoint.question_turns;
         if self.object.served.plural == Forecast::SERVED.plural {
             let question = read_question(self.body).await?;
+            let turn = turns.begin(user, self.turn).await?;
             let view = endpoint.snapshot_views.current(context).await?;
-            let answer = asked_forecast::answer(question, turns, user, view, self.turn).await?;
+            let answer = asked_forecast::answer(question, turn, view).await?;
             return Ok((StatusCode::CREATED, Json(answer)).into_response());
         }
+        let question = read_question(self.body).await?;
+        let turn = turns.begin(user, self.turn).await?;
         let sources = plans::PlanSources {
-            context,
-            settings: &endpoint.settings,
-            turns,
+            context: context.clone(),
+            settings: endpoint.settings.clone(),
         };
         let namespace = self.object.namespace.unwrap_or_default();
-        let question = read_question(self.body).await?;
-        let answer = plans::answer(question, &namespace, sources, caller, user, self.turn).await?;
+        let answer = plans::answer(question, &namespace, sources, caller, user, turn).await?;
         Ok((StatusCode::CREATED, Json(answer)).into_response())
     }
 }

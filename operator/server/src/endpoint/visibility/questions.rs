@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use trellis_api::visibility::{self, Forecast, Plan};
 use trellis_machine::threads;
 
-use crate::callers::fair_turns::FairTurns;
+use crate::callers::fair_turns::{FairTurn, FairTurns};
 use crate::callers::{Failure, RequestTurn};
 use crate::serve::{late_body, read_body};
 
@@ -63,26 +63,45 @@ impl Default for QuestionTurns {
     }
 }
 
+/// The turn of one question.
+pub(super) struct QuestionTurn {
+    computing: OwnedMutexGuard<()>,
+    /// The turn of the request, and the place of the question.
+    places: (RequestTurn, FairTurn),
+}
+
 impl QuestionTurns {
-    /// Answers the question of a user by this work on a blocking thread, once the answer to an earlier
-    /// question is computed. Fails if too many questions wait.
-    pub(super) async fn answer<T: Send + 'static>(
+    /// Returns the turn for the question of a user, once the answer to an earlier question is computed.
+    /// Fails if too many questions wait.
+    pub(super) async fn begin(
         &self,
         user: &UserInfo,
         turn: RequestTurn,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Result<QuestionTurn, Failure> {
         let name = user.username.clone().unwrap_or_default();
         let place = self.places.try_acquire(name);
         let place = place.ok_or_else(Failure::too_many_requests)?;
-        let own = self.computing.clone().lock_owned().await;
+        Ok(QuestionTurn {
+            computing: self.computing.clone().lock_owned().await,
+            places: (turn, place),
+        })
+    }
+}
+
+impl QuestionTurn {
+    /// Answers the question by this work on a blocking thread. Holds the turn until the work is done,
+    /// even if the caller is gone by then.
+    pub(super) async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
         let runtime = Handle::current();
         let answer = threads::spawn_blocking(move || {
-            // Held until the work is done, even if the caller is gone by then.
-            let _places = (turn, place);
+            let Self { computing, places } = self;
             let began = Instant::now();
             let answer = work();
-            runtime.spawn(rest(own, began.elapsed()));
+            runtime.spawn(rest(computing, began.elapsed()));
+            drop(places);
             answer
         });
         answer.await.map_err(|_| Failure::unavailable())

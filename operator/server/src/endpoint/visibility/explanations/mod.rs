@@ -28,6 +28,7 @@ use trellis_api::visibility::{
     ServedResource, TaskGroupNodes,
 };
 use trellis_api::{PodGroup, Reason, TrainingJob, shorten_message};
+use trellis_gang::external::job_ref;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimDeviceClass, SlimNode};
 use trellis_gang::requirements::device_allocation;
@@ -41,7 +42,6 @@ use trellis_scheduler::{
 use self::bounded_search::BoundedSearch;
 use super::age;
 use super::jobs::{ExternalGang, NOMINATED_MESSAGE, to_timestamp};
-use super::nodes::job_ref;
 use super::table::{Column, TableRow};
 
 /// An engine restored from a snapshot, to explain why jobs wait.

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use trellis_api::visibility::MovableJob;
+use trellis_gang::external::job_ref;
 use trellis_gang::{engine, external};
 use trellis_scheduler::{GangId, GangMove, NodeName, Snapshot, find_moves};
 
-use super::super::nodes::job_ref;
 use super::{Explainer, node_names};
 
 /// Maximum number of gangs for which one snapshot is searched for moves. A search takes longer than

@@ -3,9 +3,8 @@
 use trellis_api::Quantity;
 use trellis_api::visibility::Shortage;
 use trellis_gang::engine;
+use trellis_gang::external::job_ref;
 use trellis_scheduler::{BestDomain, GangId, GroupName, ResourceName, ScarceSlices, WaitDetail};
-
-use super::super::nodes::job_ref;
 
 /// Converts the numbers of a reason. None: the reason has no numbers.
 pub(super) fn from_detail(detail: &WaitDetail) -> Option<Shortage> {

@@ -11,11 +11,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::{ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 use trellis_api::visibility::{
-    Amount, HeldBy, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState,
-    ServedResource,
+    Amount, HeldBy, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState, ServedResource,
 };
+use trellis_gang::engine;
+use trellis_gang::external::job_ref;
 use trellis_gang::key::Key;
-use trellis_gang::{engine, external};
 use trellis_scheduler::{
     Node, NodeName, NodeRelease, ResourceName, Resources, Snapshot, Topology, TopologyLevel,
 };
@@ -82,13 +82,6 @@ fn row(snapshot: &Snapshot, node: &Node, tally: NodeTally<'_>) -> NodeState {
             .take(NodeState::MAX_EXCLUDING_JOBS)
             .map(|job| job_ref(&job))
             .collect(),
-    }
-}
-
-pub(super) fn job_ref(job: &Key) -> JobRef {
-    JobRef {
-        namespace: job.namespace.to_string(),
-        name: external::gang_name(job).object_name(),
     }
 }
 

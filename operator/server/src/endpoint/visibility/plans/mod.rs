@@ -20,37 +20,44 @@ use trellis_cache::policy::requester_from_user;
 use trellis_compiler::Settings;
 use trellis_dispatch::context::Context;
 
-use super::questions::QuestionTurns;
+use super::jobs::to_timestamp;
+use super::questions::QuestionTurn;
 use super::review_scope;
-use crate::callers::{Caller, Failure, RequestTurn};
+use crate::callers::{Caller, Failure};
+use crate::snapshot;
 use planner::Planner;
 
 /// The sources of an answer.
-pub(super) struct PlanSources<'a> {
-    pub(super) context: &'a Arc<Context>,
-    pub(super) settings: &'a Arc<Settings>,
-    pub(super) turns: &'a QuestionTurns,
+pub(super) struct PlanSources {
+    pub(super) context: Arc<Context>,
+    pub(super) settings: Arc<Settings>,
 }
 
-/// Answers the question of a user about jobs of this namespace.
+/// Answers a question about jobs of this namespace.
 pub(super) async fn answer(
     plan: Plan,
     namespace: &str,
-    sources: PlanSources<'_>,
+    sources: PlanSources,
     caller: &Caller<'_>,
     user: &UserInfo,
-    turn: RequestTurn,
+    turn: QuestionTurn,
 ) -> Result<Plan, Failure> {
     let jobs = question::read_jobs(&plan, namespace)?;
-    let (context, settings) = (sources.context.clone(), sources.settings.clone());
     let requester = requester_from_user(user);
+    // A shared snapshot may be older than the caches, and lack a job that they have.
+    let snapshot = snapshot::request(&sources.context).await?;
+    let time = to_timestamp(snapshot.now).unwrap_or_default();
     let work = move || {
-        let planner = Planner::new(&context, &settings, requester)?;
-        let (jobs, priorities) = planner.plan(jobs)?;
-        Some((planner.time(), jobs, priorities))
+        let planner = Planner {
+            context: &sources.context,
+            settings: &sources.settings,
+            snapshot: &snapshot,
+            requester,
+        };
+        planner.plan(jobs)
     };
-    let answer = sources.turns.answer(user, turn, work).await?;
-    let (time, mut jobs, priorities) = answer.ok_or_else(Failure::unavailable)?;
+    let answer = turn.run(work).await?;
+    let (mut jobs, priorities) = answer.ok_or_else(Failure::unavailable)?;
     let foreign: BTreeSet<String> = jobs
         .iter()
         .flat_map(redaction::foreign_namespaces)

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tokio::sync::oneshot;
 use trellis_api::TrainingJob;
 use trellis_api::visibility::PlannedJob as Description;
@@ -36,11 +35,11 @@ const RUNS_ALREADY: &str = "it holds these nodes already";
 
 /// Everything that a plan depends on.
 pub(super) struct Planner<'a> {
-    context: &'a Context,
-    settings: &'a Arc<Settings>,
-    snapshot: Arc<Snapshot>,
+    pub(super) context: &'a Context,
+    pub(super) settings: &'a Arc<Settings>,
+    pub(super) snapshot: &'a Snapshot,
     /// The user who would submit the jobs.
-    requester: Option<Requester>,
+    pub(super) requester: Option<Requester>,
 }
 
 /// A job, and the attempt for which it needs a place.
@@ -51,39 +50,16 @@ struct PreparedJob {
     attempt: Option<PlannedAttempt>,
 }
 
-/// Jobs after the decisions of the engine.
-struct PlacedJobs {
+/// Jobs, and an engine in which those that need a place are pending.
+struct PendingJobs {
     jobs: Vec<PlannedJob>,
-    /// The jobs that the engine has decided on.
-    decided: BTreeSet<Key>,
+    /// The jobs that the engine decides on.
+    pending: BTreeSet<Key>,
     engine: Engine,
-    /// The cluster with the pending jobs, before the decisions.
-    before: Snapshot,
+    quotas: NamespaceQuotas,
 }
 
-impl<'a> Planner<'a> {
-    /// Returns a planner with a new snapshot: an older one may not have the jobs of the caches. Blocks
-    /// the thread. None: the scheduler has stopped.
-    pub(super) fn new(
-        context: &'a Context,
-        settings: &'a Arc<Settings>,
-        requester: Option<Requester>,
-    ) -> Option<Self> {
-        let (answer, snapshot) = oneshot::channel();
-        context.send_event(SchedulerEvent::AskSnapshot(answer));
-        Some(Self {
-            context,
-            settings,
-            snapshot: snapshot.blocking_recv().ok()?,
-            requester,
-        })
-    }
-
-    /// Returns the time of the snapshot.
-    pub(super) fn time(&self) -> Timestamp {
-        to_timestamp(self.snapshot.now).unwrap_or_default()
-    }
-
+impl Planner<'_> {
     /// Plans all jobs together. Returns the outcomes, and the priorities of the jobs that they name.
     /// None: the scheduler has stopped.
     pub(super) fn plan(&self, jobs: Vec<TrainingJob>) -> Option<(Vec<Description>, Priorities)> {
@@ -91,21 +67,24 @@ impl<'a> Planner<'a> {
         let prepared: Vec<PreparedJob> = prepared.collect();
         let existing = prepared.iter().map(|prepared| prepared.existing.clone());
         let existing: Vec<_> = existing.collect();
-        let placed = self.place(prepared)?;
-        let waits =
-            |planned: &PlannedJob| !planned.would_run() && placed.decided.contains(&planned.key);
-        let any_waits = placed.jobs.iter().any(waits);
-        let forecast = any_waits.then(|| Forecast::from_snapshot(&placed.before, compute_limit()));
-        let positions = placed.before.positions();
-        let mut explainer = Explainer::after_cycle(placed.engine);
+        let mut all = self.enqueue(prepared)?;
+        let before = all.engine.snapshot();
+        self.decide(&mut all);
+        self.measure_levels(&mut all.jobs);
+        let pending = &all.pending;
+        let waits = |job: &PlannedJob| !job.would_run() && pending.contains(&job.key);
+        let any_waits = all.jobs.iter().any(waits);
+        let forecast = any_waits.then(|| Forecast::from_snapshot(&before, compute_limit()));
+        let positions = before.positions();
+        let mut explainer = Explainer::after_cycle(all.engine);
         let mut search = ShapeSearch::default();
         let classes = self.context.cache.device_classes.all();
         let mut outcomes = Vec::with_capacity(jobs.len());
-        for ((planned, job), existing) in placed.jobs.iter().zip(&jobs).zip(existing) {
+        for ((planned, job), existing) in all.jobs.iter().zip(&jobs).zip(existing) {
             let mut outcome = describe(planned);
-            if !planned.would_run() && placed.decided.contains(&planned.key) {
+            if waits(planned) {
                 let sources = ExplanationSources {
-                    snapshot: &placed.before,
+                    snapshot: &before,
                     positions: &positions,
                     forecast: forecast.as_ref(),
                     job: existing,
@@ -127,14 +106,15 @@ impl<'a> Planner<'a> {
             outcomes.push(outcome);
         }
         let named = outcomes.iter().flat_map(named_jobs);
-        let priorities = explanations::priorities(named, &placed.before);
+        let priorities = explanations::priorities(named, &before);
         Some((outcomes, priorities))
     }
 
     /// Returns true if the job would start now without preemption. None: the scheduler has stopped.
     fn starts_now(&self, job: TrainingJob) -> Option<bool> {
-        let placed = self.place(vec![self.prepare(job)])?;
-        let mut jobs = placed.jobs.iter();
+        let mut all = self.enqueue(vec![self.prepare(job)])?;
+        self.decide(&mut all);
+        let mut jobs = all.jobs.iter();
         Some(jobs.all(|job| job.would_run() && job.victims.is_empty()))
     }
 
@@ -199,8 +179,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Lets the engine decide on the jobs. None: the scheduler has stopped.
-    fn place(&self, prepared: Vec<PreparedJob>) -> Option<PlacedJobs> {
+    /// Returns an engine in which the jobs are pending. None: the scheduler has stopped.
+    fn enqueue(&self, prepared: Vec<PreparedJob>) -> Option<PendingJobs> {
         let (mut jobs, mut attempts) = (Vec::new(), Vec::new());
         for job in prepared {
             jobs.push(job.planned);
@@ -208,10 +188,10 @@ impl<'a> Planner<'a> {
         }
         let gangs = self.ask_gangs(attempts)?;
         let keys = gangs.iter().map(|gang| engine::job_key(&gang.gang.id));
-        let decided: BTreeSet<Key> = keys.collect();
-        let mut engine = Engine::from_snapshot(&self.without(&decided));
+        let pending: BTreeSet<Key> = keys.collect();
+        let mut engine = Engine::from_snapshot(&self.without(&pending));
         let mut quotas = NamespaceQuotas::default();
-        let used = decided.iter().filter_map(|job| self.current_demand(job));
+        let used = pending.iter().filter_map(|job| self.current_demand(job));
         let used: Vec<QuotaDemand> = used.collect();
         for PlannedGang {
             gang,
@@ -225,7 +205,16 @@ impl<'a> Planner<'a> {
             quotas.quotas.insert(key.namespace.clone(), free.collect());
             quotas.promised.insert(key.namespace, promised);
         }
-        let before = engine.snapshot();
+        Some(PendingJobs {
+            jobs,
+            pending,
+            engine,
+            quotas,
+        })
+    }
+
+    /// Lets the engine decide on the pending jobs, and predicts the claims of those that run.
+    fn decide(&self, all: &mut PendingJobs) {
         let cache = &self.context.cache;
         let mut flavors = FlavorTolerations::default();
         for (name, flavor) in cache.flavor_specs() {
@@ -238,27 +227,26 @@ impl<'a> Planner<'a> {
                 let nodes = || cache.nodes.all();
                 device_allocation::explain_wait(engine, gang, explanation, &classes, nodes)
             },
-            now: self.time(),
+            now: to_timestamp(self.snapshot.now).unwrap_or_default(),
         };
-        place_jobs(&mut engine, &facts, &mut quotas, &mut jobs);
-        bind_claims(&mut jobs, |job, placement| {
+        place_jobs(&mut all.engine, &facts, &mut all.quotas, &mut all.jobs);
+        bind_claims(&mut all.jobs, |job, placement| {
             choose_steps(job, placement, &cache.storage(job.job().namespace()))
         });
+    }
+
+    /// Measures how the ranks of each placed job follow the topology.
+    fn measure_levels(&self, jobs: &mut [PlannedJob]) {
+        let cache = &self.context.cache;
         let topologies = cache.topologies.all();
         let topologies = topologies.iter().map(|topology| {
             let name = topology.metadata.name.as_deref().unwrap_or_default();
             engine::to_engine_topology(name, &topology.spec)
         });
         let topologies: Vec<_> = topologies.collect();
-        measure_levels(&mut jobs, &topologies, |name| {
+        measure_levels(jobs, &topologies, |name| {
             cache.nodes.get(&Key::new("", name))
         });
-        Some(PlacedJobs {
-            jobs,
-            decided,
-            engine,
-            before,
-        })
     }
 
     /// Asks the scheduler for the gangs of these attempts.
@@ -288,9 +276,9 @@ impl<'a> Planner<'a> {
         let known =
             |gang: &trellis_scheduler::GangSnapshot| jobs.contains(&engine::job_key(&gang.gang.id));
         if pods.is_empty() && !self.snapshot.gangs.iter().any(known) {
-            return Cow::Borrowed(&*self.snapshot);
+            return Cow::Borrowed(self.snapshot);
         }
-        let mut rest = Snapshot::clone(&self.snapshot);
+        let mut rest = self.snapshot.clone();
         rest.gangs.retain(|gang| !known(gang));
         rest.pods.retain(|pod| !pods.contains(&pod.pod));
         Cow::Owned(rest)

@@ -83,6 +83,7 @@ impl Cluster {
     }
 
     async fn plan(&self, jobs: Vec<Value>) -> (Vec<Outcome>, Priorities) {
+        let snapshot = snapshot::request(&self.context).await.unwrap();
         let context = self.context.clone();
         let jobs: Vec<TrainingJob> = jobs.into_iter().map(decode).collect();
         let requester = Requester {
@@ -90,8 +91,12 @@ impl Cluster {
             groups: BTreeSet::new(),
         };
         let planned = trellis_machine::threads::spawn_blocking(move || {
-            let settings = Arc::default();
-            let planner = Planner::new(&context, &settings, Some(requester)).unwrap();
+            let planner = Planner {
+                context: &context,
+                settings: &Arc::default(),
+                snapshot: &snapshot,
+                requester: Some(requester),
+            };
             planner.plan(jobs).unwrap()
         });
         planned.await.unwrap()
